@@ -1,0 +1,14 @@
+"""numba's compiler with our settings. A kernel is a plain function that also runs, slowly, as `kernel.py_func`."""
+
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+import numba
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def compiled(function: Callable[P, R]) -> Callable[P, R]:
+    """Compiled on its first call and cached on disk; it runs outside Python's lock, so threads may share the work."""
+    return numba.njit(cache=True, nogil=True)(function)  # type: ignore[no-any-return]

@@ -1,0 +1,88 @@
+"""What a source of data says, before any text is cut into words: the one value that every format is read into."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from jaxtyping import Float
+from scipy.sparse import csr_array
+
+from laconic.errors import DataError
+
+Features = csr_array | Float[np.ndarray, "texts dim"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Split:
+    """Texts with their labels. At least one of `texts` and `features` is there, and every part has one row per text."""
+
+    labels: csr_array  # float32, texts × labels; a value other than 1 is the label's weight for that text
+    texts: Sequence[str] | None = None
+    features: Features | None = None
+    ids: Sequence[str | None] | None = None
+    weights: Float[np.ndarray, "texts"] | None = None
+    leave_out: csr_array | None = None  # bool, texts × labels: pairs that count neither as truth nor as prediction
+
+    def __len__(self) -> int:
+        return int(self.labels.shape[0])
+
+    def __post_init__(self) -> None:
+        assert self.texts is not None or self.features is not None
+        sizes = {
+            name: part.shape[0] if hasattr(part, "shape") else len(part)
+            for name, part in vars(self).items()
+            if part is not None
+        }
+        assert len(set(sizes.values())) == 1, f"parts of a split differ in length: {sizes}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Labels:
+    """The labels' names, each of them once, and what is known of each."""
+
+    names: Sequence[str]
+    texts: Sequence[str] | None = None
+    features: csr_array | None = None
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Corpus:
+    """All splits of a source over one set of labels."""
+
+    splits: dict[str, Split]  # "train", "valid", "test"; a single file is "all"
+    labels: Labels
+    source: str
+    feature_names: Sequence[str] | None = None
+    notes: Sequence[str] = field(default=())  # what the reader saw and mended, for people
+
+    def split(self, name: str) -> Split:
+        """The split of that name; a source that is one file has one split, which answers to every name."""
+        if name in self.splits:
+            return self.splits[name]
+        if list(self.splits) == ["all"]:
+            return self.splits["all"]
+        raise DataError(f"{self.source}: there is no split {name!r}; it has {', '.join(self.splits)}")
+
+    def keeping_self_pairs(self) -> Corpus:
+        """The same data with nothing left out of truth and predictions."""
+        return replace(self, splits={name: replace(split, leave_out=None) for name, split in self.splits.items()})
+
+
+def self_pairs(ids: Sequence[str | None], labels: Labels) -> csr_array:
+    """Pairs of a text and the label that is the same thing as the text: the record's id equals the label's name."""
+    number = {name: i for i, name in enumerate(labels.names)}
+    pairs = [(row, number[id]) for row, id in enumerate(ids) if id is not None and id in number]
+    return pair_matrix(pairs, (len(ids), len(labels)))
+
+
+def pair_matrix(pairs: Sequence[tuple[int, int]], shape: tuple[int, int]) -> csr_array:
+    """A boolean matrix that is true at the (row, label) pairs."""
+    rows, columns = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    matrix = csr_array((np.ones(len(rows), dtype=bool), (rows, columns)), shape=shape)
+    matrix.sum_duplicates()
+    return matrix

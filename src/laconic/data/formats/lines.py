@@ -1,0 +1,65 @@
+"""Bytes and lines of a file, gzip'd or plain, with errors that say where. Knows nothing of what the lines mean."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from laconic.errors import DataError
+
+GZIP_MAGIC = b"\x1f\x8b"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def contents(path: Path) -> bytes:
+    """The whole file, unpacked."""
+    with opened(path) as file:
+        data = file.read()
+    if not data:
+        raise DataError(f"{path}: the file is empty")
+    return data
+
+
+def lines(path: Path, *, may_be_empty: bool = False) -> Iterator[tuple[int, str]]:
+    """Every line with its number from 1, without its line end. Only a newline ends a line."""
+    number = 0
+    with opened(path) as file:
+        for number, line in enumerate(file, 1):
+            if number == 1:
+                line = line.removeprefix(_BYTE_ORDER_MARK)
+            yield number, decoded(line.rstrip(b"\r\n"), f"{path}:{number}")
+    if number == 0 and not may_be_empty:
+        raise DataError(f"{path}: the file is empty")
+
+
+def decoded(line: bytes, place: str) -> str:
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        bad = " ".join(f"{byte:02x}" for byte in line[error.start : error.start + 4])
+        raise DataError(
+            f"{place}: byte {error.start + 1} of the line is not UTF-8 (hex {bad}); "
+            "convert the file first, for example: iconv -f latin1 -t utf-8"
+        ) from None
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """The file for reading, unpacked if its first bytes are gzip's, whatever its name."""
+    try:
+        with path.open("rb") as raw:
+            packed = raw.read(2) == GZIP_MAGIC
+            raw.seek(0)
+            yield gzip.GzipFile(fileobj=raw) if packed else raw  # type: ignore[misc]
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(f"{path}: the gzip data is cut off or damaged ({error}); fetch or write the file again") from None
+    except FileNotFoundError:
+        raise DataError(f"{path}: there is no such file") from None
+    except IsADirectoryError:
+        raise DataError(f"{path}: this is a folder, where a file is needed") from None
+    except PermissionError:
+        raise DataError(f"{path}: reading it is not permitted") from None

@@ -1,0 +1,17 @@
+"""The errors that are the user's to mend. The command line prints their message, without a traceback, and exits with 2."""
+
+
+class UserError(Exception):
+    """Something the user can put right; the message says what, the value, where, and what to do."""
+
+
+class DataError(UserError):
+    """A file of texts, labels, predictions or vectors that cannot be read as it stands."""
+
+
+class ConfigError(UserError):
+    """An option that is unknown or outside its range."""
+
+
+class ModelError(UserError):
+    """A model folder that is incomplete, damaged, of another version, or not a model at all."""

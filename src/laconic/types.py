@@ -1,0 +1,28 @@
+"""The values that every part speaks. Axis words: batch, length, k (ranked labels), p (positives), n (negatives), dim."""
+
+from typing import NamedTuple
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+PAD = 0  # token id after the last word of a text
+UNKNOWN = 1  # token id of a word that the vocabulary does not have
+FIRST_WORD = 2  # token id of the vocabulary's first word
+NO_LABEL = -1  # ragged rows of labels end in it
+
+
+class Tokens(NamedTuple):
+    """Texts as word ids in reading order, PAD at the end; weights add up, per word, to the text's tf-idf."""
+
+    ids: Int[Tensor, "batch length"]
+    weights: Float[Tensor, "batch length"]
+
+
+Inputs = Tokens | Float[Tensor, "batch dim"]  # dense features and cached vectors are inputs too
+
+
+class Ranking(NamedTuple):
+    """Labels best first, with their scores. A shortlist and a prediction are both this; short rows end in NO_LABEL."""
+
+    labels: Int[Tensor, "batch k"]
+    scores: Float[Tensor, "batch k"]
