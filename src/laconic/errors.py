@@ -1,4 +1,4 @@
-"""The errors that are the user's to mend. The command line prints their message, without a traceback, and exits with 2."""
+"""The errors that are the user's to mend. The command line prints their message, no traceback, and exits with 2."""
 
 
 class UserError(Exception):

@@ -1,4 +1,4 @@
-"""The values that every part speaks. Axis words: batch, length, k (ranked labels), p (positives), n (negatives), dim."""
+"""The values that every part speaks. Axis words: batch, length, k (ranked labels), dim."""
 
 from typing import NamedTuple
 

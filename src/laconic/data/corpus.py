@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import numpy as np
 from jaxtyping import Float
@@ -11,12 +12,12 @@ from scipy.sparse import csr_array
 
 from laconic.errors import DataError
 
-Features = csr_array | Float[np.ndarray, "texts dim"]
+Features: TypeAlias = csr_array | Float[np.ndarray, "texts dim"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Split:
-    """Texts with their labels. At least one of `texts` and `features` is there, and every part has one row per text."""
+    """Texts with their labels; every part has one row per text. Labels only are enough to score predictions."""
 
     labels: csr_array  # float32, texts × labels; a value other than 1 is the label's weight for that text
     texts: Sequence[str] | None = None
@@ -29,7 +30,6 @@ class Split:
         return int(self.labels.shape[0])
 
     def __post_init__(self) -> None:
-        assert self.texts is not None or self.features is not None
         sizes = {
             name: part.shape[0] if hasattr(part, "shape") else len(part)
             for name, part in vars(self).items()

@@ -56,7 +56,9 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
             raw.seek(0)
             yield gzip.GzipFile(fileobj=raw) if packed else raw  # type: ignore[misc]
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(f"{path}: the gzip data is cut off or damaged ({error}); fetch or write the file again") from None
+        raise DataError(
+            f"{path}: the gzip data is cut off or damaged ({error}); fetch or write the file again"
+        ) from None
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such file") from None
     except IsADirectoryError:

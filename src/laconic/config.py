@@ -1,0 +1,85 @@
+"""Settings (TOML files and key=value) to frozen dataclasses and back. An unknown key is an error."""
+
+from __future__ import annotations
+
+import tomllib
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from laconic.errors import ConfigError
+
+C = TypeVar("C")
+Settings = dict[str, Any]
+
+
+def read_settings(preset: Path | None, assignments: Iterable[str]) -> Settings:
+    """A preset file's settings, overruled by assignments such as `surrogate.epochs=5`."""
+    settings = {} if preset is None else _read_toml(preset)
+    for assignment in assignments:
+        _assign(settings, assignment)
+    return settings
+
+
+def configure(kind: type[C], settings: Mapping[str, Any], prefix: str = "") -> C:
+    """A config of that kind: its own defaults where the settings say nothing."""
+    types_by_name = typing.get_type_hints(kind)
+    known = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    for name in settings:
+        if name not in known:
+            raise ConfigError(
+                f"there is no setting {prefix + name!r}; known are: {', '.join(prefix + key for key in known)}"
+            )
+    return kind(**{name: _value(value, types_by_name[name], prefix + name) for name, value in settings.items()})
+
+
+def settings_of(config: Any) -> Settings:
+    """The config as plain values, such that `configure` gives it back."""
+    values = {field.name: getattr(config, field.name) for field in fields(config)}
+    return {name: settings_of(value) if is_dataclass(value) else value for name, value in values.items()}
+
+
+def _read_toml(path: Path) -> Settings:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: the preset cannot be read ({error.strerror})") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not TOML: {error}") from None
+
+
+def _assign(settings: Settings, assignment: str) -> None:
+    key, equals, value = assignment.partition("=")
+    *groups, name = key.strip().split(".")
+    if not equals or not name:
+        raise ConfigError(f"a setting must look like key=value, but is {assignment!r}")
+    for group in groups:
+        settings = settings.setdefault(group, {})
+        if not isinstance(settings, dict):
+            raise ConfigError(f"{assignment!r}: {group!r} is a single value, so nothing can be set inside it")
+    settings[name] = _parsed(value.strip())
+
+
+def _parsed(value: str) -> Any:
+    """A number, true or false, a quoted text or a list as TOML has them; anything else is the text itself."""
+    try:
+        return tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return value
+
+
+def _value(value: Any, wanted: Any, name: str) -> Any:
+    if is_dataclass(wanted):
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"{name} is a group of settings; set {name}.{fields(wanted)[0].name}=... and the like")
+        return configure(typing.cast(type, wanted), value, f"{name}.")
+    allowed = typing.get_args(wanted) if isinstance(wanted, types.UnionType) else (wanted,)
+    if type(value) is int and float in allowed and int not in allowed:
+        return float(value)
+    if type(value) not in allowed:
+        expected = " or ".join(kind.__name__ for kind in allowed)
+        raise ConfigError(f"{name} must be {expected}, but is {value!r} ({type(value).__name__})")
+    return value

@@ -1,0 +1,179 @@
+"""From rows of any readable table (JSON Lines, CSV, Parquet) to a Corpus: labels get numbers, columns matrices."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from laconic.data.corpus import Corpus, Features, Labels, Split, pair_matrix, self_pairs
+from laconic.errors import DataError
+
+LARGEST = float(np.finfo(np.float32).max)
+
+
+class Row(NamedTuple):
+    """One text as the source has it. A label is a name, or a whole number: its row in the source's list of labels."""
+
+    place: str
+    text: str | None
+    labels: Sequence[str | int]
+    label_weights: Sequence[float] | None = None
+    id: str | None = None
+    weight: float | None = None
+    leave_out: Sequence[str | int] = ()
+
+
+class LabelRow(NamedTuple):
+    place: str
+    name: str
+    text: str | None = None
+
+
+def corpus_of(
+    rows: Mapping[str, Iterable[Row]],
+    label_rows: Iterable[LabelRow] | None,
+    *,
+    source: str,
+    features: Mapping[str, Features] | None = None,
+    label_features: csr_array | None = None,
+    feature_names: Sequence[str] | None = None,
+) -> Corpus:
+    """Reads every split to its end, then gives all of them the same labels."""
+    book = _LabelBook.of(label_rows)
+    gathered = {name: _gather(split_rows, book) for name, split_rows in rows.items()}
+    labels = Labels(names=book.names, texts=book.all_texts(), features=label_features)
+    splits = {name: _split(parts, labels, (features or {}).get(name)) for name, parts in gathered.items()}
+    return Corpus(
+        splits=splits, labels=labels, source=source, feature_names=feature_names, notes=_notes(book, gathered)
+    )
+
+
+@dataclass
+class _LabelBook:
+    """Names to numbers; a name that the list of labels does not have is entered at its end."""
+
+    names: list[str]
+    texts: list[str] | None
+    number: dict[str, int]
+    listed: int | None  # how many the list of labels had; None: there is no list
+
+    @staticmethod
+    def of(rows: Iterable[LabelRow] | None) -> _LabelBook:
+        if rows is None:
+            return _LabelBook([], None, {}, None)
+        names, texts, number = list[str](), list[str | None](), dict[str, int]()
+        for row in rows:
+            if row.name in number:
+                raise DataError(
+                    f"{row.place}: the label {row.name!r} was listed before, as number {number[row.name]}; list it once"
+                )
+            number[row.name] = len(names)
+            names.append(row.name)
+            texts.append(row.text)
+        known = [text or "" for text in texts] if any(text is not None for text in texts) else None
+        return _LabelBook(names, known, number, len(names))
+
+    def number_of(self, label: str | int, place: str) -> int:
+        if isinstance(label, str):
+            return self._number_of_name(label)
+        if self.listed is None:  # without a list of labels a number is a name like any other
+            return self._number_of_name(str(label))
+        if not 0 <= label < self.listed:
+            raise DataError(f"{place}: label {label} is outside 0..{self.listed - 1}, the rows of the list of labels")
+        return label
+
+    def _number_of_name(self, name: str) -> int:
+        if name not in self.number:
+            self.number[name] = len(self.names)
+            self.names.append(name)
+        return self.number[name]
+
+    def all_texts(self) -> list[str] | None:
+        return None if self.texts is None else self.texts + [""] * (len(self.names) - len(self.texts))
+
+
+@dataclass
+class _Parts:
+    """What one split's rows said, column by column."""
+
+    texts: list[str | None] = field(default_factory=list)
+    ids: list[str | None] = field(default_factory=list)
+    weights: list[float | None] = field(default_factory=list)
+    starts: array[int] = field(default_factory=lambda: array("q", [0]))
+    labels: array[int] = field(default_factory=lambda: array("i"))
+    values: array[float] = field(default_factory=lambda: array("f"))
+    left_out: list[tuple[int, int]] = field(default_factory=list)
+    repeated: int = 0
+
+
+def _gather(rows: Iterable[Row], book: _LabelBook) -> _Parts:
+    parts = _Parts()
+    for row in rows:
+        weight_of = _weights_by_label(row, book)
+        parts.repeated += len(row.labels) - len(weight_of)
+        parts.labels.extend(weight_of.keys())
+        parts.values.extend(weight_of.values())
+        parts.starts.append(len(parts.labels))
+        parts.left_out.extend((len(parts.texts), book.number_of(label, row.place)) for label in row.leave_out)
+        parts.texts.append(row.text)
+        parts.ids.append(row.id)
+        parts.weights.append(row.weight)
+    return parts
+
+
+def _weights_by_label(row: Row, book: _LabelBook) -> dict[int, float]:
+    numbers = [book.number_of(label, row.place) for label in row.labels]
+    if row.label_weights is None:
+        return dict.fromkeys(numbers, 1.0)
+    if len(row.label_weights) != len(numbers):
+        raise DataError(
+            f"{row.place}: {len(numbers)} labels but {len(row.label_weights)} label weights; give one for each"
+        )
+    wrong = [weight for weight in row.label_weights if not 0 < weight <= LARGEST]
+    if wrong:
+        raise DataError(
+            f"{row.place}: a label weight must be above 0 and at most {LARGEST:.3g}, but is {wrong[0]}; leave the label out"
+        )
+    return dict(zip(numbers, row.label_weights, strict=True))
+
+
+def _split(parts: _Parts, labels: Labels, features: Features | None) -> Split:
+    shape = (len(parts.texts), len(labels))
+    matrix = csr_array((np.array(parts.values), np.array(parts.labels), np.array(parts.starts)), shape=shape)
+    matrix.sort_indices()
+    has_ids = any(id is not None for id in parts.ids)
+    left_out = pair_matrix(parts.left_out, shape)
+    if has_ids:
+        left_out = left_out + self_pairs(parts.ids, labels)
+    return Split(
+        labels=matrix,
+        texts=None if None in parts.texts else [text for text in parts.texts if text is not None],
+        features=features,
+        ids=parts.ids if has_ids else None,
+        weights=_weights(parts.weights),
+        leave_out=left_out if left_out.nnz else None,
+    )
+
+
+def _weights(weights: Sequence[float | None]) -> np.ndarray | None:
+    if all(weight is None for weight in weights):
+        return None
+    return np.array([1.0 if weight is None else weight for weight in weights], dtype=np.float32)
+
+
+def _notes(book: _LabelBook, gathered: Mapping[str, _Parts]) -> list[str]:
+    notes = []
+    if book.listed is not None and len(book.names) > book.listed:
+        added = book.names[book.listed :]
+        notes.append(
+            f"{len(added):,} labels are not in the list of labels, {added[0]!r} for one; they were added to it"
+        )
+    for name, parts in gathered.items():
+        if parts.repeated:
+            notes.append(f"{name}: {parts.repeated:,} times a label stands twice in one record; it counts once")
+    return notes

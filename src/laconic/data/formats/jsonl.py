@@ -1,0 +1,103 @@
+"""Our own form, JSON Lines: `{"text": ..., "labels": [...]}` a line, and a list of labels, `{"id": ..., "text": ...}`.
+
+A record may also have "id" (where it equals a label's id that pair is left out), "weight", "label_weights" (one for
+each label) and "leave_out" (more labels to leave out). Features that are not text stand beside the records, row by
+row: `train_features.npz` (sparse) or `.npy` (dense), `labels_features.npz`, and their names in `features.txt`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from scipy.sparse import csr_array
+
+from laconic.data.corpus import Corpus, Features
+from laconic.data.formats.assemble import LARGEST, LabelRow, Row, corpus_of
+from laconic.data.formats.lines import lines
+from laconic.data.formats.matrices import read_matrix
+from laconic.data.formats.records import Record, integer, list_of, number_of, numbers_of, records, text, text_of
+from laconic.errors import DataError
+
+
+def read_folder(folder: Path, splits: Mapping[str, Path], labels: Path | None) -> Corpus:
+    """A dataset folder, whose files of records are given by the name of their split."""
+    features = {name: found for name in splits if (found := _features(folder, name)) is not None}
+    label_features = _features(folder, "labels")
+    if label_features is not None and not isinstance(label_features, csr_array):
+        raise DataError(f"{folder}: the labels' features must be sparse (labels_features.npz)")
+    names = folder / "features.txt"
+    corpus = corpus_of(
+        {name: rows(path, text_needed=name not in features) for name, path in splits.items()},
+        None if labels is None else label_rows(labels),
+        source=str(folder),
+        features=features,
+        label_features=label_features,
+        feature_names=[line for _, line in lines(names)] if names.exists() else None,
+    )
+    for name, matrix in features.items():
+        _same_count(splits[name], len(corpus.splits[name]), f"{name}_features", matrix.shape[0])
+    if label_features is not None:
+        _same_count(labels or folder, len(corpus.labels), "labels_features", label_features.shape[0])
+    return corpus
+
+
+def rows(path: Path, *, text_needed: bool = True) -> Iterator[Row]:
+    """The texts of a file of records."""
+    for line, record in records(path):
+        place = f"{path}:{line}"
+        yield Row(
+            place,
+            text_of(record, "text", place) if text_needed or "text" in record else None,
+            labels_of(record, "labels", place),
+            numbers_of(record, "label_weights", place) if "label_weights" in record else None,
+            _id_of(record, place),
+            _weight_of(record, place),
+            labels_of(record, "leave_out", place) if "leave_out" in record else (),
+        )
+
+
+def label_rows(path: Path) -> Iterator[LabelRow]:
+    """The labels of a list of labels."""
+    for line, record in records(path):
+        place = f"{path}:{line}"
+        name = _id_of(record, place)
+        if name is None:
+            raise DataError(f'{place}: the key "id" is missing; it is the label\'s name')
+        yield LabelRow(place, name, text_of(record, "text", place) if "text" in record else None)
+
+
+def labels_of(record: Record, key: str, place: str) -> list[str | int]:
+    """A list of label names or of row numbers."""
+    return [_label(value, f'{place}: "{key}"') for value in list_of(record, key, place)]
+
+
+def _label(value: Any, place: str) -> str | int:
+    return integer(value, place) if isinstance(value, int) else text(value, place)
+
+
+def _id_of(record: Record, place: str) -> str | None:
+    value = record.get("id")
+    return None if value is None else str(_label(value, f'{place}: "id"'))
+
+
+def _weight_of(record: Record, place: str) -> float | None:
+    if "weight" not in record:
+        return None
+    weight = number_of(record, "weight", place)
+    if not 0 <= weight <= LARGEST:
+        raise DataError(f"{place}: the weight of a text must be 0 or more, but is {weight:g}")
+    return weight
+
+
+def _features(folder: Path, name: str) -> Features | None:
+    found = [path for ending in ("npz", "npy") if (path := folder / f"{name}_features.{ending}").exists()]
+    return read_matrix(found[0]) if found else None
+
+
+def _same_count(path: Path, records_there: int, name: str, rows_there: int) -> None:
+    if records_there != rows_there:
+        raise DataError(
+            f"{path}: {records_there:,} records, but {rows_there:,} rows in {name}; they must stand row by row"
+        )

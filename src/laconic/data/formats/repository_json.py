@@ -1,0 +1,112 @@
+"""The repository's raw files: `trn.json`, whose records have a title and the numbers of its labels, and `lbl.json`.
+
+A record's keys are uid, title, content, target_ind (label numbers) and target_rel (their weights). Titles are the
+texts; `content`, which is long, is not read.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from laconic.data.corpus import Labels
+from laconic.data.formats.records import Record, integers_of, numbers_of, records, text, text_of
+from laconic.errors import DataError
+
+_MOST_LABELS = 2**31 - 1
+_LARGEST_WEIGHT = float(np.finfo(np.float32).max)
+
+
+class RawTexts(NamedTuple):
+    """A split's texts, their uids, and their labels row by row."""
+
+    texts: list[str]
+    ids: list[str | None]
+    starts: array[int]
+    labels: array[int]
+    weights: array[float]
+    repeated: int  # times that a record names a label it has named before
+
+    @property
+    def num_labels(self) -> int:
+        """How many labels there must be at least."""
+        return max(self.labels, default=-1) + 1
+
+    def matrix(self, num_labels: int) -> csr_array:
+        parts = np.array(self.weights), np.array(self.labels), np.array(self.starts)
+        matrix = csr_array(parts, shape=(len(self.texts), num_labels))
+        matrix.sort_indices()
+        matrix.eliminate_zeros()
+        return matrix
+
+
+def read_texts(path: Path, num_labels: int | None) -> RawTexts:
+    """The records of a split; None: how many labels there are is not known yet."""
+    raw = RawTexts([], [], array("q", [0]), array("i"), array("f"), 0)
+    repeated = 0
+    for place, record in _placed(path):
+        weight_of = _targets(record, _MOST_LABELS if num_labels is None else num_labels, place)
+        raw.texts.append(text_of(record, "title", place))
+        raw.ids.append(_uid(record, place))
+        raw.labels.extend(weight_of.keys())
+        raw.weights.extend(weight_of.values())
+        raw.starts.append(len(raw.labels))
+        repeated += len(record["target_ind"]) - len(weight_of)
+    return raw._replace(repeated=repeated)
+
+
+def read_labels(path: Path) -> Labels:
+    """The labels by uid, with their titles."""
+    rows = [(_uid(record, place) or "", text_of(record, "title", place)) for place, record in _placed(path)]
+    return Labels(names=unique([uid for uid, _ in rows]), texts=[title for _, title in rows])
+
+
+def unique(names: Sequence[str]) -> list[str]:
+    """The names, with the label's number behind those that were there before; a label without a name is its number."""
+    taken: dict[str, None] = {}  # in the order of entry
+    for number, name in enumerate(names):
+        mine = name or str(number)
+        while mine in taken:
+            mine += f" #{number}"
+        taken[mine] = None
+    return list(taken)
+
+
+def numbered(count: int) -> Labels:
+    """Labels of which nothing is known but the number."""
+    return Labels(names=[str(number) for number in range(count)])
+
+
+def _placed(path: Path) -> Iterator[tuple[str, Record]]:
+    return ((f"{path}:{line}", record) for line, record in records(path))
+
+
+def _targets(record: Record, limit: int, place: str) -> dict[int, float]:
+    """The record's labels with their weights; where a label is there twice, the larger weight."""
+    labels = integers_of(record, "target_ind", place)
+    weights = numbers_of(record, "target_rel", place) if "target_rel" in record else [1.0] * len(labels)
+    if len(labels) != len(weights):
+        raise DataError(
+            f'{place}: {len(labels)} labels in "target_ind", but {len(weights)} weights in "target_rel"; '
+            "give one for each"
+        )
+    weight_of: dict[int, float] = {}
+    for label, weight in zip(labels, weights, strict=True):
+        if not 0 <= label < limit:
+            raise DataError(f'{place}: "target_ind": label {label} is outside 0..{limit - 1}, the labels there are')
+        if not 0 <= weight <= _LARGEST_WEIGHT:
+            raise DataError(f'{place}: "target_rel": the weight {weight} is not in 0..{_LARGEST_WEIGHT:.3g}; mend it')
+        weight_of[label] = max(weight, weight_of.get(label, 0.0))
+    return weight_of
+
+
+def _uid(record: Record, place: str) -> str | None:
+    uid = record.get("uid")
+    if type(uid) is int:
+        return str(uid)
+    return None if uid is None else text(uid, f'{place}: "uid"')

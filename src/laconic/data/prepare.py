@@ -1,0 +1,85 @@
+"""From a Corpus to Datasets: the one place where texts, sparse features and dense features become inputs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from laconic.data.corpus import Corpus, Labels, Split
+from laconic.data.dataset import Dataset, Rows
+from laconic.data.text import Splitter
+from laconic.data.tokenizer import Tokenizer
+from laconic.data.vocabulary import VocabularyConfig
+from laconic.errors import DataError
+from laconic.types import FIRST_WORD
+
+
+class Prepared(NamedTuple):
+    data: Dataset
+    tokenizer: Tokenizer | None  # None: the inputs are features, not texts
+
+
+def prepare(corpus: Corpus, splitter: Splitter, vocabulary: VocabularyConfig) -> Prepared:
+    """The training split; the vocabulary is counted on its texts and on the labels' texts."""
+    split = corpus.split("train")
+    texts = label_texts(corpus.labels)
+    tokenizer = None
+    if split.texts is not None:
+        tokenizer = Tokenizer.of(chain(split.texts, texts or ()), splitter, vocabulary)
+    data = Dataset(
+        inputs=input_rows(split, tokenizer),
+        labels=split.labels,
+        label_inputs=_label_inputs(corpus.labels, texts, tokenizer),
+        leave_out=split.leave_out,
+        weights=split.weights,
+    )
+    return Prepared(data, tokenizer)
+
+
+def input_rows(split: Split, tokenizer: Tokenizer | None) -> Rows:
+    """A split's rows as a model with that tokenizer reads them."""
+    if tokenizer is not None:
+        if split.texts is None:
+            raise DataError("the model reads texts, but this data has none: it holds features or labels only")
+        return tokenizer.rows(split.texts)
+    if split.features is None:
+        raise DataError("features are needed here, but this data has none")
+    return _feature_tokens(split.features) if isinstance(split.features, csr_array) else split.features
+
+
+def label_texts(labels: Labels) -> Sequence[str] | None:
+    """What the labels say of themselves: name and text where names are words, text alone where they are codes."""
+    if not _are_words(labels.names):
+        return labels.texts
+    if labels.texts is None:
+        return labels.names
+    return [f"{name} {text}" for name, text in zip(labels.names, labels.texts, strict=True)]
+
+
+def _label_inputs(labels: Labels, texts: Sequence[str] | None, tokenizer: Tokenizer | None) -> csr_array | None:
+    if tokenizer is None:
+        return None if labels.features is None else _feature_tokens(labels.features)
+    return None if texts is None else tokenizer.rows(texts)
+
+
+def _feature_tokens(features: csr_array) -> csr_array:
+    """Feature f becomes the token f + FIRST_WORD, as if it were a word of a vocabulary; rows get length 1."""
+    norms = np.sqrt(features.multiply(features).sum(axis=1))
+    values = features.data / np.repeat(np.where(norms == 0, 1, norms), np.diff(features.indptr))
+    shape = (features.shape[0], features.shape[1] + FIRST_WORD)
+    return csr_array((values.astype(np.float32), features.indices + FIRST_WORD, features.indptr), shape=shape)
+
+
+_CODE = re.compile(r"[A-Z0-9_:.-]*|.*://.*")
+_WORD = re.compile(r"[^\W\d_]{2}")
+
+
+def _are_words(names: Sequence[str]) -> bool:
+    """Whether most names say something: not numbers, not addresses, not codes of capitals and digits."""
+    words = sum(1 for name in names if _WORD.search(name) and not _CODE.fullmatch(name))
+    return 2 * words > len(names)

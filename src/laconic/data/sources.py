@@ -1,0 +1,78 @@
+"""Reads any source of texts and labels. A file's name says what it is for, its content what form it has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from laconic.data.corpus import Corpus
+from laconic.data.formats import jsonl, repository, tabular
+from laconic.data.formats.assemble import Row, corpus_of
+from laconic.data.formats.lines import opened
+from laconic.data.formats.tabular import Columns
+from laconic.errors import DataError
+
+ROLES = {"train": "train", "valid": "valid", "validation": "valid", "dev": "valid", "test": "test", "labels": "labels"}
+_TABLE = re.compile(r"(?P<role>\w+)\.(jsonl|csv|tsv|parquet)(\.gz)?")
+
+
+def read(path: Path | str, columns: Columns | None = None) -> Corpus:
+    """The data at that path: a folder in one of the known layouts, or a single file of texts with labels."""
+    path, columns = Path(path), columns or Columns()
+    if path.is_dir():
+        return _read_folder(path, columns)
+    if not path.exists():
+        raise DataError(f"{path}: there is no such file or folder")
+    if repository.recognises_file(path):
+        return repository.read_file(path)
+    return corpus_of({"all": _rows(path, columns)}, None, source=str(path))
+
+
+def _read_folder(folder: Path, columns: Columns) -> Corpus:
+    tables = _tables(folder)
+    labels = tables.pop("labels", None)
+    if tables and all(_form(path) == "json" for path in tables.values()):
+        return jsonl.read_folder(folder, tables, labels)
+    if tables:
+        label_rows = None if labels is None else jsonl.label_rows(labels)
+        return corpus_of({name: _rows(path, columns) for name, path in tables.items()}, label_rows, source=str(folder))
+    if repository.recognises(folder):
+        return repository.read(folder)
+    there = ", ".join(sorted(path.name for path in folder.iterdir())[:8]) or "nothing"
+    raise DataError(
+        f"{folder}: no data set is recognised here (there is: {there}); expected are train.jsonl, train.csv, "
+        "train.tsv or train.parquet, or the Extreme Classification Repository's trn_X_Y.txt, trn.json or train.txt, "
+        "any of them gzip'd"
+    )
+
+
+def _tables(folder: Path) -> dict[str, Path]:
+    """The folder's tables by the name of their split, training texts first."""
+    found: dict[str, Path] = {}
+    for path in sorted(folder.iterdir()):
+        match = _TABLE.fullmatch(path.name)
+        role = ROLES.get(match["role"]) if match else None
+        if role is None:
+            continue
+        if role in found:
+            raise DataError(f"{folder}: both {found[role].name} and {path.name} are there; keep one of them")
+        found[role] = path
+    return {role: found[role] for role in ("train", "valid", "test", "labels") if role in found}
+
+
+def _rows(path: Path, columns: Columns) -> Iterator[Row]:
+    form = _form(path)
+    if form == "json":
+        return jsonl.rows(path)
+    return tabular.parquet_rows(path, columns) if form == "parquet" else tabular.delimited_rows(path, columns)
+
+
+def _form(path: Path) -> str:
+    with opened(path) as file:
+        head = file.read(4096)
+    if not head:
+        raise DataError(f"{path}: the file is empty")
+    if head.startswith(b"PAR1"):
+        return "parquet"
+    return "json" if head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{") else "delimited"

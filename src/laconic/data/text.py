@@ -1,0 +1,114 @@
+"""From a text to its words. Knows nothing of ids, counts or files.
+
+Unlike the published InceptionXML code, texts are lower-cased before stop words are dropped (there, "The" survived),
+letters of every script are kept with their marks (there, only ASCII's were), and so are + and # (C++, C#).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Int
+
+from laconic.errors import ConfigError
+
+# English function words; "us", "may" and "let" are not among them, because US, May and to let are worth keeping.
+STOP_WORDS = frozenset(
+    """a about above after again against all also am an and any are aren't as at be because been before being
+    below between both but by can can't cannot could couldn't did didn't do does doesn't doing don't down during
+    each either few for from further had hadn't has hasn't have haven't having he her here hers herself him
+    himself his how i if in into is isn't it its itself just ll me more most must mustn't my myself neither no nor
+    not of off on once only onto or other our ours ourselves out over own re same shall shan't she should
+    shouldn't so some such than that the their theirs them themselves then there these they this those through to
+    too under until up ve very was wasn't we were weren't what when where which while who whom whose why will with
+    won't would wouldn't you your yours yourself yourselves""".split()
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Splitter:
+    """How a text is cut into words: by our cleaning, or, where a pattern is given, into that pattern's matches."""
+
+    stop_words: bool = True  # leave out the words of STOP_WORDS
+    pattern: str = ""  # a regular expression; each match in the lower-cased text is a word, nothing else is cleaned
+
+    def __post_init__(self) -> None:
+        try:
+            re.compile(self.pattern)
+        except re.error as error:
+            raise ConfigError(
+                f"text.pattern must be a regular expression, but {self.pattern!r} is not: {error}"
+            ) from None
+
+    def words(self, text: str) -> list[str]:
+        """The words in reading order. Only stop words: they are kept. Only signs: the raw words. Blank: no word."""
+        cut = self._matches(text) if self.pattern else clean(text)
+        kept = [word for word in cut if word not in STOP_WORDS] if self.stop_words else cut
+        return kept or cut or text.lower().split()
+
+    def _matches(self, text: str) -> list[str]:
+        return [word for match in self._compiled.finditer(text.lower()) for word in match.group().split()]
+
+    @cached_property
+    def _compiled(self) -> re.Pattern[str]:
+        return re.compile(self.pattern)
+
+
+class WordTable(NamedTuple):
+    """Texts as numbers into their own list of distinct words: row r is `ids[starts[r]:starts[r + 1]]`."""
+
+    words: list[str]
+    ids: Int[np.ndarray, "total"]
+    starts: Int[np.ndarray, "texts+1"]
+
+    @property
+    def lengths(self) -> Int[np.ndarray, "texts"]:
+        return np.diff(self.starts)
+
+
+def word_table(texts: Iterable[str], splitter: Splitter) -> WordTable:
+    """Cuts every text once; all that follows (counting, numbering, weighing) works on the numbers."""
+    number: dict[str, int] = {}
+    ids, starts = array("i"), array("q", [0])
+    for text in texts:
+        ids.extend([number.setdefault(word, len(number)) for word in splitter.words(text)])
+        starts.append(len(ids))
+    return WordTable(list(number), np.array(ids, dtype=np.int32), np.array(starts, dtype=np.int64))
+
+
+def clean(text: str) -> list[str]:
+    """The words of a text, lower-cased and freed of signs (docs/methods.md lists the steps)."""
+    text = unicodedata.normalize("NFKC", text).lower().translate(_KEPT)
+    if "'" in text:
+        text = _POSSESSIVE.sub("", text)
+        text = _CONTRACTION.sub(r" \1", text)
+    if "." in text:
+        text = _STOP_AFTER_LETTER.sub("", text)
+    text = _LETTER_AFTER_DIGIT.sub(" ", text)
+    words = (word.strip(".'") for word in text.split())
+    return [word for word in words if not _ONLY_SIGNS.fullmatch(word)]
+
+
+class _KeptCharacters(dict[int, str]):
+    """A translation table that learns: letters, marks, digits and . ' + # stay, everything else becomes a space."""
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        kept = unicodedata.category(character)[0] in "LMN" or character in ".'+#"
+        self[code] = character if kept else " "
+        return self[code]
+
+
+_KEPT = _KeptCharacters({ord(sign): "'" for sign in "`´‘’ʼ"})
+_POSSESSIVE = re.compile(r"'s(?!\w)|(?<=s)'(?!\w)")
+_CONTRACTION = re.compile(r"'(ve|re|d|ll)(?!\w)")
+_STOP_AFTER_LETTER = re.compile(r"(?<=[^\W\d_])\.")
+_LETTER_AFTER_DIGIT = re.compile(r"(?<=\d)(?=[^\W\d_])")
+_ONLY_SIGNS = re.compile(r"[.'+#]*")

@@ -1,0 +1,49 @@
+"""Texts to token rows and to the padded rectangles that models read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+
+from laconic.data.dataset import Rows
+from laconic.data.text import Splitter, word_table
+from laconic.data.vocabulary import Vocabulary, VocabularyConfig
+from laconic.types import PAD, Inputs, Tokens
+
+
+@dataclass(frozen=True, eq=False)
+class Tokenizer:
+    splitter: Splitter
+    vocabulary: Vocabulary
+
+    @staticmethod
+    def of(texts: Iterable[str], splitter: Splitter, config: VocabularyConfig) -> Tokenizer:
+        """Learns the vocabulary of these texts."""
+        return Tokenizer(splitter, Vocabulary.of(word_table(texts, splitter), config))
+
+    def rows(self, texts: Iterable[str]) -> csr_array:
+        return self.vocabulary.tokens(word_table(texts, self.splitter))
+
+    def tokens(self, texts: Iterable[str]) -> Tokens:
+        return padded(self.rows(texts))
+
+
+def inputs_of(rows: Rows) -> Inputs:
+    """Rows of a dataset as a model reads them."""
+    return padded(rows) if isinstance(rows, csr_array) else torch.from_numpy(rows)
+
+
+def padded(rows: csr_array, length: int = 0) -> Tokens:
+    """Token rows cut at `length` (0: the longest row's) and filled up with PAD on the right."""
+    lengths = np.diff(rows.indptr)
+    length = length or int(lengths.max(initial=1))
+    there = np.arange(length) < lengths[:, None]
+    places = (rows.indptr[:-1, None] + np.arange(length))[there]
+    ids = np.full(there.shape, PAD, dtype=np.int32)
+    weights = np.zeros(there.shape, dtype=np.float32)
+    ids[there], weights[there] = rows.indices[places], rows.data[places]
+    return Tokens(torch.from_numpy(ids), torch.from_numpy(weights))

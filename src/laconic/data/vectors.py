@@ -1,0 +1,113 @@
+"""Pre-trained word vectors in the text formats of GloVe (no header) and fastText (a header line), plain or gzip'd."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from laconic.data.formats.lines import lines
+from laconic.data.formats.records import excerpt
+from laconic.data.vocabulary import Vocabulary
+from laconic.errors import ConfigError, DataError
+from laconic.types import FIRST_WORD, PAD
+
+SPREAD = 0.25  # words without a vector start uniformly in ± this, as in InceptionXML's published code
+
+
+@dataclass(frozen=True, eq=False)
+class WordVectors:
+    """The vectors of those of a vocabulary's words that the file has."""
+
+    vectors: Float[np.ndarray, "words dim"]  # zero where a word was not found
+    found: Bool[np.ndarray, "words"]
+    vocabulary: Vocabulary
+
+    @property
+    def coverage(self) -> float:
+        """The share of the vocabulary's words that have a vector."""
+        return float(self.found.sum()) / max(len(self.found), 1)
+
+    @property
+    def weighted_coverage(self) -> float:
+        """The same share with each word counted as often as texts have it."""
+        counts = self.vocabulary.text_counts
+        return float(counts[self.found].sum()) / max(float(counts.sum()), 1.0)
+
+    def start(self, dim: int, seed: int) -> Float[np.ndarray, "ids dim"]:
+        """A matrix to start training from, a row per token id: known numbers first, the rest random, PAD zero."""
+        known = self.vectors.shape[1]
+        if known > dim:
+            raise ConfigError(
+                f"the vectors have {known} numbers, but the model is {dim} wide; make it at least {known}"
+            )
+        matrix = random_start(self.vocabulary, dim, seed)
+        matrix[FIRST_WORD:][self.found, :known] = self.vectors[self.found]
+        return matrix
+
+
+def random_start(vocabulary: Vocabulary, dim: int, seed: int) -> Float[np.ndarray, "ids dim"]:
+    """A matrix to start training from without any vectors."""
+    generator = np.random.default_rng(seed)
+    matrix = generator.uniform(-SPREAD, SPREAD, (vocabulary.num_ids, dim)).astype(np.float32)
+    matrix[PAD] = 0
+    return matrix
+
+
+def read_vectors(path: Path, vocabulary: Vocabulary) -> WordVectors:
+    """Only lines of words that the vocabulary has are turned into numbers; of two lines for a word the first counts."""
+    shape = _shape(path)
+    vectors = np.zeros((len(vocabulary.words), shape.dim), dtype=np.float32)
+    found = np.zeros(len(vocabulary.words), dtype=bool)
+    seen = 0
+    for number, line in lines(path):
+        if number == 1 and shape.announced is not None:
+            continue
+        place = f"{path}:{number}"
+        # From the right, because a few published files have words with spaces in them.
+        word, *numbers = line.rstrip(" ").rsplit(" ", shape.dim)
+        if len(numbers) != shape.dim:
+            raise DataError(
+                f"{place}: {len(numbers)} numbers, where the first vector has {shape.dim}; cut off in the middle?"
+            )
+        row = vocabulary.ids.get(word, 0) - FIRST_WORD
+        if row >= 0 and not found[row]:
+            vectors[row], found[row] = _numbers(numbers, place), True
+        seen += 1
+    if shape.announced is not None and seen != shape.announced:
+        raise DataError(
+            f"{path}: the first line announces {shape.announced:,} vectors, but {seen:,} are there; cut off in the middle?"
+        )
+    return WordVectors(vectors, found, vocabulary)
+
+
+class _Shape(NamedTuple):
+    announced: int | None  # how many vectors the header speaks of; None: there is no header
+    dim: int
+
+
+def _shape(path: Path) -> _Shape:
+    _, line = next(lines(path))
+    fields = line.split()
+    if len(fields) == 2 and all(field.isdecimal() for field in fields):
+        announced, dim = map(int, fields)
+    else:
+        announced, dim = None, len(fields) - 1
+    if dim < 1:
+        raise DataError(
+            f"{path}:1: a word and its numbers are needed, separated by spaces, but the line is {excerpt(line)!r}"
+        )
+    return _Shape(announced, dim)
+
+
+def _numbers(fields: list[str], place: str) -> Float[np.ndarray, "dim"]:
+    try:
+        numbers = np.array(fields, dtype=np.float32)
+    except ValueError as error:
+        raise DataError(f"{place}: not a number ({error}); is this a file of word vectors in text form?") from None
+    if not np.isfinite(numbers).all():
+        raise DataError(f"{place}: a number is infinite or NaN; take the line out")
+    return numbers

@@ -1,0 +1,182 @@
+"""nearest: no training at all. The labels of the most similar training texts, and the labels whose own text is similar.
+
+A text's score for a label is the sum, over the nearest training texts that have the label, of their cosine to the power
+`power`, divided by the largest such sum; plus `label_text` times the cosine of the text and the label's own text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from scipy.sparse import csr_array
+from torch import Tensor
+
+from laconic.compiled import compiled
+from laconic.data.dataset import Dataset
+from laconic.data.text import Splitter
+from laconic.data.vocabulary import VocabularyConfig, bags
+from laconic.errors import ConfigError
+from laconic.rankers import Ranker
+from laconic.shortlisters.inverted import Lists, add, add_products, clear, in_threads, take_best
+from laconic.shortlisters.nearest import NearestBags, NearestVectors, StoredLists, queries_of
+from laconic.types import NO_LABEL, Inputs, Ranking
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    neighbours: int = 100
+    power: float = 3.0  # of a neighbour's cosine
+    label_text: float = 0.6  # weight of the label-text cosine; 0 leaves it out
+    text: Splitter = Splitter()
+    vocabulary: VocabularyConfig = VocabularyConfig(sublinear=True)
+
+    def __post_init__(self) -> None:
+        if self.neighbours < 1:
+            raise ConfigError(f"neighbours must be 1 or more, but is {self.neighbours}")
+        if not self.power > 0:
+            raise ConfigError(f"power must be above 0, but is {self.power}")
+        if not self.label_text >= 0:
+            raise ConfigError(f"label_text must be 0 or more, but is {self.label_text}")
+
+
+def train(data: Dataset, config: Config) -> NearestRanker:
+    """Only sorts the data by word: everything is kept, nothing is learnt."""
+    sparse = isinstance(data.inputs, csr_array)
+    texts = NearestBags.of(data.inputs) if sparse else NearestVectors.of(data.inputs)
+    has_label_texts = sparse and data.label_inputs is not None and config.label_text > 0
+    label_texts = bags(data.label_inputs) if has_label_texts else csr_array((data.num_labels, 0), dtype=np.float32)
+    votes = data.labels if data.weights is None else csr_array(data.labels.multiply(data.weights[:, None]))
+    return NearestRanker(
+        config,
+        texts=texts,
+        votes=StoredLists(Lists.of(votes)),
+        label_texts=StoredLists(Lists.inverted(label_texts)),
+        popular=torch.from_numpy(np.argsort(-data.label_counts, kind="stable")),
+    )
+
+
+def restore(config: Config, tensors: Mapping[str, Tensor]) -> NearestRanker:
+    """The ranker from its state_dict."""
+
+    def lists(name: str) -> StoredLists:
+        return StoredLists(Lists(*(tensors[f"{name}.{part}"].numpy() for part in Lists._fields)))
+
+    if "texts.vectors" in tensors:
+        texts: NearestBags | NearestVectors = NearestVectors(tensors["texts.vectors"])
+    else:
+        texts = NearestBags(lists("texts.index"), len(tensors["votes.starts"]) - 1)
+    return NearestRanker(
+        config, texts=texts, votes=lists("votes"), label_texts=lists("label_texts"), popular=tensors["popular"]
+    )
+
+
+class NearestRanker(Ranker):
+    """Training texts by word, their labels, and the labels' own texts by word."""
+
+    popular: Tensor
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        texts: NearestBags | NearestVectors,
+        votes: StoredLists,
+        label_texts: StoredLists,
+        popular: Int[Tensor, "labels"],
+    ) -> None:
+        super().__init__()
+        self.config, self.num_labels = config, len(popular)
+        self.texts, self.votes, self.label_texts = texts, votes, label_texts
+        self.register_buffer("popular", popular)  # where words give out, the most frequent labels follow with score 0
+
+    def rank(self, inputs: Inputs, k: int) -> Ranking:
+        channels, popular = self._channels(inputs), self.popular.numpy()
+        labels = np.full((channels.size, k), NO_LABEL, dtype=np.int64)
+        scores = np.zeros((channels.size, k), dtype=np.float32)
+        in_threads(channels.size, lambda first, last: _rank(channels, first, last, popular, labels, scores))
+        return Ranking(torch.from_numpy(labels), torch.from_numpy(scores))
+
+    def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
+        channels, wanted = self._channels(inputs), labels.numpy()
+        scores = np.zeros(wanted.shape, dtype=np.float32)
+        in_threads(channels.size, lambda first, last: _score(channels, first, last, self.num_labels, wanted, scores))
+        return torch.from_numpy(scores)
+
+    def _channels(self, inputs: Inputs) -> _Channels:
+        neighbours = self.texts.nearest(inputs, self.config.neighbours)
+        return _Channels(
+            neighbours.labels.numpy(),
+            # Opposite vectors have no say; rounding may leave a cosine a hair above 1.
+            neighbours.scores.clamp(min=0).pow(self.config.power).numpy(),
+            self.votes.lists(),
+            queries_of(inputs),
+            self.label_texts.lists(),
+            np.float32(self.config.label_text),
+        )
+
+
+class _Channels(NamedTuple):
+    """All that a batch's scores are made of."""
+
+    neighbours: Int[np.ndarray, "batch neighbours"]
+    weights: Float[np.ndarray, "batch neighbours"]
+    votes: Lists
+    queries: Lists
+    label_texts: Lists
+    label_weight: np.float32
+
+    @property
+    def size(self) -> int:
+        return len(self.neighbours)
+
+
+@compiled
+def _rank(channels, first, last, popular, labels, scores):  # type: ignore[no-untyped-def]
+    totals = np.zeros(len(popular), dtype=np.float32)
+    touched = np.empty(len(popular) + 1, dtype=np.int32)
+    for row in range(first, last):
+        count = _fill(channels, row, totals, touched)
+        kept = take_best(totals, touched, count, labels[row], scores[row])
+        for label in popular:
+            if kept == labels.shape[1]:
+                break
+            if totals[label] == 0:
+                labels[row, kept] = label
+                kept += 1
+        clear(totals, touched, count)
+
+
+@compiled
+def _score(channels, first, last, num_labels, labels, scores):  # type: ignore[no-untyped-def]
+    totals = np.zeros(num_labels, dtype=np.float32)
+    touched = np.empty(num_labels + 1, dtype=np.int32)
+    for row in range(first, last):
+        count = _fill(channels, row, totals, touched)
+        for place in range(labels.shape[1]):
+            if labels[row, place] >= 0:
+                scores[row, place] = totals[labels[row, place]]
+        clear(totals, touched, count)
+
+
+@compiled
+def _fill(channels, row, totals, touched):  # type: ignore[no-untyped-def]
+    """Every label's score for one text; returns how many labels are touched."""
+    count, votes = 0, channels.votes
+    for place in range(channels.neighbours.shape[1]):
+        text = channels.neighbours[row, place]
+        if text < 0:
+            break
+        first, last = votes.starts[text], votes.starts[text + 1]
+        weight = channels.weights[row, place]
+        count = add(votes.numbers[first:last], votes.values[first:last], weight, totals, touched, count)
+    largest = np.float32(0)
+    for i in range(count):
+        largest = max(largest, totals[touched[i]])
+    for i in range(count):
+        totals[touched[i]] /= largest
+    return add_products(channels.label_texts, channels.queries, row, channels.label_weight, totals, touched, count)

@@ -1,0 +1,105 @@
+"""Pictures of a dataset and of what a model gets right, as PNG files.
+
+They need matplotlib, which comes with `pip install 'laconic[track]'`. They are drawn through its objects, never its
+global state, so that a server or a notebook keeps its own figures.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from laconic.errors import ConfigError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00")  # Okabe and Ito: apart for all eyes
+_POINTS = 2000  # on a logarithmic axis more cannot be told apart
+_BARS = 60
+
+
+def plot_contributions(
+    contributions: Mapping[str, Float[np.ndarray, "bins"]],
+    mean_frequency: Float[np.ndarray, "bins"],
+    path: Path,
+    *,
+    k: int = 5,
+) -> None:
+    """What the labels of each frequency bin bring to P@k, models side by side (DeepXML, Figure 3; DECAF, Figure 4)."""
+    figure, axes = _canvas(f"Contribution to P@{k} by label frequency")
+    bins = np.arange(len(mean_frequency))
+    width = 0.8 / max(len(contributions), 1)
+    for number, (model, points) in enumerate(contributions.items()):
+        offset = (number - (len(contributions) - 1) / 2) * width
+        axes.bar(bins + offset, points, width, label=model, color=_COLOURS[number % len(_COLOURS)])
+    axes.set_xticks(bins, [f"{number + 1}\n({frequency:.3g})" for number, frequency in enumerate(mean_frequency)])
+    axes.set_xlabel("bin, rarest labels first (mean training texts a label)")
+    axes.set_ylabel(f"points of P@{k} (%)")
+    if len(contributions) > 1:
+        axes.legend(frameon=False)
+    _write(figure, path)
+
+
+def plot_lengths(lengths: Int[np.ndarray, "texts"], path: Path) -> None:
+    """How many words texts have, with the length that 95 % of them do not exceed."""
+    figure, axes = _canvas("Words a text")
+    shown = np.asarray(lengths)
+    if len(shown):
+        axes.hist(shown, bins=_length_bins(int(shown.max())), rwidth=0.9, color=_COLOURS[0])
+        most = int(np.quantile(shown, 0.95, method="inverted_cdf"))
+        axes.axvline(most, color=_COLOURS[5], linestyle="--", label=f"95 % have at most {most}")
+        axes.legend(frameon=False)
+    axes.locator_params(axis="x", integer=True)
+    axes.set_xlabel("words")
+    axes.set_ylabel("texts")
+    _write(figure, path)
+
+
+def plot_label_frequencies(counts: Int[np.ndarray, "labels"], path: Path) -> None:
+    """Labels from the most to the least frequent against their training texts: a straight fall is a power law."""
+    figure, axes = _canvas("Training texts a label")
+    falling = np.sort(counts[counts > 0])[::-1]  # a logarithm has no place for labels without texts
+    if len(falling):
+        ranks = np.unique(np.geomspace(1, len(falling), _POINTS).round().astype(np.int64))
+        axes.loglog(ranks, falling[ranks - 1], color=_COLOURS[0], marker=".", markersize=3)
+    axes.set_xlabel(f"rank of the label ({len(counts) - len(falling):,} of {len(counts):,} labels have no text)")
+    axes.set_ylabel("training texts")
+    _write(figure, path)
+
+
+def _canvas(title: str) -> tuple[Figure, Axes]:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ConfigError("pictures need matplotlib, which is not here: pip install 'laconic[track]'") from error
+    figure = Figure(figsize=(7, 4), dpi=120, layout="constrained")
+    axes = figure.add_subplot()
+    axes.set_title(title)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", linewidth=0.5, alpha=0.4)
+    axes.set_axisbelow(True)
+    return figure, axes
+
+
+def _length_bins(longest: int) -> list[float]:
+    """Edges halfway between whole numbers: one bar a length, or as many lengths a bar as keep the bars countable."""
+    step = -(-(longest + 1) // _BARS)
+    return [edge - 0.5 for edge in range(0, longest + step + 1, step)]
+
+
+def _write(figure: Figure, path: Path) -> None:
+    """Whole or not at all, under a name of its own until it is done; the same picture is the same bytes."""
+    unfinished = path.with_name(f".{path.name}.{uuid4().hex}")
+    try:
+        figure.savefig(unfinished, format="png", backend="agg", metadata={"Software": None})
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)

@@ -1,0 +1,154 @@
+"""Exact search by cosine over sparse rows: an inverted index, and the compiled loops that walk it.
+
+Every loop works on one query at a time with two arrays that it leaves as it found them: `totals`, a zero for each row,
+and `touched`, room for the numbers of the rows
+whose total is no longer zero and one more. So a query costs what its words' lists cost.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.sparse import csr_array
+
+from laconic.compiled import compiled
+
+TRACE = np.float32(1e-30)
+
+
+class Lists(NamedTuple):
+    """Rows of (number, value) pairs. By word it is an inverted index, by text a matrix of queries or of labels."""
+
+    starts: Int[np.ndarray, "rows+1"]
+    numbers: Int[np.ndarray, "pairs"]
+    values: Float[np.ndarray, "pairs"]
+
+    @staticmethod
+    def of(matrix: csr_array) -> Lists:
+        return Lists(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data.astype(np.float32))
+
+    @staticmethod
+    def inverted(matrix: csr_array) -> Lists:
+        """For each column the rows that have it."""
+        return Lists.of(csr_array(matrix.T))
+
+
+def search(index: Lists, queries: Lists, num_rows: int, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The k rows of largest inner product with each query, best first; -1 where fewer have anything in common."""
+    num_queries = len(queries.starts) - 1
+    rows = np.full((num_queries, k), -1, dtype=np.int64)
+    scores = np.zeros((num_queries, k), dtype=np.float32)
+    in_threads(num_queries, lambda first, last: _search(index, queries, num_rows, first, last, rows, scores))
+    return rows, scores
+
+
+def in_threads(count: int, work: Callable[[int, int], None]) -> None:
+    """Calls work(first, last) on parts of 0..count, as many at a time as there are cores."""
+    size = max(1, min(512, -(-count // (os.cpu_count() or 1))))
+    parts = [(first, min(first + size, count)) for first in range(0, count, size)]
+    if len(parts) == 1:
+        work(*parts[0])
+        return
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for done in [pool.submit(work, *part) for part in parts]:
+            done.result()
+
+
+@compiled
+def _search(index, queries, num_rows, first, last, rows, scores):  # type: ignore[no-untyped-def]
+    totals = np.zeros(num_rows, dtype=np.float32)
+    touched = np.empty(num_rows + 1, dtype=np.int32)
+    for query in range(first, last):
+        count = add_products(index, queries, query, np.float32(1), totals, touched, 0)
+        take_best(totals, touched, count, rows[query], scores[query])
+        clear(totals, touched, count)
+
+
+@compiled
+def add_products(index, queries, query, scale, totals, touched, count):  # type: ignore[no-untyped-def]
+    """Adds scale × (query · row) to every row's total; returns how many rows are touched by now."""
+    for i in range(queries.starts[query], queries.starts[query + 1]):
+        word = queries.numbers[i]
+        if word < len(index.starts) - 1:
+            first, last = index.starts[word], index.starts[word + 1]
+            count = add(
+                index.numbers[first:last], index.values[first:last], queries.values[i] * scale, totals, touched, count
+            )
+    return count
+
+
+@compiled
+def add(rows, values, weight, totals, touched, count):  # type: ignore[no-untyped-def]
+    """Adds weight × value to the total of every row of one list."""
+    for j in range(len(rows)):
+        row = rows[j]
+        before = totals[row]
+        touched[count] = row  # without a branch: what is written in vain is written over next
+        count += before == 0
+        after = before + weight * values[j]
+        # Where weights cancel or vanish a trace stays, so that no row is touched twice.
+        totals[row] = after if after != 0 else TRACE
+    return count
+
+
+@compiled
+def take_best(totals, touched, count, rows, scores):  # type: ignore[no-untyped-def]
+    """Fills rows and scores with the largest totals, best first, equal ones by row number; returns how many."""
+    kept, k = 0, len(rows)
+    for i in range(count):
+        row = touched[i]
+        total = totals[row]
+        if kept == k and not _before(total, row, scores[0], rows[0]):
+            continue
+        if kept < k:
+            kept += 1
+            _rise(rows, scores, kept - 1, row, total)
+        else:
+            _sink(rows, scores, kept, row, total)
+    # What is kept is a heap with the worst on top: taking the top away again and again sorts it from the end.
+    for size in range(kept - 1, 0, -1):
+        worst, total = rows[0], scores[0]
+        _sink(rows, scores, size, rows[size], scores[size])
+        rows[size], scores[size] = worst, total
+    return kept
+
+
+@compiled
+def clear(totals, touched, count):  # type: ignore[no-untyped-def]
+    for i in range(count):
+        totals[touched[i]] = 0
+
+
+@compiled
+def _before(total, row, other_total, other_row):  # type: ignore[no-untyped-def]
+    return total > other_total or (total == other_total and row < other_row)
+
+
+@compiled
+def _rise(rows, scores, place, row, total):  # type: ignore[no-untyped-def]
+    while place > 0:
+        above = (place - 1) // 2
+        if not _before(scores[above], rows[above], total, row):
+            break
+        rows[place], scores[place] = rows[above], scores[above]
+        place = above
+    rows[place], scores[place] = row, total
+
+
+@compiled
+def _sink(rows, scores, size, row, total):  # type: ignore[no-untyped-def]
+    place = 0
+    while 2 * place + 1 < size:
+        below = 2 * place + 1
+        if below + 1 < size and _before(scores[below], rows[below], scores[below + 1], rows[below + 1]):
+            below += 1
+        if not _before(total, row, scores[below], rows[below]):
+            break
+        rows[place], scores[place] = rows[below], scores[below]
+        place = below
+    rows[place], scores[place] = row, total

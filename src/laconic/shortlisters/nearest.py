@@ -1,0 +1,76 @@
+"""Nearest rows by cosine, sparse or dense, as parts that a model folder can keep."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from scipy.sparse import csr_array
+from torch import Tensor, nn
+
+from laconic.data.vocabulary import bags
+from laconic.shortlisters.inverted import Lists, search
+from laconic.types import PAD, Inputs, Ranking, Tokens
+
+
+class StoredLists(nn.Module):
+    """Lists as buffers, so that they are saved and loaded like any weights."""
+
+    starts: Tensor
+    numbers: Tensor
+    values: Tensor
+
+    def __init__(self, lists: Lists) -> None:
+        super().__init__()
+        for name, array in lists._asdict().items():
+            self.register_buffer(name, torch.from_numpy(array))
+
+    def lists(self) -> Lists:
+        return Lists(self.starts.cpu().numpy(), self.numbers.cpu().numpy(), self.values.cpu().numpy())
+
+
+class NearestBags(nn.Module):
+    """The rows of a sparse matrix that are nearest to a bag of words. Rows and queries have length 1."""
+
+    def __init__(self, index: StoredLists, num_rows: int) -> None:
+        super().__init__()
+        self.index, self.num_rows = index, num_rows
+
+    @staticmethod
+    def of(rows: csr_array) -> NearestBags:
+        return NearestBags(StoredLists(Lists.inverted(bags(rows))), rows.shape[0])
+
+    def nearest(self, inputs: Inputs, k: int) -> Ranking:
+        rows, scores = search(self.index.lists(), queries_of(inputs), self.num_rows, k)
+        return Ranking(torch.from_numpy(rows), torch.from_numpy(scores))
+
+
+class NearestVectors(nn.Module):
+    """The same over dense rows: every cosine is taken."""
+
+    vectors: Tensor
+
+    def __init__(self, vectors: Float[Tensor, "rows dim"]) -> None:
+        super().__init__()
+        self.register_buffer("vectors", vectors)
+
+    @staticmethod
+    def of(rows: Float[np.ndarray, "rows dim"]) -> NearestVectors:
+        return NearestVectors(nn.functional.normalize(torch.from_numpy(rows), dim=1))
+
+    def nearest(self, inputs: Inputs, k: int) -> Ranking:
+        assert isinstance(inputs, Tensor)
+        queries = nn.functional.normalize(inputs, dim=1)
+        best = [(part @ self.vectors.T).topk(min(k, len(self.vectors))) for part in torch.split(queries, 256)]
+        return Ranking(torch.cat([part.indices for part in best]), torch.cat([part.values for part in best]))
+
+
+def queries_of(inputs: Inputs) -> Lists:
+    """Tokens as bags; dense inputs have no words at all."""
+    if not isinstance(inputs, Tokens):
+        return Lists.of(csr_array((len(inputs), 0), dtype=np.float32))
+    there = (inputs.ids != PAD).cpu().numpy()
+    starts = np.concatenate([[0], there.sum(axis=1).cumsum()])
+    ids, weights = inputs.ids.cpu().numpy()[there], inputs.weights.cpu().numpy()[there]
+    num_ids = int(ids.max(initial=0)) + 1
+    return Lists.of(bags(csr_array((weights, ids, starts), shape=(len(there), num_ids))))
