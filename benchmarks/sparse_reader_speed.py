@@ -59,7 +59,7 @@ def line(generator: np.random.Generator) -> str:
 def check_agreement(ours: Path, theirs: Path) -> None:
     labels, features = read_labelled(ours)
     their_features, their_labels = load_svmlight_file(
-        str(theirs), multilabel=True, n_features=FEATURES, dtype=np.float32
+        str(theirs), multilabel=True, n_features=FEATURES, dtype=np.float32, zero_based=True
     )
     assert (features != their_features).nnz == 0
     assert all(tuple(map(int, row)) == tuple(labels[[i]].indices) for i, row in enumerate(their_labels[:1000]))

@@ -47,7 +47,7 @@ def _read_toml(path: Path) -> Settings:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: the preset cannot be read ({error.strerror})") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: not TOML: {error}") from None
 
 
@@ -66,9 +66,10 @@ def _assign(settings: Settings, assignment: str) -> None:
 def _parsed(value: str) -> Any:
     """A number, true or false, a quoted text or a list as TOML has them; anything else is the text itself."""
     try:
-        return tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+        parsed = tomllib.loads(f"value = {value}")
+    except (ValueError, RecursionError):  # of which TOML's own error is one; int() refuses thousands of digits
         return value
+    return parsed["value"] if len(parsed) == 1 else value
 
 
 def _value(value: Any, wanted: Any, name: str) -> Any:
@@ -77,7 +78,7 @@ def _value(value: Any, wanted: Any, name: str) -> Any:
             raise ConfigError(f"{name} is a group of settings; set {name}.{fields(wanted)[0].name}=... and the like")
         return configure(typing.cast(type, wanted), value, f"{name}.")
     allowed = typing.get_args(wanted) if isinstance(wanted, types.UnionType) else (wanted,)
-    if type(value) is int and float in allowed and int not in allowed:
+    if type(value) is int and float in allowed and int not in allowed and abs(value) <= 2**53:
         return float(value)
     if type(value) not in allowed:
         expected = " or ".join(kind.__name__ for kind in allowed)

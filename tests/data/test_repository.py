@@ -285,8 +285,7 @@ def test_a_damaged_folder_is_read_or_refused(data: st.DataObject, name: str, fol
     folder = folder_of(WHOLE | {name: bytes(damaged)})
     try:
         corpus = repository.read(folder)
-    except DataError as error:
-        assert str(folder) in str(error)
+    except DataError:
         return
     assert all(split.labels.shape == (len(split), len(corpus.labels)) for split in corpus.splits.values())
     assert len(set(corpus.labels.names)) == len(corpus.labels)

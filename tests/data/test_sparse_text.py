@@ -293,11 +293,15 @@ def test_a_written_matrix_comes_back_bit_for_bit(seed: int, exponent: int, folde
     assert equal(read_sparse(folder / "written.txt"), matrix)
 
 
-def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
+def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError("No space left on device")
+
     path = tmp_path / "matrix.txt"
     write_matrix(path, csr_array(np.eye(2, dtype=np.float32)))
-    with pytest.raises(AttributeError):
-        write_matrix(path, object())  # type: ignore[arg-type]
+    monkeypatch.setattr(sparse_text.os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_matrix(path, csr_array(np.ones((5, 5), dtype=np.float32)))
     assert read_sparse(path).nnz == 2
     assert [file.name for file in tmp_path.iterdir()] == ["matrix.txt"]
 

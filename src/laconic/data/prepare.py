@@ -69,7 +69,8 @@ def _label_inputs(labels: Labels, texts: Sequence[str] | None, tokenizer: Tokeni
 
 def _feature_tokens(features: csr_array) -> csr_array:
     """Feature f becomes the token f + FIRST_WORD, as if it were a word of a vocabulary; rows get length 1."""
-    norms = np.sqrt(features.multiply(features).sum(axis=1))
+    # In double precision, where the square of no 32-bit number is 0 or infinite.
+    norms = np.sqrt(features.astype(np.float64).power(2).sum(axis=1))
     values = features.data / np.repeat(np.where(norms == 0, 1, norms), np.diff(features.indptr))
     shape = (features.shape[0], features.shape[1] + FIRST_WORD)
     return csr_array((values.astype(np.float32), features.indices + FIRST_WORD, features.indptr), shape=shape)

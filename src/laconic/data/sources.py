@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from laconic.data.catalogue import BUNDLED
 from laconic.data.corpus import Corpus
 from laconic.data.formats import jsonl, repository, tabular
 from laconic.data.formats.assemble import Row, corpus_of
@@ -19,7 +20,7 @@ _TABLE = re.compile(r"(?P<role>\w+)\.(jsonl|csv|tsv|parquet)(\.gz)?")
 
 def read(path: Path | str, columns: Columns | None = None) -> Corpus:
     """The data at that path: a folder in one of the known layouts, or a single file of texts with labels."""
-    path, columns = Path(path), columns or Columns()
+    path, columns = _place(path), columns or Columns()
     if path.is_dir():
         return _read_folder(path, columns)
     if not path.exists():
@@ -27,6 +28,11 @@ def read(path: Path | str, columns: Columns | None = None) -> Corpus:
     if repository.recognises_file(path):
         return repository.read_file(path)
     return corpus_of({"all": _rows(path, columns)}, None, source=str(path))
+
+
+def _place(path: Path | str) -> Path:
+    """The path, or that of the bundled data of this name where nothing else has it."""
+    return BUNDLED[str(path)] if str(path) in BUNDLED and not Path(path).exists() else Path(path)
 
 
 def _read_folder(folder: Path, columns: Columns) -> Corpus:

@@ -42,7 +42,7 @@ class Splitter:
     def __post_init__(self) -> None:
         try:
             re.compile(self.pattern)
-        except re.error as error:
+        except (re.error, OverflowError, RecursionError) as error:
             raise ConfigError(
                 f"text.pattern must be a regular expression, but {self.pattern!r} is not: {error}"
             ) from None
@@ -85,7 +85,9 @@ def word_table(texts: Iterable[str], splitter: Splitter) -> WordTable:
 
 def clean(text: str) -> list[str]:
     """The words of a text, lower-cased and freed of signs (docs/methods.md lists the steps)."""
-    text = unicodedata.normalize("NFKC", text).lower().translate(_KEPT)
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text.translate(_SIGNS))
+    text = text.lower().translate(_KEPT)
     if "'" in text:
         text = _POSSESSIVE.sub("", text)
         text = _CONTRACTION.sub(r" \1", text)
@@ -97,18 +99,24 @@ def clean(text: str) -> list[str]:
 
 
 class _KeptCharacters(dict[int, str]):
-    """A translation table that learns: letters, marks, digits and . ' + # stay, everything else becomes a space."""
+    """A translation table that learns: letters, marks, digits and . ' + # stay, everything else becomes a space.
+
+    What cannot be seen inside a word (soft hyphens, joiners, an emoji's variation selector) goes without a space.
+    """
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
-        kept = unicodedata.category(character)[0] in "LMN" or character in ".'+#"
-        self[code] = character if kept else " "
+        category = unicodedata.category(character)
+        kept = category[0] in "LMN" or character in ".'+#"
+        self[code] = character if kept else "" if category == "Cf" else " "
         return self[code]
 
 
-_KEPT = _KeptCharacters({ord(sign): "'" for sign in "`´‘’ʼ"})
+# Normalising would make letters or marks of these: ™ would become tm, ´ a space and an accent without a letter.
+_SIGNS = str.maketrans("´™℠¨¯¸", "'     ")
+_KEPT = _KeptCharacters({ord(sign): "'" for sign in "`‘’ʼ"} | dict.fromkeys(range(0xFE00, 0xFE10), "") | {0x200B: " "})
 _POSSESSIVE = re.compile(r"'s(?!\w)|(?<=s)'(?!\w)")
 _CONTRACTION = re.compile(r"'(ve|re|d|ll)(?!\w)")
 _STOP_AFTER_LETTER = re.compile(r"(?<=[^\W\d_])\.")
 _LETTER_AFTER_DIGIT = re.compile(r"(?<=\d)(?=[^\W\d_])")
-_ONLY_SIGNS = re.compile(r"[.'+#]*")
+_ONLY_SIGNS = re.compile(r"\W*")

@@ -79,7 +79,7 @@ def read_vectors(path: Path, vocabulary: Vocabulary) -> WordVectors:
         seen += 1
     if shape.announced is not None and seen != shape.announced:
         raise DataError(
-            f"{path}: the first line announces {shape.announced:,} vectors, but {seen:,} are there; cut off in the middle?"
+            f"{path}: the first line announces {shape.announced:,} vectors, but there are {seen:,}; cut off in the middle?"
         )
     return WordVectors(vectors, found, vocabulary)
 
@@ -90,22 +90,26 @@ class _Shape(NamedTuple):
 
 
 def _shape(path: Path) -> _Shape:
-    _, line = next(lines(path))
-    fields = line.split()
-    if len(fields) == 2 and all(field.isdecimal() for field in fields):
+    source = lines(path)
+    _, line = next(source)
+    fields = line.rstrip(" ").split(" ")
+    if len(line) < 40 and len(fields) == 2 and all(field.isdecimal() for field in fields):
         announced, dim = map(int, fields)
+        _, line = next(source, (2, ""))
     else:
         announced, dim = None, len(fields) - 1
-    if dim < 1:
+    if not 1 <= dim <= line.count(" "):
         raise DataError(
-            f"{path}:1: a word and its numbers are needed, separated by spaces, but the line is {excerpt(line)!r}"
+            f"{path}: a word and {max(dim, 1):,} numbers are needed, separated by spaces, but the first such line is "
+            f"{excerpt(line)!r}; is this a file of word vectors in text form?"
         )
     return _Shape(announced, dim)
 
 
 def _numbers(fields: list[str], place: str) -> Float[np.ndarray, "dim"]:
     try:
-        numbers = np.array(fields, dtype=np.float32)
+        with np.errstate(over="ignore"):  # what is too large turns into infinity
+            numbers = np.array(fields, dtype=np.float32)
     except ValueError as error:
         raise DataError(f"{place}: not a number ({error}); is this a file of word vectors in text form?") from None
     if not np.isfinite(numbers).all():

@@ -6,6 +6,7 @@ A text's score for a label is the sum, over the nearest training texts that have
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -20,10 +21,10 @@ from laconic.compiled import compiled
 from laconic.data.dataset import Dataset
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import VocabularyConfig, bags
-from laconic.errors import ConfigError
+from laconic.errors import ConfigError, ModelError
 from laconic.rankers import Ranker
-from laconic.shortlisters.inverted import Lists, add, add_products, clear, in_threads, take_best
-from laconic.shortlisters.nearest import NearestBags, NearestVectors, StoredLists, queries_of
+from laconic.shortlisters.inverted import TRACE, Lists, add, add_products, clear, in_threads, take_best
+from laconic.shortlisters.nearest import NearestBags, NearestVectors, StoredLists, queries_of, tensor_of
 from laconic.types import NO_LABEL, Inputs, Ranking
 
 
@@ -38,10 +39,10 @@ class Config:
     def __post_init__(self) -> None:
         if self.neighbours < 1:
             raise ConfigError(f"neighbours must be 1 or more, but is {self.neighbours}")
-        if not self.power > 0:
-            raise ConfigError(f"power must be above 0, but is {self.power}")
-        if not self.label_text >= 0:
-            raise ConfigError(f"label_text must be 0 or more, but is {self.label_text}")
+        if not 0 < self.power < math.inf:
+            raise ConfigError(f"power must be a number above 0, but is {self.power}")
+        if not 0 <= self.label_text < math.inf:
+            raise ConfigError(f"label_text must be a number of 0 or more, but is {self.label_text}")
 
 
 def train(data: Dataset, config: Config) -> NearestRanker:
@@ -50,29 +51,49 @@ def train(data: Dataset, config: Config) -> NearestRanker:
     texts = NearestBags.of(data.inputs) if sparse else NearestVectors.of(data.inputs)
     has_label_texts = sparse and data.label_inputs is not None and config.label_text > 0
     label_texts = bags(data.label_inputs) if has_label_texts else csr_array((data.num_labels, 0), dtype=np.float32)
-    votes = data.labels if data.weights is None else csr_array(data.labels.multiply(data.weights[:, None]))
     return NearestRanker(
         config,
         texts=texts,
-        votes=StoredLists(Lists.of(votes)),
+        votes=StoredLists(Lists.of(_votes(data))),
         label_texts=StoredLists(Lists.inverted(label_texts)),
         popular=torch.from_numpy(np.argsort(-data.label_counts, kind="stable")),
     )
 
 
 def restore(config: Config, tensors: Mapping[str, Tensor]) -> NearestRanker:
-    """The ranker from its state_dict."""
-
-    def lists(name: str) -> StoredLists:
-        return StoredLists(Lists(*(tensors[f"{name}.{part}"].numpy() for part in Lists._fields)))
-
-    if "texts.vectors" in tensors:
-        texts: NearestBags | NearestVectors = NearestVectors(tensors["texts.vectors"])
-    else:
-        texts = NearestBags(lists("texts.index"), len(tensors["votes.starts"]) - 1)
+    """The ranker from its state_dict, whose every number is looked at before a compiled loop follows it."""
+    popular = tensor_of(tensors, "popular", torch.int64)
+    if not torch.equal(popular.sort().values, torch.arange(popular.numel())):
+        raise ModelError("the model's tensor 'popular' must name every label once; the file is damaged: fetch it again")
+    votes = StoredLists.of_tensors(tensors, "votes", below=len(popular))
     return NearestRanker(
-        config, texts=texts, votes=lists("votes"), label_texts=lists("label_texts"), popular=tensors["popular"]
+        config,
+        texts=_restored_texts(tensors, num_texts=len(votes.starts) - 1),
+        votes=votes,
+        label_texts=StoredLists.of_tensors(tensors, "label_texts", below=len(popular)),
+        popular=popular,
     )
+
+
+def _votes(data: Dataset) -> csr_array:
+    """Each text's labels with their weights. Only ratios count, so that the largest is 1 and no sum overflows."""
+    votes = data.labels / data.labels.data.max(initial=TRACE)
+    if data.weights is not None:
+        votes = csr_array(votes.multiply(data.weights[:, None] / data.weights.max(initial=TRACE)))
+    votes.eliminate_zeros()
+    return votes
+
+
+def _restored_texts(tensors: Mapping[str, Tensor], num_texts: int) -> NearestBags | NearestVectors:
+    if "texts.vectors" not in tensors:
+        return NearestBags(StoredLists.of_tensors(tensors, "texts.index", below=num_texts), num_texts)
+    vectors = tensor_of(tensors, "texts.vectors", torch.float32)
+    if vectors.ndim != 2 or len(vectors) != num_texts or not vectors.isfinite().all():
+        raise ModelError(
+            f"the model's tensor 'texts.vectors' must be {num_texts:,} rows of finite numbers; the file is damaged: "
+            "fetch it again"
+        )
+    return NearestVectors(vectors)
 
 
 class NearestRanker(Ranker):
@@ -103,6 +124,7 @@ class NearestRanker(Ranker):
 
     def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
         channels, wanted = self._channels(inputs), labels.numpy()
+        assert wanted.max(initial=NO_LABEL) < self.num_labels
         scores = np.zeros(wanted.shape, dtype=np.float32)
         in_threads(channels.size, lambda first, last: _score(channels, first, last, self.num_labels, wanted, scores))
         return torch.from_numpy(scores)
@@ -168,15 +190,15 @@ def _fill(channels, row, totals, touched):  # type: ignore[no-untyped-def]
     """Every label's score for one text; returns how many labels are touched."""
     count, votes = 0, channels.votes
     for place in range(channels.neighbours.shape[1]):
-        text = channels.neighbours[row, place]
-        if text < 0:
+        text, weight = channels.neighbours[row, place], channels.weights[row, place]
+        if text < 0 or weight == 0:
             break
         first, last = votes.starts[text], votes.starts[text + 1]
-        weight = channels.weights[row, place]
         count = add(votes.numbers[first:last], votes.values[first:last], weight, totals, touched, count)
     largest = np.float32(0)
     for i in range(count):
         largest = max(largest, totals[touched[i]])
     for i in range(count):
-        totals[touched[i]] /= largest
+        # A trace stays of the smallest share, so that what is touched is never 0.
+        totals[touched[i]] = max(totals[touched[i]] / largest, TRACE)
     return add_products(channels.label_texts, channels.queries, row, channels.label_weight, totals, touched, count)

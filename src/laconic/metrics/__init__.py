@@ -6,6 +6,7 @@
 Knows nothing of texts, models or files.
 """
 
+from laconic.data.catalogue import Propensity
 from laconic.metrics.intervals import bootstrap
 from laconic.metrics.judging import Judged, judge
 from laconic.metrics.pairs import relevant, truth_without_pairs
@@ -22,7 +23,7 @@ from laconic.metrics.ratios import (
     recall,
     report,
 )
-from laconic.metrics.training import Propensity, TrainingCounts, inverse_propensities
+from laconic.metrics.training import TrainingCounts, inverse_propensities
 
 __all__ = [
     "KS",

@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import isfinite, log
+from dataclasses import dataclass, replace
+from math import log
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.sparse import csr_array
 
-from laconic.errors import ConfigError
+from laconic.data.catalogue import Propensity
 from laconic.metrics.pairs import relevant
-
-
-@dataclass(frozen=True, kw_only=True)
-class Propensity:
-    """The two constants of Jain et al. (2016), by family of datasets; the defaults are those of any other dataset."""
-
-    a: float = 0.55
-    b: float = 1.5
-
-    def __post_init__(self) -> None:
-        if not (isfinite(self.a) and self.a >= 0):
-            raise ConfigError(f"propensity constant a must be 0 or more, but is {self.a}")
-        if not (isfinite(self.b) and self.b > 0):
-            raise ConfigError(f"propensity constant b must be more than 0, but is {self.b}")
-
 
 _USUAL = Propensity()
 
@@ -45,6 +30,10 @@ class TrainingCounts:
         """Counted in the training truth; a label's weight for a text does not matter."""
         counts = np.bincount(relevant(labels).indices, minlength=labels.shape[1])
         return cls(per_label=counts, texts=int(labels.shape[0]), propensity=propensity)
+
+    def with_unseen(self, labels: int) -> TrainingCounts:
+        """The same with so many more labels behind the others, which training never saw."""
+        return replace(self, per_label=np.concatenate([self.per_label, np.zeros(labels, dtype=np.int64)]))
 
     def inverse_propensities(self) -> Float[np.ndarray, "labels"]:
         return inverse_propensities(self.per_label, self.texts, self.propensity)

@@ -17,6 +17,7 @@ from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 
 from laconic.compiled import compiled
+from laconic.errors import ModelError
 
 TRACE = np.float32(1e-30)
 
@@ -36,6 +37,23 @@ class Lists(NamedTuple):
     def inverted(matrix: csr_array) -> Lists:
         """For each column the rows that have it."""
         return Lists.of(csr_array(matrix.T))
+
+    def checked(self, name: str, below: int) -> Lists:
+        """Itself, if numbers are below that: compiled loops look at no bounds, and a model's file is a stranger."""
+        starts, numbers, values = self
+        sound = (
+            starts.ndim == numbers.ndim == values.ndim == 1
+            and len(starts) > 0
+            and starts[0] == 0
+            and (starts[:-1] <= starts[1:]).all()
+            and starts[-1] == len(numbers) == len(values)
+            and numbers.min(initial=0) >= 0
+            and numbers.max(initial=-1) < below
+            and np.isfinite(values).all()
+        )
+        if not sound:
+            raise ModelError(f"the model's tensors {name}.* do not fit together; the file is damaged: fetch it again")
+        return self
 
 
 def search(index: Lists, queries: Lists, num_rows: int, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -100,6 +118,8 @@ def add(rows, values, weight, totals, touched, count):  # type: ignore[no-untype
 def take_best(totals, touched, count, rows, scores):  # type: ignore[no-untyped-def]
     """Fills rows and scores with the largest totals, best first, equal ones by row number; returns how many."""
     kept, k = 0, len(rows)
+    if k == 0:
+        return 0
     for i in range(count):
         row = touched[i]
         total = totals[row]

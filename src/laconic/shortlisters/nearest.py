@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import torch
 from jaxtyping import Float
@@ -9,6 +11,7 @@ from scipy.sparse import csr_array
 from torch import Tensor, nn
 
 from laconic.data.vocabulary import bags
+from laconic.errors import ModelError
 from laconic.shortlisters.inverted import Lists, search
 from laconic.types import PAD, Inputs, Ranking, Tokens
 
@@ -24,6 +27,13 @@ class StoredLists(nn.Module):
         super().__init__()
         for name, array in lists._asdict().items():
             self.register_buffer(name, torch.from_numpy(array))
+
+    @staticmethod
+    def of_tensors(tensors: Mapping[str, Tensor], name: str, *, below: int) -> StoredLists:
+        """The lists that are kept under that name, once their numbers are known to be below that."""
+        kinds = {"starts": torch.int64, "numbers": torch.int32, "values": torch.float32}
+        parts = (tensor_of(tensors, f"{name}.{part}", kind).numpy() for part, kind in kinds.items())
+        return StoredLists(Lists(*parts).checked(name, below))
 
     def lists(self) -> Lists:
         return Lists(self.starts.cpu().numpy(), self.numbers.cpu().numpy(), self.values.cpu().numpy())
@@ -63,6 +73,15 @@ class NearestVectors(nn.Module):
         queries = nn.functional.normalize(inputs, dim=1)
         best = [(part @ self.vectors.T).topk(min(k, len(self.vectors))) for part in torch.split(queries, 256)]
         return Ranking(torch.cat([part.indices for part in best]), torch.cat([part.values for part in best]))
+
+
+def tensor_of(tensors: Mapping[str, Tensor], name: str, kind: torch.dtype) -> Tensor:
+    """A model's tensor of that name and type."""
+    if name not in tensors:
+        raise ModelError(f"the model has no tensor {name!r}; its folder is incomplete: fetch it again")
+    if tensors[name].dtype != kind:
+        raise ModelError(f"the model's tensor {name!r} must be {kind}, but is {tensors[name].dtype}; fetch it again")
+    return tensors[name]
 
 
 def queries_of(inputs: Inputs) -> Lists:

@@ -14,6 +14,7 @@ from laconic.data.corpus import Corpus, Features, Labels, Split, pair_matrix, se
 from laconic.errors import DataError
 
 LARGEST = float(np.finfo(np.float32).max)
+SMALLEST = float(np.finfo(np.float32).smallest_subnormal)
 
 
 class Row(NamedTuple):
@@ -127,6 +128,7 @@ def _gather(rows: Iterable[Row], book: _LabelBook) -> _Parts:
 
 
 def _weights_by_label(row: Row, book: _LabelBook) -> dict[int, float]:
+    """The row's labels with their weights; where a label is there twice, the larger weight."""
     numbers = [book.number_of(label, row.place) for label in row.labels]
     if row.label_weights is None:
         return dict.fromkeys(numbers, 1.0)
@@ -134,12 +136,16 @@ def _weights_by_label(row: Row, book: _LabelBook) -> dict[int, float]:
         raise DataError(
             f"{row.place}: {len(numbers)} labels but {len(row.label_weights)} label weights; give one for each"
         )
-    wrong = [weight for weight in row.label_weights if not 0 < weight <= LARGEST]
+    wrong = [weight for weight in row.label_weights if not SMALLEST <= weight <= LARGEST]
     if wrong:
         raise DataError(
-            f"{row.place}: a label weight must be above 0 and at most {LARGEST:.3g}, but is {wrong[0]}; leave the label out"
+            f"{row.place}: a label weight must be above 0 and at most {LARGEST:.3g}, but is {wrong[0]}; mend it or leave "
+            "the label out"
         )
-    return dict(zip(numbers, row.label_weights, strict=True))
+    weight_of: dict[int, float] = {}
+    for number, weight in zip(numbers, row.label_weights, strict=True):
+        weight_of[number] = max(weight, weight_of.get(number, 0.0))
+    return weight_of
 
 
 def _split(parts: _Parts, labels: Labels, features: Features | None) -> Split:

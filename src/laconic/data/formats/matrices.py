@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float32, Int, Shaped
+from jaxtyping import Bool, Float32, Int, Integer, Shaped
 from scipy.sparse import csr_array
 
 from laconic.data.formats.lines import contents, opened
@@ -134,7 +134,7 @@ class _Archive(NamedTuple):
             raise DataError(f"{self.path}: 'indptr' ends at {starts[-1]}, which is not the end of 'indices'; {_AGAIN}")
         return np.repeat(np.arange(lines, dtype=np.int32), lengths)
 
-    def _as_indices(self, array: Int[np.ndarray, "n"], name: str) -> Int[np.ndarray, "n"]:
+    def _as_indices(self, array: Integer[np.ndarray, "n"], name: str) -> Int[np.ndarray, "n"]:
         if array.dtype.kind == "u" and len(array) and int(array.max()) > np.iinfo(np.int64).max:
             raise DataError(f"{self.path}: '{name}' holds {array.max()}, which cannot be; {_AGAIN}")
         return array if array.dtype in (np.int32, np.int64) else array.astype(np.int64)
@@ -223,6 +223,9 @@ def _read_header(header: str, place: str) -> tuple[np.dtype[Any], tuple[int, ...
     # Only plain numbers, and the short words that scipy writes; never objects, which would be pickles.
     if not isinstance(kind, str) or not re.fullmatch(r"[<>|=]?(b1|[iu][1248]|f[248]|[SU][1-9])", kind):
         raise DataError(f"{place}: an array of type '{excerpt(str(kind))}', where numbers are needed; {_AGAIN}")
-    if not isinstance(shape, tuple) or not all(type(size) is int and 0 <= size < 2**40 for size in shape):
-        raise DataError(f"{place}: an array of shape {excerpt(str(shape))}; {_AGAIN}")
+    sizes = shape if isinstance(shape, tuple) and len(shape) <= 3 else (-1,)
+    sound = all(type(size) is int and size >= 0 for size in sizes)
+    # Even beside a size of 0, which leaves nothing to read, numpy counts the others.
+    if not sound or math.prod(size or 1 for size in sizes) > 2**59:
+        raise DataError(f"{place}: an array of shape {excerpt(str(shape))}, which cannot be; {_AGAIN}")
     return np.dtype(kind), shape, "F" if by_column is True else "C"

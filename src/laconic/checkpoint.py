@@ -1,0 +1,189 @@
+"""Writes and reads a model folder. Knows nothing of methods: a model here is facts, tensors, words and label names.
+
+model.json           method, config, sizes, metrics, provenance        manifest.json   size and sha256 of every file
+model.safetensors    the ranker's tensors and the labels' counts       README.md       the model card
+vocabulary.txt       a word and the number of texts that have it, a line
+labels.txt           a label name a line; label_texts.txt, where labels have one, in the same order
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from laconic.card import model_card
+from laconic.data.corpus import Labels
+from laconic.data.vocabulary import Vocabulary
+from laconic.errors import ModelError, UserError
+from laconic.files import replacing
+
+FORMAT = 1
+_LARGEST_JSON = 16 * 2**20
+_COUNTS = "label_counts"
+_RANKER = "ranker."
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SavedModel:
+    """Everything that a model folder holds."""
+
+    facts: Mapping[str, Any]  # model.json
+    tensors: Mapping[str, Tensor]
+    labels: Labels
+    label_counts: Int[np.ndarray, "labels"]
+    vocabulary: Vocabulary | None  # None: the model reads features, not texts
+
+
+def write_model(model: SavedModel, folder: Path) -> None:
+    """The folder appears whole; an older model of that name goes away in the same step."""
+    check_free(folder)
+    tensors = {_RANKER + name: tensor.contiguous() for name, tensor in model.tensors.items()}
+    tensors[_COUNTS] = torch.from_numpy(model.label_counts)
+    facts = {"format": FORMAT, **model.facts, "vocabulary": _vocabulary_facts(model.vocabulary)}
+    with replacing(folder) as partial:
+        _write_lines(partial / "labels.txt", model.labels.names)
+        save_file(tensors, partial / "model.safetensors")
+        shutil.copymode(partial / "labels.txt", partial / "model.safetensors")  # it is made for its owner alone
+        if model.labels.texts is not None:
+            _write_lines(partial / "label_texts.txt", model.labels.texts)
+        if model.vocabulary is not None:
+            counted = zip(model.vocabulary.words, model.vocabulary.text_counts, strict=True)
+            _write_lines(partial / "vocabulary.txt", [f"{word}\t{count}" for word, count in counted])
+        (partial / "model.json").write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        (partial / "README.md").write_text(model_card(facts), encoding="utf-8")
+        (partial / "manifest.json").write_text(json.dumps(_manifest(partial), indent=2) + "\n", encoding="utf-8")
+
+
+def check_free(folder: Path) -> None:
+    """A model may take the place of a model, and of nothing else."""
+    if folder.exists() and not (folder / "manifest.json").exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{folder}: this is there already and is not a model folder; choose another name")
+
+
+def read_model(folder: Path, *, verify: bool = False) -> SavedModel:
+    """The model, after a check of every file's size; with `verify`, of every byte."""
+    _check_manifest(folder, verify=verify)
+    facts = _json_object(folder / "model.json")
+    if facts.get("format") != FORMAT:
+        raise ModelError(f"{folder}: the model has format {facts.get('format')!r}, but this version reads {FORMAT}")
+    tensors = _tensors(folder / "model.safetensors")
+    names, texts = _lines(folder / "labels.txt"), folder / "label_texts.txt"
+    labels = Labels(names=names, texts=_lines(texts) if texts.exists() else None)
+    counts = tensors.pop(_COUNTS, torch.zeros(0)).numpy()
+    sizes = {"labels.txt": len(names), "label_counts": len(counts), "label_texts.txt": len(labels.texts or names)}
+    if len(set(sizes.values())) != 1 or len(set(names)) != len(names):
+        raise ModelError(f"{folder}: the labels do not fit together ({sizes}, {len(set(names))} different names)")
+    return SavedModel(
+        facts=facts,
+        tensors={name.removeprefix(_RANKER): tensor for name, tensor in tensors.items()},
+        labels=labels,
+        label_counts=counts,
+        vocabulary=_read_vocabulary(folder, facts.get("vocabulary")),
+    )
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    files = {path.name: {"bytes": path.stat().st_size, "sha256": _sha256(path)} for path in sorted(folder.iterdir())}
+    return {"format": FORMAT, "files": files}
+
+
+def _check_manifest(folder: Path, *, verify: bool) -> None:
+    if not folder.is_dir():
+        raise ModelError(f"{folder}: there is no such model folder")
+    if not (folder / "manifest.json").exists():
+        raise ModelError(f"{folder}: this is not a model folder: it has no manifest.json")
+    files = _json_object(folder / "manifest.json").get("files")
+    if not isinstance(files, dict):
+        raise ModelError(f"{folder}/manifest.json: it does not list the model's files")
+    for name, entry in files.items():
+        path = folder / Path(name).name
+        if not isinstance(entry, dict) or not path.is_file():
+            raise ModelError(f"{path}: the manifest lists this file, but it is not there; copy the model again")
+        size, announced = path.stat().st_size, entry.get("bytes")
+        if size != announced:
+            raise ModelError(f"{path}: {size} bytes, but the manifest says {announced!r}; copy the model again")
+        if verify and _sha256(path) != entry.get("sha256"):
+            raise ModelError(f"{path}: its content is not what was written (sha256 differs); copy the model again")
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _json_object(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise ModelError(f"{path}: this file of the model is missing; copy the model again")
+    if path.stat().st_size > _LARGEST_JSON:
+        raise ModelError(f"{path}: {path.stat().st_size:,} bytes is too large for such a file; it was not opened")
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"{path}: not JSON ({error}); copy the model again") from None
+    if not isinstance(value, dict):
+        raise ModelError(f"{path}: a JSON object is needed here; copy the model again")
+    return value
+
+
+def _tensors(path: Path) -> dict[str, Tensor]:
+    try:
+        tensors: dict[str, Tensor] = load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise ModelError(f"{path}: not a whole safetensors file ({error}); copy the model again") from None
+    return tensors
+
+
+def _vocabulary_facts(vocabulary: Vocabulary | None) -> dict[str, Any] | None:
+    return None if vocabulary is None else {"num_texts": vocabulary.num_texts, "sublinear": vocabulary.sublinear}
+
+
+def _read_vocabulary(folder: Path, facts: Any) -> Vocabulary | None:
+    if facts is None:
+        return None
+    words, counts = list[str](), list[int]()
+    for number, line in enumerate(_lines(folder / "vocabulary.txt"), 1):
+        word, _, count = line.partition("\t")
+        if not word or not count.isdecimal():
+            raise ModelError(
+                f"{folder}/vocabulary.txt:{number}: a word and its count are needed, but the line is {line!r}"
+            )
+        words.append(word)
+        counts.append(int(count))
+    match facts:
+        case {"num_texts": int(num_texts), "sublinear": bool(sublinear)}:
+            counted = np.array(counts, dtype=np.int64)
+            return Vocabulary(words=words, text_counts=counted, num_texts=num_texts, sublinear=sublinear)
+    raise ModelError(f"{folder}/model.json: num_texts and sublinear of the vocabulary are needed, but it has {facts!r}")
+
+
+def _write_lines(path: Path, lines: Sequence[str]) -> None:
+    """One entry a line; a line end inside an entry is written as a backslash and a letter."""
+    escaped = (line.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r") for line in lines)
+    path.write_text("".join(line + "\n" for line in escaped), encoding="utf-8", newline="\n")
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelError(f"{path}: cannot be read ({error}); copy the model again") from None
+    return [_unescaped(line) for line in text.split("\n")[:-1]]
+
+
+def _unescaped(line: str) -> str:
+    if "\\" not in line:
+        return line
+    parts = line.split("\\\\")
+    return "\\".join(part.replace("\\n", "\n").replace("\\r", "\r") for part in parts)

@@ -1,0 +1,300 @@
+"""The command line. Each verb reads its arguments, calls the library and shows the answer; nothing is computed here.
+
+torch and its like are imported inside the verbs, so that `laconic --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from laconic import __version__
+from laconic.errors import UserError
+
+if TYPE_CHECKING:
+    from laconic.data.corpus import Corpus
+    from laconic.evaluate import Evaluation
+    from laconic.predict.predictor import Prediction, Predictor
+
+app = typer.Typer(
+    help="From a short text to the right few of up to millions of labels.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+out, err = Console(highlight=False), Console(stderr=True, highlight=False)
+
+Data = Annotated[str, typer.Argument(metavar="DATA", help="A dataset folder, a file, or the bundled 'debian-related'.")]
+ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder.")]
+SplitName = Annotated[str, typer.Option("--split", help="Which split of the data.")]
+JsonFile = Annotated[Path | None, typer.Option("--json", help="Also write the figures to this file.")]
+Plots = Annotated[Path | None, typer.Option("--plots", help="Also draw pictures into this folder (needs matplotlib).")]
+KeepSelf = Annotated[bool, typer.Option("--keep-self", help="Keep pairs of a text with itself, and filtered pairs.")]
+Table = Annotated[
+    list[str] | None,
+    typer.Option(metavar="KEY=VALUE", help="CSV, TSV, Parquet: text=, labels=, id=, weight= name columns; separator="),
+]
+
+
+def main() -> None:
+    """Exit codes: 0 done, 2 the user's mistake, 130 interrupted, 1 anything else."""
+    debug = "--debug" in sys.argv
+    try:
+        app([argument for argument in sys.argv[1:] if argument != "--debug"], prog_name="laconic")
+    except UserError as error:
+        if debug:
+            raise
+        err.print(f"[bold red]error:[/] {_escaped(str(error))}", soft_wrap=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of our output has seen enough
+        sys.stderr.close()
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        out.print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print it.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of a user's mistake.")] = False,
+) -> None:
+    """Options of every verb; `main` itself looks for --debug."""
+
+
+@app.command()
+def demo() -> None:
+    """Look at the bundled data, answer it without any training, and show what that is worth."""
+    from laconic.demo import run
+
+    run(out)
+
+
+@app.command()
+def inspect(
+    data: Data,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+    plots: Plots = None,
+    length: Annotated[int, typer.Option(help="Sequence length, for the share of texts that it would cut.", min=1)] = 32,
+    table: Table = None,
+) -> None:
+    """Say what is in a data set."""
+    from laconic.data.describe import describe
+    from laconic.display import facts_tables
+
+    corpus = _read(data, table)
+    facts = describe(corpus, length=length)
+    if as_json:
+        print(json.dumps(asdict(facts), indent=2, ensure_ascii=False))
+    else:
+        for shown in facts_tables(facts):
+            out.print(shown)
+        _print_notes(corpus)
+    if plots is not None:
+        _plot_data(corpus, plots)
+
+
+@app.command()
+def convert(
+    data: Data,
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The dataset folder to make.")],
+    plain: Annotated[bool, typer.Option("--plain", help="Do not gzip the files.")] = False,
+    table: Table = None,
+) -> None:
+    """Write data of any known form as a dataset folder."""
+    from laconic.data.writing import write_folder
+
+    corpus = _read(data, table)
+    write_folder(corpus, folder, compress=not plain)
+    _print_notes(corpus)
+    sizes = ", ".join(f"{name} {len(split):,}" for name, split in corpus.splits.items())
+    out.print(f"{folder}: {sizes} texts, {len(corpus.labels):,} labels")
+
+
+@app.command()
+def train(
+    data: Data,
+    model: Annotated[Path, typer.Option("--out", metavar="MODEL", help="The model folder to make.")],
+    method: Annotated[str, typer.Option(help="How to learn; see docs/methods.md.")] = "nearest",
+    preset: Annotated[Path | None, typer.Option(help="A TOML file of settings.")] = None,
+    settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting.")] = None,
+    table: Table = None,
+) -> None:
+    """Learn from texts with labels, and write a model folder."""
+    from laconic.checkpoint import check_free, write_model
+    from laconic.config import read_settings
+    from laconic.methods import train_model
+
+    check_free(model)
+    values = read_settings(preset, settings or [])
+    corpus = _read(data, table)
+    _print_notes(corpus)
+    write_model(train_model(corpus, method, values), model)
+    size = sum(path.stat().st_size for path in model.iterdir())
+    out.print(f"{model}: {method}, {len(corpus.split('train')):,} texts, {len(corpus.labels):,} labels, {size:,} bytes")
+
+
+@app.command()
+def evaluate(
+    model: ModelFolder,
+    data: Data,
+    split: SplitName = "test",
+    json_file: JsonFile = None,
+    plots: Plots = None,
+    keep_self: KeepSelf = False,
+    table: Table = None,
+) -> None:
+    """Score a model on data with known labels."""
+    from laconic.display import progress
+    from laconic.predict.predictor import Predictor
+
+    predictor = Predictor.open(model)
+    corpus = _read(data, table, keep_self=keep_self)
+    with progress(err, "ranking", len(corpus.split(split))) as bar:
+        evaluation = predictor.evaluate(corpus, split, lambda done: bar.advance(bar.task_ids[0], done))
+    _show(
+        evaluation, f"{model} on {data}, {split}", {"model": str(model), "data": data, "split": split}, json_file, plots
+    )
+
+
+@app.command()
+def score(
+    predictions: Annotated[Path, typer.Argument(metavar="PREDICTIONS", help="JSON Lines, or a scipy .npz of scores.")],
+    data: Data,
+    split: SplitName = "test",
+    json_file: JsonFile = None,
+    plots: Plots = None,
+    keep_self: KeepSelf = False,
+    propensity: Annotated[str, typer.Option(help="A and B, such as 0.55,1.5; by default from the data's name.")] = "",
+    table: Table = None,
+) -> None:
+    """Score anybody's predictions on data with known labels."""
+    from laconic.predictions import score_predictions
+
+    corpus = _read(data, table, keep_self=keep_self)
+    evaluation = score_predictions(predictions, corpus, split, _propensity(propensity, corpus))
+    about = {"predictions": str(predictions), "data": data, "split": split}
+    _show(evaluation, f"{predictions} on {data}, {split}", about, json_file, plots)
+
+
+@app.command()
+def predict(
+    model: ModelFolder,
+    file: Annotated[str, typer.Argument(metavar="[FILE | -]", help="One text a line; - is the standard input.")] = "-",
+    k: Annotated[int, typer.Option("-k", help="How many labels.", min=1)] = 5,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+) -> None:
+    """Label texts, one a line, best label first."""
+    from laconic.predict.predictor import Predictor
+
+    predictor = Predictor.open(model)
+    for texts in _batches(file):
+        for text, predictions in zip(texts, predictor.predict(texts, k), strict=True):
+            _print_predictions(text, predictions, predictor, as_json)
+        sys.stdout.flush()
+
+
+def _read(data: str, table: list[str] | None, *, keep_self: bool = False) -> Corpus:
+    from laconic.config import configure, read_settings
+    from laconic.data.formats.tabular import Columns
+    from laconic.data.sources import read
+
+    corpus = read(data, configure(Columns, read_settings(None, table or [])))
+    return corpus.keeping_self_pairs() if keep_self else corpus
+
+
+def _propensity(given: str, corpus: Corpus) -> Any:
+    from laconic.data.catalogue import Propensity, propensity_of
+    from laconic.errors import ConfigError
+
+    if not given:
+        return propensity_of(Path(corpus.source).name)
+    try:
+        a, b = map(float, given.split(","))
+    except ValueError:
+        raise ConfigError(f"--propensity must be two numbers, such as 0.55,1.5, but is {given!r}") from None
+    return Propensity(a=a, b=b)
+
+
+def _print_notes(corpus: Corpus) -> None:
+    for note in corpus.notes:
+        err.print(f"[yellow]note:[/] {_escaped(note)}", soft_wrap=True)
+
+
+def _show(
+    evaluation: Evaluation, title: str, about: dict[str, str], json_file: Path | None, plots: Path | None
+) -> None:
+    from laconic.display import metrics_table
+    from laconic.files import writing
+
+    out.print(metrics_table({"": evaluation}, f"{title}: {evaluation.texts:,} texts"))
+    if json_file is not None:
+        with writing(json_file) as file:
+            file.write(json.dumps(about | evaluation.as_json(), indent=2).encode() + b"\n")
+    if plots is not None:
+        from laconic.plots import plot_contributions
+
+        for name, quantiles in evaluation.quantiles.items():
+            path = plots / f"contributions-{name.replace(' ', '-')}.png"
+            plot_contributions({title: quantiles.contribution}, quantiles.mean_frequency, path, k=quantiles.k)
+            out.print(f"{path}")
+
+
+def _plot_data(corpus: Corpus, folder: Path) -> None:
+    from laconic.data.describe import label_counts, text_lengths
+    from laconic.data.text import Splitter
+    from laconic.plots import plot_label_frequencies, plot_lengths
+
+    training = next(iter(corpus.splits.values()))
+    plot_label_frequencies(label_counts(training.labels), folder / "label-frequencies.png")
+    if training.texts is not None:
+        plot_lengths(text_lengths(training, Splitter()), folder / "sequence-lengths.png")
+    out.print(f"pictures are in {folder}")
+
+
+def _batches(file: str) -> Iterator[list[str]]:
+    """Lines of a file or of the standard input, many at a time; a person who types gets an answer to each line."""
+    from laconic.data.formats.lines import decoded, lines
+
+    if file == "-":
+        source = (decoded(line.rstrip(b"\r\n"), f"line {n}") for n, line in enumerate(sys.stdin.buffer, 1))
+    else:
+        source = (line for _, line in lines(Path(file), may_be_empty=True))
+    size = 1 if file == "-" and sys.stdin.isatty() else 1024
+    batch: list[str] = []
+    for text in source:
+        batch.append(text)
+        if len(batch) == size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _print_predictions(text: str, predictions: list[Prediction], predictor: Predictor, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"text": text, "predictions": [p._asdict() for p in predictions]}, ensure_ascii=False))
+        return
+    print(text)
+    for prediction in predictions:
+        own_text = predictor.text_of(prediction.label)
+        print(f"  {prediction.score:.3f}  {prediction.label}" + (f"  ({own_text})" if own_text else ""))
+
+
+def _escaped(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)

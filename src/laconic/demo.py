@@ -1,0 +1,52 @@
+"""The first minute with laconic: the bundled data, what an untrained baseline makes of it, and what to try next."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from rich.console import Console
+
+from laconic.data.catalogue import BUNDLED
+from laconic.data.corpus import Corpus
+from laconic.data.describe import describe, label_counts
+from laconic.data.sources import read
+from laconic.display import facts_tables, metrics_table, predictions_table
+from laconic.evaluate import Evaluation, evaluate, truth_in_numbers_of
+from laconic.methods import train_model
+from laconic.metrics import TrainingCounts
+from laconic.predict.predictor import Predictor
+from laconic.types import Ranking
+
+DATA = "debian-related"
+TEXTS = (
+    "real-time strategy game",
+    "Python bindings for a computer vision library",
+    "web server written in Go",
+    "LaTeX style for a thesis",
+    "GNOME desktop calendar",
+)
+
+
+def run(console: Console) -> None:
+    corpus = read(BUNDLED[DATA])
+    for table in facts_tables(describe(corpus)):
+        console.print(table)
+    predictor = Predictor(train_model(corpus, "nearest", {}))
+    evaluations = {"popularity": _popularity(corpus), "nearest": predictor.evaluate(corpus, "test")}
+    console.print(metrics_table(evaluations, f"{DATA}, test split"))
+    own_texts = dict(zip(corpus.labels.names, corpus.labels.texts or (), strict=False))
+    for text, predictions in zip(TEXTS, predictor.predict(TEXTS, k=5), strict=True):
+        console.print(predictions_table(text, predictions, own_texts))
+    console.print("\nNext, on this data or on yours (a CSV with columns text and labels will do):\n")
+    console.print(f"  laconic train {DATA} --method nearest --out model\n  laconic evaluate model {DATA}")
+    console.print("  echo 'tool to edit photos' | laconic predict model -k 5", markup=False)
+
+
+def _popularity(corpus: Corpus) -> Evaluation:
+    """The same answer to every text: the labels that most training texts have."""
+    train, test, names = corpus.split("train"), corpus.split("test"), corpus.labels.names
+    popular = np.argsort(-label_counts(train.labels), kind="stable")[:30]
+    labels = torch.from_numpy(np.tile(popular, (len(test), 1)))
+    training = TrainingCounts.of(train.labels)
+    truth = truth_in_numbers_of(names, names, test.labels, test.leave_out, training)
+    return evaluate(Ranking(labels, torch.zeros(labels.shape)), truth)

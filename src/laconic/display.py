@@ -1,0 +1,132 @@
+"""Facts and figures as tables for a terminal. Knows rich, and nothing of where the values come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from laconic.data.describe import TAIL, DataFacts, SplitFacts
+from laconic.evaluate import Evaluation
+from laconic.metrics import KS
+from laconic.predict.predictor import Prediction
+
+
+def facts_tables(facts: DataFacts) -> list[Table]:
+    return [_splits_table(facts), _labels_table(facts)]
+
+
+def metrics_table(evaluations: Mapping[str, Evaluation], title: str) -> Table:
+    """One evaluation: every metric by k with its interval. Several: the figures that papers quote, side by side."""
+    if len(evaluations) > 1:
+        return _side_by_side(evaluations, title)
+    return _by_k(next(iter(evaluations.values())), title)
+
+
+def predictions_table(text: str, predictions: Sequence[Prediction], label_texts: Mapping[str, str]) -> Table:
+    table = Table(
+        title=text or "(an empty text)", title_justify="left", title_style="bold", show_header=False, box=None
+    )
+    for label, score in predictions:
+        table.add_row(f"{score:.3f}", label, label_texts.get(label, ""))
+    return table
+
+
+@contextmanager
+def progress(console: Console, title: str, total: int) -> Iterator[Progress]:
+    """A bar with the time left on a terminal; nothing elsewhere."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        bar.add_task(title, total=total)
+        yield bar
+
+
+def _splits_table(facts: DataFacts) -> Table:
+    table = Table(title=Path(facts.source).name, title_justify="left", title_style="bold")
+    table.add_column("")
+    for name in facts.splits:
+        table.add_column(name, justify="right")
+    rows = {
+        "texts": lambda split: f"{split.texts:,}",
+        "labels a text": lambda split: f"{split.labels_per_text:.2f}",
+        "vocabulary": lambda split: f"{split.words.vocabulary:,}" if split.words else "",
+        "words a text": lambda split: f"{split.words.mean:.1f}" if split.words else "",
+        "of at most 4 words": lambda split: f"{split.words.at_most_4:.0%}" if split.words else "",
+        "of at most 8 words": lambda split: f"{split.words.at_most_8:.0%}" if split.words else "",
+        f"cut at {facts.length} tokens": lambda split: f"{split.words.cut:.1%}" if split.words else "",
+        "without labels": lambda split: f"{split.without_labels:,}",
+        "empty texts": lambda split: f"{split.empty_texts:,}",
+        "repeat a text": lambda split: f"{split.repeated_texts:,}",
+        "stand in training too": lambda split: f"{split.also_in_training:,}",
+        "pairs left out": lambda split: f"{split.left_out_pairs:,}",
+        "weights": _weights,
+    }
+    for title, cell in rows.items():
+        cells = [cell(split) for split in facts.splits.values()]
+        if any(text not in ("", "0") for text in cells):
+            table.add_row(title, *cells)
+    return table
+
+
+def _weights(split: SplitFacts) -> str:
+    return " and ".join(["of texts"] * split.weighted_texts + ["of labels"] * split.weighted_labels)
+
+
+def _labels_table(facts: DataFacts) -> Table:
+    labels = facts.labels
+    table = Table(title="labels", title_justify="left", title_style="bold", show_header=False)
+    table.add_column(justify="left")
+    table.add_column(justify="right")
+    table.add_row("labels", f"{labels.labels:,}")
+    if facts.features is not None:
+        table.add_row("features", f"{facts.features:,}")
+    table.add_row("with a text of their own", f"{labels.with_text:,}")
+    table.add_row("training texts a label", f"{labels.texts_per_label:.2f}")
+    table.add_row("texts a label, all splits", f"{labels.texts_per_label_all:.2f}")
+    table.add_row("without a training text", f"{labels.without_training_text:,}")
+    table.add_row(f"with at most {TAIL} (the tail)", f"{labels.tail:,}")
+    for quantile, count in labels.frequency_quantiles.items():
+        table.add_row(_QUANTILE_NAMES.get(quantile, f"{quantile} of labels have at most"), f"{count:,}")
+    if labels.unseen_in_training:
+        unseen = f"{labels.unseen_in_training:,} ({labels.unseen_occurrences:,} times)"
+        table.add_row("in other splits, never in training", unseen)
+    return table
+
+
+_QUANTILE_NAMES = {"0%": "the rarest label has", "100%": "the most frequent has"}
+
+
+def _by_k(evaluation: Evaluation, title: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold")
+    table.add_column("%")
+    ks = [k for k in KS if f"P@{k}" in evaluation.metrics]
+    for k in ks:
+        table.add_column(f"@{k}", justify="right")
+    for name in dict.fromkeys(metric.partition("@")[0] for metric in evaluation.metrics):
+        table.add_row(name, *(_with_interval(evaluation, f"{name}@{k}") for k in ks))
+    return table
+
+
+def _with_interval(evaluation: Evaluation, metric: str) -> str:
+    value = f"{evaluation.metrics[metric]:.1f}"
+    if metric not in evaluation.intervals:
+        return value
+    low, high = evaluation.intervals[metric]
+    return f"{value} ±{(high - low) / 2:.1f}"
+
+
+_QUOTED = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@3", "PSP@5", "tail R@10")
+
+
+def _side_by_side(evaluations: Mapping[str, Evaluation], title: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold")
+    table.add_column("%")
+    for metric in _QUOTED:
+        table.add_column(metric, justify="right")
+    for name, evaluation in evaluations.items():
+        table.add_row(name, *(f"{evaluation.metrics[metric]:.1f}" for metric in _QUOTED))
+    return table

@@ -1,0 +1,120 @@
+"""Ranks a split and reports every metric. Data may number its labels differently from the model: names decide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from scipy.sparse import csr_array
+
+from laconic.data.dataset import Rows
+from laconic.data.tokenizer import inputs_of
+from laconic.metrics import (
+    KS,
+    Judged,
+    Quantiles,
+    TrainingCounts,
+    bootstrap,
+    equal_frequency_quantiles,
+    equal_label_quantiles,
+    judge,
+    per_text,
+    report,
+)
+from laconic.rankers import Ranker
+from laconic.types import Ranking
+
+_BATCH = 4096
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Truth:
+    """What the labels of a split are in a model's numbering. Labels that the model does not have come after its own."""
+
+    labels: csr_array
+    leave_out: csr_array | None
+    training: TrainingCounts | None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Evaluation:
+    texts: int
+    metrics: dict[str, float]  # in percent
+    intervals: dict[str, tuple[float, float]]  # 95 % of bootstrap resamples of the texts
+    quantiles: dict[str, Quantiles]  # contributions to P@5 by label frequency, in both papers' definitions
+
+    def as_json(self) -> dict[str, Any]:
+        quantiles = {name: _plain(asdict(quantile)) for name, quantile in self.quantiles.items()}
+        return {"texts": self.texts, "metrics": self.metrics, "intervals": self.intervals, "quantiles": quantiles}
+
+
+def rank_all(ranker: Ranker, rows: Rows, k: int, on_batch: Callable[[int], None] = lambda done: None) -> Ranking:
+    """The best k labels of every row, batch by batch."""
+    parts = []
+    for first in range(0, rows.shape[0], _BATCH):
+        part = ranker.rank(inputs_of(rows[first : first + _BATCH]), k)
+        parts.append(part)
+        on_batch(len(part.labels))
+    if not parts:
+        return Ranking(torch.zeros((0, k), dtype=torch.int64), torch.zeros((0, k)))
+    return Ranking(torch.cat([part.labels for part in parts]), torch.cat([part.scores for part in parts]))
+
+
+def places_needed(truth: Truth, ks: Sequence[int] = KS) -> int:
+    """How many labels to rank so that the first max(ks) are left when pairs are left out."""
+    pairs = 0 if truth.leave_out is None else int(np.diff(truth.leave_out.indptr).max(initial=0))
+    return max(ks) + pairs
+
+
+def evaluate(ranking: Ranking, truth: Truth, *, ks: Sequence[int] = KS, seed: int = 0) -> Evaluation:
+    """Every metric of a ranking, with intervals."""
+    judged = judge(ranking, truth.labels, leave_out=truth.leave_out)
+    return Evaluation(
+        texts=len(judged.labels),
+        metrics=report(judged, truth.training, ks=ks),
+        intervals=bootstrap(per_text(judged, truth.training, ks=ks), seed=seed),
+        quantiles=_quantiles(judged, truth.training) if max(ks) >= 5 else {},
+    )
+
+
+def truth_in_numbers_of(
+    model_names: Sequence[str],
+    names: Sequence[str],
+    labels: csr_array,
+    leave_out: csr_array | None = None,
+    training: TrainingCounts | None = None,
+) -> Truth:
+    """The truth of data with `names` as a model with `model_names` numbers it; `training` is in the model's numbers."""
+    number = {name: i for i, name in enumerate(model_names)}
+    for name in names:
+        number.setdefault(name, len(number))
+    columns = np.array([number[name] for name in names], dtype=np.int64)
+    unknown = len(number) - len(model_names)
+    return Truth(
+        labels=_renumbered(labels, columns, len(number)),
+        leave_out=None if leave_out is None else _renumbered(leave_out, columns, len(number)),
+        training=None if training is None else training.with_unseen(unknown),
+    )
+
+
+def _renumbered(matrix: csr_array, columns: Int[np.ndarray, "labels"], width: int) -> csr_array:
+    moved = csr_array((matrix.data, columns[matrix.indices], matrix.indptr), shape=(matrix.shape[0], width))
+    moved.sort_indices()
+    return moved
+
+
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in values.items()}
+
+
+def _quantiles(judged: Judged, training: TrainingCounts | None) -> dict[str, Quantiles]:
+    if training is None:
+        return {}
+    return {
+        "equal label count": equal_label_quantiles(judged, training.per_label),
+        "equal total frequency": equal_frequency_quantiles(judged, training.per_label),
+    }

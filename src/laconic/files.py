@@ -1,0 +1,97 @@
+"""Files and folders that appear whole or not at all: written under another name, flushed to disk, then renamed."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from laconic.errors import UserError
+
+_PARTIAL = ".partial-"
+_AT_CURRENT_FOLDER, _EXCHANGE = -100, 2  # of renameat2(2)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write to. It takes the place of `path` when the block ends well; otherwise `path` stays as it was."""
+    partial = path.with_name(f".{path.name}{_PARTIAL}{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with partial.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise _explained(error, path) from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def replacing(folder: Path) -> Iterator[Path]:
+    """An empty folder to fill. It takes the place of `folder` when the block ends well; otherwise that stays."""
+    folder = Path(os.path.abspath(folder))
+    for left_behind in folder.parent.glob(f".{folder.name}{_PARTIAL}*"):
+        shutil.rmtree(left_behind, ignore_errors=True)
+    partial = folder.with_name(f".{folder.name}{_PARTIAL}{os.getpid()}")
+    try:
+        partial.mkdir(parents=True)
+        yield partial
+        for path in partial.iterdir():
+            _sync_file(path)
+        _sync_folder(partial)
+        _put_in_place(partial, folder)
+        _sync_folder(folder.parent)
+    except OSError as error:
+        raise _explained(error, folder) from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _put_in_place(partial: Path, folder: Path) -> None:
+    if not folder.exists():
+        partial.rename(folder)
+    elif not _exchanged(partial, folder):
+        # Without the exchange there is a moment without any folder, but never one with half a folder.
+        old = folder.with_name(f".{folder.name}{_PARTIAL}old")
+        folder.rename(old)
+        partial.rename(folder)
+        shutil.rmtree(old)
+
+
+def _exchanged(one: Path, other: Path) -> bool:
+    """Swaps two folders in one step, where the system can."""
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if rename is None:
+        return False
+    here = ctypes.c_int(_AT_CURRENT_FOLDER)
+    return bool(rename(here, os.fsencode(one), here, os.fsencode(other), ctypes.c_uint(_EXCHANGE)) == 0)
+
+
+def _sync_file(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _explained(error: OSError, path: Path) -> Exception:
+    """The user's mistakes and misfortunes as errors for people; anything else as it is."""
+    known = {errno.ENOSPC: "the disk is full", errno.EACCES: "writing is not permitted", errno.EROFS: "it is read-only"}
+    if error.errno in known:
+        return UserError(f"{path}: {known[error.errno]}; nothing was changed there")
+    return error

@@ -1,0 +1,151 @@
+import json
+import os
+import stat
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from laconic.checkpoint import SavedModel, _lines, _write_lines, read_model, write_model
+from laconic.data.corpus import Labels
+from laconic.data.vocabulary import Vocabulary
+from laconic.errors import ModelError, UserError
+
+FACTS = {
+    "laconic": "0",
+    "method": "nearest",
+    "inputs": "text",
+    "config": {"neighbours": 3},
+    "sizes": {"labels": 2, "texts": 4, "pairs": 5},
+    "data": {"name": "planted"},
+    "created": "today",
+}
+
+
+def model(names=("red", "two\nlines \\n")):
+    return SavedModel(
+        facts=FACTS,
+        tensors={"rows": torch.arange(6).reshape(2, 3), "part.bias": torch.ones(2)},
+        labels=Labels(names=list(names), texts=["a colour", ""]),
+        label_counts=np.array([3, 2]),
+        vocabulary=Vocabulary(words=["red", "c++"], text_counts=np.array([4, 1]), num_texts=4, sublinear=True),
+    )
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_model(model(), tmp_path / "model")
+    return tmp_path / "model"
+
+
+def test_what_was_written_is_read_back(folder):
+    read = read_model(folder, verify=True)
+    assert {name: read.facts[name] for name in FACTS} == FACTS
+    assert read.labels == model().labels
+    assert read.label_counts.tolist() == [3, 2]
+    assert set(read.tensors) == {"rows", "part.bias"}
+    assert torch.equal(read.tensors["rows"], model().tensors["rows"])
+    assert list(read.vocabulary.words) == ["red", "c++"]
+    assert read.vocabulary.text_counts.tolist() == [4, 1]
+    assert (read.vocabulary.num_texts, read.vocabulary.sublinear) == (4, True)
+
+
+def test_every_file_may_be_read_by_those_who_may_read_the_others(folder):
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
+    assert len(modes) == 1
+
+
+def test_a_model_takes_the_place_of_a_model(folder):
+    write_model(model(names=("blue", "green")), folder)
+    assert read_model(folder).labels.names == ["blue", "green"]
+
+
+def test_a_folder_that_is_not_a_model_is_not_overwritten(tmp_path):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(UserError, match="not a model folder; choose another name"):
+        write_model(model(), tmp_path)
+    assert (tmp_path / "thesis.tex").read_text() == "years of work"
+
+
+@pytest.mark.parametrize("name", ["model.json", "model.safetensors", "labels.txt", "vocabulary.txt", "label_texts.txt"])
+def test_a_missing_file_is_named(folder, name):
+    (folder / name).unlink()
+    with pytest.raises(ModelError, match=rf"{name}: .*not there; copy the model again"):
+        read_model(folder)
+
+
+@pytest.mark.parametrize("name", ["model.json", "model.safetensors", "labels.txt", "vocabulary.txt", "README.md"])
+def test_a_truncated_file_is_named_with_both_sizes(folder, name):
+    size = (folder / name).stat().st_size
+    os.truncate(folder / name, size - 1)
+    with pytest.raises(ModelError, match=rf"{name}: {size - 1} bytes, but the manifest says {size}"):
+        read_model(folder)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "labels.txt", "vocabulary.txt"])
+def test_a_flipped_bit_is_found_by_verifying(folder, name):
+    data = bytearray((folder / name).read_bytes())
+    data[-2] ^= 1
+    (folder / name).write_bytes(data)
+    with pytest.raises(ModelError, match=rf"{name}: .*sha256 differs"):
+        read_model(folder, verify=True)
+
+
+def test_a_model_of_another_version_is_refused(folder):
+    change(folder, "model.json", lambda facts: facts | {"format": 99})
+    with pytest.raises(ModelError, match=r"the model has format 99, but this version reads 1"):
+        read_model(folder)
+
+
+def test_labels_that_do_not_fit_together_are_refused(folder):
+    change_text(folder, "labels.txt", "red\nred\n")
+    with pytest.raises(ModelError, match="do not fit together"):
+        read_model(folder)
+
+
+def test_a_folder_that_is_no_model_says_so(tmp_path):
+    with pytest.raises(ModelError, match="no such model folder"):
+        read_model(tmp_path / "nowhere")
+    with pytest.raises(ModelError, match=r"not a model folder: it has no manifest\.json"):
+        read_model(tmp_path)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_hostile_files_give_a_model_error_and_nothing_else(data):
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary) / "model"
+        write_model(model(), folder)
+        path = folder / data.draw(
+            st.sampled_from(["manifest.json", "model.json", "model.safetensors", "vocabulary.txt"])
+        )
+        content = bytearray(path.read_bytes())
+        for _ in range(data.draw(st.integers(1, 8))):
+            content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+        path.write_bytes(content)
+        with suppress(ModelError):
+            read_model(folder)
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]))))
+def test_any_name_survives_a_file_of_lines(names):
+    with tempfile.TemporaryDirectory() as temporary:
+        _write_lines(Path(temporary) / "names", names)
+        assert _lines(Path(temporary) / "names") == names
+
+
+def change(folder, name, function):
+    change_text(folder, name, json.dumps(function(json.loads((folder / name).read_text()))))
+
+
+def change_text(folder, name, text):
+    """Changes a file and its size in the manifest, as somebody would who means it."""
+    (folder / name).write_text(text)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["files"][name]["bytes"] = len(text.encode())
+    (folder / "manifest.json").write_text(json.dumps(manifest))

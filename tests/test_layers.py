@@ -1,0 +1,69 @@
+"""Imports point downward, or sideways without a circle (docs/architecture.md draws the floors)."""
+
+import ast
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "src" / "laconic"
+FLOORS = [
+    {"", "errors", "types", "compiled", "files", "config", "data"},
+    {"metrics", "plots", "shortlisters"},
+    {"rankers"},
+    {"checkpoint", "card", "evaluate", "predictions"},
+    {"methods"},
+    {"predict"},
+    {"cli", "display", "demo", "__main__"},
+]
+FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
+MODULES = {
+    ".".join(("laconic", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__"): path
+    for path in PACKAGE.rglob("*.py")
+}
+
+
+def imported_by(path: Path) -> set[str]:
+    """Our own modules that a file imports, wherever in the file it does so."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+            names.add(node.module)
+    return names & MODULES.keys()
+
+
+def room_of(module: str) -> str:
+    return module.partition(".")[2].partition(".")[0]
+
+
+def test_every_room_has_its_floor():
+    assert {room_of(module) for module in MODULES} == set(FLOOR_OF)
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_imports_do_not_point_upward(module):
+    floor = FLOOR_OF[room_of(module)]
+    upward = {name for name in imported_by(MODULES[module]) if FLOOR_OF[room_of(name)] > floor}
+    assert not upward, f"{module} is on floor {floor} and imports {upward}"
+
+
+def test_no_circle_of_imports():
+    graph = {module: imported_by(path) - {module, "laconic"} for module, path in MODULES.items()}
+    # A package is the rooms behind its door: its modules may not import it back.
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(f"these import each other in a circle: {error.args[1]}")
+
+
+def test_only_the_command_line_prints():
+    printing = [
+        module
+        for module, path in MODULES.items()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+    ]
+    assert set(printing) <= {"laconic.cli"}
