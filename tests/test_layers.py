@@ -8,10 +8,10 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "laconic"
 FLOORS = [
-    {"", "errors", "types", "compiled", "files", "config", "data"},
-    {"metrics", "plots", "shortlisters"},
-    {"rankers"},
-    {"checkpoint", "card", "evaluate", "predictions"},
+    {"", "errors", "types", "compiled", "files", "config", "costs", "data"},
+    {"encoders", "classifiers", "shortlisters", "kernels", "layers", "metrics", "plots"},
+    {"rankers", "tasks", "losses"},
+    {"run", "train", "step", "optim", "checkpoint", "card", "evaluate", "predictions"},
     {"methods"},
     {"predict"},
     {"cli", "display", "demo", "__main__"},

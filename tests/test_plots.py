@@ -2,7 +2,7 @@
 
 import struct
 import sys
-from pathlib import Path
+from typing import IO
 
 import numpy as np
 import pytest
@@ -60,8 +60,8 @@ def test_a_failed_picture_leaves_the_old_one_in_place(tmp_path, monkeypatch):
     path = tmp_path / "picture.png"
     path.write_bytes(b"the old one")
 
-    def half(figure: Figure, file: Path, **kwargs) -> None:
-        Path(file).write_bytes(b"half a picture")
+    def half(figure: Figure, file: IO[bytes], **kwargs) -> None:
+        file.write(b"half a picture")
         raise OSError("no space left")
 
     monkeypatch.setattr(Figure, "savefig", half)

@@ -30,6 +30,7 @@ from laconic.errors import ModelError, UserError
 from laconic.files import replacing
 
 FORMAT = 1
+RUN = "run"  # the folder of an unfinished run, inside the model folder that it will fill
 _LARGEST_JSON = 16 * 2**20
 _COUNTS = "label_counts"
 _RANKER = "ranker."
@@ -67,8 +68,9 @@ def write_model(model: SavedModel, folder: Path) -> None:
 
 
 def check_free(folder: Path) -> None:
-    """A model may take the place of a model, and of nothing else."""
-    if folder.exists() and not (folder / "manifest.json").exists() and (not folder.is_dir() or any(folder.iterdir())):
+    """A model may take the place of a model or of its own unfinished run, and of nothing else."""
+    others = not folder.is_dir() or any(path.name != RUN for path in folder.iterdir()) if folder.exists() else False
+    if others and not (folder / "manifest.json").exists():
         raise UserError(f"{folder}: this is there already and is not a model folder; choose another name")
 
 
@@ -95,7 +97,11 @@ def read_model(folder: Path, *, verify: bool = False) -> SavedModel:
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
-    files = {path.name: {"bytes": path.stat().st_size, "sha256": _sha256(path)} for path in sorted(folder.iterdir())}
+    files = {
+        path.name: {"bytes": path.stat().st_size, "sha256": _sha256(path)}
+        for path in sorted(folder.iterdir())
+        if path.is_file()
+    }
     return {"format": FORMAT, "files": files}
 
 

@@ -33,6 +33,7 @@ out, err = Console(highlight=False), Console(stderr=True, highlight=False)
 
 Data = Annotated[str, typer.Argument(metavar="DATA", help="A dataset folder, a file, or the bundled 'debian-related'.")]
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder.")]
+Device = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")]
 SplitName = Annotated[str, typer.Option("--split", help="Which split of the data.")]
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Also write the figures to this file.")]
 Plots = Annotated[Path | None, typer.Option("--plots", help="Also draw pictures into this folder (needs matplotlib).")]
@@ -59,10 +60,11 @@ def main() -> None:
         sys.stderr.close()
 
 
-def _print_version(asked: bool) -> None:
+def _print_version(asked: bool) -> bool:
     if asked:
         out.print(__version__)
         raise typer.Exit
+    return asked
 
 
 @app.callback()
@@ -128,21 +130,29 @@ def convert(
 def train(
     data: Data,
     model: Annotated[Path, typer.Option("--out", metavar="MODEL", help="The model folder to make.")],
-    method: Annotated[str, typer.Option(help="How to learn; see docs/methods.md.")] = "nearest",
+    method: Annotated[str, typer.Option(help="How to learn; see docs/methods.md.")] = "inceptionxml",
     preset: Annotated[Path | None, typer.Option(help="A TOML file of settings.")] = None,
+    device: Device = "auto",
+    validation: Annotated[float | None, typer.Option(help="Share of texts that choose the epoch; 0: none.")] = None,
+    refit: Annotated[bool, typer.Option("--refit", help="Then train once more, on all texts.")] = False,
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting.")] = None,
     table: Table = None,
 ) -> None:
     """Learn from texts with labels, and write a model folder."""
-    from laconic.checkpoint import check_free, write_model
+    from laconic.checkpoint import RUN, check_free, write_model
     from laconic.config import read_settings
-    from laconic.methods import train_model
+    from laconic.display import training_display
+    from laconic.methods import config_of, train_model
+    from laconic.run import Run, device_named
 
     check_free(model)
-    values = read_settings(preset, settings or [])
+    chosen = [f"validation={validation}"] * (validation is not None) + ["refit=true"] * refit
+    config = config_of(method, read_settings(preset, [*(settings or []), *chosen]))
     corpus = _read(data, table)
     _print_notes(corpus)
-    write_model(train_model(corpus, method, values), model)
+    with training_display(err) as watcher:
+        run = Run(model / RUN, watcher=watcher, device=device_named(device))
+        write_model(train_model(corpus, method, config, run), model)
     size = sum(path.stat().st_size for path in model.iterdir())
     out.print(f"{model}: {method}, {len(corpus.split('train')):,} texts, {len(corpus.labels):,} labels, {size:,} bytes")
 
@@ -155,13 +165,14 @@ def evaluate(
     json_file: JsonFile = None,
     plots: Plots = None,
     keep_self: KeepSelf = False,
+    device: Device = "auto",
     table: Table = None,
 ) -> None:
     """Score a model on data with known labels."""
     from laconic.display import progress
     from laconic.predict.predictor import Predictor
 
-    predictor = Predictor.open(model)
+    predictor = Predictor.open(model, device=device)
     corpus = _read(data, table, keep_self=keep_self)
     with progress(err, "ranking", len(corpus.split(split))) as bar:
         evaluation = predictor.evaluate(corpus, split, lambda done: bar.advance(bar.task_ids[0], done))
@@ -196,11 +207,12 @@ def predict(
     file: Annotated[str, typer.Argument(metavar="[FILE | -]", help="One text a line; - is the standard input.")] = "-",
     k: Annotated[int, typer.Option("-k", help="How many labels.", min=1)] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    device: Device = "auto",
 ) -> None:
     """Label texts, one a line, best label first."""
     from laconic.predict.predictor import Predictor
 
-    predictor = Predictor.open(model)
+    predictor = Predictor.open(model, device=device)
     for texts in _batches(file):
         for text, predictions in zip(texts, predictor.predict(texts, k), strict=True):
             _print_predictions(text, predictions, predictor, as_json)

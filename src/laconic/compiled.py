@@ -1,5 +1,6 @@
 """numba's compiler with our settings. A kernel is a plain function that also runs, slowly, as `kernel.py_func`."""
 
+import inspect
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
@@ -11,4 +12,5 @@ R = TypeVar("R")
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """Compiled on its first call and cached on disk; it runs outside Python's lock, so threads may share the work."""
-    return numba.njit(cache=True, nogil=True)(function)  # type: ignore[no-any-return]
+    # Tests wrap every function of the package in checks; numba compiles only the function itself.
+    return numba.njit(cache=True, nogil=True)(inspect.unwrap(function))  # type: ignore[no-any-return]

@@ -12,9 +12,10 @@ from laconic.data.describe import describe, label_counts
 from laconic.data.sources import read
 from laconic.display import facts_tables, metrics_table, predictions_table
 from laconic.evaluate import Evaluation, evaluate, truth_in_numbers_of
-from laconic.methods import train_model
+from laconic.methods import config_of, train_model
 from laconic.metrics import TrainingCounts
 from laconic.predict.predictor import Predictor
+from laconic.run import Run
 from laconic.types import Ranking
 
 DATA = "debian-related"
@@ -31,7 +32,7 @@ def run(console: Console) -> None:
     corpus = read(BUNDLED[DATA])
     for table in facts_tables(describe(corpus)):
         console.print(table)
-    predictor = Predictor(train_model(corpus, "nearest", {}))
+    predictor = Predictor(train_model(corpus, "nearest", config_of("nearest", {}), Run.unkept()))
     evaluations = {"popularity": _popularity(corpus), "nearest": predictor.evaluate(corpus, "test")}
     console.print(metrics_table(evaluations, f"{DATA}, test split"))
     own_texts = dict(zip(corpus.labels.names, corpus.labels.texts or (), strict=False))

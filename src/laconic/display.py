@@ -14,6 +14,7 @@ from laconic.data.describe import TAIL, DataFacts, SplitFacts
 from laconic.evaluate import Evaluation
 from laconic.metrics import KS
 from laconic.predict.predictor import Prediction
+from laconic.train import EpochFacts
 
 
 def facts_tables(facts: DataFacts) -> list[Table]:
@@ -43,6 +44,33 @@ def progress(console: Console, title: str, total: int) -> Iterator[Progress]:
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         bar.add_task(title, total=total)
         yield bar
+
+
+@contextmanager
+def training_display(console: Console) -> Iterator[TrainingDisplay]:
+    """Watches a run: a bar with the time left on a terminal, a line for every epoch everywhere."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        yield TrainingDisplay(bar)
+
+
+class TrainingDisplay:
+    def __init__(self, bar: Progress) -> None:
+        self.bar = bar
+
+    def began(self, how: str, epochs: int, steps: int, done: int) -> None:
+        self.epochs = epochs
+        again = f", going on from epoch {done // steps + 1}" if done else ""
+        self.bar.console.print(f"{epochs} epochs of {steps:,} steps, {how}{again}")
+        self.task = self.bar.add_task("training", total=epochs * steps, completed=done)
+
+    def stepped(self) -> None:
+        self.bar.advance(self.task)
+
+    def ended(self, facts: EpochFacts) -> None:
+        score = "" if facts.score is None else f", validation nDCG@5 {facts.score:.2f}"
+        line = f"epoch {facts.epoch}/{self.epochs}: loss {facts.loss:.6f}{score}, {facts.seconds:.1f} s"
+        self.bar.console.print(line)
 
 
 def _splits_table(facts: DataFacts) -> Table:

@@ -15,3 +15,7 @@ class ConfigError(UserError):
 
 class ModelError(UserError):
     """A model folder that is incomplete, damaged, of another version, or not a model at all."""
+
+
+class TrainingError(UserError):
+    """A run that cannot go on as it was set up."""

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Int
 from scipy.sparse import csr_array
 
-from laconic.data.dataset import Rows
+from laconic.data.dataset import Dataset, Rows
 from laconic.data.tokenizer import inputs_of
 from laconic.metrics import (
     KS,
@@ -26,9 +26,9 @@ from laconic.metrics import (
     report,
 )
 from laconic.rankers import Ranker
-from laconic.types import Ranking
+from laconic.types import Inputs, Ranking, Tokens
 
-_BATCH = 4096
+_BATCH = 1024
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -52,16 +52,23 @@ class Evaluation:
         return {"texts": self.texts, "metrics": self.metrics, "intervals": self.intervals, "quantiles": quantiles}
 
 
+@torch.inference_mode()
 def rank_all(ranker: Ranker, rows: Rows, k: int, on_batch: Callable[[int], None] = lambda done: None) -> Ranking:
     """The best k labels of every row, batch by batch."""
     parts = []
     for first in range(0, rows.shape[0], _BATCH):
-        part = ranker.rank(inputs_of(rows[first : first + _BATCH]), k)
+        part = ranker.rank(_moved(inputs_of(rows[first : first + _BATCH]), ranker), k)
         parts.append(part)
         on_batch(len(part.labels))
     if not parts:
         return Ranking(torch.zeros((0, k), dtype=torch.int64), torch.zeros((0, k)))
-    return Ranking(torch.cat([part.labels for part in parts]), torch.cat([part.scores for part in parts]))
+    return Ranking(torch.cat([part.labels for part in parts]).cpu(), torch.cat([part.scores for part in parts]).cpu())
+
+
+def _moved(inputs: Inputs, ranker: Ranker) -> Inputs:
+    """The inputs on the device where the ranker is."""
+    device = next(iter(ranker.state_dict().values())).device
+    return Tokens(*(part.to(device) for part in inputs)) if isinstance(inputs, Tokens) else inputs.to(device)
 
 
 def places_needed(truth: Truth, ks: Sequence[int] = KS) -> int:
@@ -118,3 +125,12 @@ def _quantiles(judged: Judged, training: TrainingCounts | None) -> dict[str, Qua
         "equal label count": equal_label_quantiles(judged, training.per_label),
         "equal total frequency": equal_frequency_quantiles(judged, training.per_label),
     }
+
+
+def ndcg_at_5(ranker: Ranker, data: Dataset) -> float:
+    """The one figure that chooses an epoch."""
+    truth = Truth(labels=data.labels, leave_out=data.leave_out, training=None)
+    ks = (min(5, data.num_labels),)
+    ranking = rank_all(ranker, data.inputs, places_needed(truth, ks))
+    judged = judge(ranking, truth.labels, leave_out=truth.leave_out)
+    return report(judged, ks=ks)[f"nDCG@{ks[0]}"]

@@ -20,13 +20,18 @@ _AT_CURRENT_FOLDER, _EXCHANGE = -100, 2  # of renameat2(2)
 @contextmanager
 def writing(path: Path) -> Iterator[IO[bytes]]:
     """A file to write to. It takes the place of `path` when the block ends well; otherwise `path` stays as it was."""
+    with replacing_file(path) as partial, partial.open("wb") as file:
+        yield file
+
+
+@contextmanager
+def replacing_file(path: Path) -> Iterator[Path]:
+    """The same for those who open files themselves: a path to write to."""
     partial = path.with_name(f".{path.name}{_PARTIAL}{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
+        yield partial
+        _sync_file(partial)
         partial.replace(path)
         _sync_folder(path.parent)
     except OSError as error:

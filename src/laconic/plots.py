@@ -6,16 +6,15 @@ global state, so that a server or a notebook keeps its own figures.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from laconic.errors import ConfigError
+from laconic.files import writing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -96,10 +95,6 @@ def _length_bins(longest: int) -> list[float]:
 
 
 def _write(figure: Figure, path: Path) -> None:
-    """Whole or not at all, under a name of its own until it is done; the same picture is the same bytes."""
-    unfinished = path.with_name(f".{path.name}.{uuid4().hex}")
-    try:
-        figure.savefig(unfinished, format="png", backend="agg", metadata={"Software": None})
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    """Whole or not at all; the same picture is the same bytes."""
+    with writing(path) as file:
+        figure.savefig(file, format="png", backend="agg", metadata={"Software": None})

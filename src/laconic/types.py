@@ -1,4 +1,4 @@
-"""The values that every part speaks. Axis words: batch, length, k (ranked labels), dim."""
+"""The values that every part speaks. Axis words: batch, length, k (ranked labels), p (positives), dim."""
 
 from typing import NamedTuple
 
@@ -26,3 +26,12 @@ class Ranking(NamedTuple):
 
     labels: Int[Tensor, "batch k"]
     scores: Float[Tensor, "batch k"]
+
+
+class Batch(NamedTuple):
+    """Texts to learn from, in fixed shapes: rows of positives end in NO_LABEL."""
+
+    inputs: Inputs
+    positives: Int[Tensor, "batch p"]
+    targets: Float[Tensor, "batch p"] | None = None  # how true each positive is; None: wholly
+    weights: Float[Tensor, "batch"] | None = None  # how much each text counts; None: all alike

@@ -16,7 +16,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 
 
 @st.composite
-def splits(draw, labels, columns):
+def splits(draw, labels, columns, kind):
     rows = draw(st.integers(1, 4))
     weights = st.sampled_from([0.0, 0.0, 1.0, 0.5, 2.25])
     size = rows * len(labels)
@@ -27,7 +27,6 @@ def splits(draw, labels, columns):
     left_out = csr_array(np.array(draw(st.lists(st.booleans(), min_size=size, max_size=size))).reshape(rows, -1))
     if ids is not None:
         left_out = left_out + self_pairs(ids, labels)
-    kind = draw(st.sampled_from(["text", "sparse", "dense", "text and sparse"]))
     dense = np.array(draw(st.lists(weights, min_size=rows * columns, max_size=rows * columns)), dtype=np.float32)
     dense = dense.reshape(rows, columns)
     features = {"text": None, "dense": dense}.get(kind, csr_array(dense))
@@ -46,7 +45,9 @@ def corpora(draw):
     names = draw(st.lists(TEXTS, min_size=1, max_size=4, unique=True))
     texts = draw(st.none() | st.lists(TEXTS, min_size=len(names), max_size=len(names)))
     labels = Labels(names=names, texts=texts)
-    return Corpus(splits={name: draw(splits(labels, 3)) for name in ("train", "test")}, labels=labels, source="any")
+    kind = draw(st.sampled_from(["text", "sparse", "dense", "text and sparse"]))
+    both = {name: draw(splits(labels, 3, kind)) for name in ("train", "test")}
+    return Corpus(splits=both, labels=labels, source="any")
 
 
 def same(one, other):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.sparse import csr_array
+
+from laconic.data.vectors import WordVectors
 
 Rows: TypeAlias = csr_array | Float[np.ndarray, "texts dim"]
 
@@ -21,6 +23,8 @@ class Dataset:
     label_inputs: csr_array | None = None  # one row per label, over the same tokens as `inputs`
     leave_out: csr_array | None = None  # pairs that count neither as truth nor as prediction
     weights: Float[np.ndarray, "texts"] | None = None
+    word_vectors: WordVectors | None = None  # to start from
+    ordered: bool = False  # whether token rows are in reading order
 
     def __len__(self) -> int:
         return int(self.labels.shape[0])
@@ -28,6 +32,22 @@ class Dataset:
     @property
     def num_labels(self) -> int:
         return int(self.labels.shape[1])
+
+    def split(self, share: float, seed: int, at_most: int = 10_000) -> tuple[Dataset, Dataset]:
+        """The data in two, the second with that share of the texts, drawn at random."""
+        held = min(round(len(self) * share), at_most, len(self) - 1)
+        order = np.random.default_rng(seed).permutation(len(self))
+        return self.rows(np.sort(order[held:])), self.rows(np.sort(order[:held]))
+
+    def rows(self, rows: Int[np.ndarray, "n"]) -> Dataset:
+        """The data of some texts."""
+        return replace(
+            self,
+            inputs=self.inputs[rows],
+            labels=self.labels[rows],
+            leave_out=None if self.leave_out is None else self.leave_out[rows],
+            weights=None if self.weights is None else self.weights[rows],
+        )
 
     @property
     def label_counts(self) -> Int[np.ndarray, "labels"]:

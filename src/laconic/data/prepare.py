@@ -24,10 +24,12 @@ class Prepared(NamedTuple):
     tokenizer: Tokenizer | None  # None: the inputs are features, not texts
 
 
-def prepare(corpus: Corpus, splitter: Splitter, vocabulary: VocabularyConfig) -> Prepared:
-    """The training split; the vocabulary is counted on its texts and on the labels' texts."""
+def prepare(
+    corpus: Corpus, splitter: Splitter, vocabulary: VocabularyConfig, *, with_label_texts: bool = True
+) -> Prepared:
+    """The training split; the vocabulary is counted on its texts and, where they are wanted, on the labels' texts."""
     split = corpus.split("train")
-    texts = label_texts(corpus.labels)
+    texts = label_texts(corpus.labels) if with_label_texts else None
     tokenizer = None
     if split.texts is not None:
         tokenizer = Tokenizer.of(chain(split.texts, texts or ()), splitter, vocabulary)
@@ -37,6 +39,7 @@ def prepare(corpus: Corpus, splitter: Splitter, vocabulary: VocabularyConfig) ->
         label_inputs=_label_inputs(corpus.labels, texts, tokenizer),
         leave_out=split.leave_out,
         weights=split.weights,
+        ordered=tokenizer is not None,
     )
     return Prepared(data, tokenizer)
 

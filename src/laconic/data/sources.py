@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from laconic.data.catalogue import BUNDLED
@@ -27,7 +27,7 @@ def read(path: Path | str, columns: Columns | None = None) -> Corpus:
         raise DataError(f"{path}: there is no such file or folder")
     if repository.recognises_file(path):
         return repository.read_file(path)
-    return corpus_of({"all": _rows(path, columns)}, None, source=str(path))
+    return corpus_of(_rows({"all": path}, columns), None, source=str(path))
 
 
 def _place(path: Path | str) -> Path:
@@ -42,7 +42,7 @@ def _read_folder(folder: Path, columns: Columns) -> Corpus:
         return jsonl.read_folder(folder, tables, labels)
     if tables:
         label_rows = None if labels is None else jsonl.label_rows(labels)
-        return corpus_of({name: _rows(path, columns) for name, path in tables.items()}, label_rows, source=str(folder))
+        return corpus_of(_rows(tables, columns), label_rows, source=str(folder))
     if repository.recognises(folder):
         return repository.read(folder)
     there = ", ".join(sorted(path.name for path in folder.iterdir())[:8]) or "nothing"
@@ -67,11 +67,15 @@ def _tables(folder: Path) -> dict[str, Path]:
     return {role: found[role] for role in ("train", "valid", "test", "labels") if role in found}
 
 
-def _rows(path: Path, columns: Columns) -> Iterator[Row]:
-    form = _form(path)
-    if form == "json":
-        return jsonl.rows(path)
-    return tabular.parquet_rows(path, columns) if form == "parquet" else tabular.delimited_rows(path, columns)
+def _rows(paths: Mapping[str, Path], columns: Columns) -> dict[str, Iterator[Row]]:
+    """The rows of every file, whatever its form, in the order of the files."""
+    tables = {
+        name: (tabular.parquet_cells if form == "parquet" else tabular.delimited_cells)(path, columns)
+        for name, path in paths.items()
+        if (form := _form(path)) != "json"
+    }
+    rows = tabular.table_rows(tables, columns)
+    return {name: rows[name] if name in rows else jsonl.rows(path) for name, path in paths.items()}
 
 
 def _form(path: Path) -> str:

@@ -79,7 +79,7 @@ def read_vectors(path: Path, vocabulary: Vocabulary) -> WordVectors:
         seen += 1
     if shape.announced is not None and seen != shape.announced:
         raise DataError(
-            f"{path}: the first line announces {shape.announced:,} vectors, but there are {seen:,}; cut off in the middle?"
+            f"{path}: the first line announces {shape.announced:,} vectors, but there are {seen:,}; is it cut off?"
         )
     return WordVectors(vectors, found, vocabulary)
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
+import torch
 from torch import Tensor
 
 from laconic import __version__
@@ -19,9 +20,15 @@ from laconic.data.catalogue import propensity_of
 from laconic.data.corpus import Corpus
 from laconic.data.dataset import Dataset
 from laconic.data.prepare import prepare
+from laconic.data.tokenizer import Tokenizer
+from laconic.data.vectors import read_vectors
 from laconic.errors import ConfigError, DataError, ModelError
-from laconic.methods import nearest
+from laconic.methods import inceptionxml, nearest
+from laconic.methods.trained import Trained
 from laconic.rankers import Ranker
+from laconic.run import Run, fingerprint
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -29,34 +36,61 @@ class Method:
     """What a file of methods/ offers."""
 
     config: type[Any]
-    train: Callable[[Dataset, Any], Ranker]
+    train: Callable[[Dataset, Any, Run], Trained]
     restore: Callable[[Any, Mapping[str, Tensor]], Ranker]
+    reads_label_texts: bool
+    on_gpu: bool  # whether its ranker may be moved to one
 
 
 METHODS = {
-    "nearest": Method(nearest.Config, nearest.train, nearest.restore),
+    "nearest": Method(nearest.Config, nearest.train, nearest.restore, reads_label_texts=True, on_gpu=False),
+    "inceptionxml": Method(
+        inceptionxml.Config, inceptionxml.train, inceptionxml.restore, reads_label_texts=False, on_gpu=True
+    ),
 }
 
 
-def train_model(corpus: Corpus, method_name: str, settings: Settings) -> SavedModel:
-    """Trains on the corpus's training split, with that method's defaults where the settings say nothing."""
+def config_of(method_name: str, settings: Settings) -> Any:
+    """The method's config: its own defaults where the settings say nothing."""
+    return configure(_method_named(method_name).config, settings)
+
+
+def train_model(corpus: Corpus, method_name: str, config: Any, run: Run) -> SavedModel:
+    """Trains on the corpus's training split; a run that was stopped goes on."""
     method = _method_named(method_name)
-    config = configure(method.config, settings)
     if not len(corpus.split("train")):
         raise DataError(f"{corpus.source}: there are no training texts")
-    data, tokenizer = prepare(corpus, config.text, config.vocabulary)
-    ranker = method.train(data, config)
+    data, tokenizer = prepare(corpus, config.text, config.vocabulary, with_label_texts=method.reads_label_texts)
+    if getattr(config, "vectors", ""):
+        data = _with_vectors(data, tokenizer, Path(config.vectors))
+    run.begin({"method": method_name, "config": settings_of(config), "data": fingerprint(data)})
+    trained = method.train(data, config, run)
     return SavedModel(
-        facts=_facts(corpus, data, method_name) | {"config": settings_of(config)},
-        tensors=ranker.state_dict(),
+        facts=_facts(corpus, data, method_name) | {"config": settings_of(trained.config), **trained.facts},
+        tensors=trained.ranker.state_dict(),
         labels=corpus.labels,
         label_counts=data.label_counts,
         vocabulary=None if tokenizer is None else tokenizer.vocabulary,
     )
 
 
-def restore_ranker(model: SavedModel) -> Ranker:
-    return _known(model).restore(restore_config(model), model.tensors)
+def _with_vectors(data: Dataset, tokenizer: Tokenizer | None, path: Path) -> Dataset:
+    if tokenizer is None:
+        raise DataError("word vectors need texts, but this data has features")
+    vectors = read_vectors(path, tokenizer.vocabulary)
+    log.info(
+        "%s: %.1f %% of the words have a vector, %.1f %% of their occurrences",
+        path.name,
+        100 * vectors.coverage,
+        100 * vectors.weighted_coverage,
+    )
+    return replace(data, word_vectors=vectors)
+
+
+def restore_ranker(model: SavedModel, device: torch.device) -> Ranker:
+    method = _known(model)
+    ranker = method.restore(restore_config(model), model.tensors)
+    return ranker.to(device) if method.on_gpu else ranker
 
 
 def restore_config(model: SavedModel) -> Any:
@@ -86,7 +120,12 @@ def _facts(corpus: Corpus, data: Dataset, method: str) -> dict[str, Any]:
         "laconic": __version__,
         "method": method,
         "inputs": "text" if split.texts is not None else "dense" if dense else "sparse",
-        "sizes": {"labels": data.num_labels, "texts": len(data), "pairs": int(csr_array(data.labels).nnz)},
+        "sizes": {
+            "labels": data.num_labels,
+            "texts": len(data),
+            "pairs": int(data.labels.nnz),
+            "inputs": data.inputs.shape[1],
+        },
         "data": {"name": name},
         "propensity": asdict(propensity_of(name)),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),

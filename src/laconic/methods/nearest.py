@@ -22,7 +22,9 @@ from laconic.data.dataset import Dataset
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import VocabularyConfig, bags
 from laconic.errors import ConfigError, ModelError
+from laconic.methods.trained import Trained
 from laconic.rankers import Ranker
+from laconic.run import Run
 from laconic.shortlisters.inverted import TRACE, Lists, add, add_products, clear, in_threads, take_best
 from laconic.shortlisters.nearest import NearestBags, NearestVectors, StoredLists, queries_of, tensor_of
 from laconic.types import NO_LABEL, Inputs, Ranking
@@ -45,7 +47,11 @@ class Config:
             raise ConfigError(f"label_text must be a number of 0 or more, but is {self.label_text}")
 
 
-def train(data: Dataset, config: Config) -> NearestRanker:
+def train(data: Dataset, config: Config, run: Run) -> Trained:
+    return Trained(build(data, config), config)
+
+
+def build(data: Dataset, config: Config) -> NearestRanker:
     """Only sorts the data by word: everything is kept, nothing is learnt."""
     sparse = isinstance(data.inputs, csr_array)
     texts = NearestBags.of(data.inputs) if sparse else NearestVectors.of(data.inputs)

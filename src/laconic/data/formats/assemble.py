@@ -47,8 +47,16 @@ def corpus_of(
     """Reads every split to its end, then gives all of them the same labels."""
     book = _LabelBook.of(label_rows)
     gathered = {name: _gather(split_rows, book) for name, split_rows in rows.items()}
+    for name, parts in gathered.items():
+        if not parts.texts:
+            raise DataError(f"{source}: there is no record at all in the split {name!r}; fill its file or take it away")
+    features = features or {}
+    for name, matrix in features.items():
+        _same_count(source, name, len(gathered[name].texts), matrix)
+    if label_features is not None:
+        _same_count(source, "labels", len(book.names), label_features)
     labels = Labels(names=book.names, texts=book.all_texts(), features=label_features)
-    splits = {name: _split(parts, labels, (features or {}).get(name)) for name, parts in gathered.items()}
+    splits = {name: _split(parts, labels, features.get(name)) for name, parts in gathered.items()}
     return Corpus(
         splits=splits, labels=labels, source=source, feature_names=feature_names, notes=_notes(book, gathered)
     )
@@ -139,13 +147,21 @@ def _weights_by_label(row: Row, book: _LabelBook) -> dict[int, float]:
     wrong = [weight for weight in row.label_weights if not SMALLEST <= weight <= LARGEST]
     if wrong:
         raise DataError(
-            f"{row.place}: a label weight must be above 0 and at most {LARGEST:.3g}, but is {wrong[0]}; mend it or leave "
-            "the label out"
+            f"{row.place}: a label weight must be above 0 and at most {LARGEST:.3g}, but is {wrong[0]}; "
+            "mend it or leave the label out"
         )
     weight_of: dict[int, float] = {}
     for number, weight in zip(numbers, row.label_weights, strict=True):
         weight_of[number] = max(weight, weight_of.get(number, 0.0))
     return weight_of
+
+
+def _same_count(source: str, name: str, records: int, features: Features) -> None:
+    if records != features.shape[0]:
+        raise DataError(
+            f"{source}: {name} has {records:,} records, but {features.shape[0]:,} rows of features; "
+            "they must stand row by row"
+        )
 
 
 def _split(parts: _Parts, labels: Labels, features: Features | None) -> Split:

@@ -28,7 +28,8 @@ def read_folder(folder: Path, splits: Mapping[str, Path], labels: Path | None) -
     if label_features is not None and not isinstance(label_features, csr_array):
         raise DataError(f"{folder}: the labels' features must be sparse (labels_features.npz)")
     names = folder / "features.txt"
-    corpus = corpus_of(
+    _same_columns(folder, features)
+    return corpus_of(
         {name: rows(path, text_needed=name not in features) for name, path in splits.items()},
         None if labels is None else label_rows(labels),
         source=str(folder),
@@ -36,11 +37,6 @@ def read_folder(folder: Path, splits: Mapping[str, Path], labels: Path | None) -
         label_features=label_features,
         feature_names=[line for _, line in lines(names)] if names.exists() else None,
     )
-    for name, matrix in features.items():
-        _same_count(splits[name], len(corpus.splits[name]), f"{name}_features", matrix.shape[0])
-    if label_features is not None:
-        _same_count(labels or folder, len(corpus.labels), "labels_features", label_features.shape[0])
-    return corpus
 
 
 def rows(path: Path, *, text_needed: bool = True) -> Iterator[Row]:
@@ -96,8 +92,11 @@ def _features(folder: Path, name: str) -> Features | None:
     return read_matrix(found[0]) if found else None
 
 
-def _same_count(path: Path, records_there: int, name: str, rows_there: int) -> None:
-    if records_there != rows_there:
-        raise DataError(
-            f"{path}: {records_there:,} records, but {rows_there:,} rows in {name}; they must stand row by row"
-        )
+def _same_columns(folder: Path, features: Mapping[str, Features]) -> None:
+    forms = {
+        name: f"{'sparse' if isinstance(matrix, csr_array) else 'dense'} with {matrix.shape[1]:,} columns"
+        for name, matrix in features.items()
+    }
+    if len(set(forms.values())) > 1:
+        said = ", ".join(f"{name} is {form}" for name, form in forms.items())
+        raise DataError(f"{folder}: the features of all splits must be alike, but {said}; write them again")

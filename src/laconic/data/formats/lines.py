@@ -52,8 +52,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
     """The file for reading, unpacked if its first bytes are gzip's, whatever its name."""
     try:
         with path.open("rb") as raw:
-            packed = raw.read(2) == GZIP_MAGIC
-            raw.seek(0)
+            packed = raw.peek(2)[:2] == GZIP_MAGIC
             yield gzip.GzipFile(fileobj=raw) if packed else raw  # type: ignore[misc]
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(

@@ -11,7 +11,6 @@ found out here, in plain Python.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +24,7 @@ from laconic.data.formats.lines import contents
 from laconic.data.formats.records import excerpt
 from laconic.data.formats.sparse_kernels import COLON, FLOAT32_END, Rows, fill_labelled_rows, fill_rows, tally
 from laconic.errors import DataError
+from laconic.files import writing
 
 
 def read_sparse(path: Path, *, column: str = "column") -> csr_array:
@@ -49,15 +49,8 @@ def read_labelled(path: Path) -> tuple[csr_array, csr_array]:
 
 def write_matrix(path: Path, matrix: csr_array) -> None:
     """Writes the matrix so that `read_sparse` gives it back bit for bit; the file appears whole or not at all."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("wb") as file:
-            file.writelines(_lines_of(matrix))
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    with writing(path) as file:
+        file.writelines(_lines_of(matrix))
 
 
 class _Text(NamedTuple):

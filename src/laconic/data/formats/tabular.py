@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,33 +39,53 @@ class Columns:
             raise ConfigError(f"the label separator must be a sign or a single space, but is {self.separator!r}")
 
 
-def delimited_rows(path: Path, columns: Columns) -> Iterator[Row]:
-    """The texts of a CSV or TSV file, whose first line names the columns."""
+Cells = dict[str, Any]  # a row's cells by their role
+
+
+def delimited_cells(path: Path, columns: Columns) -> Iterator[tuple[str, Cells]]:
+    """The rows of a CSV or TSV file, whose first line names the columns, each with its place."""
     table = _delimited(path, columns)
     header = next(table)[1]
     place_of = {role: _find(header, role, columns, str(path)) for role in USUAL_NAMES}
-    cells = [(number, _cells(line, place_of, header, f"{path}:{number}")) for number, line in table if line]
-    separator = columns.separator or _usual_separator(cell["labels"] for _, cell in cells)
-    for number, cell in cells:
-        yield _row(cell, separator, f"{path}:{number}")
+    for number, line in table:
+        if line:
+            yield f"{path}:{number}", _cells(line, place_of, header, f"{path}:{number}")
 
 
-def parquet_rows(path: Path, columns: Columns) -> Iterator[Row]:
-    """The texts of a Parquet file; labels may be a list column, or one of text with separators."""
+def parquet_cells(path: Path, columns: Columns) -> Iterator[tuple[str, Cells]]:
+    """The rows of a Parquet file, each with its place; labels may be a list column, or one of text with separators."""
     import pyarrow.lib
     import pyarrow.parquet
 
     try:
         table = pyarrow.parquet.read_table(path)
-    except (pyarrow.lib.ArrowInvalid, OSError) as error:
+        header = table.column_names
+    except (pyarrow.lib.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: this is not a whole Parquet file ({excerpt(str(error))}); write it again") from None
-    header = table.column_names
     found = {role: _find(header, role, columns, str(path)) for role in USUAL_NAMES}
-    data = {role: table.column(number).to_pylist() for role, number in found.items() if number is not None}
-    texts_of_labels = (value for value in data["labels"] if isinstance(value, str))
-    separator = columns.separator or _usual_separator(texts_of_labels)
+    data = {role: _values(table.column(number), path) for role, number in found.items() if number is not None}
     for number in range(table.num_rows):
-        yield _row({role: values[number] for role, values in data.items()}, separator, f"{path}, row {number + 1}")
+        yield f"{path}, row {number + 1}", {role: values[number] for role, values in data.items()}
+
+
+def table_rows(tables: Mapping[str, Iterable[tuple[str, Cells]]], columns: Columns) -> dict[str, Iterator[Row]]:
+    """The texts of some tables, whose labels are separated by the same sign in all of them."""
+    read = {name: list(table) for name, table in tables.items()}
+    labels = (cell["labels"] for table in read.values() for _, cell in table)
+    separator = columns.separator or _usual_separator(cell for cell in labels if isinstance(cell, str))
+    return {name: (_row(cell, separator, place) for place, cell in table) for name, table in read.items()}
+
+
+def _values(column: Any, path: Path) -> list[Any]:
+    try:
+        return column.to_pylist()  # type: ignore[no-any-return]
+    except ValueError:  # once more, slowly, for the row's number
+        for number, value in enumerate(column, 1):
+            try:
+                value.as_py()
+            except ValueError as error:
+                raise DataError(f"{path}, row {number}: not to be read ({error}); write it again as UTF-8") from None
+        raise
 
 
 def _delimited(path: Path, columns: Columns) -> Iterator[tuple[int, list[str]]]:
@@ -111,7 +131,7 @@ def _find(header: Sequence[str], role: str, columns: Columns, place: str) -> int
     return None
 
 
-def _cells(line: Sequence[str], place_of: dict[str, int | None], header: Sequence[str], place: str) -> dict[str, Any]:
+def _cells(line: Sequence[str], place_of: dict[str, int | None], header: Sequence[str], place: str) -> Cells:
     if len(line) != len(header):
         raise DataError(
             f"{place}: {len(line)} cells, where the first line names {len(header)} columns; mend the row or its quotes"
@@ -129,11 +149,11 @@ def _usual_separator(cells: Iterable[str]) -> str:
     return next((sign for sign in USUAL_SEPARATORS if sign in seen), USUAL_SEPARATORS[0])
 
 
-def _row(cell: dict[str, Any], separator: str, place: str) -> Row:
+def _row(cell: Cells, separator: str, place: str) -> Row:
     id = cell.get("id")
     return Row(
         place,
-        text(cell["text"], f"{place}: the text"),
+        _text(cell["text"], f"{place}: the text"),
         _labels(cell["labels"], separator, place),
         id=None if id is None or id == "" else str(id),
         weight=_weight(cell.get("weight"), place),
@@ -145,10 +165,16 @@ def _labels(value: Any, separator: str, place: str) -> list[str | int]:
         return []
     if isinstance(value, list):
         return [
-            integer(label, place) if isinstance(label, int) else text(label, f"{place}: a label") for label in value
+            integer(label, place) if isinstance(label, int) else _text(label, f"{place}: a label") for label in value
         ]
-    parts = [part.strip() for part in text(value, f"{place}: the labels").split(separator)]
+    parts = [part.strip() for part in _text(value, f"{place}: the labels").split(separator)]
     return [part for part in parts if part]
+
+
+def _text(value: Any, place: str) -> str:
+    if not isinstance(value, str):  # Parquet has many types
+        raise DataError(f"{place} is {excerpt(repr(value))}, where text is needed; write the column as text")
+    return text(value, place)
 
 
 def _weight(value: Any, place: str) -> float | None:

@@ -1,0 +1,13 @@
+"""Runs every benchmark, or those named on the command line, each in a process of its own."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+NAMES = sorted(
+    path.stem for path in Path(__file__).parent.glob("*.py") if not path.stem.startswith("_") and path.stem != "common"
+)
+
+for name in sys.argv[1:] or NAMES:
+    print(f"\n== {name}", flush=True)
+    subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=True)

@@ -1,0 +1,24 @@
+"""The plainest classifier: a free row and a bias for every label."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from laconic.classifiers.base import Classifier
+
+
+class LinearClassifier(Classifier):
+    def __init__(self, dim: int, num_labels: int, *, transform: nn.Module | None = None) -> None:
+        super().__init__()
+        self.num_labels = num_labels
+        self.transform = transform or nn.Identity()
+        self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(num_labels, dim)))
+        self.bias = nn.Parameter(torch.zeros(num_labels))
+
+    def rows(self, labels: Int[Tensor, "n"] | slice) -> Float[Tensor, "n dim"]:
+        return self.weight[labels]
+
+    def biases(self, labels: Int[Tensor, "n"] | slice) -> Float[Tensor, "n"]:
+        return self.bias[labels]

@@ -1,0 +1,57 @@
+"""One step of Adam in a single pass over memory. What changes from step to step comes from the device, not the host.
+
+The clock is seven numbers: learning rate, beta1, beta2, eps, 1 − beta1^t, 1 − beta2^t, and 1 or 0: whether to step.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+_BLOCK = 1024
+
+
+def adam_plainly(weight: Tensor, slope: Tensor, mean: Tensor, square: Tensor, clock: Float[Tensor, "7"]) -> None:
+    """The twin: the same in torch's own operations."""
+    rate, beta1, beta2, eps, correction1, correction2, go = clock.unbind()
+    new_mean = mean * beta1 + slope * (1 - beta1)
+    new_square = square * beta2 + slope * slope * (1 - beta2)
+    new_weight = weight - rate * (new_mean / correction1) / ((new_square / correction2).sqrt() + eps)
+    for old, new in ((weight, new_weight), (mean, new_mean), (square, new_square)):
+        old.copy_(torch.where(go > 0, new, old))
+
+
+def adam(weight: Tensor, slope: Tensor, mean: Tensor, square: Tensor, clock: Float[Tensor, "7"]) -> None:
+    count = weight.numel()
+    assert all(part.is_contiguous() for part in (weight, slope, mean, square))
+    _kernel()[(-(-count // _BLOCK),)](weight, slope, mean, square, clock, count, BLOCK=_BLOCK)
+
+
+@cache
+def _kernel() -> Any:
+    import triton
+    from triton import language as tl
+
+    @triton.jit  # type: ignore[untyped-decorator]
+    def step(weight, slope, mean, square, clock, count, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+        at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+        there = at < count
+        beta1, beta2 = tl.load(clock + 1), tl.load(clock + 2)
+        go = tl.load(clock + 6) > 0
+        g = tl.load(slope + at, mask=there)
+        m = tl.load(mean + at, mask=there)
+        v = tl.load(square + at, mask=there)
+        w = tl.load(weight + at, mask=there)
+        new_m = m * beta1 + g * (1 - beta1)
+        new_v = v * beta2 + g * g * (1 - beta2)
+        divisor = tl.sqrt_rn(new_v / tl.load(clock + 5)) + tl.load(clock + 3)
+        new_w = w - tl.load(clock) * (new_m / tl.load(clock + 4)) / divisor
+        tl.store(mean + at, tl.where(go, new_m, m), mask=there)
+        tl.store(square + at, tl.where(go, new_v, v), mask=there)
+        tl.store(weight + at, tl.where(go, new_w, w), mask=there)
+
+    return step

@@ -1,0 +1,101 @@
+"""The small layers that encoders and classifiers are made of.
+
+Axis words: batch; words (positions of a text); dim (embedding width); in, out (channels).
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+class SpectralWeight(nn.Module):
+    """A matrix divided by its largest singular value, which one step of power iteration follows through training."""
+
+    left: Tensor
+    right: Tensor
+
+    def __init__(self, rows: int, columns: int) -> None:
+        super().__init__()
+        self.matrix = nn.Parameter(nn.init.xavier_normal_(torch.empty(rows, columns)))
+        self.register_buffer("left", functional.normalize(torch.randn(rows), dim=0))
+        self.register_buffer("right", functional.normalize(torch.randn(columns), dim=0))
+        for _ in range(15):  # so that the first estimate is sound
+            self._iterate()
+
+    def forward(self) -> Float[Tensor, "out in"]:
+        if self.training:
+            self._iterate()
+        # Clones, because the next step writes to the buffers before this step's backward pass might read them.
+        norm = self.left.clone() @ self.matrix @ self.right.clone()
+        return self.matrix / norm
+
+    @torch.no_grad()
+    def _iterate(self) -> None:
+        self.left.copy_(functional.normalize(self.matrix @ self.right, dim=0))
+        self.right.copy_(functional.normalize(self.matrix.T @ self.left, dim=0))
+
+
+class WordAttention(nn.Module):
+    """x + γ (x xᵀ)(W x): words mix by similarity. No softmax, no heads; γ starts at 0, so at first nothing is changed.
+
+    A zero row stays zero and changes no other row, so a text may be encoded at its own length with W cut to it.
+    """
+
+    def __init__(self, length: int) -> None:
+        super().__init__()
+        self.weight = SpectralWeight(length, length)
+        self.gamma = nn.Parameter(torch.zeros(()))
+
+    def forward(self, x: Float[Tensor, "batch words dim"]) -> Float[Tensor, "batch words dim"]:
+        words = x.shape[1]
+        values = self.weight()[:words, :words] @ x
+        return x + self.gamma * ((x @ x.mT) @ values)
+
+
+class DimensionAttention(nn.Module):
+    """The same across embedding dimensions, with the scores between h and the word vectors: hᵀ + γ (hᵀ x)(W hᵀ).
+
+    There is no softmax, so (hᵀ x)(W hᵀ) = hᵀ (x W hᵀ): words × words instead of dim × dim scores.
+    """
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.weight = SpectralWeight(dim, dim)
+        self.gamma = nn.Parameter(torch.zeros(()))
+
+    def forward(
+        self, h: Float[Tensor, "batch words dim"], x: Float[Tensor, "batch words dim"]
+    ) -> Float[Tensor, "batch words dim"]:
+        scores = x @ self.weight() @ h.mT
+        return h + self.gamma * (scores.mT @ h)
+
+
+class Residual(nn.Module):
+    """x + BatchNorm(GELU(Linear(x))): InceptionXML's hidden layer with its skip, a classifier's private transform."""
+
+    def __init__(self, dim: int, *, dropout: float) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.linear = xavier(nn.Linear(dim, dim))
+        self.norm = nn.BatchNorm1d(dim)
+
+    def forward(self, x: Float[Tensor, "batch dim"]) -> Float[Tensor, "batch dim"]:
+        hidden = functional.gelu(self.linear(self.dropout(x)))
+        normed: Tensor = self.norm(hidden)
+        return x + normed
+
+
+Layer = TypeVar("Layer", nn.Linear, nn.Conv1d)
+
+
+def xavier(layer: Layer) -> Layer:
+    """Xavier-uniform weights, zero bias."""
+    nn.init.xavier_uniform_(layer.weight)
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)
+    return layer

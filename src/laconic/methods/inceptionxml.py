@@ -1,0 +1,150 @@
+"""InceptionXML: a light convolutional encoder and one row per label, trained on all labels at once.
+
+Defaults are those of the paper's Table 7 and of the code behind its figures (docs/methods.md has the differences); what
+depends on the size of the data is 0 here and chosen by `_sized`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+from torch import Tensor
+
+from laconic.classifiers import LinearClassifier
+from laconic.data.dataset import Dataset
+from laconic.data.resident import Resident
+from laconic.data.text import Splitter
+from laconic.data.vocabulary import VocabularyConfig
+from laconic.encoders import InceptionEncoder
+from laconic.errors import ConfigError, DataError, ModelError
+from laconic.evaluate import ndcg_at_5
+from laconic.layers import Residual
+from laconic.methods.trained import Trained
+from laconic.optim import Plan
+from laconic.rankers import FlatRanker
+from laconic.run import Run
+from laconic.tasks import AllLabels
+from laconic.train import TrainState
+
+PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    epochs: int = 0  # 0: from 12 for half a million texts and more to 100 for a few
+    batch_size: int = 0  # 0: 128, less for small data
+    learning_rate: float = 0.005  # at the peak of the cycle
+    seed: int = 29
+    length: int = 0  # words of a text that are read; 0: as many as 99.5 % of texts have, at most 32
+    embedding: int = 300
+    dropout: float = 0.25
+    classifier_dropout: float = 0.5
+    eps: float = 1e-8  # of Adam
+    precision: str = "fp32"  # or bf16, of products
+    chunk: int = 65_536  # labels that are scored at a time
+    validation: float = 0.05  # share of training texts that choose the epoch; 0: the last epoch is kept
+    refit: bool = False  # train once more on all texts, as many epochs as were best
+    vectors: str = ""  # a file of word vectors to start from
+    text: Splitter = Splitter()
+    vocabulary: VocabularyConfig = VocabularyConfig()
+
+    def __post_init__(self) -> None:
+        _within("embedding", self.embedding, 4, 4096)
+        _within("length", self.length, 0, 4096)
+        _within("chunk", self.chunk, 1, 1 << 30)
+        _within("validation", self.validation, 0, 0.9)
+        _within("dropout", self.dropout, 0, 0.99)
+        _within("classifier_dropout", self.classifier_dropout, 0, 0.99)
+        if self.precision not in PRECISIONS:
+            raise ConfigError(f"precision must be {' or '.join(PRECISIONS)}, but is {self.precision!r}")
+        if self.refit and not self.validation:
+            raise ConfigError("refit needs a validation split to choose the epoch; validation is 0")
+
+
+def train(data: Dataset, config: Config, run: Run) -> Trained:
+    if not data.ordered:
+        raise DataError(
+            "inceptionxml reads words in their order, but this data has features without any; nearest would work"
+        )
+    config = sized(config, data)
+    learn, held = data.split(config.validation, config.seed) if config.validation else (data, None)
+    ranker, state = _fitted("train", learn, held, config, run)
+    if config.refit:
+        chosen = state.best_epoch
+        ranker, state = _fitted("refit", data, None, config, run, last_epoch=chosen)
+        state.best_epoch = chosen
+    return Trained(ranker, config, {"training": {"best_epoch": state.best_epoch, "epochs": state.history}})
+
+
+def restore(config: Config, tensors: Mapping[str, Tensor]) -> FlatRanker:
+    """The ranker from its state_dict, whose shapes say how large it is."""
+    try:
+        num_ids, embedding = tensors["encoder.embedding.weight"].shape
+        length, _ = tensors["encoder.word_attention.weight.matrix"].shape
+        num_labels, _ = tensors["classifier.weight"].shape
+        with torch.device("meta"):
+            ranker = FlatRanker(*build(replace(config, embedding=embedding, length=length), num_ids, num_labels))
+        ranker.load_state_dict(dict(tensors), assign=True)
+    except (KeyError, ValueError, RuntimeError) as error:
+        raise ModelError(
+            f"the model's tensors are not those of inceptionxml: {str(error).partition(chr(10))[0]}"
+        ) from None
+    return ranker.eval()
+
+
+def build(config: Config, num_ids: int, num_labels: int) -> tuple[InceptionEncoder, LinearClassifier]:
+    encoder = InceptionEncoder(
+        num_ids=num_ids, length=config.length, embedding=config.embedding, dropout=config.dropout
+    )
+    transform = Residual(encoder.dim, dropout=config.dropout)
+    return encoder, LinearClassifier(encoder.dim, num_labels, transform=transform)
+
+
+def sized(config: Config, data: Dataset) -> Config:
+    """The config with a number wherever the size of the data decides."""
+    texts, lengths = len(data), np.diff(csr_array(data.inputs).indptr)
+    usual = int(np.quantile(lengths, 0.995, method="inverted_cdf")) if texts else 1
+    return replace(
+        config,
+        epochs=config.epochs or int(np.clip(round(42 * (45_000 / max(texts, 1)) ** 0.5), 12, 100)),
+        batch_size=config.batch_size or int(np.clip(2 ** int(np.log2(max(texts / 16, 1))), 8, 128)),
+        length=config.length or int(np.clip(usual, 4, 32)),
+    )
+
+
+def _fitted(
+    stage: str, data: Dataset, held: Dataset | None, config: Config, run: Run, last_epoch: int = 0
+) -> tuple[FlatRanker, TrainState]:
+    with torch.random.fork_rng([]):
+        torch.manual_seed(config.seed)
+        encoder, classifier = build(config, data.inputs.shape[1], data.num_labels)
+    if data.word_vectors is not None:
+        encoder.start_from(torch.from_numpy(data.word_vectors.start(config.embedding, config.seed)))
+    ranker = FlatRanker(encoder, classifier).to(run.device)
+    task = AllLabels(
+        encoder,
+        classifier,
+        dropout=config.classifier_dropout,
+        chunk=config.chunk,
+        precision=PRECISIONS[config.precision],
+    )
+    plan = Plan(
+        epochs=config.epochs,
+        batch_size=config.batch_size,
+        learning_rate=config.learning_rate,
+        eps=config.eps,
+        seed=config.seed,
+    )
+    validate = None if held is None else lambda: ndcg_at_5(ranker, held)
+    resident = Resident.of(data, config.length, run.device)
+    state = run.fit(stage, task, resident, plan, validate=validate, last_epoch=last_epoch)
+    return ranker.eval(), state
+
+
+def _within(name: str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:
+        raise ConfigError(f"{name} must be {low} to {high}, but is {value}")

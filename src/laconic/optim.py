@@ -1,0 +1,117 @@
+"""The optimiser and its schedule. On a GPU all that changes with the step lies there too, so a step can be captured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.optim.adam import adam as fused_adam
+
+from laconic.errors import ConfigError
+from laconic.kernels.adam import adam, adam_plainly
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How one stage is trained. The defaults are InceptionXML's (paper, Table 7; the rest from its code)."""
+
+    epochs: int
+    batch_size: int
+    learning_rate: float = 0.005  # at its peak
+    warm_up: float = 0.3  # share of all steps until the peak
+    start: float = 1 / 10  # of the peak
+    end: float = 1 / 10 / 1e4
+    momentum: tuple[float, float] = (0.95, 0.85)  # beta1 at the start and end, and at the peak
+    beta2: float = 0.999
+    eps: float = 1e-8
+    seed: int = 29
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size", "learning_rate"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"{name} must be above 0, but is {getattr(self, name)}")
+
+
+def clock_table(plan: Plan, steps: int) -> Float[np.ndarray, "steps 7"]:
+    """One cycle: the learning rate rises and falls along cosines while beta1 falls and rises; then Adam's constants."""
+    peak = plan.warm_up * steps - 1
+    at = np.arange(steps)
+    rising = np.clip(at / peak, 0, 1) if peak > 0 else np.ones(steps)
+    falling = np.clip((at - peak) / max(steps - 1 - peak, 1e-9), 0, 1)
+
+    def cycle(start: float, top: float, end: float) -> Float[np.ndarray, "steps"]:
+        up = top + (start - top) / 2 * (1 + np.cos(np.pi * rising))
+        down = end + (top - end) / 2 * (1 + np.cos(np.pi * falling))
+        return np.where(at <= peak, up, down)
+
+    rate = cycle(plan.learning_rate * plan.start, plan.learning_rate, plan.learning_rate * plan.end)
+    beta1 = cycle(plan.momentum[0], plan.momentum[1], plan.momentum[0])
+    constant = np.ones(steps)
+    corrections = 1 - beta1 ** (at + 1), 1 - plan.beta2 ** (at + 1)
+    return np.stack([rate, beta1, plan.beta2 * constant, plan.eps * constant, *corrections, constant], axis=1)
+
+
+class Adam:
+    """Adam over named parameters with dense state; as in the published code, no weight decay and no clipping."""
+
+    def __init__(self, parameters: Mapping[str, nn.Parameter], plan: Plan, steps: int) -> None:
+        self.parameters = dict(parameters)
+        self.means = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}
+        self.squares = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}
+        device = next(iter(self.parameters.values())).device
+        self.table = torch.from_numpy(clock_table(plan, steps))
+        self.clocks = self.table.to(device, torch.float32)
+        self.at = torch.zeros((), dtype=torch.int64, device=device)
+        self._update = adam if device.type == "cuda" and find_spec("triton") else adam_plainly
+
+    def state(self) -> dict[str, Tensor]:
+        """All that a later step depends on, by name."""
+        means = {f"mean.{name}": tensor for name, tensor in self.means.items()}
+        squares = {f"square.{name}": tensor for name, tensor in self.squares.items()}
+        return {"at": self.at} | means | squares
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        for name, tensor in self.state().items():
+            tensor.copy_(state[name])
+
+    @torch.no_grad()
+    def step(self, go: Float[Tensor, ""]) -> None:
+        """Uses up the gradients; where `go` is 0 nothing but the clock moves."""
+        if self.at.is_cuda:
+            self._step_on_device(go)
+        elif go:
+            self._step_on_host()
+        self.at += 1
+
+    def _step_on_device(self, go: Float[Tensor, ""]) -> None:
+        """Everything comes from the device, so that the step can be captured and the host never waits."""
+        clock = self.clocks[self.at].clone()
+        clock[6] = go
+        for name, parameter in self.parameters.items():
+            assert parameter.grad is not None
+            self._update(parameter, parameter.grad.contiguous(), self.means[name], self.squares[name], clock)
+
+    def _step_on_host(self) -> None:
+        rate, beta1, beta2, eps, *_ = self.table[int(self.at)].tolist()
+        parameters = list(self.parameters.values())
+        fused_adam(
+            parameters,  # type: ignore[arg-type]
+            [parameter.grad for parameter in parameters if parameter.grad is not None],
+            list(self.means.values()),
+            list(self.squares.values()),
+            [],
+            [torch.tensor(float(self.at)) for _ in parameters],
+            fused=True,
+            amsgrad=False,
+            beta1=beta1,
+            beta2=beta2,
+            lr=rate,
+            weight_decay=0.0,
+            eps=eps,
+            maximize=False,
+        )

@@ -1,0 +1,173 @@
+"""A run folder that remembers its stages, so that a recipe can be replayed: done ones load, a half-done one goes on.
+
+run.json            what the run was started with; another config or other data is refused
+STAGE.safetensors   a stage's checkpoint, with its place in the run among the metadata
+metrics.jsonl       a line for every epoch
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from laconic.data.dataset import Dataset
+from laconic.data.resident import Resident
+from laconic.errors import ConfigError, TrainingError
+from laconic.files import replacing_file, writing
+from laconic.optim import Plan
+from laconic.tasks import Task
+from laconic.train import EpochFacts, Silent, TrainState, Watcher, fit
+
+
+def device_named(name: str) -> torch.device:
+    """`auto` is the GPU where there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ConfigError(f"there is no device {name!r}; known are auto, cpu and cuda") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("there is no GPU that torch can use here; --device cpu will do")
+    return device
+
+
+class Run:
+    """`folder` None: nothing is kept, and nothing can be resumed."""
+
+    def __init__(self, folder: Path | None, *, watcher: Watcher, device: torch.device, seconds: float = 60) -> None:
+        self.folder, self.watcher, self.device, self.seconds = folder, watcher, device, seconds
+
+    @staticmethod
+    def unkept(device: str = "cpu") -> Run:
+        """A run that leaves nothing behind and says nothing."""
+        return Run(None, watcher=Silent(), device=device_named(device))
+
+    def begin(self, facts: Mapping[str, Any]) -> None:
+        """Refuses to go on with a run that was started with something else."""
+        if self.folder is None:
+            return
+        path, text = self.folder / "run.json", json.dumps(facts, indent=2, sort_keys=True)
+        if not path.exists():
+            with writing(path) as file:
+                file.write(text.encode())
+        elif path.read_text(encoding="utf-8") != text:
+            raise TrainingError(
+                f"{self.folder}: a run with {_difference(json.loads(path.read_text()), json.loads(text))} was begun "
+                "here; give the same command to go on with it, or remove the folder to begin anew"
+            )
+
+    def fit(
+        self,
+        stage: str,
+        task: Task,
+        data: Resident,
+        plan: Plan,
+        *,
+        validate: Callable[[], float] | None = None,
+        last_epoch: int = 0,
+    ) -> TrainState:
+        """Trains a stage, or goes on with it, or finds it done."""
+        kept = _StageFile(None if self.folder is None else self.folder / f"{stage}.safetensors", self.seconds)
+        watcher = _Logged(self.watcher, None if self.folder is None else self.folder / "metrics.jsonl", stage)
+        return fit(task, data, plan, checkpoints=kept, watcher=watcher, validate=validate, last_epoch=last_epoch)
+
+
+def fingerprint(data: Dataset) -> str:
+    """Changes when any input or label does."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in (data.inputs, data.labels, data.label_inputs, data.weights):
+        arrays = (
+            [part] if isinstance(part, np.ndarray) else [] if part is None else [part.indptr, part.indices, part.data]
+        )
+        for array in arrays:
+            digest.update(str((array.shape, array.dtype)).encode())
+            digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+class _StageFile:
+    """One stage's checkpoint, due every so many seconds."""
+
+    def __init__(self, path: Path | None, seconds: float) -> None:
+        self.path, self.seconds = path, seconds
+        self.saved_at = time.monotonic()
+
+    def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        if self.path is None or not self.path.exists():
+            return None
+        with safe_open(self.path, "pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no dict
+            return tensors, json.loads(file.metadata()["state"])
+
+    def due(self) -> bool:
+        return self.path is not None and time.monotonic() - self.saved_at >= self.seconds
+
+    def save(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+        if self.path is not None:
+            with replacing_file(self.path) as partial:
+                plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+                save_file(plain, partial, {"state": json.dumps(facts)})
+        self.saved_at = time.monotonic()
+
+
+class _Logged:
+    """Passes on what it sees, and keeps a line of it for every epoch, also for TensorBoard where that is installed."""
+
+    def __init__(self, watcher: Watcher, path: Path | None, stage: str) -> None:
+        self.watcher, self.path, self.stage = watcher, path, stage
+        self.board = _tensorboard(path)
+
+    def began(self, how: str, epochs: int, steps: int, done: int) -> None:
+        if self.path is not None and self.path.exists():
+            lines = [json.loads(line) for line in self.path.read_text(encoding="utf-8").splitlines()]
+            # Epochs after the checkpoint are trained again, and logged again.
+            kept = [line for line in lines if line["stage"] != self.stage or line["epoch"] * steps <= done]
+            with writing(self.path) as file:
+                file.writelines(json.dumps(line).encode() + b"\n" for line in kept)
+        self.watcher.began(how, epochs, steps, done)
+
+    def stepped(self) -> None:
+        self.watcher.stepped()
+
+    def ended(self, facts: EpochFacts) -> None:
+        if self.path is not None:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"stage": self.stage, **asdict(facts)}) + "\n")
+        if self.board is not None:
+            self.board.add_scalar(f"{self.stage}/loss", facts.loss, facts.epoch)
+            if facts.score is not None:
+                self.board.add_scalar(f"{self.stage}/validation", facts.score, facts.epoch)
+            self.board.flush()
+        self.watcher.ended(facts)
+
+
+def _tensorboard(path: Path | None) -> Any:
+    if path is None or not find_spec("tensorboard"):
+        return None
+    from torch.utils.tensorboard import SummaryWriter
+
+    return SummaryWriter(str(path.parent / "tensorboard"))
+
+
+def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """The first thing in which two runs differ, for people."""
+    for name in sorted({*old, *new}):
+        one, other = old.get(name), new.get(name)
+        if isinstance(one, Mapping) and isinstance(other, Mapping) and one != other:
+            return f"{name}.{_difference(one, other)}"
+        if one != other:
+            return f"{name} = {one!r} (now {other!r})"
+    return "something else"

@@ -1,0 +1,185 @@
+"""fit(): the training loop. There is one.
+
+What a run depends on, and so what a checkpoint holds: the task's weights and buffers, the optimiser's state, the random
+state, the epoch and the step within it, and the best epoch so far with its weights. A run that goes on from one ends
+with the same bits as one that was never stopped (one CPU thread; a GPU adds in no fixed order).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from laconic.data.resident import Resident
+from laconic.errors import TrainingError
+from laconic.optim import Adam, Plan
+from laconic.step import Step
+from laconic.tasks import Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpochFacts:
+    epoch: int  # from 1
+    loss: float
+    score: float | None  # of the validation split; None: there is none
+    seconds: float
+
+
+@dataclass(kw_only=True)
+class TrainState:
+    """Where a run stands, besides its tensors."""
+
+    epoch: int = 0
+    step: int = 0  # within the epoch
+    history: list[dict[str, Any]] = field(default_factory=list)
+    best_epoch: int = 0
+    best_score: float = -1.0
+
+
+class Checkpoints(Protocol):
+    """Where a stage's checkpoint is kept."""
+
+    def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None: ...
+    def due(self) -> bool: ...
+    def save(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None: ...
+
+
+class Watcher(Protocol):
+    """Who looks on: a progress bar, a log, or nobody."""
+
+    def began(self, how: str, epochs: int, steps: int, done: int) -> None: ...
+    def stepped(self) -> None: ...
+    def ended(self, facts: EpochFacts) -> None: ...
+
+
+class Silent:
+    """The watcher of those who want none."""
+
+    def began(self, how: str, epochs: int, steps: int, done: int) -> None: ...
+    def stepped(self) -> None: ...
+    def ended(self, facts: EpochFacts) -> None: ...
+
+
+def fit(
+    task: Task,
+    data: Resident,
+    plan: Plan,
+    *,
+    checkpoints: Checkpoints,
+    watcher: Watcher,
+    validate: Callable[[], float] | None = None,
+    last_epoch: int = 0,
+) -> TrainState:
+    """Trains the task; it ends with the weights of the best epoch, or of the last where nothing is validated.
+
+    `last_epoch` stops early without changing the schedule.
+    """
+    device = data.starts.device
+    steps = -(-len(data) // plan.batch_size)
+    # The user's own random state stays as it was.
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        torch.manual_seed(plan.seed)
+        step = Step(task.train(), data, Adam(dict(task.named_parameters()), plan, plan.epochs * steps))
+        how = step.capture(plan.batch_size)
+        torch.manual_seed(plan.seed)
+        loop = _Loop(task, step, plan, checkpoints, watcher, validate)
+        loop.resume()
+        watcher.began(how, plan.epochs, steps, loop.state.epoch * steps + loop.state.step)
+        try:
+            while loop.state.epoch < (last_epoch or plan.epochs):
+                loop.epoch()
+        except KeyboardInterrupt:
+            loop.save()
+            raise
+        loop.save()  # a finished stage is never trained again
+    if loop.best:
+        task.load_state_dict(loop.best)
+    task.eval()
+    return loop.state
+
+
+@dataclass
+class _Loop:
+    task: Task
+    step: Step
+    plan: Plan
+    checkpoints: Checkpoints
+    watcher: Watcher
+    validate: Callable[[], float] | None
+    state: TrainState = field(default_factory=TrainState)
+    best: dict[str, Tensor] = field(default_factory=dict)  # on the host: a second copy on the device might not fit
+
+    def epoch(self) -> None:
+        started, state = time.monotonic(), self.state
+        order = self.step.data.order(state.epoch, self.plan.seed, self.plan.batch_size).to(self.step.loss_sum.device)
+        for rows in order[state.step :]:
+            self.step(rows)
+            state.step += 1
+            self.watcher.stepped()
+            if not rows.is_cuda:
+                self._check_finite()
+            if state.step < len(order) and self.checkpoints.due():
+                self.save()
+        self._check_finite()
+        loss = float(self.step.loss_sum) / len(order)
+        self.step.loss_sum.zero_()
+        state.epoch, state.step = state.epoch + 1, 0
+        score = self._validated()
+        facts = EpochFacts(epoch=state.epoch, loss=loss, score=score, seconds=time.monotonic() - started)
+        state.history.append(asdict(facts))
+        self.watcher.ended(facts)
+        if self.checkpoints.due():
+            self.save()
+
+    def save(self) -> None:
+        self._check_finite()
+        tensors = {f"task.{name}": tensor for name, tensor in self.task.state_dict().items()}
+        tensors |= {f"adam.{name}": tensor for name, tensor in self.step.optimiser.state().items()}
+        tensors |= {f"best.{name}": tensor for name, tensor in self.best.items()}
+        tensors |= {"loss_sum": self.step.loss_sum, "random.cpu": torch.get_rng_state()}
+        if self.step.loss_sum.is_cuda:
+            tensors["random.cuda"] = torch.cuda.get_rng_state(self.step.loss_sum.device)
+        self.checkpoints.save(tensors, asdict(self.state))
+
+    def resume(self) -> None:
+        found = self.checkpoints.load()
+        if found is None:
+            return
+        tensors, facts = found
+        self.state = TrainState(**facts)
+        self.task.load_state_dict(_part(tensors, "task."))
+        self.step.optimiser.restore(_part(tensors, "adam."))
+        self.best.update(_part(tensors, "best."))
+        self.step.loss_sum.copy_(tensors["loss_sum"])
+        torch.set_rng_state(tensors["random.cpu"])
+        if "random.cuda" in tensors and self.step.loss_sum.is_cuda:
+            torch.cuda.set_rng_state(tensors["random.cuda"], self.step.loss_sum.device)
+
+    def _validated(self) -> float | None:
+        if self.validate is None:
+            return None
+        self.task.eval()
+        score = self.validate()
+        self.task.train()
+        if score > self.state.best_score:
+            self.state.best_epoch, self.state.best_score = self.state.epoch, score
+            weights = self.task.state_dict()
+            self.best.update({name: tensor.detach().to("cpu", copy=True) for name, tensor in weights.items()})
+        return score
+
+    def _check_finite(self) -> None:
+        bad = int(self.step.first_bad)
+        if bad >= 0:
+            raise TrainingError(
+                f"the loss was not a finite number at step {bad + 1} (epoch {self.state.epoch + 1}); the last good "
+                "checkpoint is kept. A lower learning rate often helps (--set learning_rate=...)"
+            )
+
+
+def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

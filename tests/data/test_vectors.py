@@ -1,0 +1,122 @@
+"""Word vectors as GloVe and fastText write them."""
+
+from __future__ import annotations
+
+import gzip
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from laconic.data.text import Splitter, word_table
+from laconic.data.vectors import SPREAD, random_start, read_vectors
+from laconic.data.vocabulary import Vocabulary, VocabularyConfig
+from laconic.errors import ConfigError, DataError
+from laconic.types import FIRST_WORD, PAD, UNKNOWN
+
+VOCABULARY = Vocabulary.of(
+    word_table(["pear fig", "pear apple", "pear fig kiwi"], Splitter()), VocabularyConfig()
+)  # pear, fig, apple, kiwi
+GLOVE = "fig 0.5 -1 2e-1\nthe 9 9 9\npear 1 2 3\n"
+FASTTEXT = "3 3\n" + GLOVE.replace("\n", " \n")  # a header, and a blank at the end of each line
+
+
+def written(folder: Path, data: bytes | str) -> Path:
+    path = folder / "vectors.txt"
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+    return path
+
+
+@pytest.mark.parametrize("data", [GLOVE, FASTTEXT, GLOVE.rstrip("\n"), GLOVE.replace("\n", "\r\n")])
+@pytest.mark.parametrize("pack", [str.encode, lambda data: gzip.compress(data.encode())])
+def test_glove_and_fasttext_plain_or_packed_are_read_alike(data: str, pack, folder: Path) -> None:
+    found = read_vectors(written(folder, pack(data)), VOCABULARY)
+    assert found.found.tolist() == [True, True, False, False]
+    np.testing.assert_allclose(found.vectors, [[1, 2, 3], [0.5, -1, 0.2], [0, 0, 0], [0, 0, 0]])
+
+
+def test_coverage_is_the_share_of_words_and_of_their_uses(folder: Path) -> None:
+    found = read_vectors(written(folder, GLOVE), VOCABULARY)
+    assert found.coverage == 2 / 4
+    assert found.weighted_coverage == pytest.approx((3 + 2) / (3 + 2 + 1 + 1))
+    nothing = read_vectors(written(folder, "the 9 9 9\n"), VOCABULARY)
+    assert (nothing.coverage, nothing.weighted_coverage) == (0, 0)
+
+
+def test_coverage_of_no_words_is_zero(folder: Path) -> None:
+    empty = Vocabulary.of(word_table([], Splitter()), VocabularyConfig())
+    found = read_vectors(written(folder, GLOVE), empty)
+    assert (found.coverage, found.weighted_coverage) == (0, 0)
+
+
+def test_vectors_narrower_than_the_model_are_filled_up_at_random(folder: Path) -> None:
+    start = read_vectors(written(folder, GLOVE), VOCABULARY).start(5, seed=1)
+    rest = random_start(VOCABULARY, 5, seed=1)
+    assert start.shape == (VOCABULARY.num_ids, 5)
+    np.testing.assert_allclose(start[FIRST_WORD : FIRST_WORD + 2, :3], [[1, 2, 3], [0.5, -1, 0.2]])
+    np.testing.assert_array_equal(start[FIRST_WORD : FIRST_WORD + 2, 3:], rest[FIRST_WORD : FIRST_WORD + 2, 3:])
+    np.testing.assert_array_equal(start[FIRST_WORD + 2 :], rest[FIRST_WORD + 2 :])
+
+
+def test_vectors_wider_than_the_model_are_refused(folder: Path) -> None:
+    with pytest.raises(ConfigError, match="the vectors have 3 numbers, but the model is 2 wide; make it at least 3"):
+        read_vectors(written(folder, GLOVE), VOCABULARY).start(2, seed=1)
+
+
+def test_a_random_start_is_the_seed_s_alone_with_padding_at_zero() -> None:
+    start = random_start(VOCABULARY, 50, seed=3)
+    np.testing.assert_array_equal(start, random_start(VOCABULARY, 50, seed=3))
+    assert (start != random_start(VOCABULARY, 50, seed=4))[UNKNOWN:].any()
+    assert (start[PAD] == 0).all()
+    assert 0.9 * SPREAD < np.abs(start[UNKNOWN:]).max() <= SPREAD
+
+
+def test_of_two_lines_for_a_word_the_first_counts(folder: Path) -> None:
+    found = read_vectors(written(folder, "fig 1 2\nfig 3 4\n"), VOCABULARY)
+    assert found.vectors[1].tolist() == [1, 2]
+
+
+def test_a_word_may_have_blanks_in_it(folder: Path) -> None:
+    found = read_vectors(written(folder, "fig 1 2\n. . . 3 4\nto\u00a0do 5 6\nat name@domain.com 7 8\n"), VOCABULARY)
+    assert found.vectors[1].tolist() == [1, 2]
+
+
+def test_a_header_may_announce_vectors_of_one_number(folder: Path) -> None:
+    path = written(folder, "2 1\nfig 7\npear 8\n")
+    assert read_vectors(path, VOCABULARY).vectors[:2].tolist() == [[8], [7]]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ("", r"vectors\.txt: the file is empty"),
+        ("fig\n", r"vectors\.txt: a word and 1 numbers are needed, .*'fig'"),
+        ("fig\t1\t2\n", r"separated by spaces, but the first such line is 'fig\\\\t1\\\\t2'"),
+        ("fig 1 2\npear 3\n", r"vectors\.txt:2: 1 numbers, where the first vector has 2; cut off in the middle\?"),
+        ("fig 1 2\npear 3 x\n", r":2: not a number \(.*'x'\); is this a file of word vectors"),
+        ("fig 1 2\npear 3 nan\n", r":2: a number is infinite or NaN; take the line out"),
+        ("fig 1 2\npear 3 1e39\n", r":2: a number is infinite or NaN"),
+        ("3 2\nfig 1 2\npear 3 4\n", r"announces 3 vectors, but there are 2; is it cut off\?"),
+        ("1 2\nfig 1 2\npear 3 4\n", r"announces 1 vectors, but there are 2"),
+        ("2 3\nfig 1 2\npear 3 4\n", r"a word and 3 numbers are needed, .* first such line is 'fig 1 2'"),
+        ("2 99999999999999\nfig 1 2\n", r"a word and 99,999,999,999,999 numbers are needed"),
+        ("2 0\nfig\n", r"a word and 1 numbers are needed"),
+        ("2 300\n", r"a word and 300 numbers are needed, .* first such line is ''"),
+        (b"fig 1 2\np\xe9ar 3 4\n", r":2: byte 2 of the line is not UTF-8"),
+        (gzip.compress(FASTTEXT.encode())[:-12], r"vectors\.txt: the gzip data is cut off or damaged"),
+    ],
+)
+def test_a_file_that_is_wrong_is_refused_with_its_place(data: bytes | str, message: str, folder: Path) -> None:
+    with pytest.raises(DataError, match=message):
+        read_vectors(written(folder, data), VOCABULARY)
+
+
+@settings(max_examples=60)
+@given(data=st.binary(max_size=60) | st.text("fig pear 0123456789.-e\n", max_size=60).map(str.encode))
+def test_any_bytes_are_read_or_refused(data: bytes, folder: Path) -> None:
+    with suppress(DataError):
+        found = read_vectors(written(folder, data), VOCABULARY)
+        assert np.isfinite(found.vectors).all()
