@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -24,13 +25,13 @@ def all_labels_loss(
 ) -> Float[Tensor, ""]:
     """Binary cross-entropy of every text with every label, as a mean.
 
-    Labels are taken a chunk at a time and the gradient σ(z) − y is formed beside each chunk's scores, so that
-    batch × labels is never held. `precision` is that of the products; sums and the loss are in float32.
+    Labels are taken a chunk at a time, forward and again backward, where the gradient is σ(z) − y: batch × labels is
+    never held. `precision` is that of the products; sums and the loss are in float32.
     """
     wanted = (batch.positives != NO_LABEL) * (1.0 if batch.targets is None else batch.targets)
-    share = torch.full_like(vectors[:, :1], 1 / (vectors.shape[0] * weight.shape[0]))
+    share = torch.full_like(vectors[:, 0], 1 / (vectors.shape[0] * weight.shape[0]))
     if batch.weights is not None:
-        share = share * batch.weights[:, None]
+        share = share * batch.weights
     loss: Tensor = _ChunkedCrossEntropy.apply(  # type: ignore[no-untyped-call]
         vectors, weight, bias, batch.positives, wanted.to(vectors.dtype), share, chunk, precision
     )
@@ -46,32 +47,56 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         bias: Float[Tensor, "labels"],
         positives: Int[Tensor, "batch p"],
         wanted: Float[Tensor, "batch p"],
-        share: Float[Tensor, "batch 1"],
+        share: Float[Tensor, "batch"],
         chunk: int,
         precision: torch.dtype,
     ) -> Float[Tensor, ""]:
-        loss = vectors.new_zeros(())
-        by_vectors, by_weight, by_bias = torch.zeros_like(vectors), torch.empty_like(weight), torch.empty_like(bias)
+        ctx.save_for_backward(vectors, weight, bias, positives, wanted, share)
+        ctx.chunk, ctx.precision = chunk, precision
+        by_text = torch.zeros_like(share)
         inputs = vectors.to(precision)
-        for first in range(0, weight.shape[0], chunk):
-            labels = slice(first, min(first + chunk, weight.shape[0]))
-            rows = weight[labels].to(precision)
-            scores = functional.linear(inputs, rows, bias[labels].to(precision)).to(vectors.dtype)
-            # A positive of another chunk adds 0 at some place of this one.
-            place = positives - first
-            there = wanted * ((place >= 0) & (place < scores.shape[1]))
-            place = place.clamp(0, scores.shape[1] - 1)
-            loss += (functional.softplus(scores) * share).sum() - (scores.gather(1, place) * there * share).sum()
-            slope = scores.sigmoid_().scatter_add_(1, place, -there).mul_(share)
-            torch.sum(slope, 0, out=by_bias[labels])
-            slope = slope.to(precision)
-            by_vectors += slope @ rows
-            by_weight[labels] = slope.T @ inputs
-        ctx.save_for_backward(by_vectors, by_weight, by_bias)
-        return loss
+        for labels in _chunks(len(weight), chunk):
+            scores = _scores(inputs, weight[labels], bias[labels])
+            place, there = _within(labels, positives, wanted)
+            by_text += functional.softplus(scores).sum(1) - (scores.gather(1, place) * there).sum(1)
+        return by_text @ share
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, slope: Float[Tensor, ""]) -> tuple[Tensor | None, ...]:
-        by_vectors, by_weight, by_bias = ctx.saved_tensors
-        return by_vectors * slope, by_weight.mul_(slope), by_bias * slope, None, None, None, None, None
+        vectors, weight, bias, positives, wanted, share = ctx.saved_tensors
+        # Each text's share scales its row of the gradient; it is cheaper to scale what that row is multiplied with.
+        share = share * slope
+        inputs, scaled = vectors.to(ctx.precision), (vectors * share[:, None]).to(ctx.precision)
+        by_vectors, by_weight, by_bias = torch.zeros_like(vectors), torch.empty_like(weight), torch.empty_like(bias)
+        for labels in _chunks(len(weight), ctx.chunk):
+            place, there = _within(labels, positives, wanted)
+            slopes = _scores(inputs, weight[labels], bias[labels]).sigmoid_().scatter_add_(1, place, -there)
+            by_bias[labels] = share @ slopes
+            slopes = slopes.to(ctx.precision)
+            by_vectors += slopes @ weight[labels].to(ctx.precision)
+            if ctx.precision == weight.dtype:
+                torch.mm(slopes.T, scaled, out=by_weight[labels])
+            else:
+                by_weight[labels] = slopes.T @ scaled
+        return by_vectors * share[:, None], by_weight, by_bias, None, None, None, None, None
+
+
+def _chunks(num_labels: int, chunk: int) -> Iterator[slice]:
+    for first in range(0, num_labels, chunk):
+        yield slice(first, min(first + chunk, num_labels))
+
+
+def _scores(
+    inputs: Float[Tensor, "batch dim"], rows: Float[Tensor, "n dim"], biases: Float[Tensor, "n"]
+) -> Float[Tensor, "batch n"]:
+    return functional.linear(inputs, rows.to(inputs.dtype), biases.to(inputs.dtype)).float()
+
+
+def _within(
+    labels: slice, positives: Int[Tensor, "batch p"], wanted: Float[Tensor, "batch p"]
+) -> tuple[Int[Tensor, "batch p"], Float[Tensor, "batch p"]]:
+    """Where the positives stand among a chunk's labels; one that is not there wants 0 at some place of the chunk."""
+    place = positives - labels.start
+    inside = (place >= 0) & (place < labels.stop - labels.start)
+    return place.clamp(0, labels.stop - labels.start - 1), wanted * inside

@@ -90,7 +90,7 @@ class Adam:
 
     def _step_on_device(self, go: Float[Tensor, ""]) -> None:
         """Everything comes from the device, so that the step can be captured and the host never waits."""
-        clock = self.clocks[self.at].clone()
+        clock = self.clocks.index_select(0, self.at.view(1))[0]  # not self.clocks[self.at]: that would ask the host
         clock[6] = go
         for name, parameter in self.parameters.items():
             assert parameter.grad is not None

@@ -44,6 +44,7 @@ class Step:
         except Exception as error:  # noqa: BLE001 - whatever a compiler or a driver may raise, eager steps still work
             log.warning("the step cannot be captured (%s: %s)", type(error).__name__, str(error).partition("\n")[0])
             vars(self.task).pop("encode", None)
+            _leave_capture(self.optimiser.at.device)
             return "eager on the GPU: it could not be captured"
         finally:
             self._undo(buffers)
@@ -92,3 +93,9 @@ class Step:
         self.loss_sum.zero_()
         self.first_bad.fill_(-1)
         self._armed.fill_(1)
+
+
+def _leave_capture(device: torch.device) -> None:
+    """A capture that broke off leaves the random generator believing that it goes on; a new state frees it."""
+    index = torch.cuda.current_device() if device.index is None else device.index
+    torch.cuda.default_generators[index].graphsafe_set_state(torch.Generator(device).graphsafe_get_state())

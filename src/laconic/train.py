@@ -8,9 +8,10 @@ with the same bits as one that was never stopped (one CPU thread; a GPU adds in 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -41,6 +42,7 @@ class TrainState:
     best_score: float = -1.0
 
 
+@runtime_checkable
 class Checkpoints(Protocol):
     """Where a stage's checkpoint is kept."""
 
@@ -49,6 +51,7 @@ class Checkpoints(Protocol):
     def save(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None: ...
 
 
+@runtime_checkable
 class Watcher(Protocol):
     """Who looks on: a progress bar, a log, or nobody."""
 
@@ -82,7 +85,7 @@ def fit(
     device = data.starts.device
     steps = -(-len(data) // plan.batch_size)
     # The user's own random state stays as it was.
-    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+    with _fast_products(), torch.random.fork_rng([device] if device.type == "cuda" else []):
         torch.manual_seed(plan.seed)
         step = Step(task.train(), data, Adam(dict(task.named_parameters()), plan, plan.epochs * steps))
         how = step.capture(plan.batch_size)
@@ -101,6 +104,17 @@ def fit(
         task.load_state_dict(loop.best)
     task.eval()
     return loop.state
+
+
+@contextmanager
+def _fast_products() -> Iterator[None]:
+    """TF32 where a GPU has it: ten mantissa bits in products, sums in full."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 @dataclass

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from laconic.encoders.base import Encoder
 from laconic.layers import DimensionAttention, WordAttention, xavier
-from laconic.types import PAD, Inputs, Tokens
+from laconic.types import PAD, UNKNOWN, Inputs, Tokens
 
 CHANNELS = 32
 KERNELS = (4, 8, 16)
@@ -46,9 +46,9 @@ class InceptionEncoder(Encoder):
 
     @torch.no_grad()
     def start_from(self, vectors: Float[Tensor, "ids dim"]) -> None:
-        """Begin with these word vectors; padding stays zero."""
+        """Begin with these word vectors. Padding stays zero; an unknown word says nothing until training teaches it."""
         self.embedding.weight.copy_(vectors)
-        self.embedding.weight[PAD] = 0
+        self.embedding.weight[[PAD, UNKNOWN]] = 0
 
     def forward(self, inputs: Inputs) -> Float[Tensor, "batch dim"]:
         assert isinstance(inputs, Tokens)

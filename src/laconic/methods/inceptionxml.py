@@ -145,6 +145,6 @@ def _fitted(
     return ranker.eval(), state
 
 
-def _within(name: str, value: float, low: float, high: float) -> None:
+def _within(name: str, value: int | float, low: int | float, high: int | float) -> None:
     if not low <= value <= high:
         raise ConfigError(f"{name} must be {low} to {high}, but is {value}")

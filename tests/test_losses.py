@@ -1,0 +1,81 @@
+"""The chunked loss over all labels against torch's own binary cross-entropy."""
+
+import pytest
+import torch
+from torch.nn import functional
+
+from laconic.losses import all_labels_loss
+from laconic.types import NO_LABEL, Batch, Tokens
+
+BATCH, LABELS, DIM = 5, 23, 7
+
+
+def inputs(seed=0, **more):
+    torch.manual_seed(seed)
+    vectors, weight, bias = (
+        torch.randn(*shape, requires_grad=True) for shape in ((BATCH, DIM), (LABELS, DIM), (LABELS,))
+    )
+    positives = torch.tensor([[0, 22, 3], [7, -1, -1], [-1, -1, -1], [8, 15, -1], [1, 2, 16]])
+    batch = Batch(Tokens(torch.zeros(BATCH, 1, dtype=torch.int32), torch.zeros(BATCH, 1)), positives, **more)
+    return vectors, weight, bias, batch
+
+
+def plain(vectors, weight, bias, batch):
+    """The same over the whole matrix at once."""
+    truth = torch.zeros(BATCH, LABELS)
+    for row, positives in enumerate(batch.positives):
+        for place, label in enumerate(positives):
+            if label != NO_LABEL:
+                truth[row, label] = 1.0 if batch.targets is None else batch.targets[row, place]
+    losses = functional.binary_cross_entropy_with_logits(vectors @ weight.T + bias, truth, reduction="none")
+    return (losses if batch.weights is None else losses * batch.weights[:, None]).mean()
+
+
+@pytest.mark.parametrize("chunk", [1, 8, 16, 23, 1000])
+@pytest.mark.parametrize("more", [{}, {"targets": torch.rand(BATCH, 3)}, {"weights": torch.rand(BATCH)}])
+def test_loss_and_gradients_are_those_of_the_plain_loss(chunk, more):
+    ours, theirs = inputs(**more), inputs(**more)
+    loss, expected = all_labels_loss(*ours, chunk=chunk), plain(*theirs)
+    torch.testing.assert_close(loss, expected)
+    (3 * loss).backward()  # a factor behind the loss must reach every gradient
+    (3 * expected).backward()
+    for mine, other in zip(ours[:3], theirs[:3], strict=True):
+        torch.testing.assert_close(mine.grad, other.grad)
+
+
+def test_gradients_agree_with_finite_differences():
+    vectors, weight, bias, batch = inputs()
+
+    def loss(vectors, weight, bias):
+        wanted = Batch(batch.inputs, batch.positives)
+        return all_labels_loss(vectors, weight, bias, wanted, chunk=8, precision=torch.float64)
+
+    # float() inside the loss would spoil the differences, so a step that float32 can see is taken.
+    torch.testing.assert_close(
+        torch.autograd.functional.jacobian(lambda v: loss(v, weight, bias), vectors)[1, 2],
+        (loss(nudged(vectors, 1e-2), weight, bias) - loss(nudged(vectors, -1e-2), weight, bias)) / 2e-2,
+        rtol=1e-2,
+        atol=1e-5,
+    )
+
+
+def nudged(vectors, amount):
+    moved = vectors.detach().clone()
+    moved[1, 2] += amount
+    return moved
+
+
+def test_half_precision_is_close():
+    ours, theirs = inputs(), inputs()
+    loss, expected = all_labels_loss(*ours, chunk=8, precision=torch.bfloat16), plain(*theirs)
+    torch.testing.assert_close(loss, expected, rtol=2e-2, atol=1e-3)
+    loss.backward()
+    expected.backward()
+    torch.testing.assert_close(ours[1].grad, theirs[1].grad, rtol=5e-2, atol=2e-3)
+
+
+def test_no_text_needs_a_label():
+    vectors, weight, bias, batch = inputs()
+    nothing = Batch(batch.inputs, torch.full((BATCH, 1), NO_LABEL))
+    expected = functional.softplus(vectors @ weight.T + bias).mean()
+    torch.testing.assert_close(all_labels_loss(vectors, weight, bias, nothing, chunk=8), expected)
