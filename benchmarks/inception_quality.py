@@ -79,14 +79,16 @@ def measured(job: Job) -> dict[str, float]:
         )
         run("evaluate", model, data, "--keep-self", "--json", figures)
         metrics: dict[str, float] = json.loads(figures.read_text())["metrics"]
-    return metrics | {"seconds": time.perf_counter() - started}
+    metrics["seconds"] = time.perf_counter() - started
+    print(*job, {name: round(metrics[name], 2) for name in (*METRICS, "seconds")}, flush=True)
+    return metrics
 
 
 def run(*arguments: object) -> None:
     command = [sys.executable, "-m", "laconic", *map(str, arguments)]
     done = subprocess.run(command, check=False, capture_output=True, text=True, env=os.environ)
-    print(done.stderr[-300:], flush=True)
-    done.check_returncode()
+    if done.returncode:
+        raise SystemExit(f"{command}: {done.stderr[-2000:]}")
 
 
 def summary(name: str, variants: list[str], results: dict[Job, dict[str, float]]) -> dict[str, object]:

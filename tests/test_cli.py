@@ -152,7 +152,7 @@ def test_a_table_is_read_by_the_columns_that_are_named(tmp_path):
             "there is no method 'magic'; known are: nearest",
         ),
         (
-            ["train", "debian-related", "--out", "m", "--set", "neighbors=3"],
+            ["train", "debian-related", "--method", "nearest", "--out", "m", "--set", "neighbors=3"],
             "there is no setting 'neighbors'; known are: neighbours",
         ),
         (["predict", "nowhere"], "nowhere: there is no such model folder"),

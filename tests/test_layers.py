@@ -14,7 +14,7 @@ FLOORS = [
     {"run", "train", "step", "optim", "checkpoint", "card", "evaluate", "predictions"},
     {"methods"},
     {"predict"},
-    {"cli", "display", "demo", "__main__"},
+    {"cli", "display", "demo", "estimator", "__main__"},
 ]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 MODULES = {
@@ -43,7 +43,8 @@ def test_every_room_has_its_floor():
     assert {room_of(module) for module in MODULES} == set(FLOOR_OF)
 
 
-@pytest.mark.parametrize("module", sorted(MODULES))
+# The package itself only names the estimator, for those who import it from there.
+@pytest.mark.parametrize("module", sorted(MODULES.keys() - {"laconic"}))
 def test_imports_do_not_point_upward(module):
     floor = FLOOR_OF[room_of(module)]
     upward = {name for name in imported_by(MODULES[module]) if FLOOR_OF[room_of(name)] > floor}

@@ -8,7 +8,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jaxtyping import TypeCheckError
-from napkinxc import metrics as napkin
 from scipy.sparse import csr_array
 
 from laconic.errors import ConfigError, DataError
@@ -351,6 +350,7 @@ def with_a_label(truth: csr_array) -> csr_array:
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 10**6), texts=st.integers(1, 12))
 def test_the_report_agrees_with_napkinxc(seed, texts):
+    napkin = pytest.importorskip("napkinxc.metrics")
     labels, truth = random_ranking(seed, texts=texts), with_a_label(random_pairs(seed + 1, texts=texts))
     training = TrainingCounts.of(random_pairs(seed + 2, texts=40))
     true, ranked, weights = (
@@ -373,6 +373,7 @@ def test_the_report_agrees_with_napkinxc(seed, texts):
 
 @given(seed=st.integers(0, 10**6))
 def test_coverage_of_true_labels_agrees_with_napkinxc(seed):
+    napkin = pytest.importorskip("napkinxc.metrics")
     # napkinXC's coverage is another one: labels hit, among labels of the truth. So let the ranking hold hits only, and
     # give both the same denominator.
     truth = with_a_label(random_pairs(seed, texts=12))

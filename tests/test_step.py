@@ -14,6 +14,15 @@ on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 TEXTS, WORDS, LABELS, LENGTH, BATCH = 40, 30, 50, 6, 8
 
 
+@pytest.fixture(autouse=True)
+def fast_products():
+    """As `fit` has it while it trains."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    yield
+    torch.set_float32_matmul_precision(before)
+
+
 def parts(device, *, dropout=0.0, task_class=AllLabels):
     torch.manual_seed(0)
     ids = torch.randint(2, WORDS, (TEXTS, LENGTH), dtype=torch.int32)

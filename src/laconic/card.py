@@ -1,43 +1,113 @@
-"""The model card: what a person who finds a model folder wants to know, from the facts in its model.json."""
+"""The model card: what a person who finds a model folder wants to know, from the facts in its model.json.
+
+What not every model has is left out where it is not there: the training's history, `metrics` (split, metrics,
+intervals) and `command`, the command line that made the model.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+_SHOWN = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@3", "PSP@5", "tail R@10")
+_INPUTS = {"text": "texts", "sparse": "sparse features (no text)", "dense": "dense features (no text)"}
+_FILES = """Nothing here is a pickle: tensors are safetensors, the rest is text. `manifest.json` has every file's size
+and sha256; `label_counts` in `model.safetensors` has each label's number of training texts, which PSP needs."""
 
 
 def model_card(facts: Mapping[str, Any]) -> str:
-    data, sizes = facts["data"], facts["sizes"]
-    return f"""# {facts["method"]} on {data["name"]}
-
-A model made by laconic {facts["laconic"]}: it ranks {sizes["labels"]:,} labels for a short text.
-
-    laconic predict {{this folder}} -k 5
-    laconic evaluate {{this folder}} DATA
-
-| | |
-|---|---|
-| method | `{facts["method"]}` |
-| trained on | {data["name"]}: {sizes["texts"]:,} texts, {sizes["pairs"]:,} pairs of text and label |
-| reads | {_INPUTS[facts["inputs"]]} |
-| made | {facts["created"]} |
-
-## Settings
-
-{_settings(facts["config"])}
-
-Nothing here is a pickle: tensors are safetensors, the rest is text. `manifest.json` has every file's size and sha256.
-"""
+    sizes, name = facts["sizes"], _cell(facts["data"]["name"])
+    parts = [
+        f"# {facts['method']} on {name}",
+        f"A model made by laconic {facts['laconic']}: it ranks {sizes['labels']:,} labels for a short text.",
+        _use(facts),
+        _table(_facts(facts, name)),
+        *_figures(facts.get("metrics") or {}),
+        *_command(facts.get("command")),
+        *_settings(facts.get("config") or {}),
+        _FILES,
+    ]
+    return "\n\n".join(parts) + "\n"
 
 
-_INPUTS = {"text": "texts", "sparse": "sparse features (no text)", "dense": "dense features (no text)"}
+def _use(facts: Mapping[str, Any]) -> str:
+    evaluate = "    laconic evaluate {this folder} DATA"
+    if facts["inputs"] != "text":
+        return evaluate
+    return f"""    echo 'a short text' | laconic predict {{this folder}} -k 5
+{evaluate}
+
+```python
+from laconic import Laconic
+
+Laconic.load("this folder").predict("a short text", k=5)  # label names and scores
+```"""
 
 
-def _settings(config: Mapping[str, Any], prefix: str = "") -> str:
-    lines = []
+def _facts(facts: Mapping[str, Any], name: str) -> dict[str, str]:
+    sizes = facts["sizes"]
+    pairs = f"{sizes['pairs']:,} pairs of text and label ({sizes['pairs'] / max(sizes['texts'], 1):.1f} a text)"
+    return {
+        "method": f"`{facts['method']}`",
+        "learnt from": f"{name}: {sizes['texts']:,} texts, {sizes['labels']:,} labels, {pairs}",
+        "reads": _INPUTS[facts["inputs"]],
+        **_training(facts.get("training") or {}),
+        **({"propensity": "A = {a}, B = {b}".format(**facts["propensity"])} if "propensity" in facts else {}),
+        **({"made": facts["created"]} if "created" in facts else {}),
+    }
+
+
+def _training(training: Mapping[str, Any]) -> dict[str, str]:
+    history = training.get("epochs") or []
+    if not history:
+        return {}
+    seconds, last = sum(epoch.get("seconds", 0) for epoch in history), history[-1]
+    rows = {"training": f"{len(history)} epochs, {seconds:,.0f} s, loss {last['loss']:.4g} at the end"}
+    if best := training.get("best_epoch"):
+        scores = {epoch["epoch"]: epoch.get("score") for epoch in history}
+        figure = "" if scores.get(best) is None else f", nDCG@5 {scores[best]:.1f} on texts held out of training"
+        rows["best epoch"] = f"{best}{figure}"
+    return rows
+
+
+def _figures(measured: Mapping[str, Any]) -> list[str]:
+    """The figures that papers quote, each with half of its interval."""
+    metrics, intervals = measured.get("metrics") or {}, measured.get("intervals") or {}
+    shown = [metric for metric in _SHOWN if metric in metrics]
+    if not shown:
+        return []
+    cells = [f"{metrics[metric]:.1f}{_half(intervals.get(metric))}" for metric in shown]
+    table = "\n".join(f"| {' | '.join(row)} |" for row in (shown, ["---"] * len(shown), cells))
+    where = f" on the split `{measured['split']}`" if "split" in measured else ""
+    meaning = "In percent, ± half of a 95 % interval (texts drawn anew)." if intervals else "In percent."
+    return [f"## Figures{where}", table, meaning]
+
+
+def _half(interval: tuple[float, float] | list[float] | None) -> str:
+    return "" if interval is None else f" ±{(interval[1] - interval[0]) / 2:.1f}"
+
+
+def _command(command: str | None) -> list[str]:
+    return ["## Made by", f"```console\n$ {command}\n```"] if command else []
+
+
+def _settings(config: Mapping[str, Any]) -> list[str]:
+    lines = [f"- `{name} = {value!r}`" for name, value in _dotted(config)]
+    return ["## Settings", "\n".join(lines)] if lines else []
+
+
+def _dotted(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in config.items():
         if isinstance(value, Mapping):
-            lines.append(_settings(value, f"{prefix}{name}."))
+            yield from _dotted(value, f"{prefix}{name}.")
         else:
-            lines.append(f"- `{prefix}{name} = {value!r}`")
-    return "\n".join(lines)
+            yield prefix + name, value
+
+
+def _table(rows: Mapping[str, str]) -> str:
+    return "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items())])
+
+
+def _cell(text: str) -> str:
+    """A name from outside, such that it stays within a line of a table."""
+    return " ".join(text.replace("|", "\\|").split())

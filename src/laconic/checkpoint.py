@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,13 @@ class SavedModel:
     vocabulary: Vocabulary | None  # None: the model reads features, not texts
 
 
-def write_model(model: SavedModel, folder: Path) -> None:
+def write_model(
+    model: SavedModel,
+    folder: Path,
+    *,
+    pictures: Mapping[str, Callable[[Path], None]] | None = None,
+    keep_run: bool = False,
+) -> None:
     """The folder appears whole; an older model of that name goes away in the same step."""
     check_free(folder)
     tensors = {_RANKER + name: tensor.contiguous() for name, tensor in model.tensors.items()}
@@ -64,7 +70,11 @@ def write_model(model: SavedModel, folder: Path) -> None:
             _write_lines(partial / "vocabulary.txt", [f"{word}\t{count}" for word, count in counted])
         (partial / "model.json").write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         (partial / "README.md").write_text(model_card(facts), encoding="utf-8")
+        for name, draw in (pictures or {}).items():
+            draw(partial / name)
         (partial / "manifest.json").write_text(json.dumps(_manifest(partial), indent=2) + "\n", encoding="utf-8")
+        if keep_run and (folder / RUN).exists():
+            shutil.copytree(folder / RUN, partial / RUN)
 
 
 def check_free(folder: Path) -> None:

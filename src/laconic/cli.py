@@ -6,9 +6,11 @@ torch and its like are imported inside the verbs, so that `laconic --help` answe
 from __future__ import annotations
 
 import json
+import shlex
 import sys
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +21,7 @@ from laconic import __version__
 from laconic.errors import UserError
 
 if TYPE_CHECKING:
+    from laconic.checkpoint import SavedModel
     from laconic.data.corpus import Corpus
     from laconic.evaluate import Evaluation
     from laconic.predict.predictor import Prediction, Predictor
@@ -55,6 +58,8 @@ def main() -> None:
         err.print(f"[bold red]error:[/] {_escaped(str(error))}", soft_wrap=True)
         sys.exit(2)
     except KeyboardInterrupt:
+        if "train" in sys.argv:
+            err.print("stopped; the same command goes on from here")
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output has seen enough
         sys.stderr.close()
@@ -87,23 +92,38 @@ def demo() -> None:
 
 @app.command()
 def inspect(
-    data: Data,
+    data: Annotated[str, typer.Argument(metavar="DATA | MODEL", help="Data as for train, or a model folder.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
     plots: Plots = None,
     length: Annotated[int, typer.Option(help="Sequence length, for the share of texts that it would cut.", min=1)] = 32,
+    vectors: Annotated[Path | None, typer.Option(help="Word vectors: how many of the words have one.")] = None,
+    verify: Annotated[bool, typer.Option("--verify", help="A model: check every byte.")] = False,
     table: Table = None,
 ) -> None:
-    """Say what is in a data set."""
+    """Say what is in a data set, and what training on it would cost; or what is in a model."""
+    if (Path(data) / "manifest.json").exists():
+        _inspect_model(Path(data), as_json=as_json, verify=verify)
+        return
     from laconic.data.describe import describe
-    from laconic.display import facts_tables
+    from laconic.display import cost_table, facts_tables
+    from laconic.methods.inceptionxml import expected_cost
 
     corpus = _read(data, table)
     facts = describe(corpus, length=length)
+    costs = expected_cost(facts)
+    coverage = None if vectors is None else _coverage(vectors, corpus)
     if as_json:
-        print(json.dumps(asdict(facts), indent=2, ensure_ascii=False))
+        more = {"inceptionxml": costs, "vectors": coverage}
+        print(json.dumps(asdict(facts) | more, indent=2, ensure_ascii=False))
     else:
-        for shown in facts_tables(facts):
+        for shown in [*facts_tables(facts), *([cost_table(costs)] if costs else [])]:
             out.print(shown)
+        if coverage is not None:
+            out.print(
+                "{file}: {words:.1%} of the words have a vector, {occurrences:.1%} of their occurrences".format(
+                    **coverage
+                )
+            )
         _print_notes(corpus)
     if plots is not None:
         _plot_data(corpus, plots)
@@ -135,14 +155,18 @@ def train(
     device: Device = "auto",
     validation: Annotated[float | None, typer.Option(help="Share of texts that choose the epoch; 0: none.")] = None,
     refit: Annotated[bool, typer.Option("--refit", help="Then train once more, on all texts.")] = False,
+    keep_run: Annotated[
+        bool, typer.Option("--keep-run", help="Keep the run folder, with its log, in the model.")
+    ] = False,
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting.")] = None,
     table: Table = None,
 ) -> None:
-    """Learn from texts with labels, and write a model folder."""
+    """Learn from texts with labels, and write a model folder. A run that was stopped goes on by the same command."""
     from laconic.checkpoint import RUN, check_free, write_model
     from laconic.config import read_settings
-    from laconic.display import training_display
+    from laconic.display import metrics_table, training_display
     from laconic.methods import config_of, train_model
+    from laconic.predict.predictor import scored
     from laconic.run import Run, device_named
 
     check_free(model)
@@ -152,7 +176,12 @@ def train(
     _print_notes(corpus)
     with training_display(err) as watcher:
         run = Run(model / RUN, watcher=watcher, device=device_named(device))
-        write_model(train_model(corpus, method, config, run), model)
+        trained = train_model(corpus, method, config, run)
+    trained = replace(trained, facts={**trained.facts, "command": "laconic " + shlex.join(sys.argv[1:])})
+    if "test" in corpus.splits:
+        trained, evaluation = scored(trained, corpus, "test", device)
+        out.print(metrics_table({"": evaluation}, f"{model} on {data}, test: {evaluation.texts:,} texts"))
+    write_model(trained, model, pictures=_pictures(trained), keep_run=keep_run)
     size = sum(path.stat().st_size for path in model.iterdir())
     out.print(f"{model}: {method}, {len(corpus.split('train')):,} texts, {len(corpus.labels):,} labels, {size:,} bytes")
 
@@ -208,13 +237,17 @@ def predict(
     k: Annotated[int, typer.Option("-k", help="How many labels.", min=1)] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
     device: Device = "auto",
+    allow: Annotated[Path | None, typer.Option(help="A file of label names: answer with these alone.")] = None,
+    block: Annotated[Path | None, typer.Option(help="A file of label names: answer with none of these.")] = None,
 ) -> None:
     """Label texts, one a line, best label first."""
     from laconic.predict.predictor import Predictor
 
     predictor = Predictor.open(model, device=device)
+    allowed, blocked = _names(allow), _names(block)
     for texts in _batches(file):
-        for text, predictions in zip(texts, predictor.predict(texts, k), strict=True):
+        answers = predictor.predict(texts, k, allow=allowed, block=blocked)
+        for text, predictions in zip(texts, answers, strict=True):
             _print_predictions(text, predictions, predictor, as_json)
         sys.stdout.flush()
 
@@ -239,6 +272,48 @@ def _propensity(given: str, corpus: Corpus) -> Any:
     except ValueError:
         raise ConfigError(f"--propensity must be two numbers, such as 0.55,1.5, but is {given!r}") from None
     return Propensity(a=a, b=b)
+
+
+def _names(path: Path | None) -> list[str] | None:
+    from laconic.data.formats.lines import lines
+
+    return None if path is None else [line for _, line in lines(path, may_be_empty=True) if line]
+
+
+def _inspect_model(folder: Path, *, as_json: bool, verify: bool) -> None:
+    from laconic.checkpoint import read_model
+    from laconic.display import model_table
+    from laconic.methods.inceptionxml import model_cost
+
+    model = read_model(folder, verify=verify)
+    costs = model_cost(model)
+    if as_json:
+        print(json.dumps({**model.facts, "cost": costs}, indent=2, ensure_ascii=False))
+        return
+    out.print(model_table(str(folder), model, costs))
+    if verify:
+        out.print("every byte is as it was written")
+
+
+def _coverage(path: Path, corpus: Corpus) -> dict[str, Any]:
+    from laconic.data.text import Splitter
+    from laconic.data.tokenizer import Tokenizer
+    from laconic.data.vectors import read_vectors
+    from laconic.data.vocabulary import VocabularyConfig
+
+    tokenizer = Tokenizer.of(corpus.split("train").texts or (), Splitter(), VocabularyConfig())
+    vectors = read_vectors(path, tokenizer.vocabulary)
+    return {"file": path.name, "words": vectors.coverage, "occurrences": vectors.weighted_coverage}
+
+
+def _pictures(model: SavedModel) -> dict[str, Callable[[Path], None]]:
+    """What a finished run leaves to look at, where matplotlib is there to draw it."""
+    epochs = model.facts.get("training", {}).get("epochs")
+    if not epochs or not find_spec("matplotlib"):
+        return {}
+    from laconic.plots import plot_training
+
+    return {"training.png": lambda path: plot_training(epochs, path)}
 
 
 def _print_notes(corpus: Corpus) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from laconic.checkpoint import SavedModel
+from laconic.costs import human_bytes, human_seconds
 from laconic.data.describe import TAIL, DataFacts, SplitFacts
 from laconic.evaluate import Evaluation
 from laconic.metrics import KS
@@ -46,6 +49,45 @@ def progress(console: Console, title: str, total: int) -> Iterator[Progress]:
         yield bar
 
 
+def cost_table(cost: Mapping[str, Any]) -> Table:
+    table = _plain_table("inceptionxml on this data")
+    table.add_row("parameters", f"{sum(cost['parameters'].values()):,}")
+    table.add_row("a model", human_bytes(cost["bytes"]))
+    table.add_row("one text", f"{cost['gmacs']:.4f} GMACs at {cost['length']} words")
+    table.add_row(f"training, {cost['epochs']} epochs", f"{human_bytes(cost['training_bytes'])} of memory")
+    for machine, seconds in cost["training_seconds"].items():
+        table.add_row(f"on a {machine.replace('_', ' ')}", human_seconds(seconds))
+    return table
+
+
+def model_table(name: str, model: SavedModel, cost: Mapping[str, Any] | None) -> Table:
+    facts, sizes = model.facts, model.facts["sizes"]
+    table = _plain_table(name)
+    table.add_row("method", facts["method"])
+    table.add_row("trained on", f"{facts['data']['name']}: {sizes['texts']:,} texts")
+    table.add_row("labels", f"{len(model.labels):,}")
+    table.add_row(
+        "words", "none: it reads features" if model.vocabulary is None else f"{len(model.vocabulary.words):,}"
+    )
+    table.add_row("tensors", human_bytes(sum(tensor.nbytes for tensor in model.tensors.values())))
+    if cost is not None:
+        for part, count in cost["parameters"].items():
+            table.add_row(f"parameters, {part}", f"{count:,}")
+        table.add_row("one text", f"{cost['gmacs']:.4f} GMACs at {cost['length']} words")
+    for metric in _QUOTED:
+        if metric in facts.get("metrics", {}).get("metrics", {}):
+            table.add_row(f"{metric} ({facts['metrics']['split']})", f"{facts['metrics']['metrics'][metric]:.1f}")
+    table.add_row("made", facts["created"])
+    return table
+
+
+def _plain_table(title: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", show_header=False)
+    table.add_column(justify="left")
+    table.add_column(justify="right")
+    return table
+
+
 @contextmanager
 def training_display(console: Console) -> Iterator[TrainingDisplay]:
     """Watches a run: a bar with the time left on a terminal, a line for every epoch everywhere."""
@@ -57,6 +99,9 @@ def training_display(console: Console) -> Iterator[TrainingDisplay]:
 class TrainingDisplay:
     def __init__(self, bar: Progress) -> None:
         self.bar = bar
+
+    def planned(self, memory: int, seconds: float) -> None:
+        self.bar.console.print(f"this takes about {human_bytes(memory)} of memory and {human_seconds(seconds)}")
 
     def began(self, how: str, epochs: int, steps: int, done: int) -> None:
         self.epochs = epochs
@@ -106,9 +151,7 @@ def _weights(split: SplitFacts) -> str:
 
 def _labels_table(facts: DataFacts) -> Table:
     labels = facts.labels
-    table = Table(title="labels", title_justify="left", title_style="bold", show_header=False)
-    table.add_column(justify="left")
-    table.add_column(justify="right")
+    table = _plain_table("labels")
     table.add_row("labels", f"{labels.labels:,}")
     if facts.features is not None:
         table.add_row("features", f"{facts.features:,}")

@@ -50,8 +50,9 @@ def replacing(folder: Path) -> Iterator[Path]:
     try:
         partial.mkdir(parents=True)
         yield partial
-        for path in partial.iterdir():
-            _sync_file(path)
+        for path in partial.rglob("*"):
+            if path.is_file():
+                _sync_file(path)
         _sync_folder(partial)
         _put_in_place(partial, folder)
         _sync_folder(folder.parent)

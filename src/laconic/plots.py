@@ -6,9 +6,9 @@ global state, so that a server or a notebook keeps its own figures.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -71,6 +71,26 @@ def plot_label_frequencies(counts: Int[np.ndarray, "labels"], path: Path) -> Non
         axes.loglog(ranks, falling[ranks - 1], color=_COLOURS[0], marker=".", markersize=3)
     axes.set_xlabel(f"rank of the label ({len(counts) - len(falling):,} of {len(counts):,} labels have no text)")
     axes.set_ylabel("training texts")
+    _write(figure, path)
+
+
+def plot_training(epochs: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """The loss of every epoch and, where there was a validation split, its figure."""
+    figure, axes = _canvas("Training")
+    numbers = [facts["epoch"] for facts in epochs]
+    axes.semilogy(numbers, [facts["loss"] for facts in epochs], color=_COLOURS[0], marker=".", label="loss (left)")
+    axes.locator_params(axis="x", integer=True)
+    axes.set_xlabel("epoch")
+    axes.set_ylabel("loss")
+    lines = list(axes.lines)
+    if epochs and epochs[0]["score"] is not None:
+        right = axes.twinx()
+        scores = [facts["score"] for facts in epochs]
+        lines += right.plot(numbers, scores, color=_COLOURS[1], marker=".", label="validation nDCG@5 (right, %)")
+        best = int(np.argmax(scores))
+        right.axvline(numbers[best], color=_COLOURS[1], linestyle="--", linewidth=0.8)
+        right.spines[["top"]].set_visible(False)
+    axes.legend(handles=lines, frameon=False, loc="center right")
     _write(figure, path)
 
 

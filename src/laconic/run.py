@@ -22,6 +22,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from laconic.costs import human_bytes
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
 from laconic.errors import ConfigError, TrainingError
@@ -47,7 +48,7 @@ def device_named(name: str) -> torch.device:
 class Run:
     """`folder` None: nothing is kept, and nothing can be resumed."""
 
-    def __init__(self, folder: Path | None, *, watcher: Watcher, device: torch.device, seconds: float = 60) -> None:
+    def __init__(self, folder: Path | None, *, watcher: Watcher, device: torch.device, seconds: float = 60.0) -> None:
         self.folder, self.watcher, self.device, self.seconds = folder, watcher, device, seconds
 
     @staticmethod
@@ -69,6 +70,15 @@ class Run:
                 "here; give the same command to go on with it, or remove the folder to begin anew"
             )
 
+    def announce(self, memory: int, seconds: float, remedy: str) -> None:
+        """Says what a run will take, and refuses one that cannot fit."""
+        self.watcher.planned(memory, seconds)
+        free = _free_memory(self.device)
+        if free is not None and memory > free:
+            raise TrainingError(
+                f"a run needs about {human_bytes(memory)}, but {human_bytes(free)} are free ({self.device}); {remedy}"
+            )
+
     def fit(
         self,
         stage: str,
@@ -83,6 +93,17 @@ class Run:
         kept = _StageFile(None if self.folder is None else self.folder / f"{stage}.safetensors", self.seconds)
         watcher = _Logged(self.watcher, None if self.folder is None else self.folder / "metrics.jsonl", stage)
         return fit(task, data, plan, checkpoints=kept, watcher=watcher, validate=validate, last_epoch=last_epoch)
+
+
+def _free_memory(device: torch.device) -> int | None:
+    """Bytes that can still be had; None where nobody knows."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    try:
+        facts = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+        return int(facts["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        return None
 
 
 def fingerprint(data: Dataset) -> str:
@@ -138,6 +159,9 @@ class _Logged:
             with writing(self.path) as file:
                 file.writelines(json.dumps(line).encode() + b"\n" for line in kept)
         self.watcher.began(how, epochs, steps, done)
+
+    def planned(self, memory: int, seconds: float) -> None:
+        self.watcher.planned(memory, seconds)
 
     def stepped(self) -> None:
         self.watcher.stepped()

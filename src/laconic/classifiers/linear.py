@@ -17,6 +17,11 @@ class LinearClassifier(Classifier):
         self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(num_labels, dim)))
         self.bias = nn.Parameter(torch.zeros(num_labels))
 
+    @torch.no_grad()
+    def start_from(self, shares: Float[Tensor, "labels"]) -> None:
+        """Begin with every label as likely as its share of the texts."""
+        self.bias.copy_(torch.logit(shares.clamp(1e-7, 1 - 1e-7)))
+
     def rows(self, labels: Int[Tensor, "n"] | slice) -> Float[Tensor, "n dim"]:
         return self.weight[labels]
 

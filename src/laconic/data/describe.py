@@ -24,6 +24,7 @@ class Words:
     at_most_4: float
     at_most_8: float
     longest: int
+    usual_tokens: int  # that 99.5 % of texts do not exceed
     cut: float  # share of texts with more tokens than the sequence length
 
 
@@ -122,6 +123,7 @@ def _words(split: Split, splitter: Splitter, length: int) -> Words:
         at_most_4=_mean(between_spaces <= 4),
         at_most_8=_mean(between_spaces <= 8),
         longest=int(between_spaces.max(initial=0)),
+        usual_tokens=int(np.quantile(table.lengths, 0.995, method="inverted_cdf")) if len(split) else 0,
         cut=_mean(table.lengths > length),
     )
 

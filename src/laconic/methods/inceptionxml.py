@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
+from laconic.checkpoint import SavedModel
 from laconic.classifiers import LinearClassifier
+from laconic.costs import CPU, GPU, Shape, inception_cost, training_memory, training_seconds
 from laconic.data.dataset import Dataset
+from laconic.data.describe import DataFacts
 from laconic.data.resident import Resident
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import VocabularyConfig
@@ -29,6 +33,7 @@ from laconic.rankers import FlatRanker
 from laconic.run import Run
 from laconic.tasks import AllLabels
 from laconic.train import TrainState
+from laconic.types import FIRST_WORD
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
@@ -44,6 +49,7 @@ class Config:
     dropout: float = 0.25
     classifier_dropout: float = 0.5
     eps: float = 1e-8  # of Adam
+    prior: bool = False  # start biases at the labels' log-odds, not at 0: far fewer steps until rare labels are quiet
     precision: str = "fp32"  # or bf16, of products
     chunk: int = 65_536  # labels that are scored at a time
     validation: float = 0.05  # share of training texts that choose the epoch; 0: the last epoch is kept
@@ -53,7 +59,7 @@ class Config:
     vocabulary: VocabularyConfig = VocabularyConfig()
 
     def __post_init__(self) -> None:
-        _within("embedding", self.embedding, 4, 4096)
+        _within("embedding", self.embedding, 8, 4096)
         _within("length", self.length, 0, 4096)
         _within("chunk", self.chunk, 1, 1 << 30)
         _within("validation", self.validation, 0, 0.9)
@@ -70,12 +76,14 @@ def train(data: Dataset, config: Config, run: Run) -> Trained:
         raise DataError(
             "inceptionxml reads words in their order, but this data has features without any; nearest would work"
         )
-    config = sized(config, data)
-    learn, held = data.split(config.validation, config.seed) if config.validation else (data, None)
+    usual = int(np.quantile(np.diff(csr_array(data.inputs).indptr), 0.995, method="inverted_cdf"))
+    config = sized(config, len(data), usual)
+    _announce(config, data, run)
+    learn, held = data.split(config.validation, config.seed)
     ranker, state = _fitted("train", learn, held, config, run)
-    if config.refit:
+    if config.refit and len(held):
         chosen = state.best_epoch
-        ranker, state = _fitted("refit", data, None, config, run, last_epoch=chosen)
+        ranker, state = _fitted("refit", data, held.rows(np.arange(0)), config, run, last_epoch=chosen)
         state.best_epoch = chosen
     return Trained(ranker, config, {"training": {"best_epoch": state.best_epoch, "epochs": state.history}})
 
@@ -104,10 +112,8 @@ def build(config: Config, num_ids: int, num_labels: int) -> tuple[InceptionEncod
     return encoder, LinearClassifier(encoder.dim, num_labels, transform=transform)
 
 
-def sized(config: Config, data: Dataset) -> Config:
-    """The config with a number wherever the size of the data decides."""
-    texts, lengths = len(data), np.diff(csr_array(data.inputs).indptr)
-    usual = int(np.quantile(lengths, 0.995, method="inverted_cdf")) if texts else 1
+def sized(config: Config, texts: int, usual: int) -> Config:
+    """The config with a number wherever the data decides; `usual` is how many words 99.5 % of texts do not exceed."""
     return replace(
         config,
         epochs=config.epochs or int(np.clip(round(42 * (45_000 / max(texts, 1)) ** 0.5), 12, 100)),
@@ -116,14 +122,57 @@ def sized(config: Config, data: Dataset) -> Config:
     )
 
 
+def expected_cost(facts: DataFacts) -> dict[str, Any] | None:
+    """What the default model would cost on that data, from shapes alone; None where it cannot be trained."""
+    first = next(iter(facts.splits.values()))
+    if first.words is None or not facts.labels.labels or not first.texts:
+        return None
+    config = sized(Config(), first.texts, first.words.usual_tokens)
+    words, labels = first.words.vocabulary + FIRST_WORD, facts.labels.labels
+    shape = Shape(words=words, labels=labels, length=config.length, dim=config.embedding)
+    times = {
+        name: training_seconds(shape, texts=first.texts, epochs=config.epochs, batch=config.batch_size, machine=machine)
+        for name, machine in {"gpu": GPU, "cpu_core": CPU}.items()
+    }
+    memory = training_memory(shape, batch=config.batch_size, chunk=min(config.chunk, labels))
+    return _cost(shape) | {"epochs": config.epochs, "training_bytes": memory, "training_seconds": times}
+
+
+def model_cost(model: SavedModel) -> dict[str, Any] | None:
+    """What a finished model costs to answer one text."""
+    if model.facts.get("method") != "inceptionxml":
+        return None
+    words, dim = model.tensors["encoder.embedding.weight"].shape
+    length, _ = model.tensors["encoder.word_attention.weight.matrix"].shape
+    return _cost(Shape(words=words, labels=len(model.labels), length=length, dim=dim))
+
+
+def _cost(shape: Shape) -> dict[str, Any]:
+    cost = inception_cost(shape)
+    return {"parameters": dict(cost.parameters), "gmacs": cost.gmacs, "bytes": cost.bytes, "length": shape.length}
+
+
+def _announce(config: Config, data: Dataset, run: Run) -> None:
+    shape = Shape(words=data.inputs.shape[1], labels=data.num_labels, length=config.length, dim=config.embedding)
+    machine = GPU if run.device.type == "cuda" else CPU.times(torch.get_num_threads())
+    seconds = training_seconds(shape, texts=len(data), epochs=config.epochs, batch=config.batch_size, machine=machine)
+    run.announce(
+        training_memory(shape, batch=config.batch_size, chunk=min(config.chunk, data.num_labels)),
+        seconds * (1 + config.refit),
+        "a smaller embedding (--set embedding=128) or vocabulary (--set vocabulary.size=50000) takes less",
+    )
+
+
 def _fitted(
-    stage: str, data: Dataset, held: Dataset | None, config: Config, run: Run, last_epoch: int = 0
+    stage: str, data: Dataset, held: Dataset, config: Config, run: Run, last_epoch: int = 0
 ) -> tuple[FlatRanker, TrainState]:
     with torch.random.fork_rng([]):
         torch.manual_seed(config.seed)
         encoder, classifier = build(config, data.inputs.shape[1], data.num_labels)
     if data.word_vectors is not None:
         encoder.start_from(torch.from_numpy(data.word_vectors.start(config.embedding, config.seed)))
+    if config.prior:
+        classifier.start_from(torch.from_numpy(data.label_counts / len(data)))
     ranker = FlatRanker(encoder, classifier).to(run.device)
     task = AllLabels(
         encoder,
@@ -139,7 +188,7 @@ def _fitted(
         eps=config.eps,
         seed=config.seed,
     )
-    validate = None if held is None else lambda: ndcg_at_5(ranker, held)
+    validate = (lambda: ndcg_at_5(ranker, held)) if len(held) else None
     resident = Resident.of(data, config.length, run.device)
     state = run.fit(stage, task, resident, plan, validate=validate, last_epoch=last_epoch)
     return ranker.eval(), state

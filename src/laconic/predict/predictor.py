@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+import torch
+from jaxtyping import Bool, Float, Int
 from scipy.sparse import csr_array
+from torch import Tensor
 
 from laconic.checkpoint import SavedModel, read_model
 from laconic.data.corpus import Corpus
@@ -17,8 +22,13 @@ from laconic.errors import ConfigError, DataError, ModelError
 from laconic.evaluate import Evaluation, evaluate, places_needed, rank_all, truth_in_numbers_of
 from laconic.methods import restore_config, restore_ranker
 from laconic.metrics import Propensity, TrainingCounts
+from laconic.rankers import Ranker
 from laconic.run import device_named
-from laconic.types import NO_LABEL, Ranking
+from laconic.types import NO_LABEL, Inputs, Ranking, Tokens
+
+_FEW = 1000  # labels that are scored one by one, or ranked beyond k, without a second thought
+_SCORED_AT_ONCE = 1 << 16  # pairs of text and label; a classifier gathers a row of weights for each
+_RANKED_AT_ONCE = 1 << 20  # pairs of text and label
 
 
 class Prediction(NamedTuple):
@@ -43,13 +53,27 @@ class Predictor:
     def open(folder: Path | str, *, device: str = "auto", verify: bool = False) -> Predictor:
         return Predictor(read_model(Path(folder), verify=verify), device)
 
-    def predict(self, texts: Sequence[str], k: int = 5) -> list[list[Prediction]]:
-        """The best k labels of each text, best first."""
+    def predict(
+        self,
+        texts: Sequence[str],
+        k: int = 5,
+        *,
+        allow: Iterable[str] | None = None,
+        block: Iterable[str] | None = None,
+    ) -> list[list[Prediction]]:
+        """The best k labels of each text, best first: of those in `allow` (None: all) without those in `block`."""
         if self._tokenizer is None:
             raise DataError("this model was trained on features, not on texts; `laconic evaluate` reads feature files")
         if k < 1:
             raise ConfigError(f"k must be 1 or more, but is {k}")
-        return self._named(rank_all(self._ranker, self._tokenizer.rows(texts), min(k, len(self.labels))))
+        rows = self._tokenizer.rows(texts)
+        if allow is None and block is None:
+            return self._named(rank_all(self._ranker, rows, min(k, len(self.labels))))
+        permitted = self._permitted(allow, block)
+        count = int(permitted.sum())
+        if not count:
+            return [[] for _ in texts]
+        return self._named(rank_all(RankerAmong(self._ranker, permitted), rows, min(k, count)))
 
     def text_of(self, label: str) -> str:
         """What a label says of itself, where it says more than its name."""
@@ -66,6 +90,28 @@ class Predictor:
         self._check_inputs(rows)
         return evaluate(rank_all(self._ranker, rows, places_needed(truth), on_batch), truth)
 
+    def _permitted(self, allow: Iterable[str] | None, block: Iterable[str] | None) -> Bool[Tensor, "labels"]:
+        permitted = torch.full((len(self.labels),), allow is None)
+        if allow is not None:
+            permitted[self._numbers_of("allow", allow)] = True
+        if block is not None:
+            permitted[self._numbers_of("block", block)] = False
+        return permitted
+
+    def _numbers_of(self, argument: str, names: Iterable[str]) -> Int[Tensor, "n"]:
+        if isinstance(names, str):
+            raise ConfigError(f"{argument} must be a list of label names, but is one string: {names!r}")
+        names = list(names)
+        unknown = [name for name in names if name not in self._number]
+        if unknown:
+            shown = ", ".join(map(repr, unknown[:5])) + (f" and {len(unknown) - 5:,} more" if unknown[5:] else "")
+            raise ConfigError(f"{argument} names labels that the model does not have: {shown}")
+        return torch.tensor([self._number[name] for name in names], dtype=torch.int64)
+
+    @cached_property
+    def _number(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.labels.names)}
+
     def _check_inputs(self, rows: Rows) -> None:
         wanted = self.facts["inputs"], self.facts["sizes"]["inputs"]
         kind = "text" if self._tokenizer else "sparse" if isinstance(rows, csr_array) else "dense"
@@ -80,6 +126,71 @@ class Predictor:
             [Prediction(names[label], score) for label, score in zip(*row, strict=True) if label != NO_LABEL]
             for row in zip(ranking.labels.tolist(), ranking.scores.tolist(), strict=True)
         ]
+
+
+class RankerAmong(Ranker):
+    """Ranks as another ranker does, but no label that is not permitted; k is at most the number of those that are."""
+
+    def __init__(self, ranker: Ranker, permitted: Bool[Tensor, "labels"]) -> None:
+        super().__init__()
+        self.ranker, self.permitted, self.num_labels = ranker, permitted, ranker.num_labels
+
+    def rank(self, inputs: Inputs, k: int) -> Ranking:
+        permitted = int(self.permitted.sum())
+        forbidden = self.num_labels - permitted
+        if permitted <= min(forbidden, _FEW):
+            return self._of_scores(inputs, k)
+        return self._of_rankings(inputs, k, k + min(forbidden, _FEW))
+
+    def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
+        return self.ranker.score(inputs, labels)
+
+    def _of_scores(self, inputs: Inputs, k: int) -> Ranking:
+        """Scores all that is permitted, which also finds labels that no shortlist would have."""
+        numbers, parts = self.permitted.nonzero().flatten(), []
+        for part in _parts(inputs, _SCORED_AT_ONCE // len(numbers)):
+            labels = numbers.to(part[0].device).repeat(_size(part), 1)
+            scores, order = self.ranker.score(part, labels).sort(dim=1, descending=True, stable=True)
+            parts.append(Ranking(labels.gather(1, order[:, :k]), scores[:, :k]))
+        return _joined(parts)
+
+    def _of_rankings(self, inputs: Inputs, k: int, width: int) -> Ranking:
+        """Ranks more than k labels and drops what is not permitted; where fewer than k are left, ranks more still."""
+        width, parts = min(width, self.num_labels), []
+        for part in _parts(inputs, _RANKED_AT_ONCE // width):
+            labels, scores = self.ranker.rank(part, width)
+            kept = self.permitted.to(labels.device)[labels] & (labels != NO_LABEL)
+            first = kept.to(torch.int8).argsort(dim=1, descending=True, stable=True)[:, :k]
+            best = Ranking(labels.masked_fill(~kept, NO_LABEL).gather(1, first), scores.gather(1, first))
+            short = (best.labels == NO_LABEL).any(1)
+            if width < self.num_labels and short.any():
+                best.labels[short], best.scores[short] = self._of_rankings(_rows(part, short), k, 8 * width)
+            parts.append(best)
+        return _joined(parts)
+
+
+def _parts(inputs: Inputs, size: int) -> Iterator[Inputs]:
+    for first in range(0, _size(inputs), max(size, 1)):
+        yield _rows(inputs, slice(first, first + max(size, 1)))
+
+
+def _size(inputs: Inputs) -> int:
+    return len(inputs.ids if isinstance(inputs, Tokens) else inputs)
+
+
+def _rows(inputs: Inputs, rows: slice | Bool[Tensor, "batch"]) -> Inputs:
+    return Tokens(*(part[rows] for part in inputs)) if isinstance(inputs, Tokens) else inputs[rows]
+
+
+def _joined(parts: Sequence[Ranking]) -> Ranking:
+    return Ranking(torch.cat([part.labels for part in parts]), torch.cat([part.scores for part in parts]))
+
+
+def scored(model: SavedModel, corpus: Corpus, split_name: str, device: str) -> tuple[SavedModel, Evaluation]:
+    """A model that knows its own figures on a split, and the figures."""
+    evaluation = Predictor(model, device).evaluate(corpus, split_name)
+    figures = {"split": split_name, "metrics": evaluation.metrics, "intervals": evaluation.intervals}
+    return replace(model, facts={**model.facts, "metrics": figures}), evaluation
 
 
 def _training_counts(model: SavedModel) -> TrainingCounts:

@@ -1,0 +1,242 @@
+"""Laconic: fit, predict, score, save and load, as scikit-learn's users expect. Lists of texts and of label names in and
+out; nothing is written until `save`.
+
+    model = Laconic("inceptionxml", epochs=20).fit(texts, labels)
+    GridSearchCV(model, {"learning_rate": [0.002, 0.005]}, scoring=scorer("nDCG@5")).fit(texts, labels)
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from laconic.checkpoint import SavedModel, read_model, write_model
+from laconic.config import Settings
+from laconic.data.corpus import Corpus
+from laconic.data.formats.assemble import LabelRow, Row, corpus_of
+from laconic.data.formats.records import text
+from laconic.errors import ConfigError, DataError
+from laconic.methods import config_of, train_model
+from laconic.metrics import TrainingCounts, judge, report
+from laconic.predict.predictor import Prediction, Predictor
+from laconic.run import Run
+
+LabelName = str | int  # a number is a name too: 7 is the label "7"
+
+
+class Laconic:
+    """A method with its settings and, once it has learnt, a model that answers.
+
+    A group's settings are written `text={"stop_words": False}` or, as grid searches want it, `text__stop_words=False`,
+    which overrules the former; mistakes among them are found by `fit`. Learnt are `labels_`, the names; `model_`, all
+    that a model folder holds; and `predictor_`, which answers.
+    """
+
+    labels_: Sequence[str]
+    model_: SavedModel
+    predictor_: Predictor
+
+    def __init__(self, method: str = "inceptionxml", *, device: str = "auto", **settings: Any) -> None:
+        self.method, self.device, self.settings = method, device, settings
+
+    def __repr__(self) -> str:
+        given = {"device": self.device} if self.device != "auto" else {}
+        return f"Laconic({', '.join([repr(self.method), *(f'{k}={v!r}' for k, v in (given | self.settings).items())])})"
+
+    def fit(
+        self,
+        texts: Iterable[str],
+        labels: Iterable[Iterable[LabelName]],
+        label_texts: Mapping[str, str] | Mapping[int, str] | None = None,
+    ) -> Laconic:
+        """Learns from texts with their labels' names and, where a method reads them, what the labels say of themselves.
+
+        A label that only `label_texts` has can be answered too.
+        """
+        config = config_of(self.method, _nested(self.settings))
+        corpus = _corpus("train", texts, labels, label_texts)
+        model = train_model(corpus, self.method, config, Run.unkept(self.device))
+        return self._answering(model, Predictor(model, self.device))
+
+    @overload
+    def predict(  # type: ignore[overload-overlap]  # a string is also a sequence of strings; the first overload decides
+        self,
+        texts: str,
+        k: int = 5,
+        allow: Iterable[LabelName] | None = None,
+        block: Iterable[LabelName] | None = None,
+    ) -> list[Prediction]: ...
+
+    @overload
+    def predict(
+        self,
+        texts: Iterable[str],
+        k: int = 5,
+        allow: Iterable[LabelName] | None = None,
+        block: Iterable[LabelName] | None = None,
+    ) -> list[list[Prediction]]: ...
+
+    def predict(
+        self,
+        texts: str | Iterable[str],
+        k: int = 5,
+        allow: Iterable[LabelName] | None = None,
+        block: Iterable[LabelName] | None = None,
+    ) -> list[Prediction] | list[list[Prediction]]:
+        """The best k labels of each text, or of the one text: of those in `allow` (None: all), without `block`."""
+        predictor = self._learnt()
+        many = [texts] if isinstance(texts, str) else texts
+        answers = predictor.predict(_texts(many), k, allow=_listed(allow), block=_listed(block))
+        return answers[0] if isinstance(texts, str) else answers
+
+    def score(self, texts: Iterable[str], labels: Iterable[Iterable[LabelName]]) -> dict[str, float]:
+        """Every metric by its name, in percent; `scorer` makes one of them the figure of a grid search.
+
+        A label that training never saw is there to be missed.
+        """
+        return self._learnt().evaluate(_corpus("test", texts, labels), "test").metrics
+
+    def save(self, folder: Path | str) -> None:
+        """Writes a model folder, for `Laconic.load` and for the command line."""
+        self._learnt()
+        write_model(self.model_, Path(folder))
+
+    @staticmethod
+    def load(folder: Path | str, *, device: str = "auto") -> Laconic:
+        """The model of a folder, with all of its settings, also those that training chose."""
+        model = read_model(Path(folder))
+        predictor = Predictor(model, device)  # refuses a model whose method or settings this version does not know
+        return Laconic(model.facts["method"], device=device, **model.facts["config"])._answering(model, predictor)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        return {"method": self.method, "device": self.device, **self.settings}
+
+    def set_params(self, **params: Any) -> Laconic:
+        """For the next `fit`. A group that is set whole takes the place of what was set inside it."""
+        self.method, self.device = params.pop("method", self.method), params.pop("device", self.device)
+        kept = {name: value for name, value in self.settings.items() if name.partition("__")[0] not in params}
+        self.settings = kept | params
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        inputs = InputTags(one_d_array=True, two_d_array=False, string=True)
+        targets = TargetTags(required=True, multi_output=True, single_output=False)
+        return Tags(estimator_type=None, target_tags=targets, input_tags=inputs)
+
+    def _answering(self, model: SavedModel, predictor: Predictor) -> Laconic:
+        self.model_, self.predictor_, self.labels_ = model, predictor, model.labels.names
+        return self
+
+    def _learnt(self) -> Predictor:
+        if not hasattr(self, "predictor_"):
+            from sklearn.exceptions import NotFittedError
+
+            raise NotFittedError("this Laconic has not learnt anything yet; call fit(texts, labels), or Laconic.load")
+        return self.predictor_
+
+
+def scorer(metric: str) -> Callable[[Laconic, Iterable[str], Iterable[Iterable[LabelName]]], float]:
+    """One figure of `Laconic.score`, such as nDCG@5, as the `scoring` of a grid search."""
+    one = csr_array(np.ones((1, 1)))
+    known = report(judge(np.zeros((1, 1), dtype=np.int64), one), TrainingCounts.of(one))
+    if metric not in known:
+        raise ConfigError(f"there is no metric {metric!r}; known are: {', '.join(known)}")
+    return partial(_figure, metric)
+
+
+def _figure(metric: str, model: Laconic, texts: Iterable[str], labels: Iterable[Iterable[LabelName]]) -> float:
+    return model.score(texts, labels)[metric]
+
+
+def _nested(settings: Mapping[str, Any]) -> Settings:
+    """Settings as `configure` reads them: group__name inside its group, numbers of a numpy grid as Python's own."""
+    nested = {name: value for name, value in settings.items() if "__" not in name}
+    for name in settings:
+        group, marker, inner = name.partition("__")
+        if not marker:
+            continue
+        others = nested.get(group, {})
+        if not isinstance(others, Mapping):
+            raise ConfigError(f"{name}: {group!r} is a single value, {others!r}, so nothing can be set inside it")
+        nested[group] = {**others, inner: settings[name]}
+    return {name: _plain(value) for name, value in nested.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return _nested(value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _corpus(split: str, texts: object, labels: object, label_texts: object = None) -> Corpus:
+    every_text, every_labels = _texts(texts), _label_lists(labels)
+    if len(every_text) != len(every_labels):
+        raise DataError(f"there are {len(every_text):,} texts, but {len(every_labels):,} lists of labels")
+    if not every_text:
+        raise DataError("there is no text at all; give at least one")
+    rows = (Row(f"texts[{i}]", *row) for i, row in enumerate(zip(every_text, every_labels, strict=True)))
+    label_rows = None if label_texts is None else _label_rows(label_texts)
+    corpus = corpus_of({split: rows}, label_rows, source="texts in memory")
+    if not len(corpus.labels):
+        raise DataError("no text has a label; give labels as lists of names, one list for each text")
+    return corpus
+
+
+def _texts(texts: object) -> list[str]:
+    return [_text(value, f"texts[{i}]") for i, value in enumerate(_items(texts, "texts", "a list of strings"))]
+
+
+def _label_lists(labels: object) -> list[list[str]]:
+    lists = _items(labels, "labels", "a list of lists of label names")
+    return [_names(value, f"labels[{i}]") for i, value in enumerate(lists)]
+
+
+def _label_rows(label_texts: object) -> Iterator[LabelRow]:
+    if not isinstance(label_texts, Mapping):
+        raise DataError(f"label_texts is {_shown(label_texts)}, where a dict of label names and texts is needed")
+    for name, value in label_texts.items():
+        place = f"label_texts[{name!r}]"
+        yield LabelRow(place, _name(name, place), _text(value, place))
+
+
+def _listed(names: Iterable[LabelName] | None) -> Iterable[str] | None:
+    return names if names is None or isinstance(names, str) else [str(name) for name in names]
+
+
+def _items(values: object, place: str, needed: str) -> list[Any]:
+    """What can be gone through in order; a string's letters and a matrix's rows are taken for a mistake."""
+    mistaken = isinstance(values, str | bytes | Mapping | set | frozenset) or getattr(values, "ndim", 1) != 1
+    if mistaken or not isinstance(values, Iterable):
+        remedy = f"; write [{reprlib.repr(values)}]" if isinstance(values, str) else ""
+        raise DataError(f"{place} is {_shown(values)}, where {needed} is needed{remedy}")
+    return list(values)
+
+
+def _names(values: object, place: str) -> list[str]:
+    if isinstance(values, set | frozenset):  # of one text's labels; the same set gives the same model
+        values = sorted(values, key=str)
+    return [_name(value, f"{place}[{i}]") for i, value in enumerate(_items(values, place, "a list of label names"))]
+
+
+def _name(value: object, place: str) -> str:
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return str(value)
+    return _text(value, place)
+
+
+def _text(value: object, place: str) -> str:
+    if not isinstance(value, str):
+        raise DataError(f"{place} is {_shown(value)}, where a string is needed")
+    return str(text(value, place))  # numpy's strings become plain ones
+
+
+def _shown(value: object) -> str:
+    return f"{reprlib.repr(value)} ({type(value).__name__})"

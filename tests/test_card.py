@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from laconic.card import model_card
+from laconic.checkpoint import write_model
+from laconic.methods import config_of, train_model
+from laconic.run import Run
+from tests.planted import planted_texts
+
+FACTS: dict[str, Any] = {
+    "laconic": "1.2.3",
+    "method": "inceptionxml",
+    "inputs": "text",
+    "sizes": {"labels": 36_306, "texts": 45_124, "pairs": 90_248, "inputs": 9},
+    "data": {"name": "debian-related"},
+}
+TRAINING = {
+    "best_epoch": 2,
+    "epochs": [
+        {"epoch": 1, "loss": 0.5, "score": 50.0, "seconds": 30.0},
+        {"epoch": 2, "loss": 0.25, "score": 61.24, "seconds": 31.0},
+        {"epoch": 3, "loss": 0.125, "score": 60.0, "seconds": 32.0},
+    ],
+}
+
+
+def test_what_is_not_known_is_left_out() -> None:
+    card = model_card(FACTS)
+    assert card.startswith("# inceptionxml on debian-related\n")
+    assert "laconic 1.2.3: it ranks 36,306 labels" in card
+    for absent in ("epoch", "##", "propensity", "made |", "None"):
+        assert absent not in card
+
+
+def test_the_data_are_described() -> None:
+    assert "45,124 texts, 36,306 labels, 90,248 pairs of text and label (2.0 a text)" in model_card(FACTS)
+    assert "| propensity | A = 0.55, B = 1.5 |" in model_card(FACTS | {"propensity": {"a": 0.55, "b": 1.5}})
+
+
+def test_training_is_told_with_its_best_epoch() -> None:
+    card = model_card(FACTS | {"training": TRAINING})
+    assert "| training | 3 epochs, 93 s, loss 0.125 at the end |" in card
+    assert "| best epoch | 2, nDCG@5 61.2 on texts held out of training |" in card
+
+
+def test_an_epoch_that_was_chosen_before_a_refit_has_no_figure() -> None:
+    history = [epoch | {"score": None} for epoch in TRAINING["epochs"][:2]]  # type: ignore[index]
+    assert "| best epoch | 2 |" in model_card(FACTS | {"training": {"best_epoch": 2, "epochs": history}})
+    assert "best epoch" not in model_card(FACTS | {"training": {"best_epoch": 0, "epochs": history}})
+
+
+def test_figures_stand_beside_half_of_their_intervals() -> None:
+    metrics = {"tail R@10": 22.44, "P@1": 60.123, "P@20": 9.0, "nDCG@5": 55.0}
+    measured = {"split": "test", "metrics": metrics, "intervals": {"P@1": [59.0, 61.4]}}
+    card = model_card(FACTS | {"metrics": measured})
+    assert "## Figures on the split `test`" in card
+    assert "| P@1 | nDCG@5 | tail R@10 |\n| --- | --- | --- |\n| 60.1 ±1.2 | 55.0 | 22.4 |\n" in card
+    assert "P@20" not in card
+
+
+@pytest.mark.parametrize("nothing", [{}, {"metrics": {}}, {"split": "test"}, None])
+def test_no_figures_are_no_table(nothing: Any) -> None:
+    assert "Figures" not in model_card(FACTS | {"metrics": nothing})
+
+
+def test_the_command_can_be_copied() -> None:
+    assert "```console\n$ laconic train debian --out m\n```" in model_card(
+        FACTS | {"command": "laconic train debian --out m"}
+    )
+
+
+def test_settings_are_written_as_set_takes_them() -> None:
+    card = model_card(FACTS | {"config": {"epochs": 3, "text": {"stop_words": False}}})
+    assert "## Settings\n\n- `epochs = 3`\n- `text.stop_words = False`\n" in card
+
+
+def test_a_model_of_features_is_not_shown_with_texts() -> None:
+    card = model_card(FACTS | {"inputs": "sparse"})
+    assert "sparse features" in card
+    assert "predict" not in card
+    assert 'Laconic.load("this folder").predict' in model_card(FACTS)
+
+
+def test_a_name_of_data_stays_in_its_line() -> None:
+    card = model_card(FACTS | {"data": {"name": "a|b\nc"}})
+    assert "| learnt from | a\\|b c: 45,124" in card
+
+
+def test_a_model_folder_has_its_card(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    settings = {"epochs": 2, "embedding": 64, "length": 4, "validation": 0.2}
+    model = train_model(planted_texts(), "inceptionxml", config_of("inceptionxml", settings), Run.unkept())
+    write_model(model, tmp_path / "model")
+    card = (tmp_path / "model" / "README.md").read_text()
+    assert card.startswith("# inceptionxml on planted\n")
+    assert "240 texts, 12 labels" in card
+    assert "| training | 2 epochs" in card
+    assert "on texts held out of training" in card

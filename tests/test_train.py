@@ -1,0 +1,226 @@
+"""Training goes on where it was stopped, to the bit; it stops at a loss that is no number; it keeps the best epoch."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from laconic.checkpoint import read_model
+from laconic.data.prepare import prepare
+from laconic.data.text import Splitter
+from laconic.data.vocabulary import VocabularyConfig
+from laconic.errors import DataError, TrainingError, UserError
+from laconic.methods.inceptionxml import Config, train
+from laconic.run import Run
+from laconic.train import Silent
+from tests.planted import planted_texts
+
+SMALL = {"epochs": 4, "batch_size": 8, "embedding": 64, "length": 6, "learning_rate": 0.02}
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def data():
+    return prepare(planted_texts(num_labels=12), Splitter(), VocabularyConfig(), with_label_texts=False).data
+
+
+class Watched(Silent):
+    """Counts steps, and does something at one of them."""
+
+    def __init__(self, at=0, action=lambda: None):
+        self.steps, self.at, self.action, self.epochs = 0, at, action, []
+
+    def stepped(self):
+        self.steps += 1
+        if self.steps == self.at:
+            self.action()
+
+    def ended(self, facts):
+        self.epochs.append(facts)
+
+
+def interrupt():
+    raise KeyboardInterrupt
+
+
+def weights(trained):
+    return {name: tensor.clone() for name, tensor in trained.ranker.state_dict().items()}
+
+
+def same(one, other):
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_planted_labels_are_learnt(data):
+    watcher = Watched()
+    trained = train(data, Config(**SMALL | {"epochs": 30}, validation=0.2), Run(None, watcher=watcher, device=CPU))
+    assert watcher.epochs[-1].loss < watcher.epochs[0].loss / 3
+    assert max(facts.score for facts in watcher.epochs) > 80
+    assert trained.facts["training"]["best_epoch"] == 1 + int(np.argmax([facts.score for facts in watcher.epochs]))
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others(data):
+    config = Config(**SMALL, validation=0.0)
+    first, again = (weights(train(data, config, Run.unkept())) for _ in range(2))
+    assert same(first, again)
+    assert not same(first, weights(train(data, replace(config, seed=30), Run.unkept())))
+
+
+def test_the_users_own_random_numbers_are_not_disturbed(data):
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    train(data, Config(**SMALL), Run.unkept())
+    assert torch.equal(torch.rand(3), expected)
+
+
+@pytest.mark.parametrize("stop", [1, 7, 10, 11, 25])
+@pytest.mark.parametrize("validation", [0.0, 0.2])
+def test_a_stopped_run_goes_on_to_the_same_bits(data, tmp_path, stop, validation):
+    config = Config(**SMALL, validation=validation)
+    unbroken = weights(train(data, config, Run.unkept()))
+    with pytest.raises(KeyboardInterrupt):
+        train(data, config, Run(tmp_path / "run", watcher=Watched(stop, interrupt), device=CPU))
+    watcher = Watched()
+    went_on = train(data, config, Run(tmp_path / "run", watcher=watcher, device=CPU))
+    assert same(weights(went_on), unbroken)
+    all_steps = config.epochs * -(-(len(data) - round(validation * len(data))) // config.batch_size)
+    assert watcher.steps == all_steps - stop
+    assert [facts["epoch"] for facts in went_on.facts["training"]["epochs"]] == [1, 2, 3, 4]
+    lines = [json.loads(line)["epoch"] for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert lines == [1, 2, 3, 4]
+
+
+def test_a_finished_stage_is_not_trained_again(data, tmp_path):
+    config = Config(**SMALL, validation=0.2, refit=True)
+    first = weights(train(data, config, Run(tmp_path, watcher=Silent(), device=CPU)))
+    watcher = Watched()
+    assert same(weights(train(data, config, Run(tmp_path, watcher=watcher, device=CPU))), first)
+    assert watcher.steps == 0
+
+
+def test_refit_trains_on_everything_for_as_many_epochs_as_were_best(data):
+    watcher = Watched()
+    trained = train(data, Config(**SMALL, validation=0.2, refit=True), Run(None, watcher=watcher, device=CPU))
+    chosen, fitted = watcher.epochs[:4], watcher.epochs[4:]
+    best = 1 + int(np.argmax([facts.score for facts in chosen]))
+    assert len(fitted) == best == trained.facts["training"]["best_epoch"]
+    assert all(facts.score is None for facts in fitted)
+
+
+def test_another_config_or_other_data_is_not_mixed_into_a_run(tmp_path):
+    run = Run(tmp_path, watcher=Silent(), device=CPU)
+    run.begin({"config": {"epochs": 3, "text": {"pattern": ""}}, "data": "a"})
+    run.begin({"config": {"epochs": 3, "text": {"pattern": ""}}, "data": "a"})
+    with pytest.raises(TrainingError, match=r"config\.text\.pattern = '' \(now 'x'\)"):
+        run.begin({"config": {"epochs": 3, "text": {"pattern": "x"}}, "data": "a"})
+    with pytest.raises(TrainingError, match=r"data = 'a' \(now 'b'\)"):
+        run.begin({"config": {"epochs": 3, "text": {"pattern": ""}}, "data": "b"})
+
+
+def test_a_loss_that_is_no_number_stops_the_run_at_once_and_keeps_the_last_good_checkpoint(data, tmp_path, monkeypatch):
+    config = Config(**SMALL, validation=0.0)
+    unbroken = weights(train(data, config, Run.unkept()))
+    import laconic.tasks as tasks
+
+    watcher, sound = Watched(), tasks.all_labels_loss
+
+    def spoilt(*arguments, **options):
+        loss = sound(*arguments, **options)
+        return loss * float("nan") if watcher.steps == 12 else loss
+
+    monkeypatch.setattr(tasks, "all_labels_loss", spoilt)
+    with pytest.raises(TrainingError, match=r"not a finite number at step 13 .*learning_rate"):
+        train(data, config, Run(tmp_path, watcher=watcher, device=CPU, seconds=0.0))
+    assert watcher.steps == 13
+    monkeypatch.setattr(tasks, "all_labels_loss", sound)
+    assert same(weights(train(data, config, Run(tmp_path, watcher=Silent(), device=CPU))), unbroken)
+
+
+def test_a_full_disk_is_said_and_keeps_the_last_checkpoint(data, tmp_path, monkeypatch):
+    config = Config(**SMALL, validation=0.0)
+    unbroken = weights(train(data, config, Run.unkept()))
+
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    watcher = Watched(9, lambda: monkeypatch.setattr("laconic.run.save_file", full))
+    with pytest.raises(UserError, match=r"train\.safetensors: the disk is full"):
+        train(data, config, Run(tmp_path, watcher=watcher, device=CPU, seconds=0.0))
+    monkeypatch.undo()
+    assert same(weights(train(data, config, Run(tmp_path, watcher=Silent(), device=CPU))), unbroken)
+
+
+def test_a_run_that_cannot_fit_is_refused_with_what_would_make_it_fit(data, monkeypatch):
+    monkeypatch.setattr("laconic.run._free_memory", lambda device: 1000)
+    with pytest.raises(TrainingError, match=r"needs about .*, but .* are free .*--set embedding=128"):
+        train(data, Config(**SMALL), Run.unkept())
+
+
+def test_data_without_word_order_is_refused(data):
+    with pytest.raises(DataError, match=r"reads words in their order.* nearest"):
+        train(replace(data, ordered=False), Config(**SMALL), Run.unkept())
+
+
+@pytest.mark.parametrize(("texts", "labels"), [(1, 1), (2, 3), (20, 3)])
+def test_the_smallest_data_can_be_trained_on(texts, labels):
+    corpus = planted_texts(num_labels=labels)
+    small = prepare(corpus, Splitter(), VocabularyConfig(), with_label_texts=False).data.rows(np.arange(texts))
+    trained = train(small, Config(epochs=2, embedding=64), Run.unkept())
+    assert trained.ranker.num_labels == labels
+
+
+COMMAND = ["train", "DATA", "--method", "inceptionxml", "--validation", "0.1", "--device", "cpu"]
+SETTINGS = ["epochs=6", "embedding=64", "length=6", "batch_size=4"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_kill_9_at_any_moment_then_the_same_command_gives_the_same_bits(tmp_path):
+    """A real SIGKILL, several times, at moments that differ; one thread."""
+    write_data(tmp_path / "data")
+    unbroken = start(tmp_path, "unbroken")
+    assert unbroken.wait() == 0
+    kills = 0
+    for delay in (0.3, 0.1, 0.6):
+        process = start(tmp_path, "killed")
+        stage = tmp_path / "killed" / "run" / "train.safetensors"
+        before = stage.stat().st_mtime_ns if stage.exists() else 0
+        while process.poll() is None and not (stage.exists() and stage.stat().st_mtime_ns != before):
+            time.sleep(0.01)
+        time.sleep(delay)
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            kills += 1
+    assert kills >= 1
+    assert start(tmp_path, "killed").wait() == 0
+    one, other = read_model(tmp_path / "unbroken", verify=True), read_model(tmp_path / "killed", verify=True)
+    assert same(dict(one.tensors), dict(other.tensors))
+    assert one.facts["metrics"]["metrics"] == other.facts["metrics"]["metrics"]
+    assert not (tmp_path / "killed" / "run").exists()
+
+
+def write_data(folder):
+    from laconic.data.writing import write_folder
+
+    write_folder(planted_texts(num_labels=12), folder)
+
+
+def start(folder, model):
+    arguments = [str(folder / "data") if word == "DATA" else word for word in COMMAND]
+    for setting in SETTINGS:
+        arguments += ["--set", setting]
+    code = (
+        "import sys, torch, laconic.run; torch.set_num_threads(1)\n"
+        "laconic.run.Run.__init__.__kwdefaults__['seconds'] = 0.0\n"  # a checkpoint after every step
+        "from laconic.cli import main; main()"
+    )
+    command = [sys.executable, "-c", code, *arguments, "--out", str(folder / model)]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
