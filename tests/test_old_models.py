@@ -1,6 +1,6 @@
 """Models of every format that was ever published go on loading, and answer what they answered then.
 
-    python -m tests.test_old_models        writes the folders of this version's format; commit them once per format
+python -m tests.test_old_models        writes the folders of this version's format; commit them once per format
 """
 
 import json
