@@ -386,6 +386,7 @@ def test_coverage_of_true_labels_agrees_with_napkinxc(seed):
 
 @pytest.mark.parametrize(("a", "b"), [(0.55, 1.5), (0.6, 2.6), (0.5, 0.4)])
 def test_inverse_propensities_agree_with_napkinxc(a, b):
+    napkin = pytest.importorskip("napkinxc.metrics")
     train = random_pairs(3, texts=200)
     training = TrainingCounts.of(train, propensity=Propensity(a=a, b=b))
     expected = napkin.Jain_et_al_inverse_propensity(train.toarray().astype(np.float64), a, b)

@@ -18,6 +18,7 @@ class Ranker(nn.Module, ABC):
     """Ranks labels for inputs. `score` gives the labels of `rank` the same scores, and any other label its own."""
 
     num_labels: int
+    num_ids: int = 0  # token ids that it knows; 0: it does not mind
 
     @abstractmethod
     def rank(self, inputs: Inputs, k: int) -> Ranking:
@@ -34,7 +35,7 @@ class FlatRanker(Ranker):
     def __init__(self, encoder: Encoder, classifier: Classifier, *, chunk: int = 1 << 17) -> None:
         super().__init__()
         self.encoder, self.classifier = encoder, classifier
-        self.num_labels, self.chunk = classifier.num_labels, chunk
+        self.num_labels, self.num_ids, self.chunk = classifier.num_labels, encoder.num_ids, chunk
 
     def rank(self, inputs: Inputs, k: int) -> Ranking:
         transformed = self.classifier.transform(self.encoder(inputs))

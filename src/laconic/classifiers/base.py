@@ -26,8 +26,9 @@ class Classifier(nn.Module, ABC):
     def score(self, vectors: Float[Tensor, "batch dim"], labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
         """The scores of some labels of each text; a place without a label scores 0."""
         chosen = labels.clamp(min=0).flatten()
-        rows = self.rows(chosen).view(*labels.shape, -1)
-        scores = (rows @ self.transform(vectors)[:, :, None]).squeeze(2) + self.biases(chosen).view_as(labels)
+        transformed = self.transform(vectors)
+        rows = self.rows(chosen).view(*labels.shape, transformed.shape[1])
+        scores = (rows @ transformed[:, :, None]).squeeze(2) + self.biases(chosen).view_as(labels)
         return scores.masked_fill(labels == NO_LABEL, 0)
 
     def score_all(self, vectors: Float[Tensor, "batch dim"]) -> Float[Tensor, "batch labels"]:

@@ -12,6 +12,7 @@ from laconic.types import Inputs
 
 class Encoder(nn.Module, ABC):
     dim: int
+    num_ids: int  # token ids that it knows; 0: it reads no tokens
 
     @abstractmethod
     def forward(self, inputs: Inputs) -> Float[Tensor, "batch dim"]: ...

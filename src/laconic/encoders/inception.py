@@ -26,7 +26,7 @@ class InceptionEncoder(Encoder):
 
     def __init__(self, *, num_ids: int, length: int, embedding: int = 300, dropout: float = 0.25) -> None:
         super().__init__()
-        self.length = length
+        self.length, self.num_ids = length, num_ids
         self.embedding = nn.Embedding(num_ids, embedding, padding_idx=PAD)
         self.drop_words = nn.Dropout(dropout)
         self.word_attention = WordAttention(length)

@@ -96,12 +96,20 @@ def restore(config: Config, tensors: Mapping[str, Tensor]) -> FlatRanker:
         num_labels, _ = tensors["classifier.weight"].shape
         with torch.device("meta"):
             ranker = FlatRanker(*build(replace(config, embedding=embedding, length=length), num_ids, num_labels))
+        expected = {name: tensor.dtype for name, tensor in ranker.state_dict().items()}
         ranker.load_state_dict(dict(tensors), assign=True)
-    except (KeyError, ValueError, RuntimeError) as error:
-        raise ModelError(
-            f"the model's tensors are not those of inceptionxml: {str(error).partition(chr(10))[0]}"
-        ) from None
+        _check_tensors(tensors, expected)
+    except (KeyError, ValueError, IndexError, RuntimeError, ConfigError) as error:
+        raise ModelError(f"the model's tensors are not those of inceptionxml: {' '.join(str(error).split())}") from None
     return ranker.eval()
+
+
+def _check_tensors(tensors: Mapping[str, Tensor], types: Mapping[str, torch.dtype]) -> None:
+    for name, tensor in tensors.items():
+        if tensor.dtype != types[name]:
+            raise ValueError(f"{name} is {tensor.dtype}, where {types[name]} is needed")
+        if not tensor.sum().isfinite():  # one pass without a copy; a sum is not finite where any number is not
+            raise ValueError(f"{name} has numbers that are not finite")
 
 
 def build(config: Config, num_ids: int, num_labels: int) -> tuple[InceptionEncoder, LinearClassifier]:

@@ -44,6 +44,8 @@ class Predictor:
         self._ranker = restore_ranker(model, device_named(device))
         if self._ranker.num_labels != len(model.labels):
             raise ModelError(f"the model ranks {self._ranker.num_labels} labels, but names {len(model.labels)}")
+        if model.vocabulary is not None and self._ranker.num_ids not in (0, model.vocabulary.num_ids):
+            raise ModelError(f"the model knows {self._ranker.num_ids} token ids, but has {model.vocabulary.num_ids}")
         config = restore_config(model)
         self._tokenizer = None if model.vocabulary is None else Tokenizer(config.text, model.vocabulary)
         self._label_texts = dict(zip(model.labels.names, model.labels.texts or (), strict=False))
