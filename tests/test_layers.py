@@ -14,7 +14,7 @@ FLOORS = [
     {"run", "train", "step", "optim", "checkpoint", "card", "evaluate", "predictions"},
     {"methods"},
     {"predict"},
-    {"cli", "display", "demo", "estimator", "__main__"},
+    {"cli", "inspecting", "display", "demo", "estimator", "__main__"},
 ]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 MODULES = {

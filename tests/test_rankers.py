@@ -154,7 +154,7 @@ def test_a_damaged_tensor_is_refused(trained: Trained) -> None:
 
 def test_tensors_cut_short_are_refused_or_read_within_their_bounds(trained: Trained) -> None:
     state = trained.ranker.state_dict()
-    for name, tensor in state.items():
+    for name, tensor in list(state.items())[:: 1 + len(state) // 15]:
         if not tensor.ndim:
             continue
         for kept in (0, 1, len(tensor) // 2, len(tensor) - 1):

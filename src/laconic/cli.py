@@ -9,7 +9,7 @@ import json
 import shlex
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -101,32 +101,22 @@ def inspect(
     table: Table = None,
 ) -> None:
     """Say what is in a data set, and what training on it would cost; or what is in a model."""
-    if (Path(data) / "manifest.json").exists():
-        _inspect_model(Path(data), as_json=as_json, verify=verify)
-        return
-    from laconic.data.describe import describe
-    from laconic.display import cost_table, facts_tables
-    from laconic.methods.inceptionxml import expected_cost
+    from laconic.inspecting import inspect_data, inspect_model, plot_data
 
-    corpus = _read(data, table)
-    facts = describe(corpus, length=length)
-    costs = expected_cost(facts)
-    coverage = None if vectors is None else _coverage(vectors, corpus)
-    if as_json:
-        more = {"inceptionxml": costs, "vectors": coverage}
-        print(json.dumps(asdict(facts) | more, indent=2, ensure_ascii=False))
+    if (Path(data) / "manifest.json").exists():
+        inspection = inspect_model(Path(data), verify=verify)
     else:
-        for shown in [*facts_tables(facts), *([cost_table(costs)] if costs else [])]:
-            out.print(shown)
-        if coverage is not None:
-            out.print(
-                "{file}: {words:.1%} of the words have a vector, {occurrences:.1%} of their occurrences".format(
-                    **coverage
-                )
-            )
+        corpus = _read(data, table)
+        inspection = inspect_data(corpus, length=length, vectors=vectors)
         _print_notes(corpus)
-    if plots is not None:
-        _plot_data(corpus, plots)
+        if plots is not None:
+            plot_data(corpus, plots)
+            err.print(f"pictures are in {plots}")
+    if as_json:
+        print(json.dumps(inspection.facts, indent=2, ensure_ascii=False))
+    else:
+        for part in inspection.shown:
+            out.print(part)
 
 
 @app.command()
@@ -280,32 +270,6 @@ def _names(path: Path | None) -> list[str] | None:
     return None if path is None else [line for _, line in lines(path, may_be_empty=True) if line]
 
 
-def _inspect_model(folder: Path, *, as_json: bool, verify: bool) -> None:
-    from laconic.checkpoint import read_model
-    from laconic.display import model_table
-    from laconic.methods.inceptionxml import model_cost
-
-    model = read_model(folder, verify=verify)
-    costs = model_cost(model)
-    if as_json:
-        print(json.dumps({**model.facts, "cost": costs}, indent=2, ensure_ascii=False))
-        return
-    out.print(model_table(str(folder), model, costs))
-    if verify:
-        out.print("every byte is as it was written")
-
-
-def _coverage(path: Path, corpus: Corpus) -> dict[str, Any]:
-    from laconic.data.text import Splitter
-    from laconic.data.tokenizer import Tokenizer
-    from laconic.data.vectors import read_vectors
-    from laconic.data.vocabulary import VocabularyConfig
-
-    tokenizer = Tokenizer.of(corpus.split("train").texts or (), Splitter(), VocabularyConfig())
-    vectors = read_vectors(path, tokenizer.vocabulary)
-    return {"file": path.name, "words": vectors.coverage, "occurrences": vectors.weighted_coverage}
-
-
 def _pictures(model: SavedModel) -> dict[str, Callable[[Path], None]]:
     """What a finished run leaves to look at, where matplotlib is there to draw it."""
     epochs = model.facts.get("training", {}).get("epochs")
@@ -338,18 +302,6 @@ def _show(
             path = plots / f"contributions-{name.replace(' ', '-')}.png"
             plot_contributions({title: quantiles.contribution}, quantiles.mean_frequency, path, k=quantiles.k)
             out.print(f"{path}")
-
-
-def _plot_data(corpus: Corpus, folder: Path) -> None:
-    from laconic.data.describe import label_counts, text_lengths
-    from laconic.data.text import Splitter
-    from laconic.plots import plot_label_frequencies, plot_lengths
-
-    training = next(iter(corpus.splits.values()))
-    plot_label_frequencies(label_counts(training.labels), folder / "label-frequencies.png")
-    if training.texts is not None:
-        plot_lengths(text_lengths(training, Splitter()), folder / "sequence-lengths.png")
-    out.print(f"pictures are in {folder}")
 
 
 def _batches(file: str) -> Iterator[list[str]]:

@@ -94,6 +94,8 @@ def restore(config: Config, tensors: Mapping[str, Tensor]) -> FlatRanker:
         num_ids, embedding = tensors["encoder.embedding.weight"].shape
         length, _ = tensors["encoder.word_attention.weight.matrix"].shape
         num_labels, _ = tensors["classifier.weight"].shape
+        if not (num_ids and length and num_labels):
+            raise ValueError("a tensor is empty")
         with torch.device("meta"):
             ranker = FlatRanker(*build(replace(config, embedding=embedding, length=length), num_ids, num_labels))
         expected = {name: tensor.dtype for name, tensor in ranker.state_dict().items()}

@@ -1,0 +1,59 @@
+"""What `laconic inspect` finds: in data, with what training on it would cost, and in models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rich.table import Table
+
+from laconic.checkpoint import read_model
+from laconic.data.corpus import Corpus
+from laconic.data.describe import describe, label_counts, text_lengths
+from laconic.data.text import Splitter
+from laconic.data.tokenizer import Tokenizer
+from laconic.data.vectors import read_vectors
+from laconic.data.vocabulary import VocabularyConfig
+from laconic.display import cost_table, facts_tables, model_table
+from laconic.methods.inceptionxml import expected_cost, model_cost
+from laconic.plots import plot_label_frequencies, plot_lengths
+
+
+class Inspection(NamedTuple):
+    facts: dict[str, Any]  # for those who want JSON
+    shown: Sequence[Table | str]  # for people
+
+
+def inspect_data(corpus: Corpus, *, length: int, vectors: Path | None) -> Inspection:
+    facts = describe(corpus, length=length)
+    cost = expected_cost(facts)
+    shown: list[Table | str] = [*facts_tables(facts), *([cost_table(cost)] if cost else [])]
+    coverage = None if vectors is None else _coverage(vectors, corpus)
+    if coverage is not None:
+        shown.append(
+            "{file}: {words:.1%} of the words have a vector, {occurrences:.1%} of their uses".format(**coverage)
+        )
+    return Inspection(asdict(facts) | {"inceptionxml": cost, "vectors": coverage}, shown)
+
+
+def inspect_model(folder: Path, *, verify: bool) -> Inspection:
+    model = read_model(folder, verify=verify)
+    cost = model_cost(model)
+    verified = ["every byte is as it was written"] * verify
+    return Inspection({**model.facts, "cost": cost}, [model_table(str(folder), model, cost), *verified])
+
+
+def plot_data(corpus: Corpus, folder: Path) -> None:
+    """Sequence lengths and label frequencies of the training split."""
+    training = next(iter(corpus.splits.values()))
+    plot_label_frequencies(label_counts(training.labels), folder / "label-frequencies.png")
+    if training.texts is not None:
+        plot_lengths(text_lengths(training, Splitter()), folder / "sequence-lengths.png")
+
+
+def _coverage(path: Path, corpus: Corpus) -> dict[str, Any]:
+    tokenizer = Tokenizer.of(corpus.split("train").texts or (), Splitter(), VocabularyConfig())
+    vectors = read_vectors(path, tokenizer.vocabulary)
+    return {"file": path.name, "words": vectors.coverage, "occurrences": vectors.weighted_coverage}
