@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laconic.config import configure, read_settings, settings_of
+import laconic.config
+from laconic.config import configure, preset_path, read_settings, settings_of
 from laconic.errors import ConfigError
+from laconic.methods import config_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,3 +145,16 @@ def test_any_value_is_set_or_refused(value: str) -> None:
             configured(f"{name}={value}")
         except ConfigError:
             continue
+
+
+def test_a_preset_is_found_by_name_or_by_path(tmp_path):
+    (tmp_path / "mine.toml").write_text("epochs = 7")
+    assert read_settings(preset_path("inceptionxml", "laptop"), [])["embedding"] == 128
+    assert read_settings(preset_path("inceptionxml", str(tmp_path / "mine.toml")), ["epochs=8"]) == {"epochs": 8}
+    with pytest.raises(ConfigError, match=r"no preset 'lapdog' for inceptionxml, .* are: laptop"):
+        preset_path("inceptionxml", "lapdog")
+
+
+@pytest.mark.parametrize("path", sorted(Path(laconic.config.__file__).with_name("presets").glob("*/*.toml")), ids=str)
+def test_every_preset_is_one_of_its_methods(path):
+    assert config_of(path.parent.name, read_settings(path, []))

@@ -141,7 +141,7 @@ def train(
     data: Data,
     model: Annotated[Path, typer.Option("--out", metavar="MODEL", help="The model folder to make.")],
     method: Annotated[str, typer.Option(help="How to learn; see docs/methods.md.")] = "inceptionxml",
-    preset: Annotated[Path | None, typer.Option(help="A TOML file of settings.")] = None,
+    preset: Annotated[str, typer.Option(help="Settings by name (laptop) or from a TOML file.")] = "",
     device: Device = "auto",
     validation: Annotated[float | None, typer.Option(help="Share of texts that choose the epoch; 0: none.")] = None,
     refit: Annotated[bool, typer.Option("--refit", help="Then train once more, on all texts.")] = False,
@@ -153,7 +153,7 @@ def train(
 ) -> None:
     """Learn from texts with labels, and write a model folder. A run that was stopped goes on by the same command."""
     from laconic.checkpoint import RUN, check_free, write_model
-    from laconic.config import read_settings
+    from laconic.config import preset_path, read_settings
     from laconic.display import metrics_table, training_display
     from laconic.methods import config_of, train_model
     from laconic.predict.predictor import scored
@@ -161,7 +161,9 @@ def train(
 
     check_free(model)
     chosen = [f"validation={validation}"] * (validation is not None) + ["refit=true"] * refit
-    config = config_of(method, read_settings(preset, [*(settings or []), *chosen]))
+    config = config_of(
+        method, read_settings(preset_path(method, preset) if preset else None, [*(settings or []), *chosen])
+    )
     corpus = _read(data, table)
     _print_notes(corpus)
     with training_display(err) as watcher:

@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 
 from laconic.errors import ConfigError
 
+_PRESETS = Path(__file__).with_name("presets")
+
 C = TypeVar("C")
 Settings = dict[str, Any]
 
@@ -22,6 +24,17 @@ def read_settings(preset: Path | None, assignments: Iterable[str]) -> Settings:
     for assignment in assignments:
         _assign(settings, assignment)
     return settings
+
+
+def preset_path(method: str, name: str) -> Path:
+    """The preset of that name that comes with the package, or a file of the user's."""
+    known = {path.stem: path for path in sorted((_PRESETS / method).glob("*.toml"))}
+    if name in known:
+        return known[name]
+    if Path(name).is_file():
+        return Path(name)
+    has = ", ".join(known) or "none"
+    raise ConfigError(f"there is no preset {name!r} for {method}, nor such a file; the presets are: {has}")
 
 
 def configure(kind: type[C], settings: Mapping[str, Any], prefix: str = "") -> C:

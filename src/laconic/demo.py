@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from rich.console import Console
 
+from laconic.config import preset_path, read_settings
 from laconic.data.catalogue import BUNDLED
 from laconic.data.corpus import Corpus
 from laconic.data.describe import describe, label_counts
@@ -19,8 +20,6 @@ from laconic.run import Run, device_named
 from laconic.types import Ranking
 
 DATA = "debian-related"
-# A narrow model and few epochs, for two cores and some minutes; the defaults take an hour there, a minute on a GPU.
-SMALL = {"epochs": 3, "embedding": 128, "batch_size": 64, "prior": True, "eps": 1e-12}
 TEXTS = (
     "real-time strategy game",
     "Python bindings for a computer vision library",
@@ -38,7 +37,8 @@ def run(console: Console) -> None:
     console.print("\nTraining a small InceptionXML:", style="bold")
     with training_display(console) as watcher:
         run = Run(None, watcher=watcher, device=device_named("auto"))
-        model = Predictor(train_model(corpus, "inceptionxml", config_of("inceptionxml", SMALL), run))
+        settings = read_settings(preset_path("inceptionxml", "laptop"), [])
+        model = Predictor(train_model(corpus, "inceptionxml", config_of("inceptionxml", settings), run))
     evaluations = {
         "popularity": _popularity(corpus),
         "nearest": nearest.evaluate(corpus, "test"),
@@ -49,7 +49,7 @@ def run(console: Console) -> None:
     for text, predictions in zip(TEXTS, model.predict(TEXTS, k=5), strict=True):
         console.print(predictions_table(text, predictions, own_texts))
     console.print("\nNext, on this data or on yours (a CSV with columns text and labels will do):\n", style="bold")
-    console.print(f"  laconic train {DATA} --out model    # minutes on a GPU; --method nearest needs none")
+    console.print(f"  laconic train {DATA} --out model    # a minute on a GPU; --preset laptop without one")
     console.print(f"  laconic evaluate model {DATA}")
     console.print("  echo 'tool to edit photos' | laconic predict model -k 5", markup=False)
 
