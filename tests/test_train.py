@@ -115,6 +115,17 @@ def test_refit_trains_on_everything_for_as_many_epochs_as_were_best(data):
     assert all(facts.score is None for facts in fitted)
 
 
+def test_a_validation_split_that_came_with_the_data_is_used(data):
+    learn, held = data.split(0.25, seed=0)
+    with_its_own = replace(learn, validation=held)
+    assert [len(part) for part in with_its_own.split(0.05, seed=1)] == [len(learn), len(held)]
+    assert [len(part) for part in with_its_own.split(0.0, seed=1)] == [len(learn), 0]
+    watcher = Watched()
+    train(with_its_own, Config(**SMALL), Run(None, watcher=watcher, device=CPU))
+    assert watcher.steps == SMALL["epochs"] * -(-len(learn) // SMALL["batch_size"])
+    assert all(facts.score is not None for facts in watcher.epochs)
+
+
 def test_another_config_or_other_data_is_not_mixed_into_a_run(tmp_path):
     run = Run(tmp_path, watcher=Silent(), device=CPU)
     run.begin({"config": {"epochs": 3, "text": {"pattern": ""}}, "data": "a"})

@@ -25,6 +25,7 @@ class Dataset:
     weights: Float[np.ndarray, "texts"] | None = None
     word_vectors: WordVectors | None = None  # to start from
     ordered: bool = False  # whether token rows are in reading order
+    validation: Dataset | None = None  # where the data came with texts to choose by
 
     def __len__(self) -> int:
         return int(self.labels.shape[0])
@@ -34,7 +35,9 @@ class Dataset:
         return int(self.labels.shape[1])
 
     def split(self, share: float, seed: int, at_most: int = 10_000) -> tuple[Dataset, Dataset]:
-        """The data in two, the second with that share of the texts, drawn at random."""
+        """The data to learn from and to choose by: a validation split that came with it, or that share at random."""
+        if share and self.validation is not None:
+            return replace(self, validation=None), self.validation
         held = min(round(len(self) * share), at_most, len(self) - 1)
         order = np.random.default_rng(seed).permutation(len(self))
         return self.rows(np.sort(order[held:])), self.rows(np.sort(order[:held]))

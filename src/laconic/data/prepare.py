@@ -40,8 +40,16 @@ def prepare(
         leave_out=split.leave_out,
         weights=split.weights,
         ordered=tokenizer is not None,
+        validation=_validation(corpus, tokenizer),
     )
     return Prepared(data, tokenizer)
+
+
+def _validation(corpus: Corpus, tokenizer: Tokenizer | None) -> Dataset | None:
+    split = corpus.splits.get("valid")
+    if split is None or not len(split):
+        return None
+    return Dataset(inputs=input_rows(split, tokenizer), labels=split.labels, leave_out=split.leave_out)
 
 
 def input_rows(split: Split, tokenizer: Tokenizer | None) -> Rows:
