@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors import SafetensorError
 
 from laconic.checkpoint import SavedModel, _lines, _write_lines, read_model, write_model
 from laconic.data.corpus import Labels
@@ -21,7 +22,8 @@ FACTS = {
     "method": "nearest",
     "inputs": "text",
     "config": {"neighbours": 3},
-    "sizes": {"labels": 2, "texts": 4, "pairs": 5},
+    "sizes": {"labels": 2, "texts": 4, "pairs": 5, "inputs": 4},
+    "propensity": {"a": 0.55, "b": 1.5},
     "data": {"name": "planted"},
     "created": "today",
 }
@@ -67,9 +69,63 @@ def test_a_model_takes_the_place_of_a_model(folder):
 
 def test_a_folder_that_is_not_a_model_is_not_overwritten(tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(UserError, match="not a model folder; choose another name"):
+    with pytest.raises(UserError, match=r"it holds 'thesis.tex', which .* would be lost; choose another name"):
         write_model(model(), tmp_path)
     assert (tmp_path / "thesis.tex").read_text() == "years of work"
+
+
+@pytest.mark.parametrize("manifest", ['{"name": "an extension", "manifest_version": 3}', "[]", "not JSON"])
+def test_somebody_elses_manifest_makes_no_model_folder(tmp_path, manifest):
+    (tmp_path / "manifest.json").write_text(manifest)
+    with pytest.raises(UserError, match="choose another name"):
+        write_model(model(), tmp_path)
+    assert (tmp_path / "manifest.json").read_text() == manifest
+
+
+def test_notes_that_somebody_left_in_a_model_folder_are_not_lost(folder):
+    (folder / "NOTES.md").write_text("do not retrain")
+    with pytest.raises(UserError, match=r"it holds 'NOTES\.md'"):
+        write_model(model(), folder)
+    assert (folder / "NOTES.md").read_text() == "do not retrain"
+
+
+def test_a_model_behind_a_link_is_replaced_there(folder, tmp_path):
+    (tmp_path / "link").symlink_to(folder)
+    write_model(model(names=("blue", "green")), tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert read_model(folder).labels.names == ["blue", "green"]
+    assert {path.name for path in tmp_path.iterdir()} == {"model", "link"}
+
+
+def test_a_full_disk_is_an_error_for_people_and_keeps_the_old_model(folder, monkeypatch):
+    def full(*arguments):
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr("laconic.checkpoint.save_file", full)
+    with pytest.raises(UserError, match="model: the disk is full; nothing was changed there"):
+        write_model(model(names=("blue", "green")), folder)
+    assert read_model(folder, verify=True).labels == model().labels
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda facts: {name: value for name, value in facts.items() if name != "created"},
+        lambda facts: facts | {"sizes": 3},
+        lambda facts: facts | {"method": ["x"]},
+        lambda facts: facts | {"propensity": {"a": "x", "b": 1.5}},
+    ],
+)
+def test_facts_that_nobody_could_use_are_refused(folder, spoil):
+    change(folder, "model.json", spoil)
+    with pytest.raises(ModelError, match=r"model\.json: it lacks what a model must say of itself"):
+        read_model(folder)
+
+
+def test_a_count_that_no_computer_holds_is_refused(folder):
+    change_text(folder, "vocabulary.txt", "red\t" + "9" * 30 + "\nc++\t1\n")
+    with pytest.raises(ModelError, match=r"vocabulary\.txt:1"):
+        read_model(folder)
 
 
 @pytest.mark.parametrize("name", ["model.json", "model.safetensors", "labels.txt", "vocabulary.txt", "label_texts.txt"])

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from safetensors import SafetensorError
 
 from laconic.checkpoint import read_model
 from laconic.data.prepare import prepare
@@ -47,7 +48,13 @@ class Watched(Silent):
 
 
 def interrupt():
-    raise KeyboardInterrupt
+    signal.raise_signal(signal.SIGINT)
+
+
+def best_epoch(epochs):
+    """The last of those with the best score."""
+    best = max(facts.score for facts in epochs)
+    return max(facts.epoch for facts in epochs if facts.score == best)
 
 
 def weights(trained):
@@ -63,7 +70,7 @@ def test_planted_labels_are_learnt(data):
     trained = train(data, Config(**SMALL | {"epochs": 30}, validation=0.2), Run(None, watcher=watcher, device=CPU))
     assert watcher.epochs[-1].loss < watcher.epochs[0].loss / 3
     assert max(facts.score for facts in watcher.epochs) > 80
-    assert trained.facts["training"]["best_epoch"] == 1 + int(np.argmax([facts.score for facts in watcher.epochs]))
+    assert trained.facts["training"]["best_epoch"] == best_epoch(watcher.epochs)
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_seed_others(data):
@@ -110,8 +117,7 @@ def test_refit_trains_on_everything_for_as_many_epochs_as_were_best(data):
     watcher = Watched()
     trained = train(data, Config(**SMALL, validation=0.2, refit=True), Run(None, watcher=watcher, device=CPU))
     chosen, fitted = watcher.epochs[:4], watcher.epochs[4:]
-    best = 1 + int(np.argmax([facts.score for facts in chosen]))
-    assert len(fitted) == best == trained.facts["training"]["best_epoch"]
+    assert len(fitted) == best_epoch(chosen) == trained.facts["training"]["best_epoch"]
     assert all(facts.score is None for facts in fitted)
 
 
@@ -128,7 +134,9 @@ def test_a_validation_split_that_came_with_the_data_is_used(data):
 
 def test_another_config_or_other_data_is_not_mixed_into_a_run(tmp_path):
     run = Run(tmp_path, watcher=Silent(), device=CPU)
+    run.begin({"config": {"epochs": 9}, "data": "nothing was learnt with this, so it binds nobody"})
     run.begin({"config": {"epochs": 3, "text": {"pattern": ""}}, "data": "a"})
+    (tmp_path / "train.safetensors").touch()
     run.begin({"config": {"epochs": 3, "text": {"pattern": ""}}, "data": "a"})
     with pytest.raises(TrainingError, match=r"config\.text\.pattern = '' \(now 'x'\)"):
         run.begin({"config": {"epochs": 3, "text": {"pattern": "x"}}, "data": "a"})
@@ -160,9 +168,9 @@ def test_a_full_disk_is_said_and_keeps_the_last_checkpoint(data, tmp_path, monke
     unbroken = weights(train(data, config, Run.unkept()))
 
     def full(*arguments):
-        raise OSError(28, "No space left on device")
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
 
-    watcher = Watched(9, lambda: monkeypatch.setattr("laconic.run.save_file", full))
+    watcher = Watched(9, lambda: monkeypatch.setattr("laconic.checkpoint.save_file", full))
     with pytest.raises(UserError, match=r"train\.safetensors: the disk is full"):
         train(data, config, Run(tmp_path, watcher=watcher, device=CPU, seconds=0.0))
     monkeypatch.undo()
@@ -170,9 +178,43 @@ def test_a_full_disk_is_said_and_keeps_the_last_checkpoint(data, tmp_path, monke
 
 
 def test_a_run_that_cannot_fit_is_refused_with_what_would_make_it_fit(data, monkeypatch):
+    wide = Config(**SMALL | {"embedding": 1024})
+    monkeypatch.setattr("laconic.run._free_memory", lambda device: 10_000_000)
+    with pytest.raises(TrainingError, match=r"needs about .*, but .* are free .*with --set embedding=128 it would fit"):
+        train(data, wide, Run.unkept())
     monkeypatch.setattr("laconic.run._free_memory", lambda device: 1000)
-    with pytest.raises(TrainingError, match=r"needs about .*, but .* are free .*--set embedding=128"):
-        train(data, Config(**SMALL), Run.unkept())
+    with pytest.raises(TrainingError, match=r"--method nearest needs far less"):
+        train(data, wide, Run.unkept())
+    monkeypatch.setattr("laconic.run._free_memory", lambda device: 100_000_000)
+    with pytest.raises(TrainingError, match=r"with --set batch_size=128 it would fit"):
+        train(data, Config(**SMALL | {"batch_size": 1_000_000}), Run.unkept())
+
+
+def test_a_run_that_was_kept_does_not_bind_the_next_one(tmp_path):
+    run = Run(tmp_path, watcher=Silent(), device=CPU)
+    run.begin({"config": {"epochs": 3}})
+    (tmp_path / "train.safetensors").touch()
+    (tmp_path / "finished").touch()
+    run.begin({"config": {"epochs": 4}})
+    assert not (tmp_path / "train.safetensors").exists()
+
+
+def test_a_log_that_was_cut_off_does_not_stop_a_run(data, tmp_path):
+    config = Config(**SMALL, validation=0.0)
+    with pytest.raises(KeyboardInterrupt):
+        train(data, config, Run(tmp_path, watcher=Watched(70, interrupt), device=CPU))
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write('{"stage": "tra')
+    train(data, config, Run(tmp_path, watcher=Silent(), device=CPU))
+    lines = [json.loads(line)["epoch"] for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert lines == [1, 2, 3, 4]
+
+
+def test_label_weights_above_1_leave_the_loss_a_minimum(data):
+    weighted = replace(data, labels=data.labels * 5)
+    watcher = Watched()
+    train(weighted, Config(**SMALL, validation=0.0), Run(None, watcher=watcher, device=CPU))
+    assert all(facts.loss > 0 for facts in watcher.epochs)
 
 
 def test_data_without_word_order_is_refused(data):

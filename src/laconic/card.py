@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-_SHOWN = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@3", "PSP@5", "tail R@10")
+SHOWN = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@3", "PSP@5", "tail R@10")
 _INPUTS = {"text": "texts", "sparse": "sparse features (no text)", "dense": "dense features (no text)"}
 _FILES = """Nothing here is a pickle: tensors are safetensors, the rest is text. `manifest.json` has every file's size
 and sha256; `label_counts` in `model.safetensors` has each label's number of training texts, which PSP needs."""
@@ -73,7 +73,7 @@ def _training(training: Mapping[str, Any]) -> dict[str, str]:
 def _figures(measured: Mapping[str, Any]) -> list[str]:
     """The figures that papers quote, each with half of its interval."""
     metrics, intervals = measured.get("metrics") or {}, measured.get("intervals") or {}
-    shown = [metric for metric in _SHOWN if metric in metrics]
+    shown = [metric for metric in SHOWN if metric in metrics]
     if not shown:
         return []
     cells = [f"{metrics[metric]:.1f}{_half(intervals.get(metric))}" for metric in shown]

@@ -8,8 +8,10 @@ labels.txt           a label name a line; label_texts.txt, where labels have one
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +32,7 @@ from laconic.errors import ModelError, UserError
 from laconic.files import replacing
 
 FORMAT = 1
+FINISHED = "finished"  # in a run folder that was kept: nothing goes on there
 RUN = "run"  # the folder of an unfinished run, inside the model folder that it will fill
 _LARGEST_JSON = 16 * 2**20
 _COUNTS = "label_counts"
@@ -61,7 +64,7 @@ def write_model(
     facts = {"format": FORMAT, **model.facts, "vocabulary": _vocabulary_facts(model.vocabulary)}
     with replacing(folder) as partial:
         _write_lines(partial / "labels.txt", model.labels.names)
-        save_file(tensors, partial / "model.safetensors")
+        save_tensors(tensors, partial / "model.safetensors")
         shutil.copymode(partial / "labels.txt", partial / "model.safetensors")  # it is made for its owner alone
         if model.labels.texts is not None:
             _write_lines(partial / "label_texts.txt", model.labels.texts)
@@ -75,13 +78,32 @@ def write_model(
         (partial / "manifest.json").write_text(json.dumps(_manifest(partial), indent=2) + "\n", encoding="utf-8")
         if keep_run and (folder / RUN).exists():
             shutil.copytree(folder / RUN, partial / RUN)
+            (partial / RUN / FINISHED).touch()
 
 
 def check_free(folder: Path) -> None:
     """A model may take the place of a model or of its own unfinished run, and of nothing else."""
-    others = not folder.is_dir() or any(path.name != RUN for path in folder.iterdir()) if folder.exists() else False
-    if others and not (folder / "manifest.json").exists():
-        raise UserError(f"{folder}: this is there already and is not a model folder; choose another name")
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise UserError(f"{folder}: this is a file; choose another name for the model folder")
+    foreign = {path.name for path in folder.iterdir()} - _own_files(folder)
+    if foreign:
+        raise UserError(
+            f"{folder}: it holds {sorted(foreign)[0]!r}, which is not of a model and would be lost; choose another name"
+        )
+
+
+def _own_files(folder: Path) -> set[str]:
+    """What we wrote into a folder, by its manifest; where that is not ours, nothing but a run."""
+    try:
+        manifest = _json_object(folder / "manifest.json")
+    except ModelError:
+        return {RUN}
+    match manifest:
+        case {"format": int(), "files": dict(files)}:
+            return {RUN, "manifest.json", *files}
+    return {RUN}
 
 
 def read_model(folder: Path, *, verify: bool = False) -> SavedModel:
@@ -90,6 +112,7 @@ def read_model(folder: Path, *, verify: bool = False) -> SavedModel:
     facts = _json_object(folder / "model.json")
     if facts.get("format") != FORMAT:
         raise ModelError(f"{folder}: the model has format {facts.get('format')!r}, but this version reads {FORMAT}")
+    _check_facts(facts, folder)
     tensors = _tensors(folder / "model.safetensors")
     names, texts = _lines(folder / "labels.txt"), folder / "label_texts.txt"
     labels = Labels(names=names, texts=_lines(texts) if texts.exists() else None)
@@ -104,6 +127,32 @@ def read_model(folder: Path, *, verify: bool = False) -> SavedModel:
         label_counts=counts,
         vocabulary=_read_vocabulary(folder, facts.get("vocabulary")),
     )
+
+
+def save_tensors(tensors: Mapping[str, Tensor], path: Path, facts: Mapping[str, str] | None = None) -> None:
+    """Writes a safetensors file; a full disk is the same error as anywhere else."""
+    try:
+        save_file(dict(tensors), path, None if facts is None else dict(facts))
+    except SafetensorError as error:
+        number = re.search(r"os error (\d+)", str(error))
+        raise OSError(int(number[1]) if number else errno.EIO, str(error)) from None
+
+
+def _check_facts(facts: Mapping[str, Any], folder: Path) -> None:
+    """What everybody who opens a model relies on."""
+    match facts:
+        case {
+            "laconic": str(),
+            "method": str(),
+            "config": dict(),
+            "inputs": "text" | "sparse" | "dense",
+            "sizes": {"labels": int(), "texts": int(), "pairs": int(), "inputs": int()},
+            "data": {"name": str()},
+            "propensity": {"a": float(), "b": float()},
+            "created": str(),
+        }:
+            return
+    raise ModelError(f"{folder}/model.json: it lacks what a model must say of itself; copy the model again")
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
@@ -171,7 +220,7 @@ def _read_vocabulary(folder: Path, facts: Any) -> Vocabulary | None:
     words, counts = list[str](), list[int]()
     for number, line in enumerate(_lines(folder / "vocabulary.txt"), 1):
         word, _, count = line.partition("\t")
-        if not word or not count.isdecimal():
+        if not word or not count.isdecimal() or len(count) > 18:
             raise ModelError(
                 f"{folder}/vocabulary.txt:{number}: a word and its count are needed, but the line is {line!r}"
             )

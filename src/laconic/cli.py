@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from laconic import __version__
 from laconic.errors import UserError
@@ -32,7 +33,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-out, err = Console(highlight=False), Console(stderr=True, highlight=False)
+# Without markup: a path or a label may have brackets.
+out, err = Console(highlight=False, markup=False), Console(stderr=True, highlight=False, markup=False)
 
 Data = Annotated[str, typer.Argument(metavar="DATA", help="A dataset folder, a file, or the bundled 'debian-related'.")]
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder.")]
@@ -55,11 +57,9 @@ def main() -> None:
     except UserError as error:
         if debug:
             raise
-        err.print(f"[bold red]error:[/] {_escaped(str(error))}", soft_wrap=True)
+        err.print(Text.assemble(("error: ", "bold red"), str(error)), soft_wrap=True)
         sys.exit(2)
     except KeyboardInterrupt:
-        if "train" in sys.argv:
-            err.print("stopped; the same command goes on from here")
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output has seen enough
         sys.stderr.close()
@@ -84,7 +84,7 @@ def options(
 
 @app.command()
 def demo() -> None:
-    """Look at the bundled data, answer it without any training, and show what that is worth."""
+    """Look at the bundled data, train a small model on it, and show what that is worth."""
     from laconic.demo import run
 
     run(out)
@@ -166,9 +166,13 @@ def train(
     )
     corpus = _read(data, table)
     _print_notes(corpus)
-    with training_display(err) as watcher:
-        run = Run(model / RUN, watcher=watcher, device=device_named(device))
-        trained = train_model(corpus, method, config, run)
+    try:
+        with training_display(err) as watcher:
+            run = Run(model / RUN, watcher=watcher, device=device_named(device))
+            trained = train_model(corpus, method, config, run)
+    except KeyboardInterrupt:
+        err.print("stopped; the same command goes on from here")
+        raise typer.Exit(130) from None
     trained = replace(trained, facts={**trained.facts, "command": "laconic " + shlex.join(sys.argv[1:])})
     if "test" in corpus.splits:
         trained, evaluation = scored(trained, corpus, "test", device)
@@ -284,7 +288,7 @@ def _pictures(model: SavedModel) -> dict[str, Callable[[Path], None]]:
 
 def _print_notes(corpus: Corpus) -> None:
     for note in corpus.notes:
-        err.print(f"[yellow]note:[/] {_escaped(note)}", soft_wrap=True)
+        err.print(Text.assemble(("note: ", "yellow"), note), soft_wrap=True)
 
 
 def _show(
@@ -333,9 +337,3 @@ def _print_predictions(text: str, predictions: list[Prediction], predictor: Pred
     for prediction in predictions:
         own_text = predictor.text_of(prediction.label)
         print(f"  {prediction.score:.3f}  {prediction.label}" + (f"  ({own_text})" if own_text else ""))
-
-
-def _escaped(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from laconic.card import SHOWN
 from laconic.checkpoint import SavedModel
 from laconic.costs import human_bytes, human_seconds
 from laconic.data.describe import TAIL, DataFacts, SplitFacts
@@ -43,8 +44,7 @@ def predictions_table(text: str, predictions: Sequence[Prediction], label_texts:
 @contextmanager
 def progress(console: Console, title: str, total: int) -> Iterator[Progress]:
     """A bar with the time left on a terminal; nothing elsewhere."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with _bar(console) as bar:
         bar.add_task(title, total=total)
         yield bar
 
@@ -74,7 +74,7 @@ def model_table(name: str, model: SavedModel, cost: Mapping[str, Any] | None) ->
         for part, count in cost["parameters"].items():
             table.add_row(f"parameters, {part}", f"{count:,}")
         table.add_row("one text", f"{cost['gmacs']:.4f} GMACs at {cost['length']} words")
-    for metric in _QUOTED:
+    for metric in SHOWN:
         if metric in facts.get("metrics", {}).get("metrics", {}):
             table.add_row(f"{metric} ({facts['metrics']['split']})", f"{facts['metrics']['metrics'][metric]:.1f}")
     table.add_row("made", facts["created"])
@@ -91,9 +91,13 @@ def _plain_table(title: str) -> Table:
 @contextmanager
 def training_display(console: Console) -> Iterator[TrainingDisplay]:
     """Watches a run: a bar with the time left on a terminal, a line for every epoch everywhere."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with _bar(console) as bar:
         yield TrainingDisplay(bar)
+
+
+def _bar(console: Console) -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
 class TrainingDisplay:
@@ -190,14 +194,11 @@ def _with_interval(evaluation: Evaluation, metric: str) -> str:
     return f"{value} ±{(high - low) / 2:.1f}"
 
 
-_QUOTED = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@3", "PSP@5", "tail R@10")
-
-
 def _side_by_side(evaluations: Mapping[str, Evaluation], title: str) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold")
     table.add_column("%")
-    for metric in _QUOTED:
+    for metric in SHOWN:
         table.add_column(metric, justify="right")
     for name, evaluation in evaluations.items():
-        table.add_row(name, *(f"{evaluation.metrics[metric]:.1f}" for metric in _QUOTED))
+        table.add_row(name, *(f"{evaluation.metrics[metric]:.1f}" for metric in SHOWN))
     return table

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import glob
 import os
 import shutil
 from collections.abc import Iterator
@@ -43,8 +44,8 @@ def replacing_file(path: Path) -> Iterator[Path]:
 @contextmanager
 def replacing(folder: Path) -> Iterator[Path]:
     """An empty folder to fill. It takes the place of `folder` when the block ends well; otherwise that stays."""
-    folder = Path(os.path.abspath(folder))
-    for left_behind in folder.parent.glob(f".{folder.name}{_PARTIAL}*"):
+    folder = Path(os.path.realpath(folder))  # what a link points at is replaced, not the link
+    for left_behind in folder.parent.glob(glob.escape(f".{folder.name}{_PARTIAL}") + "*"):
         shutil.rmtree(left_behind, ignore_errors=True)
     partial = folder.with_name(f".{folder.name}{_PARTIAL}{os.getpid()}")
     try:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,9 +20,9 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
+from laconic.checkpoint import FINISHED, save_tensors
 from laconic.costs import human_bytes
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
@@ -39,7 +40,9 @@ def device_named(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise ConfigError(f"there is no device {name!r}; known are auto, cpu and cuda") from None
+        device = torch.device("meta")
+    if device.type not in ("cpu", "cuda"):
+        raise ConfigError(f"there is no device {name!r}; known are auto, cpu and cuda")
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ConfigError("there is no GPU that torch can use here; --device cpu will do")
     return device
@@ -60,21 +63,25 @@ class Run:
         """Refuses to go on with a run that was started with something else."""
         if self.folder is None:
             return
+        if (self.folder / FINISHED).exists():
+            shutil.rmtree(self.folder)
         path, text = self.folder / "run.json", json.dumps(facts, indent=2, sort_keys=True)
-        if not path.exists():
+        if not any(self.folder.glob("*.safetensors")):  # nothing has been learnt yet that could be lost
             with writing(path) as file:
                 file.write(text.encode())
         elif path.read_text(encoding="utf-8") != text:
             raise TrainingError(
                 f"{self.folder}: a run with {_difference(json.loads(path.read_text()), json.loads(text))} was begun "
-                "here; give the same command to go on with it, or remove the folder to begin anew"
+                f"here; give the same command to go on with it, or remove {self.folder} to begin anew"
             )
 
-    def announce(self, memory: int, seconds: float, remedy: str) -> None:
-        """Says what a run will take, and refuses one that cannot fit."""
+    def announce(self, memory: int, seconds: float, remedies: Mapping[str, int]) -> None:
+        """Says what a run will take, and refuses one that cannot fit; `remedies`: options and what each would need."""
         self.watcher.planned(memory, seconds)
         free = _free_memory(self.device)
         if free is not None and memory > free:
+            fitting = [option for option, needed in remedies.items() if needed <= free]
+            remedy = f"with {fitting[0]} it would fit" if fitting else "--method nearest needs far less"
             raise TrainingError(
                 f"a run needs about {human_bytes(memory)}, but {human_bytes(free)} are free ({self.device}); {remedy}"
             )
@@ -109,7 +116,8 @@ def _free_memory(device: torch.device) -> int | None:
 def fingerprint(data: Dataset) -> str:
     """Changes when any input or label does."""
     digest = hashlib.blake2b(digest_size=16)
-    for part in (data.inputs, data.labels, data.label_inputs, data.weights):
+    vectors = None if data.word_vectors is None else data.word_vectors.vectors
+    for part in (data.inputs, data.labels, data.label_inputs, data.leave_out, data.weights, vectors):
         arrays = (
             [part] if isinstance(part, np.ndarray) else [] if part is None else [part.indptr, part.indices, part.data]
         )
@@ -140,7 +148,7 @@ class _StageFile:
         if self.path is not None:
             with replacing_file(self.path) as partial:
                 plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-                save_file(plain, partial, {"state": json.dumps(facts)})
+                save_tensors(plain, partial, {"state": json.dumps(facts)})
         self.saved_at = time.monotonic()
 
 
@@ -153,7 +161,7 @@ class _Logged:
 
     def began(self, how: str, epochs: int, steps: int, done: int) -> None:
         if self.path is not None and self.path.exists():
-            lines = [json.loads(line) for line in self.path.read_text(encoding="utf-8").splitlines()]
+            lines = list(_whole_lines(self.path))
             # Epochs after the checkpoint are trained again, and logged again.
             kept = [line for line in lines if line["stage"] != self.stage or line["epoch"] * steps <= done]
             with writing(self.path) as file:
@@ -176,6 +184,15 @@ class _Logged:
                 self.board.add_scalar(f"{self.stage}/validation", facts.score, facts.epoch)
             self.board.flush()
         self.watcher.ended(facts)
+
+
+def _whole_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The records of a log, but for a last one that a crash has cut off."""
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            yield json.loads(line)
+        except json.JSONDecodeError:
+            return
 
 
 def _tensorboard(path: Path | None) -> Any:

@@ -60,7 +60,7 @@ class Step:
         finite = torch.isfinite(loss)
         self.loss_sum += torch.where(finite, loss, 0)
         self.first_bad.copy_(torch.where(finite | (self.first_bad >= 0), self.first_bad, self.optimiser.at))
-        self.optimiser.step(finite * self._armed)
+        self.optimiser.step((self.first_bad < 0) * self._armed)  # once bad, nothing moves any more
 
     def _captured(self, batch_size: int) -> Callable[[Tensor], None]:
         rows = torch.arange(batch_size, device=self.optimiser.at.device) % len(self.data)

@@ -7,6 +7,8 @@ with the same bits as one that was never stopped (one CPU thread; a GPU adds in 
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -95,17 +97,34 @@ def fit(
         loop = _Loop(task, step, plan, checkpoints, watcher, validate)
         loop.resume()
         watcher.began(how, plan.epochs, steps, loop.state.epoch * steps + loop.state.step)
-        try:
+        with _interrupts_wait() as stop:
             while loop.state.epoch < (last_epoch or plan.epochs):
-                loop.epoch()
-        except KeyboardInterrupt:
-            loop.save()
-            raise
+                loop.epoch(stop)
         loop.save()  # a finished stage is never trained again
     if loop.best:
         task.load_state_dict(loop.best)
     task.eval()
     return loop.state
+
+
+@contextmanager
+def _interrupts_wait() -> Iterator[list[int]]:
+    """Ctrl-C is noted in the list and waits for the end of a step, where a checkpoint is whole. A second does not."""
+    asked: list[int] = []
+
+    def note(number: int, frame: Any) -> None:
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
@@ -130,7 +149,7 @@ class _Loop:
     state: TrainState = field(default_factory=TrainState)
     best: dict[str, Tensor] = field(default_factory=dict)  # on the host: a second copy on the device might not fit
 
-    def epoch(self) -> None:
+    def epoch(self, stop: list[int]) -> None:
         started, state = time.monotonic(), self.state
         order = self.step.data.order(state.epoch, self.plan.seed, self.plan.batch_size).to(self.step.loss_sum.device)
         for rows in order[state.step :]:
@@ -139,8 +158,8 @@ class _Loop:
             self.watcher.stepped()
             if not rows.is_cuda:
                 self._check_finite()
-            if state.step < len(order) and self.checkpoints.due():
-                self.save()
+            if state.step < len(order):
+                self._save_where_due(stop)
         self._check_finite()
         loss = float(self.step.loss_sum) / len(order)
         self.step.loss_sum.zero_()
@@ -149,11 +168,18 @@ class _Loop:
         facts = EpochFacts(epoch=state.epoch, loss=loss, score=score, seconds=time.monotonic() - started)
         state.history.append(asdict(facts))
         self.watcher.ended(facts)
-        if self.checkpoints.due():
+        self._save_where_due(stop)
+
+    def _save_where_due(self, stop: list[int]) -> None:
+        if stop or self.checkpoints.due():
             self.save()
+        if stop:
+            raise KeyboardInterrupt
 
     def save(self) -> None:
         self._check_finite()
+        if not all(parameter.detach().sum().isfinite() for parameter in self.task.parameters()):
+            raise TrainingError("the weights are no longer finite numbers; the last good checkpoint is kept")
         tensors = {f"task.{name}": tensor for name, tensor in self.task.state_dict().items()}
         tensors |= {f"adam.{name}": tensor for name, tensor in self.step.optimiser.state().items()}
         tensors |= {f"best.{name}": tensor for name, tensor in self.best.items()}
@@ -182,7 +208,7 @@ class _Loop:
         self.task.eval()
         score = self.validate()
         self.task.train()
-        if score > self.state.best_score:
+        if score >= self.state.best_score:  # of equals the later: its loss is the lower one
             self.state.best_epoch, self.state.best_score = self.state.epoch, score
             weights = self.task.state_dict()
             self.best.update({name: tensor.detach().to("cpu", copy=True) for name, tensor in weights.items()})

@@ -39,7 +39,7 @@ class Resident:
             starts=torch.from_numpy(labels.indptr[:-1].astype(np.int64)).to(device),
             counts=torch.from_numpy(np.diff(labels.indptr).astype(np.int64)).to(device),
             labels=torch.from_numpy(labels.indices.astype(np.int64)).to(device),
-            targets=None if (labels.data == 1).all() else torch.from_numpy(labels.data).to(device),
+            targets=None if (labels.data == 1).all() else torch.from_numpy(_shares(labels.data)).to(device),
             weights=None if data.weights is None else torch.from_numpy(data.weights).to(device),
             width=max(1, int(np.diff(labels.indptr).max(initial=0))),
         )
@@ -73,3 +73,8 @@ class Resident:
             return tokens  # fixed shapes, and no look at the values, which would make the host wait
         longest = int((tokens.ids != PAD).any(0).sum().clamp(min=1))
         return Tokens(tokens.ids[:, :longest], tokens.weights[:, :longest])
+
+
+def _shares(weights: Float[np.ndarray, "pairs"]) -> Float[np.ndarray, "pairs"]:
+    """Label weights as how true a label is: a cross-entropy has no minimum where that is more than 1."""
+    return (weights / max(float(weights.max(initial=1)), 1)).astype(np.float32)

@@ -59,6 +59,11 @@ class Config:
     vocabulary: VocabularyConfig = VocabularyConfig()
 
     def __post_init__(self) -> None:
+        _within("epochs", self.epochs, 0, 100_000)
+        _within("batch_size", self.batch_size, 0, 1_000_000)
+        if self.batch_size == 1:
+            raise ConfigError("batch_size must be 0 (chosen by the data) or at least 2, because of BatchNorm, but is 1")
+        _within("learning_rate", self.learning_rate, 1e-9, 100)
         _within("embedding", self.embedding, 8, 4096)
         _within("length", self.length, 0, 4096)
         _within("chunk", self.chunk, 1, 1 << 30)
@@ -166,11 +171,16 @@ def _announce(config: Config, data: Dataset, run: Run) -> None:
     shape = Shape(words=data.inputs.shape[1], labels=data.num_labels, length=config.length, dim=config.embedding)
     machine = GPU if run.device.type == "cuda" else CPU.times(torch.get_num_threads())
     seconds = training_seconds(shape, texts=len(data), epochs=config.epochs, batch=config.batch_size, machine=machine)
-    run.announce(
-        training_memory(shape, batch=config.batch_size, chunk=min(config.chunk, data.num_labels)),
-        seconds * (1 + config.refit),
-        "a smaller embedding (--set embedding=128) or vocabulary (--set vocabulary.size=50000) takes less",
-    )
+    batch, chunk = config.batch_size, min(config.chunk, data.num_labels)
+    remedies = {
+        "--set batch_size=128": training_memory(shape, batch=min(batch, 128), chunk=chunk),
+        "--set chunk=8192": training_memory(shape, batch=batch, chunk=min(chunk, 8192)),
+        "--set embedding=128": training_memory(replace(shape, dim=min(shape.dim, 128)), batch=batch, chunk=chunk),
+        "--set embedding=64 and --set batch_size=32": training_memory(
+            replace(shape, dim=min(shape.dim, 64)), batch=min(batch, 32), chunk=chunk
+        ),
+    }
+    run.announce(training_memory(shape, batch=batch, chunk=chunk), seconds * (1 + config.refit), remedies)
 
 
 def _fitted(
