@@ -20,6 +20,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+import torch
+
 from benchmarks.common import DATA, data_folder, save
 
 METRICS = ("P@1", "P@3", "P@5", "PSP@1", "PSP@3", "PSP@5", "nDCG@5", "tail R@10")
@@ -55,6 +57,9 @@ def main() -> None:
     parser.add_argument("--at-once", type=int, default=5)
     parser.add_argument("--name", default="inception_quality")
     options = parser.parse_args()
+    if not torch.cuda.is_available():
+        print("no GPU here, left out")
+        return
     names = [name for name in options.data if data_folder(name) is not None]
     jobs = [Job(name, variant, seed) for name in names for variant in options.variants for seed in options.seeds]
     with ThreadPoolExecutor(options.at_once) as pool:

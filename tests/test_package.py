@@ -58,6 +58,11 @@ def test_the_wheel_carries_the_bundled_data(python_with_wheel, tmp_path):
     assert facts["labels"]["labels"] == facts["labels"]["with_text"] == 36_306
 
 
+def test_the_wheel_carries_the_presets(python_with_wheel, tmp_path):
+    found = "from laconic.config import preset_path; print(preset_path('inceptionxml', 'laptop'))"
+    assert "site-packages" in run(python_with_wheel, "-c", found, cwd=tmp_path)
+
+
 def test_the_wheel_is_typed(python_with_wheel, tmp_path):
     found = "from importlib.resources import files; print(files('laconic').joinpath('py.typed').is_file())"
     assert run(python_with_wheel, "-c", found, cwd=tmp_path).strip() == "True"
