@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -16,17 +12,8 @@ from jaxtyping import install_import_hook
 settings.register_profile("laconic", deadline=None)  # a kernel's first call compiles it
 settings.load_profile("laconic")
 
-
-def check_annotations() -> None:
-    """numba compiles only the bare function, so kernels are freed of the checks that the hook puts around them."""
-    install_import_hook("laconic", "beartype.beartype")
-    module = import_module("laconic.compiled")
-    compiled: Callable[..., Any] = module.compiled
-    module.compiled = lambda function: compiled(inspect.unwrap(function))  # type: ignore[attr-defined]
-
-
 if find_spec("beartype"):  # a machine with a GPU may do without it
-    check_annotations()
+    install_import_hook("laconic", "beartype.beartype")
 
 
 @pytest.fixture(scope="module")
