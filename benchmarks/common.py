@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +34,12 @@ def machine() -> str:
 
 def save(name: str, figures: dict[str, Any]) -> None:
     """Prints the figures and writes them to results/NAME.json with the command that makes them."""
-    figures = {"command": f"python -m benchmarks.{name}", **figures, "machine": machine()}
+    module = Path(sys.argv[0]).stem
+    figures = {
+        "command": shlex.join(["python", "-m", f"benchmarks.{module}", *sys.argv[1:]]),
+        **figures,
+        "machine": machine(),
+    }
     text = json.dumps(figures, indent=2)
     print(text)
     RESULTS.mkdir(exist_ok=True)

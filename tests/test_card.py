@@ -47,7 +47,7 @@ def test_training_is_told_with_its_best_epoch() -> None:
 
 
 def test_an_epoch_that_was_chosen_before_a_refit_has_no_figure() -> None:
-    history = [epoch | {"score": None} for epoch in TRAINING["epochs"][:2]]  # type: ignore[index]
+    history = [epoch | {"score": None} for epoch in TRAINING["epochs"][:2]]
     assert "| best epoch | 2 |" in model_card(FACTS | {"training": {"best_epoch": 2, "epochs": history}})
     assert "best epoch" not in model_card(FACTS | {"training": {"best_epoch": 0, "epochs": history}})
 
@@ -89,7 +89,7 @@ def test_a_name_of_data_stays_in_its_line() -> None:
     assert "| learnt from | a\\|b c: 45,124" in card
 
 
-def test_a_model_folder_has_its_card(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_a_model_folder_has_its_card(tmp_path) -> None:
     settings = {"epochs": 2, "embedding": 64, "length": 4, "validation": 0.2}
     model = train_model(planted_texts(), "inceptionxml", config_of("inceptionxml", settings), Run.unkept())
     write_model(model, tmp_path / "model")

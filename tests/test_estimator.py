@@ -330,4 +330,4 @@ def test_laconic_is_imported_when_it_is_asked_for() -> None:
     import laconic
 
     with pytest.raises(AttributeError, match="module 'laconic' has no attribute 'Spartan'"):
-        _ = laconic.Spartan  # type: ignore[attr-defined]
+        _ = laconic.Spartan

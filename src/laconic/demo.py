@@ -9,7 +9,8 @@ from rich.console import Console
 from laconic.config import preset_path, read_settings
 from laconic.data.catalogue import BUNDLED
 from laconic.data.corpus import Corpus
-from laconic.data.describe import describe, label_counts
+from laconic.data.dataset import label_counts
+from laconic.data.describe import describe
 from laconic.data.sources import read
 from laconic.display import facts_tables, metrics_table, predictions_table, training_display
 from laconic.evaluate import Evaluation, evaluate, truth_in_numbers_of

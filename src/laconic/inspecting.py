@@ -11,7 +11,8 @@ from rich.table import Table
 
 from laconic.checkpoint import read_model
 from laconic.data.corpus import Corpus
-from laconic.data.describe import describe, label_counts, text_lengths
+from laconic.data.dataset import label_counts
+from laconic.data.describe import describe, text_lengths
 from laconic.data.text import Splitter
 from laconic.data.tokenizer import Tokenizer
 from laconic.data.vectors import read_vectors

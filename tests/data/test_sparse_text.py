@@ -76,7 +76,7 @@ def slow_matrix(rows: list[dict[int, float]], columns: int) -> csr_array:
 def require(condition: object) -> re.Match[bytes]:
     if not condition:
         raise ValueError
-    return condition  # type: ignore[return-value]
+    return condition
 
 
 # ---- what the tests are made with ----

@@ -55,4 +55,9 @@ class Dataset:
     @property
     def label_counts(self) -> Int[np.ndarray, "labels"]:
         """How many texts each label has."""
-        return np.bincount(self.labels.indices[self.labels.data != 0], minlength=self.num_labels)
+        return label_counts(self.labels)
+
+
+def label_counts(labels: csr_array) -> Int[np.ndarray, "labels"]:
+    """How many texts each label has; a stored zero is none."""
+    return np.bincount(labels.indices[labels.data != 0], minlength=labels.shape[1])

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Int, Shaped
-from scipy.sparse import csr_array
 
 from laconic.data.corpus import Corpus, Split
+from laconic.data.dataset import label_counts
 from laconic.data.text import Splitter, word_table
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
@@ -83,11 +83,6 @@ def describe(corpus: Corpus, *, splitter: Splitter | None = None, length: int = 
         splits=splits,
         notes=list(corpus.notes),
     )
-
-
-def label_counts(labels: csr_array) -> Int[np.ndarray, "labels"]:
-    """How many texts each label has."""
-    return np.bincount(labels.indices[labels.data != 0], minlength=labels.shape[1])
 
 
 def text_lengths(split: Split, splitter: Splitter) -> Int[np.ndarray, "texts"]:

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from laconic.data.vectors import SPREAD
 from laconic.encoders.base import Encoder
 from laconic.layers import DimensionAttention, WordAttention, xavier
 from laconic.types import PAD, UNKNOWN, Inputs, Tokens
@@ -18,7 +19,6 @@ from laconic.types import PAD, UNKNOWN, Inputs, Tokens
 CHANNELS = 32
 KERNELS = (4, 8, 16)
 STRIDE = 4
-SPREAD = 0.25  # word vectors start uniformly in ± this
 
 
 class InceptionEncoder(Encoder):
