@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
 settings.register_profile("laconic", deadline=None)  # a kernel's first call compiles it
 settings.load_profile("laconic")
+
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"  # before triton is imported: kernels then run on the CPU, slowly
 
 if find_spec("beartype"):  # a machine with a GPU may do without it
     install_import_hook("laconic", "beartype.beartype")
@@ -20,3 +26,16 @@ if find_spec("beartype"):  # a machine with a GPU may do without it
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder for all examples of a test, because hypothesis wants no fresh one for each."""
     return tmp_path_factory.mktemp("files")
+
+
+@pytest.fixture
+def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Triton's interpreter, or a GPU. The interpreter asks numpy for int(array of one), which newer versions refuse."""
+    interpreter = pytest.importorskip("triton.runtime.interpreter")
+    original = interpreter._patch_lang_tensor
+
+    def patched(tensor: Any, scope: Any) -> None:
+        original(tensor, scope)
+        scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
+
+    monkeypatch.setattr(interpreter, "_patch_lang_tensor", patched)

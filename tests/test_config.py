@@ -151,7 +151,7 @@ def test_a_preset_is_found_by_name_or_by_path(tmp_path):
     (tmp_path / "mine.toml").write_text("epochs = 7")
     assert read_settings(preset_path("inceptionxml", "laptop"), [])["embedding"] == 128
     assert read_settings(preset_path("inceptionxml", str(tmp_path / "mine.toml")), ["epochs=8"]) == {"epochs": 8}
-    with pytest.raises(ConfigError, match=r"no preset 'lapdog' for inceptionxml, .* are: laptop"):
+    with pytest.raises(ConfigError, match=r"no preset 'lapdog' for inceptionxml, .* are: .*laptop"):
         preset_path("inceptionxml", "lapdog")
 
 

@@ -1,31 +1,115 @@
-"""InceptionXML's encoder: its size, and that padding never changes a vector."""
+"""What every encoder promises, above all that padding never changes a vector; then what each is."""
 
 import pytest
 import torch
 
 from laconic.classifiers import CLASSIFIERS
-from laconic.encoders import ENCODERS, InceptionEncoder
+from laconic.encoders import ENCODERS, BagEncoder, CnnEncoder
+from laconic.encoders.cnn import CHUNKS, FILTERS, WIDTHS
 from laconic.layers import DimensionAttention, Residual, SpectralWeight, WordAttention
 from laconic.methods.inceptionxml import Config, build
-from laconic.types import PAD, Tokens
+from laconic.types import PAD, UNKNOWN, Tokens
 
 
-def encoder(**options):
+def encoder(name="inception", **options):
     torch.manual_seed(0)
-    built = InceptionEncoder(**{"num_ids": 50, "length": 16, "embedding": 300} | options)
-    with torch.no_grad():  # as if trained: attentions at work, statistics that are not the first ones
-        for attention in (built.word_attention, built.dimension_attention):
-            attention.gamma.fill_(0.3)
-        for name, buffer in built.named_buffers():
-            if "running" in name:
+    built = ENCODERS[name](**{"num_ids": 50, "length": 16, "embedding": 64} | options)
+    with torch.no_grad():  # as if trained: attentions and biases at work, statistics that are not the first ones
+        for part, parameter in built.named_parameters():
+            if part.endswith(("gamma", "bias")):
+                parameter.uniform_(0.1, 0.5)
+        for part, buffer in built.named_buffers():
+            if "running" in part:
                 buffer.uniform_(0.5, 1.5)
     return built.eval()
 
 
 def tokens(rows):
+    """Every word weighs as much as its id, so that a weight that went with another word would be seen."""
     length = max(len(row) for row in rows)
     ids = torch.tensor([row + [PAD] * (length - len(row)) for row in rows], dtype=torch.int32)
-    return Tokens(ids, torch.ones(ids.shape))
+    return Tokens(ids, ids / 10)
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_an_encoder_gives_a_vector_of_its_width_for_every_text(name):
+    built = encoder(name)
+    assert built(tokens([[2, 3], [4], [5, 6, 7]])).shape == (3, built.dim)
+    assert built(Tokens(torch.zeros(0, 1, dtype=torch.int32), torch.zeros(0, 1))).shape == (0, built.dim)
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("embedding", [8, 50, 64, 100, 128, 300, 301])
+@pytest.mark.parametrize("length", [1, 5, 32])
+def test_any_embedding_width_and_sequence_length_will_do(name, embedding, length):
+    built = encoder(name, length=length, embedding=embedding)
+    assert built(tokens([[2, 3], [4]])).shape == (2, built.dim)
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_padding_does_not_change_the_vector(name):
+    built = encoder(name)
+    rows = [[3, 4, 5], [7], [8, 9, 10, 11, 12, 13]]
+    together = built(tokens([*rows, [2] * 16]))[:3]
+    for row, vector in zip(rows, together, strict=True):
+        torch.testing.assert_close(built(tokens([row]))[0], vector, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_words_beyond_the_length_are_not_read(name):
+    built = encoder(name, length=4)
+    torch.testing.assert_close(built(tokens([[3, 4, 5, 6]])), built(tokens([[3, 4, 5, 6, 7, 8]])))
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_a_text_without_words_has_a_vector(name):
+    built = encoder(name)
+    alone, together = built(tokens([[PAD]])), built(tokens([[], [3, 4, 5]]))
+    assert alone.isfinite().all()
+    torch.testing.assert_close(alone[0], together[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_gradients_reach_every_parameter(name):
+    built = encoder(name).train()
+    vectors = built(tokens([[3, 4, 5], [7, 8, 9], [3, 8, 4]]))
+    (vectors * torch.randn(vectors.shape)).sum().backward()
+    assert [part for part, parameter in built.named_parameters() if not parameter.grad.any()] == []
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_padding_is_not_trained(name):
+    built = encoder(name).train()
+    built(tokens([[3, 4, 5], [7]])).sum().backward()
+    assert not built.embedding.weight.grad[PAD].any()
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_an_encoder_is_the_seed_s_alone(name):
+    def vectors(seed):
+        torch.manual_seed(seed)
+        return ENCODERS[name](num_ids=20, length=6, embedding=64).train()(tokens([[2, 3], [4], [5, 6, 7]]))
+
+    assert torch.equal(vectors(1), vectors(1))
+    assert not torch.equal(vectors(1), vectors(2))
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_an_encoder_begins_with_the_vectors_that_it_is_given(name):
+    built, start = encoder(name), torch.ones(50, 64)
+    assert not built.embedding.weight[[PAD, UNKNOWN]].any()
+    built.start_from(start)
+    assert torch.equal(built.embedding.weight[2:], start[2:])
+    assert not built.embedding.weight[[PAD, UNKNOWN]].any()
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_no_value_is_looked_at_while_encoding(name):
+    """A step can be captured only where shapes and paths follow from shapes alone; on `meta` there are no values."""
+    with torch.device("meta"):
+        built = ENCODERS[name](num_ids=20, length=6, embedding=64)
+        inputs = Tokens(torch.ones(3, 5, dtype=torch.int32), torch.ones(3, 5))
+    assert built(inputs).shape == (3, built.dim)
 
 
 def test_parameters_outside_embeddings_and_classifier_are_those_of_the_paper():
@@ -36,28 +120,9 @@ def test_parameters_outside_embeddings_and_classifier_are_those_of_the_paper():
     assert built.dim == 480
 
 
-@pytest.mark.parametrize("embedding", [8, 50, 64, 100, 128, 300, 301])
-@pytest.mark.parametrize("length", [1, 5, 32])
-def test_any_embedding_width_and_sequence_length_will_do(embedding, length):
-    built = InceptionEncoder(num_ids=20, length=length, embedding=embedding).eval()
-    assert built(tokens([[2, 3], [4]])).shape == (2, built.dim)
-
-
-def test_padding_does_not_change_the_vector():
-    built = encoder()
-    rows = [[3, 4, 5], [7], [8, 9, 10, 11, 12, 13]]
-    together = built(tokens([*rows, [2] * 16]))[:3]
-    for row, vector in zip(rows, together, strict=True):
-        torch.testing.assert_close(built(tokens([row]))[0], vector, rtol=1e-4, atol=1e-5)
-
-
-def test_words_beyond_the_length_are_not_read():
-    built = encoder(length=4)
-    torch.testing.assert_close(built(tokens([[3, 4, 5, 6]])), built(tokens([[3, 4, 5, 6, 7, 8]])))
-
-
-def test_word_order_matters_once_attention_and_projection_have_weights():
-    built = encoder()
+@pytest.mark.parametrize("name", ["inception", "cnn"])
+def test_word_order_matters_to_an_encoder_of_sequences(name):
+    built = encoder(name)
     assert not torch.allclose(built(tokens([[3, 4, 5]])), built(tokens([[5, 4, 3]])), atol=1e-3)
 
 
@@ -93,22 +158,81 @@ def test_the_spectral_norm_follows_the_weights_only_while_training():
     assert not torch.equal(weight.left, before)
 
 
-def test_gradients_reach_every_parameter():
-    built = encoder(embedding=64).train()
-    built(tokens([[3, 4, 5], [7, 8, 9], [3, 8, 4]])).pow(2).sum().backward()
-    assert [name for name, parameter in built.named_parameters() if parameter.grad is None] == []
+def test_without_attention_there_is_none_and_the_rest_stays():
+    built, plain = encoder(), encoder(attention=False)
+    assert not [name for name in plain.state_dict() if "attention" in name]
+    assert {name for name in built.state_dict() if "attention" not in name} == set(plain.state_dict())
+    plain.load_state_dict(built.state_dict(), strict=False)
+    with torch.no_grad():
+        built.word_attention.gamma.zero_()
+        built.dimension_attention.gamma.zero_()
+    inputs = tokens([[3, 4, 5], [7]])
+    torch.testing.assert_close(plain(inputs), built(inputs))
 
 
-def test_padding_is_not_trained():
-    built = encoder(embedding=64).train()
-    built(tokens([[3, 4, 5], [7]])).sum().backward()
-    assert not built.embedding.weight.grad[PAD].any()
+def test_without_attention_padding_does_not_change_the_vector_either():
+    built = encoder(attention=False)
+    torch.testing.assert_close(built(tokens([[3, 4]]))[0], built(tokens([[3, 4], [2] * 9]))[0], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ENCODERS)
-def test_an_encoder_gives_a_vector_of_its_width_for_every_text(name):
-    built = ENCODERS[name](num_ids=20, length=6, embedding=64).eval()
-    assert built(tokens([[2, 3], [4], [5, 6, 7]])).shape == (3, built.dim)
+def test_dropout_after_the_projection_has_a_share_of_its_own():
+    assert encoder(dropout=0.3).drop_projection.p == 0.3
+    plain = encoder(dropout=0.3, projection_dropout=0.0)
+    assert (plain.drop_words.p, plain.drop_projection.p, plain.drop_branches.p) == (0.3, 0, 0.3)
+
+
+def test_a_bag_is_the_weighted_sum_of_its_words_cut_at_zero():
+    built, inputs = encoder("bag"), tokens([[3, 4, 3], [7]])
+    words = built.embedding.weight
+    expected = torch.stack([0.3 * words[3] + 0.4 * words[4] + 0.3 * words[3], 0.7 * words[7]]).clamp(min=0)
+    torch.testing.assert_close(built(inputs), expected)
+
+
+def test_a_bag_does_not_mind_the_order_of_words():
+    built = encoder("bag")
+    torch.testing.assert_close(built(tokens([[3, 4, 5]])), built(tokens([[5, 3, 4]])))
+
+
+def test_a_bag_drops_half_of_its_numbers_while_training():
+    built = BagEncoder(num_ids=4, length=2, embedding=10_000).train()
+    built.start_from(torch.ones(4, 10_000))
+    vector = built(Tokens(torch.tensor([[2, 3]]), torch.tensor([[1.0, 1.0]])))
+    assert vector.unique().tolist() == [0, 4]
+    assert float((vector == 0).float().mean()) == pytest.approx(0.5, abs=0.03)
+
+
+def test_a_bag_without_vectors_starts_as_xavier_says_for_relu():
+    weight = BagEncoder(num_ids=1000, length=2, embedding=200).embedding.weight.detach()
+    bound = (2 * 6 / 1200) ** 0.5
+    assert 0.99 * bound < float(weight.abs().max()) <= bound
+
+
+def test_a_cnn_agrees_with_filters_slid_by_hand():
+    built, row = encoder("cnn", length=7), [3, 4, 5, 6, 7]
+    words = torch.zeros(7 + max(WIDTHS), 64)
+    words[: len(row)] = built.embedding.weight[row]
+    answers = torch.stack(
+        [
+            torch.cat(
+                [
+                    torch.einsum("ftw,wt->f", branch.weight, words[place : place + width])
+                    for branch, width in zip(built.branches, WIDTHS, strict=True)
+                ]
+            )
+            for place in range(7)
+        ]
+    )
+    # Two chunks of seven places share the middle one.
+    parts = torch.stack([answers[:4].amax(0), answers[3:].amax(0)], dim=1)
+    expected = built.bottleneck((parts + built.bias[:, None]).relu().flatten()).relu()
+    assert (CHUNKS, parts.shape) == (2, (len(WIDTHS) * FILTERS, 2))
+    torch.testing.assert_close(built(tokens([row]))[0], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_windows_may_be_wider_than_every_text():
+    built = CnnEncoder(num_ids=20, length=2, embedding=8).eval()
+    assert max(WIDTHS) > 2
+    assert built(tokens([[2, 3], [4]])).isfinite().all()
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)

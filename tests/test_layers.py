@@ -9,7 +9,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "src" / "laconic"
 FLOORS = [
     {"", "errors", "types", "compiled", "files", "config", "costs", "data"},
-    {"encoders", "classifiers", "shortlisters", "kernels", "layers", "metrics", "plots"},
+    {"encoders", "classifiers", "shortlisters", "clustering", "kernels", "layers", "metrics", "plots"},
     {"rankers", "tasks", "losses"},
     {"run", "train", "step", "optim", "checkpoint", "card", "evaluate", "predictions"},
     {"methods"},

@@ -1,10 +1,11 @@
 """Models of every format that was ever published go on loading, and answer what they answered then.
 
-python -m tests.test_old_models        writes the folders of this version's format; commit them once per format
+python -m tests.test_old_models [METHOD ...]      writes the folders of this format; commit them once per format
 """
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,8 @@ from laconic.run import Run
 from tests.planted import planted_texts
 
 FOLDER = Path(__file__).parent / "models"
-SMALL = {"inceptionxml": {"epochs": 8, "embedding": 16, "length": 4, "batch_size": 16, "learning_rate": 0.02}}
+_NARROW = {"epochs": 8, "embedding": 16, "length": 4, "batch_size": 16, "learning_rate": 0.02}
+SMALL = {"inceptionxml": _NARROW, "inceptionxml+": {**_NARROW, "epochs": 24, "clusters": 2, "top": 1}}
 TEXTS = ["w1 w2 w3", "nothing known", ""]
 
 
@@ -45,5 +47,5 @@ def write(method: str) -> None:
 
 
 if __name__ == "__main__":
-    for name in METHODS:
+    for name in sys.argv[1:] or METHODS:
         write(name)

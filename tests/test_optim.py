@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from laconic.errors import ConfigError
-from laconic.kernels.adam import adam_plainly
+from laconic.kernels.adam import adam, adam_plainly, adam_rows, adam_rows_plainly
 from laconic.optim import Adam, Plan, clock_table
 
 PLAN = Plan(epochs=1, batch_size=1, learning_rate=0.01)
@@ -88,3 +88,55 @@ def test_a_restored_optimiser_goes_on_as_if_nothing_had_happened():
 def test_a_plan_without_work_is_refused(name, value):
     with pytest.raises(ConfigError, match=f"{name} must be above 0, but is {value}"):
         Plan(**({"epochs": 1, "batch_size": 1} | {name: value}))
+
+
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize("go", [1.0, 0.0])
+@pytest.mark.parametrize(("kernel", "twin"), [(adam, adam_plainly), (adam_rows, adam_rows_plainly)])
+def test_the_kernels_do_what_their_twins_do(kernel, twin, go):
+    torch.manual_seed(0)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    weight, slope, mean = (torch.randn(37, 20, device=device) for _ in range(3))
+    square = torch.rand(37, 20, device=device)
+    slope[::3] = 0
+    clock = torch.tensor([0.01, 0.9, 0.999, 1e-8, 0.4, 0.02, go], device=device)
+    ours, theirs = ([part.clone() for part in (weight, mean, square)] for _ in range(2))
+    kernel(ours[0], slope, *ours[1:], clock)
+    twin(theirs[0], slope, *theirs[1:], clock)
+    for mine, other, before in zip(ours, theirs, (weight, mean, square), strict=True):
+        torch.testing.assert_close(mine, other)
+        assert (mine != before).any() == (go > 0)
+        if kernel is adam_rows:
+            assert torch.equal(mine[::3], before[::3])
+
+
+@pytest.mark.parametrize("lazy", [True, False])
+def test_lazily_means_that_rows_without_a_gradient_rest(lazy):
+    torch.manual_seed(0)
+    table, other = (nn.Parameter(torch.randn(5, 3)) for _ in range(2))
+    plan = Plan(epochs=1, batch_size=1, learning_rate=0.1, lazy=lazy)
+    optimiser = Adam({"table": table, "other": other}, plan, 10, tables={"table"})
+    table.grad, other.grad = torch.ones(5, 3), torch.ones(5, 3)
+    optimiser.step(torch.ones(()))
+    before = table.detach().clone(), other.detach().clone()
+    table.grad[[0, 2]] = 0
+    other.grad[[0, 2]] = 0
+    optimiser.step(torch.ones(()))
+    rests = torch.tensor([True, False, True, False, False])
+    assert torch.equal((table == before[0]).all(1), rests & lazy)
+    assert not (other == before[1]).any()
+
+
+def test_lazy_adam_is_torchs_own_for_sparse_gradients():
+    torch.manual_seed(0)
+    ours, theirs = (nn.Parameter(torch.ones(6, 4)) for _ in range(2))
+    plan = Plan(epochs=1, batch_size=1, learning_rate=0.1, momentum=(0.9, 0.9), start=1.0, end=1.0, lazy=True)
+    optimiser, expected = Adam({"t": ours}, plan, 5, tables={"t"}), torch.optim.SparseAdam([theirs], lr=0.1)
+    with torch.sparse.check_sparse_tensor_invariants():  # torch warns where nobody has chosen
+        for _ in range(5):
+            rows, values = torch.randperm(6)[:3], torch.randn(3, 4)
+            ours.grad = torch.zeros(6, 4).index_copy(0, rows, values)
+            theirs.grad = torch.sparse_coo_tensor(rows[None], values, (6, 4)).coalesce()
+            optimiser.step(torch.ones(()))
+            expected.step()
+            torch.testing.assert_close(ours.detach(), theirs.detach())

@@ -14,13 +14,22 @@ from laconic.data.corpus import Split
 from laconic.data.prepare import prepare
 from laconic.data.tokenizer import Tokenizer
 from laconic.errors import ModelError
-from laconic.methods import METHODS, Method
+from laconic.methods import METHODS, Method, ensemble_of
 from laconic.rankers import Ranker
 from laconic.run import Run
 from laconic.types import NO_LABEL, Ranking, Tokens
 from tests.planted import planted_texts, share_of_right_first_labels
 
 SETTINGS: dict[str, Settings] = {  # by method: what makes it small enough for a test
+    "inceptionxml+": {
+        "epochs": 60,
+        "embedding": 64,
+        "length": 6,
+        "batch_size": 16,
+        "learning_rate": 0.02,
+        "clusters": 4,
+        "top": 3,
+    },
     "inceptionxml": {"epochs": 30, "embedding": 64, "length": 6, "batch_size": 16, "learning_rate": 0.02},
 }
 NUM_LABELS = 12
@@ -39,10 +48,12 @@ class Trained(NamedTuple):
         return self.tokenizer.tokens(self.test.texts)
 
 
-@pytest.fixture(scope="module", params=METHODS)
+@pytest.fixture(scope="module", params=[*((name, 1) for name in METHODS), ("inceptionxml", 2)], ids=str)
 def trained(request: pytest.FixtureRequest) -> Trained:
-    method = METHODS[request.param]
-    config = configure(method.config, SETTINGS.get(request.param, {}))
+    name, members = request.param
+    method = ensemble_of(name, members)
+    fewer = {"epochs": 15} if members > 1 else {}
+    config = configure(method.config, SETTINGS.get(name, {}) | fewer)
     corpus = planted_texts(num_labels=NUM_LABELS, with_label_texts=True)
     data, tokenizer = prepare(corpus, config.text, config.vocabulary)
     assert tokenizer is not None

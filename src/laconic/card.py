@@ -1,12 +1,12 @@
 """The model card: what a person who finds a model folder wants to know, from the facts in its model.json.
 
-What not every model has is left out where it is not there: the training's history, `metrics` (split, metrics,
-intervals) and `command`, the command line that made the model.
+What not every model has is left out where it is not there: the training's history (of an ensemble one for each of its
+`members`), `metrics` (split, metrics, intervals) and `command`, the command line that made the model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 SHOWN = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@3", "PSP@5", "tail R@10")
@@ -48,13 +48,25 @@ def _facts(facts: Mapping[str, Any], name: str) -> dict[str, str]:
     sizes = facts["sizes"]
     pairs = f"{sizes['pairs']:,} pairs of text and label ({sizes['pairs'] / max(sizes['texts'], 1):.1f} a text)"
     return {
-        "method": f"`{facts['method']}`",
+        "method": f"`{facts['method']}`" + _members(facts.get("members") or []),
         "learnt from": f"{name}: {sizes['texts']:,} texts, {sizes['labels']:,} labels, {pairs}",
         "reads": _INPUTS[facts["inputs"]],
         **_training(facts.get("training") or {}),
+        **_trainings(facts.get("members") or []),
         **({"propensity": "A = {a}, B = {b}".format(**facts["propensity"])} if "propensity" in facts else {}),
         **({"made": facts["created"]} if "created" in facts else {}),
     }
+
+
+def _members(members: Sequence[Mapping[str, Any]]) -> str:
+    seeds = ", ".join(str(member.get("seed")) for member in members)
+    return f": {len(members)} members (seeds {seeds}), whose scores are averaged" if members else ""
+
+
+def _trainings(members: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The training of each member in a row of its own."""
+    told = {member.get("seed"): _training(member.get("training") or {}) for member in members}
+    return {f"{name}, seed {seed}": value for seed, rows in told.items() for name, value in rows.items()}
 
 
 def _training(training: Mapping[str, Any]) -> dict[str, str]:

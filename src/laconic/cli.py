@@ -10,6 +10,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -145,6 +146,7 @@ def train(
     device: Device = "auto",
     validation: Annotated[float | None, typer.Option(help="Share of texts that choose the epoch; 0: none.")] = None,
     refit: Annotated[bool, typer.Option("--refit", help="Then train once more, on all texts.")] = False,
+    ensemble: Annotated[int, typer.Option(help="How many models, seed by seed, answer together.", min=1)] = 1,
     keep_run: Annotated[
         bool, typer.Option("--keep-run", help="Keep the run folder, with its log, in the model.")
     ] = False,
@@ -169,7 +171,7 @@ def train(
     try:
         with training_display(err) as watcher:
             run = Run(model / RUN, watcher=watcher, device=device_named(device))
-            trained = train_model(corpus, method, config, run)
+            trained = train_model(corpus, method, config, run, ensemble)
     except KeyboardInterrupt:
         err.print("stopped; the same command goes on from here")
         raise typer.Exit(130) from None
@@ -179,7 +181,9 @@ def train(
         out.print(metrics_table({"": evaluation}, f"{model} on {data}, test: {evaluation.texts:,} texts"))
     write_model(trained, model, pictures=_pictures(trained), keep_run=keep_run)
     size = sum(path.stat().st_size for path in model.iterdir())
-    out.print(f"{model}: {method}, {len(corpus.split('train')):,} texts, {len(corpus.labels):,} labels, {size:,} bytes")
+    members = f" ({ensemble} members)" if ensemble > 1 else ""
+    learnt_from = f"{len(corpus.split('train')):,} texts, {len(corpus.labels):,} labels"
+    out.print(f"{model}: {method}{members}, {learnt_from}, {size:,} bytes")
 
 
 @app.command()
@@ -278,12 +282,13 @@ def _names(path: Path | None) -> list[str] | None:
 
 def _pictures(model: SavedModel) -> dict[str, Callable[[Path], None]]:
     """What a finished run leaves to look at, where matplotlib is there to draw it."""
-    epochs = model.facts.get("training", {}).get("epochs")
-    if not epochs or not find_spec("matplotlib"):
+    members = enumerate(model.facts["members"]) if "members" in model.facts else [("", model.facts)]
+    histories = {f"training{number}.png": facts.get("training", {}).get("epochs") for number, facts in members}
+    if not find_spec("matplotlib"):
         return {}
     from laconic.plots import plot_training
 
-    return {"training.png": lambda path: plot_training(epochs, path)}
+    return {name: partial(plot_training, epochs) for name, epochs in histories.items() if epochs}
 
 
 def _print_notes(corpus: Corpus) -> None:

@@ -64,6 +64,8 @@ def model_table(name: str, model: SavedModel, cost: Mapping[str, Any] | None) ->
     facts, sizes = model.facts, model.facts["sizes"]
     table = _plain_table(name)
     table.add_row("method", facts["method"])
+    if "ensemble" in facts:
+        table.add_row("members", f"{facts['ensemble']}, whose scores are averaged")
     table.add_row("trained on", f"{facts['data']['name']}: {sizes['texts']:,} texts")
     table.add_row("labels", f"{len(model.labels):,}")
     table.add_row(
@@ -109,9 +111,10 @@ class TrainingDisplay:
 
     def began(self, how: str, epochs: int, steps: int, done: int) -> None:
         self.epochs = epochs
-        again = f", going on from epoch {done // steps + 1}" if done else ""
+        going_on = ", done before" if done == epochs * steps else f", going on from epoch {done // steps + 1}"
+        again = going_on if done else ""
         self.bar.console.print(f"{epochs} epochs of {steps:,} steps, {how}{again}")
-        self.task = self.bar.add_task("training", total=epochs * steps, completed=done)
+        self.task = self.bar.add_task(f"training, {how}", total=epochs * steps, completed=done)
 
     def stepped(self) -> None:
         self.bar.advance(self.task)

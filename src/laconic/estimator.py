@@ -33,6 +33,7 @@ LabelName = str | int  # a number is a name too: 7 is the label "7"
 class Laconic:
     """A method with its settings and, once it has learnt, a model that answers.
 
+    `ensemble` is how many models are trained, with one seed after another, and answer with the mean of their scores.
     A group's settings are written `text={"stop_words": False}` or, as grid searches want it, `text__stop_words=False`,
     which overrules the former; mistakes among them are found by `fit`. Learnt are `labels_`, the names; `model_`, all
     that a model folder holds; and `predictor_`, which answers.
@@ -42,11 +43,14 @@ class Laconic:
     model_: SavedModel
     predictor_: Predictor
 
-    def __init__(self, method: str = "inceptionxml", *, device: str = "auto", **settings: Any) -> None:
-        self.method, self.device, self.settings = method, device, settings
+    def __init__(
+        self, method: str = "inceptionxml", *, device: str = "auto", ensemble: int = 1, **settings: Any
+    ) -> None:
+        self.method, self.device, self.ensemble, self.settings = method, device, ensemble, settings
 
     def __repr__(self) -> str:
-        given = {"device": self.device} if self.device != "auto" else {}
+        given: Settings = {"device": self.device} if self.device != "auto" else {}
+        given |= {"ensemble": self.ensemble} if self.ensemble != 1 else {}
         return f"Laconic({', '.join([repr(self.method), *(f'{k}={v!r}' for k, v in (given | self.settings).items())])})"
 
     def fit(
@@ -61,7 +65,7 @@ class Laconic:
         """
         config = config_of(self.method, _nested(self.settings))
         corpus = _corpus("train", texts, labels, label_texts)
-        model = train_model(corpus, self.method, config, Run.unkept(self.device))
+        model = train_model(corpus, self.method, config, Run.unkept(self.device), _plain(self.ensemble))
         return self._answering(model, Predictor(model, self.device))
 
     @overload
@@ -112,14 +116,17 @@ class Laconic:
         """The model of a folder, with all of its settings, also those that training chose."""
         model = read_model(Path(folder))
         predictor = Predictor(model, device)  # refuses a model whose method or settings this version does not know
-        return Laconic(model.facts["method"], device=device, **model.facts["config"])._answering(model, predictor)
+        members = model.facts.get("ensemble", 1)
+        loaded = Laconic(model.facts["method"], device=device, ensemble=members, **model.facts["config"])
+        return loaded._answering(model, predictor)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        return {"method": self.method, "device": self.device, **self.settings}
+        return {"method": self.method, "device": self.device, "ensemble": self.ensemble, **self.settings}
 
     def set_params(self, **params: Any) -> Laconic:
         """For the next `fit`. A group that is set whole takes the place of what was set inside it."""
-        self.method, self.device = params.pop("method", self.method), params.pop("device", self.device)
+        for name in ("method", "device", "ensemble"):
+            setattr(self, name, params.pop(name, getattr(self, name)))
         kept = {name: value for name, value in self.settings.items() if name.partition("__")[0] not in params}
         self.settings = kept | params
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -25,7 +26,7 @@ from laconic.metrics import (
     per_text,
     report,
 )
-from laconic.rankers import Ranker
+from laconic.rankers import Ranker, ShortlistRanker
 from laconic.types import Inputs, Ranking, Tokens
 
 _BATCH = 1024
@@ -127,10 +128,56 @@ def _quantiles(judged: Judged, training: TrainingCounts | None) -> dict[str, Qua
     }
 
 
-def ndcg_at_5(ranker: Ranker, data: Dataset) -> float:
-    """The one figure that chooses an epoch."""
+def validation_figures(ranker: Ranker, data: Dataset) -> dict[str, float]:
+    """What an epoch is worth, in percent. nDCG, which comes first, chooses the epoch."""
     truth = Truth(labels=data.labels, leave_out=data.leave_out, training=None)
-    ks = (min(5, data.num_labels),)
+    ks = tuple(sorted({1, min(5, data.num_labels)}))
     ranking = rank_all(ranker, data.inputs, places_needed(truth, ks))
-    judged = judge(ranking, truth.labels, leave_out=truth.leave_out)
-    return report(judged, ks=ks)[f"nDCG@{ks[0]}"]
+    figures = report(judge(ranking, truth.labels, leave_out=truth.leave_out), ks=ks)
+    return {name: figures[name] for name in (f"nDCG@{ks[-1]}", "P@1")}
+
+
+@torch.inference_mode()
+def shortlist_figures(ranker: ShortlistRanker, rows: Rows, labels: csr_array) -> dict[str, float]:
+    """In percent: texts whose best cluster has a true label, and the share of a text's true labels that are scored.
+
+    Labels that the model does not have are beyond its reach and are not counted.
+    """
+    first_right, recall, texts = 0.0, 0.0, 0
+    for begin in range(0, rows.shape[0], _BATCH):
+        part = labels[begin : begin + _BATCH]
+        text, label = part.nonzero()
+        known = label < ranker.num_labels
+        at = torch.from_numpy(text[known].astype(np.int64))
+        clusters = ranker.clusters.of(ranker.places(torch.from_numpy(label[known].astype(np.int64)))).cpu()
+        picked = ranker.picked(_moved(inputs_of(rows[begin : begin + _BATCH]), ranker)).cpu()
+        true = torch.zeros(part.shape[0], ranker.clusters.classifier.num_labels, dtype=torch.bool)
+        true[at, clusters] = True
+        opened = torch.zeros_like(true).scatter_(1, picked, True)
+        counts, found = (torch.zeros(part.shape[0]) for _ in range(2))
+        counts.index_add_(0, at, torch.ones(len(at)))
+        found.index_add_(0, at, opened[at, clusters].float())
+        recall += float((found / counts.clamp(min=1)).sum())
+        first_right += float(true.gather(1, picked[:, :1]).sum())
+        texts += int((counts > 0).sum())
+    return {"cluster P@1": 100 * first_right / max(texts, 1), "shortlist recall": 100 * recall / max(texts, 1)}
+
+
+def sweep(ranker: ShortlistRanker, rows: Rows, truth: Truth, tops: Sequence[int]) -> list[dict[str, float]]:
+    """What opening more or fewer clusters is worth: recall of the shortlist and precision against the labels scored."""
+    found = []
+    for top in tops:
+        opening, started = ranker.opening(top), time.perf_counter()
+        ranking = rank_all(opening, rows, places_needed(truth, (5,)))
+        seconds = time.perf_counter() - started
+        figures = report(judge(ranking, truth.labels, leave_out=truth.leave_out), ks=(1, 3, 5))
+        found.append(
+            {
+                "top": opening.top,
+                "labels scored": 100 * opening.top / ranker.clusters.classifier.num_labels,
+                **shortlist_figures(opening, rows, truth.labels),
+                **{name: figures[name] for name in ("P@1", "P@3", "P@5")},
+                "texts a second": rows.shape[0] / seconds,
+            }
+        )
+    return found

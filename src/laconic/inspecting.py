@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +18,7 @@ from laconic.data.tokenizer import Tokenizer
 from laconic.data.vectors import read_vectors
 from laconic.data.vocabulary import VocabularyConfig
 from laconic.display import cost_table, facts_tables, model_table
+from laconic.methods.ensembles import ensemble_size, first_member
 from laconic.methods.inceptionxml import expected_cost, model_cost
 from laconic.plots import plot_label_frequencies, plot_lengths
 
@@ -41,7 +42,9 @@ def inspect_data(corpus: Corpus, *, length: int, vectors: Path | None) -> Inspec
 
 def inspect_model(folder: Path, *, verify: bool) -> Inspection:
     model = read_model(folder, verify=verify)
-    cost = model_cost(model)
+    cost = model_cost(first_member(model))
+    if cost is not None:
+        cost = _times(cost, ensemble_size(model))
     verified = ["every byte is as it was written"] * verify
     return Inspection({**model.facts, "cost": cost}, [model_table(str(folder), model, cost), *verified])
 
@@ -52,6 +55,12 @@ def plot_data(corpus: Corpus, folder: Path) -> None:
     plot_label_frequencies(label_counts(training.labels), folder / "label-frequencies.png")
     if training.texts is not None:
         plot_lengths(text_lengths(training, Splitter()), folder / "sequence-lengths.png")
+
+
+def _times(cost: Mapping[str, Any], members: int) -> dict[str, Any]:
+    """What so many models cost together."""
+    parameters = {part: members * count for part, count in cost["parameters"].items()}
+    return {**cost, "parameters": parameters, "gmacs": members * cost["gmacs"], "bytes": members * cost["bytes"]}
 
 
 def _coverage(path: Path, corpus: Corpus) -> dict[str, Any]:

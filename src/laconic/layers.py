@@ -90,6 +90,24 @@ class Residual(nn.Module):
         return x + normed
 
 
+class SpectralResidual(nn.Module):
+    """x + GELU(Linear(x)) with the linear layer's spectral norm held at 1: heads on one encoder cannot drift far from
+    it, nor from each other (InceptionXML, section 5.1). Where `width` differs from x's, x is averaged to it.
+    """
+
+    def __init__(self, dim: int, width: int, *, dropout: float) -> None:
+        super().__init__()
+        self.width = width
+        self.dropout = nn.Dropout(dropout)
+        self.weight = SpectralWeight(width, dim)
+        self.bias = nn.Parameter(torch.zeros(width))
+
+    def forward(self, x: Float[Tensor, "batch dim"]) -> Float[Tensor, "batch width"]:
+        hidden = functional.gelu(functional.linear(self.dropout(x), self.weight(), self.bias))
+        skipped = x if x.shape[1] == self.width else functional.adaptive_avg_pool1d(x[:, None], self.width)[:, 0]
+        return skipped + hidden
+
+
 Layer = TypeVar("Layer", nn.Linear, nn.Conv1d)
 
 

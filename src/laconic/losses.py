@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -11,6 +12,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+from laconic.kernels.shortlist import Shortlist, Wanted, shortlist_slopes, shortlist_slopes_plainly
+from laconic.kernels.shortlist_cpu import shortlist_slopes_on_cpu
 from laconic.types import NO_LABEL, Batch
 
 
@@ -28,14 +31,64 @@ def all_labels_loss(
     Labels are taken a chunk at a time, forward and again backward, where the gradient is σ(z) − y: batch × labels is
     never held. `precision` is that of the products; sums and the loss are in float32.
     """
-    wanted = (batch.positives != NO_LABEL) * (1.0 if batch.targets is None else batch.targets)
-    share = torch.full_like(vectors[:, 0], 1 / (vectors.shape[0] * weight.shape[0]))
-    if batch.weights is not None:
-        share = share * batch.weights
+    share = _share(batch, vectors, weight.shape[0])
     loss: Tensor = _ChunkedCrossEntropy.apply(  # type: ignore[no-untyped-call]
-        vectors, weight, bias, batch.positives, wanted.to(vectors.dtype), share, chunk, precision
+        vectors, weight, bias, batch.positives, _targets(batch, vectors), share, chunk, precision
     )
     return loss
+
+
+def shortlist_loss(
+    vectors: Float[Tensor, "batch dim"],
+    weight: Float[Tensor, "labels dim"],
+    bias: Float[Tensor, "labels"] | None,
+    batch: Batch,
+    shortlist: Shortlist,
+) -> Float[Tensor, ""]:
+    """Binary cross-entropy of every text with the labels of its picked clusters, as a mean over batch × picks × size.
+
+    The clusters of a text's positives must be among its picks.
+    """
+    share = _share(batch, vectors, shortlist.picks.shape[1] * shortlist.size)
+    wanted = Wanted(batch.positives, _targets(batch, vectors), share)
+    loss: Tensor = _ShortlistCrossEntropy.apply(vectors, weight, bias, shortlist, wanted)  # type: ignore[no-untyped-call]
+    return loss
+
+
+def _targets(batch: Batch, vectors: Float[Tensor, "batch dim"]) -> Float[Tensor, "batch p"]:
+    """How true each positive is; NO_LABEL is not at all."""
+    return ((batch.positives != NO_LABEL) * (1.0 if batch.targets is None else batch.targets)).to(vectors.dtype)
+
+
+def _share(batch: Batch, vectors: Float[Tensor, "batch dim"], scores: int) -> Float[Tensor, "batch"]:
+    """What each of a text's scores counts in a mean over all of them."""
+    share = torch.full_like(vectors[:, 0], 1 / (vectors.shape[0] * scores))
+    return share if batch.weights is None else share * batch.weights
+
+
+class _ShortlistCrossEntropy(torch.autograd.Function):
+    """The slopes come with the loss, so that the rows are read once."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        vectors: Float[Tensor, "batch dim"],
+        weight: Float[Tensor, "labels dim"],
+        bias: Float[Tensor, "labels"] | None,
+        shortlist: Shortlist,
+        wanted: Wanted,
+    ) -> Float[Tensor, ""]:
+        on_gpu = shortlist_slopes if find_spec("triton") else shortlist_slopes_plainly
+        slopes_of = on_gpu if vectors.is_cuda else shortlist_slopes_on_cpu
+        loss, *slopes = slopes_of(vectors, weight, bias, shortlist, wanted)
+        ctx.slopes = slopes
+        return loss
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, slope: Float[Tensor, ""]) -> tuple[Tensor | None, ...]:
+        by_vectors, by_weight, by_bias = (None if part is None else part.mul_(slope) for part in ctx.slopes)
+        return by_vectors, by_weight, by_bias, None, None
 
 
 class _ChunkedCrossEntropy(torch.autograd.Function):

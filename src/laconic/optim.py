@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.optim.adam import adam as fused_adam
 
 from laconic.errors import ConfigError
-from laconic.kernels.adam import adam, adam_plainly
+from laconic.kernels.adam import adam, adam_plainly, adam_rows, adam_rows_plainly
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +29,7 @@ class Plan:
     momentum: tuple[float, float] = (0.95, 0.85)  # beta1 at the start and end, and at the peak
     beta2: float = 0.999
     eps: float = 1e-8
+    lazy: bool = False  # rows of word and label tables without a gradient rest, moments and all
     seed: int = 29
 
     def __post_init__(self) -> None:
@@ -57,17 +58,29 @@ def clock_table(plan: Plan, steps: int) -> Float[np.ndarray, "steps 7"]:
 
 
 class Adam:
-    """Adam over named parameters with dense state; as in the published code, no weight decay and no clipping."""
+    """Adam over named parameters; as in the published code, no weight decay and no clipping.
 
-    def __init__(self, parameters: Mapping[str, nn.Parameter], plan: Plan, steps: int) -> None:
+    Of the `tables`, where the plan is lazy, only rows with a gradient are updated.
+    """
+
+    def __init__(
+        self, parameters: Mapping[str, nn.Parameter], plan: Plan, steps: int, tables: Collection[str] = ()
+    ) -> None:
         self.parameters = dict(parameters)
+        self.lazy = frozenset(tables) if plan.lazy else frozenset()
         self.means = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}
         self.squares = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}
         device = next(iter(self.parameters.values())).device
         self.table = torch.from_numpy(clock_table(plan, steps))
         self.clocks = self.table.to(device, torch.float32)
         self.at = torch.zeros((), dtype=torch.int64, device=device)
-        self._update = adam if device.type == "cuda" and find_spec("triton") else adam_plainly
+        self.steps = steps
+        fused = device.type == "cuda" and find_spec("triton") is not None
+        self._update, self._update_rows = (adam, adam_rows) if fused else (adam_plainly, adam_rows_plainly)
+
+    def progress(self) -> Float[Tensor, ""]:
+        """The share of all steps that are done, on the device."""
+        return self.at / self.steps
 
     def state(self) -> dict[str, Tensor]:
         """All that a later step depends on, by name."""
@@ -94,18 +107,33 @@ class Adam:
         clock[6] = go
         for name, parameter in self.parameters.items():
             assert parameter.grad is not None
-            self._update(parameter, parameter.grad.contiguous(), self.means[name], self.squares[name], clock)
+            update = self._update_rows if name in self.lazy else self._update
+            update(parameter, parameter.grad.contiguous(), self.means[name], self.squares[name], clock)
 
     def _step_on_host(self) -> None:
+        groups = []
+        for name, parameter in self.parameters.items():
+            assert parameter.grad is not None
+            state = (parameter.detach(), parameter.grad, self.means[name], self.squares[name])
+            touched = parameter.grad.any(1).nonzero()[:, 0] if name in self.lazy else None
+            groups.append((state, touched))
+        rows = [state if touched is None else tuple(part[touched] for part in state) for state, touched in groups]
+        self._fused(rows)
+        for (state, touched), updated in zip(groups, rows, strict=True):
+            if touched is not None:
+                for part, new in zip(state, updated, strict=True):
+                    part[touched] = new
+
+    def _fused(self, groups: list[tuple[Tensor, ...]]) -> None:
         rate, beta1, beta2, eps, *_ = self.table[int(self.at)].tolist()
-        parameters = list(self.parameters.values())
+        weights, slopes, means, squares = (list(parts) for parts in zip(*groups, strict=True))
         fused_adam(
-            parameters,  # type: ignore[arg-type]
-            [parameter.grad for parameter in parameters if parameter.grad is not None],
-            list(self.means.values()),
-            list(self.squares.values()),
+            weights,
+            slopes,
+            means,
+            squares,
             [],
-            [torch.tensor(float(self.at)) for _ in parameters],
+            [torch.tensor(float(self.at)) for _ in weights],
             fused=True,
             amsgrad=False,
             beta1=beta1,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00")  # Okabe and Ito: apart for all eyes
+COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00")  # Okabe and Ito: apart for all eyes
 _POINTS = 2000  # on a logarithmic axis more cannot be told apart
 _BARS = 60
 
@@ -33,52 +33,52 @@ def plot_contributions(
     k: int = 5,
 ) -> None:
     """What the labels of each frequency bin bring to P@k, models side by side (DeepXML, Figure 3; DECAF, Figure 4)."""
-    figure, axes = _canvas(f"Contribution to P@{k} by label frequency")
+    figure, axes = canvas(f"Contribution to P@{k} by label frequency")
     bins = np.arange(len(mean_frequency))
     width = 0.8 / max(len(contributions), 1)
     for number, (model, points) in enumerate(contributions.items()):
         offset = (number - (len(contributions) - 1) / 2) * width
-        axes.bar(bins + offset, points, width, label=model, color=_COLOURS[number % len(_COLOURS)])
+        axes.bar(bins + offset, points, width, label=model, color=COLOURS[number % len(COLOURS)])
     axes.set_xticks(bins, [f"{number + 1}\n({frequency:.3g})" for number, frequency in enumerate(mean_frequency)])
     axes.set_xlabel("bin, rarest labels first (mean training texts a label)")
     axes.set_ylabel(f"points of P@{k} (%)")
     if len(contributions) > 1:
         axes.legend(frameon=False)
-    _write(figure, path)
+    write_picture(figure, path)
 
 
 def plot_lengths(lengths: Int[np.ndarray, "texts"], path: Path) -> None:
     """How many words texts have, with the length that 95 % of them do not exceed."""
-    figure, axes = _canvas("Words a text")
+    figure, axes = canvas("Words a text")
     shown = np.asarray(lengths)
     if len(shown):
-        axes.hist(shown, bins=_length_bins(int(shown.max())), rwidth=0.9, color=_COLOURS[0])
+        axes.hist(shown, bins=_length_bins(int(shown.max())), rwidth=0.9, color=COLOURS[0])
         most = int(np.quantile(shown, 0.95, method="inverted_cdf"))
-        axes.axvline(most, color=_COLOURS[5], linestyle="--", label=f"95 % have at most {most}")
+        axes.axvline(most, color=COLOURS[5], linestyle="--", label=f"95 % have at most {most}")
         axes.legend(frameon=False)
     axes.locator_params(axis="x", integer=True)
     axes.set_xlabel("words")
     axes.set_ylabel("texts")
-    _write(figure, path)
+    write_picture(figure, path)
 
 
 def plot_label_frequencies(counts: Int[np.ndarray, "labels"], path: Path) -> None:
     """Labels from the most to the least frequent against their training texts: a straight fall is a power law."""
-    figure, axes = _canvas("Training texts a label")
+    figure, axes = canvas("Training texts a label")
     falling = np.sort(counts[counts > 0])[::-1]  # a logarithm has no place for labels without texts
     if len(falling):
         ranks = np.unique(np.geomspace(1, len(falling), _POINTS).round().astype(np.int64))
-        axes.loglog(ranks, falling[ranks - 1], color=_COLOURS[0], marker=".", markersize=3)
+        axes.loglog(ranks, falling[ranks - 1], color=COLOURS[0], marker=".", markersize=3)
     axes.set_xlabel(f"rank of the label ({len(counts) - len(falling):,} of {len(counts):,} labels have no text)")
     axes.set_ylabel("training texts")
-    _write(figure, path)
+    write_picture(figure, path)
 
 
 def plot_training(epochs: Sequence[Mapping[str, Any]], path: Path) -> None:
     """The loss of every epoch and, where there was a validation split, its figure."""
-    figure, axes = _canvas("Training")
+    figure, axes = canvas("Training")
     numbers = [facts["epoch"] for facts in epochs]
-    axes.semilogy(numbers, [facts["loss"] for facts in epochs], color=_COLOURS[0], marker=".", label="loss (left)")
+    axes.semilogy(numbers, [facts["loss"] for facts in epochs], color=COLOURS[0], marker=".", label="loss (left)")
     axes.locator_params(axis="x", integer=True)
     axes.set_xlabel("epoch")
     axes.set_ylabel("loss")
@@ -86,15 +86,16 @@ def plot_training(epochs: Sequence[Mapping[str, Any]], path: Path) -> None:
     if epochs and epochs[0]["score"] is not None:
         right = axes.twinx()
         scores = [facts["score"] for facts in epochs]
-        lines += right.plot(numbers, scores, color=_COLOURS[1], marker=".", label="validation nDCG@5 (right, %)")
+        lines += right.plot(numbers, scores, color=COLOURS[1], marker=".", label="validation nDCG@5 (right, %)")
         best = int(np.argmax(scores))
-        right.axvline(numbers[best], color=_COLOURS[1], linestyle="--", linewidth=0.8)
+        right.axvline(numbers[best], color=COLOURS[1], linestyle="--", linewidth=0.8)
         right.spines[["top"]].set_visible(False)
     axes.legend(handles=lines, frameon=False, loc="center right")
-    _write(figure, path)
+    write_picture(figure, path)
 
 
-def _canvas(title: str) -> tuple[Figure, Axes]:
+def canvas(title: str) -> tuple[Figure, Axes]:
+    """An empty picture in the style of all of them."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -108,13 +109,13 @@ def _canvas(title: str) -> tuple[Figure, Axes]:
     return figure, axes
 
 
+def write_picture(figure: Figure, path: Path) -> None:
+    """Whole or not at all; the same picture is the same bytes."""
+    with writing(path) as file:
+        figure.savefig(file, format="png", backend="agg", metadata={"Software": None})
+
+
 def _length_bins(longest: int) -> list[float]:
     """Edges halfway between whole numbers: one bar a length, or as many lengths a bar as keep the bars countable."""
     step = -(-(longest + 1) // _BARS)
     return [edge - 0.5 for edge in range(0, longest + step + 1, step)]
-
-
-def _write(figure: Figure, path: Path) -> None:
-    """Whole or not at all; the same picture is the same bytes."""
-    with writing(path) as file:
-        figure.savefig(file, format="png", backend="agg", metadata={"Software": None})

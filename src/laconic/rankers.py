@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import cast
 
 import torch
 from jaxtyping import Float, Int
@@ -11,7 +13,10 @@ from torch.nn import functional
 
 from laconic.classifiers import Classifier
 from laconic.encoders import Encoder
-from laconic.types import NO_LABEL, Inputs, Ranking
+from laconic.shortlisters.clusters import Clusters
+from laconic.types import NO_LABEL, Inputs, Ranking, Tokens
+
+_GATHERED = 1 << 26  # numbers of label rows that are gathered at a time
 
 
 class Ranker(nn.Module, ABC):
@@ -55,3 +60,115 @@ class FlatRanker(Ranker):
         last = min(first + self.chunk, self.num_labels)
         best = self.classifier.score_range(transformed, slice(first, last)).topk(min(k, last - first))
         return Ranking(best.indices + first, best.values)
+
+
+class ShortlistRanker(Ranker):
+    """Scores the labels of the `top` best clusters of a text; of more where k labels want more.
+
+    Scores are the classifier's probabilities or, where `product`, those times the cluster's.
+    """
+
+    def __init__(
+        self, encoder: Encoder, clusters: Clusters, classifier: Classifier, *, top: int, product: bool = False
+    ) -> None:
+        super().__init__()
+        self.encoder, self.clusters, self.classifier = encoder, clusters, classifier
+        self.top, self.product = top, product
+        self.num_labels, self.num_ids = classifier.num_labels, encoder.num_ids
+
+    def rank(self, inputs: Inputs, k: int) -> Ranking:
+        vectors = self.encoder(inputs)
+        clusters = self.clusters.classifier.num_labels
+        smallest = self.num_labels // clusters
+        picked = self.clusters(vectors, min(clusters, max(self.top, -(-k // smallest))))
+        size = max(1, _GATHERED // (self.clusters.size * picked.labels.shape[1] * vectors.shape[1]))
+        parts = [
+            self._best_of(vectors[first : first + size], Ranking(*(part[first : first + size] for part in picked)), k)
+            for first in range(0, max(len(vectors), 1), size)
+        ]
+        return Ranking(torch.cat([part.labels for part in parts]), torch.cat([part.scores for part in parts]))
+
+    def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
+        vectors, places = self.encoder(inputs), self.places(labels.clamp(min=0))
+        of_clusters = self.clusters.classifier.score(vectors, self.clusters.of(places)) if self.product else None
+        return self._logs(self.classifier.score(vectors, places), of_clusters).exp().masked_fill(labels == NO_LABEL, 0)
+
+    def opening(self, top: int) -> ShortlistRanker:
+        """The same ranker with so many clusters opened, as far as there are so many."""
+        top = min(top, self.clusters.classifier.num_labels)
+        return ShortlistRanker(self.encoder, self.clusters, self.classifier, top=top, product=self.product)
+
+    def picked(self, inputs: Inputs) -> Int[Tensor, "batch top"]:
+        """The clusters that are opened, best first."""
+        return self.clusters(self.encoder(inputs), self.top).labels
+
+    def places(self, labels: Int[Tensor, "..."]) -> Int[Tensor, "..."]:
+        """Of labels in the order of the clusters."""
+        order = self.clusters.order
+        numbers = torch.arange(len(order), device=order.device)
+        return torch.empty_like(order).scatter_(0, order, numbers)[labels.to(order.device)]
+
+    def _best_of(self, vectors: Float[Tensor, "batch dim"], picked: Ranking, k: int) -> Ranking:
+        places = self.clusters.members(picked.labels)
+        of_clusters = picked.scores.repeat_interleave(self.clusters.size, dim=1) if self.product else None
+        logs = self._logs(self.classifier.score(vectors, places), of_clusters)
+        best = logs.masked_fill(places == NO_LABEL, -torch.inf).topk(min(k, places.shape[1]))
+        labels = self.clusters.order[places.gather(1, best.indices).clamp(min=0)]
+        missing = (0, k - labels.shape[1])
+        return Ranking(
+            functional.pad(labels.masked_fill(best.values == -torch.inf, NO_LABEL), missing, value=NO_LABEL),
+            functional.pad(best.values.exp(), missing),
+        )
+
+    def _logs(
+        self, scores: Float[Tensor, "batch n"], of_clusters: Float[Tensor, "batch n"] | None
+    ) -> Float[Tensor, "batch n"]:
+        logs = functional.logsigmoid(scores)
+        return logs if of_clusters is None else logs + functional.logsigmoid(of_clusters)
+
+
+class Ensemble(Ranker):
+    """The mean of several rankers' scores, of every label that one of them has among its best `width` or k."""
+
+    def __init__(self, members: Sequence[Ranker], *, width: int = 100, at_once: int = 1 << 17) -> None:
+        super().__init__()
+        self.num_labels, self.num_ids = members[0].num_labels, members[0].num_ids
+        assert all((one.num_labels, one.num_ids) == (self.num_labels, self.num_ids) for one in members)
+        self.members = nn.ModuleList(members)
+        self.width, self.at_once = width, at_once  # at_once: pairs of text and label that are scored at a time
+
+    def rank(self, inputs: Inputs, k: int) -> Ranking:
+        width = min(max(k, self.width), self.num_labels)
+        candidates = _each_once(torch.cat([member.rank(inputs, width).labels for member in self._rankers()], 1))
+        size = max(1, self.at_once // max(1, candidates.shape[1]))
+        parts = zip(_split(inputs, size), torch.split(candidates, size), strict=True)
+        scores = torch.cat([self.score(part, labels) for part, labels in parts])
+        best = scores.masked_fill(candidates == NO_LABEL, -torch.inf).sort(dim=1, descending=True, stable=True)
+        labels, missing = candidates.gather(1, best.indices)[:, :k], (0, max(0, k - candidates.shape[1]))
+        return Ranking(
+            functional.pad(labels, missing, value=NO_LABEL),
+            functional.pad(best.values[:, :k].masked_fill(labels == NO_LABEL, 0), missing),
+        )
+
+    def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
+        return torch.stack([member.score(inputs, labels) for member in self._rankers()]).mean(0)
+
+    def _rankers(self) -> list[Ranker]:
+        return [cast(Ranker, member) for member in self.members]
+
+
+def _each_once(labels: Int[Tensor, "batch n"]) -> Int[Tensor, "batch k"]:
+    """Every label of a row once, smallest first; rows end in NO_LABEL."""
+    last = torch.iinfo(labels.dtype).max
+    ordered = labels.masked_fill(labels == NO_LABEL, last).sort(dim=1).values
+    repeated = functional.pad(ordered[:, 1:] == ordered[:, :-1], (1, 0))
+    once = ordered.masked_fill(repeated, last).sort(dim=1).values
+    return once.masked_fill(once == last, NO_LABEL)[:, : int((once != last).any(0).sum())]
+
+
+def _split(inputs: Inputs, size: int) -> Iterator[Inputs]:
+    """Inputs in parts of so many; no inputs are one part."""
+    if isinstance(inputs, Tokens):
+        yield from map(Tokens, torch.split(inputs.ids, size), torch.split(inputs.weights, size))
+    else:
+        yield from torch.split(inputs, size)

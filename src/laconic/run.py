@@ -2,7 +2,10 @@
 
 run.json            what the run was started with; another config or other data is refused
 STAGE.safetensors   a stage's checkpoint, with its place in the run among the metadata
+NAME.safetensors    what was made once and remembered: clusters, shortlists
 metrics.jsonl       a line for every epoch
+
+Of an ensemble, every STAGE and NAME begins with its member, as in member-0.train.
 """
 
 from __future__ import annotations
@@ -12,14 +15,14 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from laconic.checkpoint import FINISHED, save_tensors
@@ -48,11 +51,30 @@ def device_named(name: str) -> torch.device:
     return device
 
 
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """Whose run it is, where several models are trained one after another; as it stands, that of a single model."""
+
+    prefix: str = ""  # of the names of what is kept
+    title: str = ""  # for those who look on
+    announces: bool = True  # what the run takes; the first member does so for all
+    following: int = 0  # members that are trained after this one
+
+
 class Run:
     """`folder` None: nothing is kept, and nothing can be resumed."""
 
-    def __init__(self, folder: Path | None, *, watcher: Watcher, device: torch.device, seconds: float = 60.0) -> None:
-        self.folder, self.watcher, self.device, self.seconds = folder, watcher, device, seconds
+    def __init__(
+        self,
+        folder: Path | None,
+        *,
+        watcher: Watcher,
+        device: torch.device,
+        seconds: float = 60.0,
+        whose: Member = Member(),  # noqa: B008 - it is frozen
+    ) -> None:
+        self.folder, self.watcher, self.device, self.seconds, self.whose = folder, watcher, device, seconds, whose
+        self._uses: dict[str, str] = {}  # what each name stands for
 
     @staticmethod
     def unkept(device: str = "cpu") -> Run:
@@ -77,10 +99,14 @@ class Run:
 
     def announce(self, memory: int, seconds: float, remedies: Mapping[str, int]) -> None:
         """Says what a run will take, and refuses one that cannot fit; `remedies`: options and what each would need."""
-        self.watcher.planned(memory, seconds)
+        # Finished members wait on the host: their weights, beside which training has a gradient and two moments.
+        waiting = self.whose.following / 4 if self.device.type == "cpu" else 0.0
+        memory = round(memory * (1 + waiting))
+        if self.whose.announces:
+            self.watcher.planned(memory, seconds * (1 + self.whose.following))
         free = _free_memory(self.device)
         if free is not None and memory > free:
-            fitting = [option for option, needed in remedies.items() if needed <= free]
+            fitting = [option for option, needed in remedies.items() if needed * (1 + waiting) <= free]
             remedy = f"with {fitting[0]} it would fit" if fitting else "--method nearest needs far less"
             raise TrainingError(
                 f"a run needs about {human_bytes(memory)}, but {human_bytes(free)} are free ({self.device}); {remedy}"
@@ -93,13 +119,44 @@ class Run:
         data: Resident,
         plan: Plan,
         *,
-        validate: Callable[[], float] | None = None,
+        validate: Callable[[], Mapping[str, float]] | None = None,
         last_epoch: int = 0,
     ) -> TrainState:
         """Trains a stage, or goes on with it, or finds it done."""
-        kept = _StageFile(None if self.folder is None else self.folder / f"{stage}.safetensors", self.seconds)
-        watcher = _Logged(self.watcher, None if self.folder is None else self.folder / "metrics.jsonl", stage)
+        kept = _StageFile(self._file(stage, "stage"), self.seconds)
+        log = None if self.folder is None else self.folder / "metrics.jsonl"
+        watcher = _Logged(self.watcher, log, self.whose.prefix + stage, self.whose.title)
         return fit(task, data, plan, checkpoints=kept, watcher=watcher, validate=validate, last_epoch=last_epoch)
+
+    def remember(self, name: str, make: Callable[[], Mapping[str, Tensor]]) -> dict[str, Tensor]:
+        """What `make` gives, on the host: made once, and read from the folder when the run is replayed."""
+        path = self._file(name, "value")
+        if path is not None and path.exists():
+            return _read(path)[0]
+        made = _plain(make())
+        if path is not None:
+            with replacing_file(path) as partial:
+                save_tensors(made, partial)
+        return made
+
+    def member(self, number: int, of: int | None = None) -> Run:
+        """The same run for one member, from 0, of an ensemble: what it keeps and what it logs stand apart.
+
+        With `of`, the number of members, the first one announces what all of them take.
+        """
+        title = f"member {number + 1}" + (f" of {of}" if of else "")
+        whose = Member(
+            prefix=f"{self.whose.prefix}member-{number}.",
+            title=", ".join(filter(None, [self.whose.title, title])),
+            announces=not of or number == 0,
+            following=of - 1 - number if of else 0,
+        )
+        return Run(self.folder, watcher=self.watcher, device=self.device, seconds=self.seconds, whose=whose)
+
+    def _file(self, name: str, use: str) -> Path | None:
+        """Where the stage or value is kept. A name is of one or the other: they would overwrite each other."""
+        assert self._uses.setdefault(name, use) == use, f"{name!r} is already the name of a {self._uses[name]}"
+        return None if self.folder is None else self.folder / f"{self.whose.prefix}{name}.safetensors"
 
 
 def _free_memory(device: torch.device) -> int | None:
@@ -137,9 +194,8 @@ class _StageFile:
     def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
         if self.path is None or not self.path.exists():
             return None
-        with safe_open(self.path, "pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no dict
-            return tensors, json.loads(file.metadata()["state"])
+        tensors, facts = _read(self.path)
+        return tensors, json.loads(facts["state"])
 
     def due(self) -> bool:
         return self.path is not None and time.monotonic() - self.saved_at >= self.seconds
@@ -147,16 +203,32 @@ class _StageFile:
     def save(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
         if self.path is not None:
             with replacing_file(self.path) as partial:
-                plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-                save_tensors(plain, partial, {"state": json.dumps(facts)})
+                save_tensors(_plain(tensors), partial, {"state": json.dumps(facts)})
         self.saved_at = time.monotonic()
+
+
+def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """As a file holds them."""
+    return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+
+
+def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """A file of the run. A damaged one is not made anew: what was learnt since might not fit the new one."""
+    try:
+        with safe_open(path, "pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no dict
+            return tensors, file.metadata() or {}
+    except (SafetensorError, OSError) as error:
+        raise TrainingError(
+            f"{path}: this file of the run is damaged ({error}); remove {path.parent} to begin anew"
+        ) from None
 
 
 class _Logged:
     """Passes on what it sees, and keeps a line of it for every epoch, also for TensorBoard where that is installed."""
 
-    def __init__(self, watcher: Watcher, path: Path | None, stage: str) -> None:
-        self.watcher, self.path, self.stage = watcher, path, stage
+    def __init__(self, watcher: Watcher, path: Path | None, stage: str, title: str) -> None:
+        self.watcher, self.path, self.stage, self.title = watcher, path, stage, title
         self.board = _tensorboard(path)
 
     def began(self, how: str, epochs: int, steps: int, done: int) -> None:
@@ -166,7 +238,7 @@ class _Logged:
             kept = [line for line in lines if line["stage"] != self.stage or line["epoch"] * steps <= done]
             with writing(self.path) as file:
                 file.writelines(json.dumps(line).encode() + b"\n" for line in kept)
-        self.watcher.began(how, epochs, steps, done)
+        self.watcher.began(", ".join(filter(None, [self.title, how])), epochs, steps, done)
 
     def planned(self, memory: int, seconds: float) -> None:
         self.watcher.planned(memory, seconds)
@@ -180,8 +252,8 @@ class _Logged:
                 file.write(json.dumps({"stage": self.stage, **asdict(facts)}) + "\n")
         if self.board is not None:
             self.board.add_scalar(f"{self.stage}/loss", facts.loss, facts.epoch)
-            if facts.score is not None:
-                self.board.add_scalar(f"{self.stage}/validation", facts.score, facts.epoch)
+            for name, figure in facts.figures.items():
+                self.board.add_scalar(f"{self.stage}/validation {name}", figure, facts.epoch)
             self.board.flush()
         self.watcher.ended(facts)
 

@@ -52,7 +52,7 @@ class Step:
     def _eager(self, rows: Int[Tensor, "batch"]) -> None:
         for parameter in self.optimiser.parameters.values():
             parameter.grad = None
-        loss = self.task(self.data.take(rows))
+        loss = self.task(self.data.take(rows), self.optimiser.progress())
         loss.backward()
         self._account(loss.detach())
 

@@ -31,6 +31,7 @@ class EpochFacts:
     loss: float
     score: float | None  # of the validation split; None: there is none
     seconds: float
+    figures: Mapping[str, float] = field(default_factory=dict)  # of the validation split, the score among them
 
 
 @dataclass(kw_only=True)
@@ -79,19 +80,20 @@ def fit(
     *,
     checkpoints: Checkpoints,
     watcher: Watcher,
-    validate: Callable[[], float] | None = None,
+    validate: Callable[[], Mapping[str, float]] | None = None,
     last_epoch: int = 0,
 ) -> TrainState:
     """Trains the task; it ends with the weights of the best epoch, or of the last where nothing is validated.
 
-    `last_epoch` stops early without changing the schedule.
+    `validate` gives figures, of which the first chooses. `last_epoch` stops early without changing the schedule.
     """
     device = data.starts.device
     steps = -(-len(data) // plan.batch_size)
     # The user's own random state stays as it was.
     with _fast_products(), torch.random.fork_rng([device] if device.type == "cuda" else []):
         torch.manual_seed(plan.seed)
-        step = Step(task.train(), data, Adam(dict(task.named_parameters()), plan, plan.epochs * steps))
+        optimiser = Adam(dict(task.named_parameters()), plan, plan.epochs * steps, task.tables)
+        step = Step(task.train(), data, optimiser)
         how = step.capture(plan.batch_size)
         torch.manual_seed(plan.seed)
         loop = _Loop(task, step, plan, checkpoints, watcher, validate)
@@ -145,7 +147,7 @@ class _Loop:
     plan: Plan
     checkpoints: Checkpoints
     watcher: Watcher
-    validate: Callable[[], float] | None
+    validate: Callable[[], Mapping[str, float]] | None
     state: TrainState = field(default_factory=TrainState)
     best: dict[str, Tensor] = field(default_factory=dict)  # on the host: a second copy on the device might not fit
 
@@ -164,8 +166,10 @@ class _Loop:
         loss = float(self.step.loss_sum) / len(order)
         self.step.loss_sum.zero_()
         state.epoch, state.step = state.epoch + 1, 0
-        score = self._validated()
-        facts = EpochFacts(epoch=state.epoch, loss=loss, score=score, seconds=time.monotonic() - started)
+        figures = self._validated()
+        score = next(iter(figures.values()), None)
+        seconds = time.monotonic() - started
+        facts = EpochFacts(epoch=state.epoch, loss=loss, score=score, seconds=seconds, figures=figures)
         state.history.append(asdict(facts))
         self.watcher.ended(facts)
         self._save_where_due(stop)
@@ -202,17 +206,18 @@ class _Loop:
         if "random.cuda" in tensors and self.step.loss_sum.is_cuda:
             torch.cuda.set_rng_state(tensors["random.cuda"], self.step.loss_sum.device)
 
-    def _validated(self) -> float | None:
+    def _validated(self) -> dict[str, float]:
         if self.validate is None:
-            return None
+            return {}
         self.task.eval()
-        score = self.validate()
+        figures = dict(self.validate())
         self.task.train()
+        score = next(iter(figures.values()))
         if score >= self.state.best_score:  # of equals the later: its loss is the lower one
             self.state.best_epoch, self.state.best_score = self.state.epoch, score
             weights = self.task.state_dict()
             self.best.update({name: tensor.detach().to("cpu", copy=True) for name, tensor in weights.items()})
-        return score
+        return figures
 
     def _check_finite(self) -> None:
         bad = int(self.step.first_bad)

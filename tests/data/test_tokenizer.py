@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -11,7 +13,7 @@ from jaxtyping import TypeCheckError
 from scipy.sparse import csr_array
 
 from laconic.data.text import Splitter
-from laconic.data.tokenizer import Tokenizer, inputs_of, padded
+from laconic.data.tokenizer import Tokenizer, inputs_of, padded, shuffled
 from laconic.data.vocabulary import VocabularyConfig
 from laconic.shortlisters.nearest import NearestVectors
 from laconic.types import PAD, UNKNOWN, Tokens
@@ -55,6 +57,30 @@ def test_dense_rows_are_read_as_they_are() -> None:
     assert isinstance(inputs, torch.Tensor)
     assert inputs.tolist() == rows.tolist()
     assert isinstance(inputs_of(rows_of([[(2, 1.0)]])), Tokens)
+
+
+@given(rows=ROWS, seed=st.integers(0, 99))
+def test_shuffling_keeps_every_text_s_words_and_their_weights(rows: list[list[tuple[int, float]]], seed: int) -> None:
+    mixed = shuffled(rows_of(rows), seed)
+    pairs = list(zip(mixed.indices.tolist(), mixed.data.tolist(), strict=True))
+    assert [sorted(pairs[start:end]) for start, end in pairwise(mixed.indptr.tolist())] == [*map(sorted, rows)]
+    assert mixed.shape == (len(rows), 10)
+
+
+def test_every_order_of_words_is_as_likely_as_any_other() -> None:
+    mixed = shuffled(rows_of([[(1, 0.1), (2, 0.2), (3, 0.3)]] * 6000), seed=0)
+    orders, counts = np.unique(mixed.indices.reshape(-1, 3), axis=0, return_counts=True)
+    assert orders.tolist() == [[1, 2, 3], [1, 3, 2], [2, 1, 3], [2, 3, 1], [3, 1, 2], [3, 2, 1]]
+    assert counts.tolist() == pytest.approx([1000] * 6, abs=150)
+
+
+def test_a_shuffle_is_the_seed_s_alone_and_leaves_its_rows_as_they_were() -> None:
+    rows = rows_of([[(word, word / 10) for word in range(1, 10)]] * 3)
+    before = rows.indices.copy()
+    assert shuffled(rows, 1).indices.tolist() == shuffled(rows, 1).indices.tolist()
+    assert shuffled(rows, 1).indices.tolist() != shuffled(rows, 2).indices.tolist()
+    shuffled(rows, 1).sum_duplicates()
+    np.testing.assert_array_equal(rows.indices, before)
 
 
 def test_shapes_are_checked_while_tests_run() -> None:

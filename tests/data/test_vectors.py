@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laconic.data.text import Splitter, word_table
-from laconic.data.vectors import SPREAD, random_start, read_vectors
+from laconic.data.vectors import SPREAD, permuted, random_start, read_vectors
 from laconic.data.vocabulary import Vocabulary, VocabularyConfig
 from laconic.errors import ConfigError, DataError
 from laconic.types import FIRST_WORD, PAD, UNKNOWN
@@ -72,6 +72,16 @@ def test_a_random_start_is_the_seed_s_alone_with_padding_at_zero() -> None:
     assert (start != random_start(VOCABULARY, 50, seed=4))[UNKNOWN:].any()
     assert (start[PAD] == 0).all()
     assert 0.9 * SPREAD < np.abs(start[UNKNOWN:]).max() <= SPREAD
+
+
+def test_permuted_vectors_have_their_columns_in_another_order() -> None:
+    start = random_start(VOCABULARY, 50, seed=3)
+    other = permuted(start, seed=1)
+    order = [int(np.flatnonzero((start == column[:, None]).all(axis=0))[0]) for column in other.T]
+    assert sorted(order) == list(range(50)) != order
+    np.testing.assert_array_equal(other, permuted(start, seed=1))
+    assert (other != permuted(start, seed=2)).any()
+    np.testing.assert_array_equal(start, random_start(VOCABULARY, 50, seed=3))
 
 
 def test_of_two_lines_for_a_word_the_first_counts(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The plainest classifier: a free row and a bias for every label."""
+"""The plainest classifier: a free row for every label and, unless it is left out, a bias."""
 
 from __future__ import annotations
 
@@ -10,20 +10,23 @@ from laconic.classifiers.base import Classifier
 
 
 class LinearClassifier(Classifier):
-    def __init__(self, dim: int, num_labels: int, *, transform: nn.Module | None = None) -> None:
+    def __init__(self, dim: int, num_labels: int, *, transform: nn.Module | None = None, bias: bool = True) -> None:
         super().__init__()
         self.num_labels = num_labels
         self.transform = transform or nn.Identity()
         self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(num_labels, dim)))
-        self.bias = nn.Parameter(torch.zeros(num_labels))
+        self.bias = nn.Parameter(torch.zeros(num_labels)) if bias else None
 
     @torch.no_grad()
     def start_from(self, shares: Float[Tensor, "labels"]) -> None:
         """Begin with every label as likely as its share of the texts."""
+        assert self.bias is not None
         self.bias.copy_(torch.logit(shares.clamp(1e-7, 1 - 1e-7)))
 
     def rows(self, labels: Int[Tensor, "n"] | slice) -> Float[Tensor, "n dim"]:
         return self.weight[labels]
 
     def biases(self, labels: Int[Tensor, "n"] | slice) -> Float[Tensor, "n"]:
+        if self.bias is None:
+            return self.weight.new_zeros(()).expand(len(self.weight[labels]))
         return self.bias[labels]

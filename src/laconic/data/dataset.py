@@ -52,6 +52,16 @@ class Dataset:
             weights=None if self.weights is None else self.weights[rows],
         )
 
+    def renumbered(self, numbers: Int[np.ndarray, "labels"]) -> Dataset:
+        """The data with every label's number replaced; numbers[i] is that of label i."""
+        return replace(
+            self,
+            labels=_renumbered(self.labels, numbers),
+            label_inputs=None if self.label_inputs is None else self.label_inputs[np.argsort(numbers)],
+            leave_out=None if self.leave_out is None else _renumbered(self.leave_out, numbers),
+            validation=None if self.validation is None else self.validation.renumbered(numbers),
+        )
+
     @property
     def label_counts(self) -> Int[np.ndarray, "labels"]:
         """How many texts each label has."""
@@ -61,3 +71,9 @@ class Dataset:
 def label_counts(labels: csr_array) -> Int[np.ndarray, "labels"]:
     """How many texts each label has; a stored zero is none."""
     return np.bincount(labels.indices[labels.data != 0], minlength=labels.shape[1])
+
+
+def _renumbered(pairs: csr_array, numbers: Int[np.ndarray, "labels"]) -> csr_array:
+    moved = csr_array((pairs.data.copy(), numbers[pairs.indices], pairs.indptr), shape=pairs.shape)
+    moved.sort_indices()
+    return moved

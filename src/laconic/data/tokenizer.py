@@ -47,3 +47,10 @@ def padded(rows: csr_array, length: int = 0) -> Tokens:
     weights = np.zeros(there.shape, dtype=np.float32)
     ids[there], weights[there] = rows.indices[places], rows.data[places]
     return Tokens(torch.from_numpy(ids), torch.from_numpy(weights))
+
+
+def shuffled(rows: csr_array, seed: int) -> csr_array:
+    """The words of every text in another order, each with its weight: what is left when reading order is not."""
+    text_of = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+    order = np.lexsort((np.random.default_rng(seed).random(len(text_of)), text_of))
+    return csr_array((rows.data[order], rows.indices[order], rows.indptr.copy()), shape=rows.shape)

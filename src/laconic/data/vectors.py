@@ -57,6 +57,12 @@ def random_start(vocabulary: Vocabulary, dim: int, seed: int) -> Float[np.ndarra
     return matrix
 
 
+def permuted(vectors: Float[np.ndarray, "ids dim"], seed: int) -> Float[np.ndarray, "ids dim"]:
+    """The same vectors with their numbers in another order, one for all words: does a model mind who is neighbours?"""
+    order = np.random.default_rng(seed).permutation(vectors.shape[1])
+    return np.take(vectors, order, axis=1)
+
+
 def read_vectors(path: Path, vocabulary: Vocabulary) -> WordVectors:
     """Only lines of words that the vocabulary has are turned into numbers; of two lines for a word the first counts."""
     shape = _shape(path)

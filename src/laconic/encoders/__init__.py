@@ -1,8 +1,12 @@
 """The encoders by name."""
 
-from laconic.encoders.base import Encoder
+from collections.abc import Callable
+
+from laconic.encoders.bag import BagEncoder
+from laconic.encoders.base import Encoder, WordEncoder
+from laconic.encoders.cnn import CnnEncoder
 from laconic.encoders.inception import InceptionEncoder
 
-ENCODERS = {"inception": InceptionEncoder}
+ENCODERS: dict[str, Callable[..., WordEncoder]] = {"inception": InceptionEncoder, "bag": BagEncoder, "cnn": CnnEncoder}
 
-__all__ = ["ENCODERS", "Encoder", "InceptionEncoder"]
+__all__ = ["ENCODERS", "BagEncoder", "CnnEncoder", "Encoder", "InceptionEncoder", "WordEncoder"]

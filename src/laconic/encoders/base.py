@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from laconic.types import Inputs
+from laconic.types import PAD, UNKNOWN, Inputs, Tokens
 
 
 class Encoder(nn.Module, ABC):
@@ -16,3 +17,23 @@ class Encoder(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, inputs: Inputs) -> Float[Tensor, "batch dim"]: ...
+
+
+class WordEncoder(Encoder):
+    """One with a vector for every token id. `length` is the most words of a text that are read."""
+
+    def __init__(self, *, num_ids: int, length: int, embedding: int) -> None:
+        super().__init__()
+        self.length, self.num_ids = length, num_ids
+        self.embedding = nn.Embedding(num_ids, embedding, padding_idx=PAD)
+
+    @torch.no_grad()
+    def start_from(self, vectors: Float[Tensor, "ids dim"]) -> None:
+        """Begin with these word vectors. Padding stays zero; an unknown word says nothing until training teaches it."""
+        self.embedding.weight.copy_(vectors)
+        self.embedding.weight[[PAD, UNKNOWN]] = 0
+
+    def cut(self, inputs: Inputs) -> Tokens:
+        """The words that are read."""
+        assert isinstance(inputs, Tokens)
+        return Tokens(inputs.ids[:, : self.length], inputs.weights[:, : self.length])

@@ -12,28 +12,38 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from laconic.data.vectors import SPREAD
-from laconic.encoders.base import Encoder
+from laconic.encoders.base import WordEncoder
 from laconic.layers import DimensionAttention, WordAttention, xavier
-from laconic.types import PAD, UNKNOWN, Inputs, Tokens
+from laconic.types import Inputs
 
 CHANNELS = 32
 KERNELS = (4, 8, 16)
 STRIDE = 4
 
 
-class InceptionEncoder(Encoder):
-    """Token ids to vectors. `length` is the most words of a text that are read; shorter texts cost less."""
+class InceptionEncoder(WordEncoder):
+    """Token ids to vectors; shorter texts cost less. `attention` False: without both attentions (Figure 5).
 
-    def __init__(self, *, num_ids: int, length: int, embedding: int = 300, dropout: float = 0.25) -> None:
-        super().__init__()
-        self.length, self.num_ids = length, num_ids
-        self.embedding = nn.Embedding(num_ids, embedding, padding_idx=PAD)
+    `projection_dropout` is `dropout` unless it is given: InceptionXML+ has none there.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_ids: int,
+        length: int,
+        embedding: int = 300,
+        dropout: float = 0.25,
+        attention: bool = True,
+        projection_dropout: float | None = None,
+    ) -> None:
+        super().__init__(num_ids=num_ids, length=length, embedding=embedding)
         self.drop_words = nn.Dropout(dropout)
-        self.word_attention = WordAttention(length)
-        self.dimension_attention = DimensionAttention(embedding)
+        self.word_attention = WordAttention(length) if attention else None
+        self.dimension_attention = DimensionAttention(embedding) if attention else None
         self.projection = xavier(nn.Linear(length, CHANNELS))
         self.projection_norm = nn.BatchNorm1d(CHANNELS)
-        self.drop_projection = nn.Dropout(dropout)
+        self.drop_projection = nn.Dropout(dropout if projection_dropout is None else projection_dropout)
         self.branches = nn.ModuleList(xavier(nn.Conv1d(CHANNELS, CHANNELS, size, stride=STRIDE)) for size in KERNELS)
         self.branches_norm = nn.BatchNorm1d(len(KERNELS) * CHANNELS)
         self.drop_branches = nn.Dropout(dropout)
@@ -44,22 +54,18 @@ class InceptionEncoder(Encoder):
         self.dim = CHANNELS * ((places - size) // STRIDE + 1)
         self.start_from(torch.empty(num_ids, embedding).uniform_(-SPREAD, SPREAD))
 
-    @torch.no_grad()
-    def start_from(self, vectors: Float[Tensor, "ids dim"]) -> None:
-        """Begin with these word vectors. Padding stays zero; an unknown word says nothing until training teaches it."""
-        self.embedding.weight.copy_(vectors)
-        self.embedding.weight[[PAD, UNKNOWN]] = 0
-
     def forward(self, inputs: Inputs) -> Float[Tensor, "batch dim"]:
-        assert isinstance(inputs, Tokens)
-        words = inputs.ids[:, : self.length]
-        x = self.drop_words(self.embedding(words))
-        h = self.dimension_attention(self.word_attention(x), x)
-        h = self._projected(h)
+        x = self.drop_words(self.embedding(self.cut(inputs).ids))
+        h = self._projected(self._attended(x))
         h = torch.cat([_circular(h, branch) for branch in self.branches], dim=1)
         h = self.drop_branches(self.branches_norm(functional.gelu(h)))
         h = self.final_norm(functional.gelu(self.final(h)))
         return h.flatten(1)
+
+    def _attended(self, x: Float[Tensor, "batch words dim"]) -> Float[Tensor, "batch words dim"]:
+        if self.word_attention is None or self.dimension_attention is None:
+            return x
+        return self.dimension_attention(self.word_attention(x), x)
 
     def _projected(self, h: Float[Tensor, "batch words dim"]) -> Float[Tensor, "batch channels dim"]:
         # Words beyond the text are zero rows, so the weights of their positions may be cut off.

@@ -25,10 +25,26 @@ def adam_plainly(weight: Tensor, slope: Tensor, mean: Tensor, square: Tensor, cl
         old.copy_(torch.where(go > 0, new, old))
 
 
+def adam_rows_plainly(weight: Tensor, slope: Tensor, mean: Tensor, square: Tensor, clock: Float[Tensor, "7"]) -> None:
+    """Lazily: a row whose slope is all zero stays as it is, moments and all."""
+    touched = (slope != 0).any(1, keepdim=True)
+    before = [part.clone() for part in (weight, mean, square)]
+    adam_plainly(weight, slope, mean, square, clock)
+    for part, old in zip((weight, mean, square), before, strict=True):
+        part.copy_(torch.where(touched, part, old))
+
+
 def adam(weight: Tensor, slope: Tensor, mean: Tensor, square: Tensor, clock: Float[Tensor, "7"]) -> None:
     count = weight.numel()
     assert all(part.is_contiguous() for part in (weight, slope, mean, square))
-    _kernel()[(-(-count // _BLOCK),)](weight, slope, mean, square, clock, count, BLOCK=_BLOCK)
+    _kernel()[(-(-count // _BLOCK),)](weight, slope, mean, square, clock, count, BLOCK=_BLOCK, ROW=0)
+
+
+def adam_rows(weight: Tensor, slope: Tensor, mean: Tensor, square: Tensor, clock: Float[Tensor, "7"]) -> None:
+    rows, width = weight.shape
+    assert all(part.is_contiguous() for part in (weight, slope, mean, square))
+    block = 1 << (width - 1).bit_length()
+    _kernel()[(rows,)](weight, slope, mean, square, clock, weight.numel(), BLOCK=block, ROW=width)
 
 
 @cache
@@ -37,12 +53,19 @@ def _kernel() -> Any:
     from triton import language as tl
 
     @triton.jit  # type: ignore[untyped-decorator]
-    def step(weight, slope, mean, square, clock, count, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
-        at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-        there = at < count
+    def step(weight, slope, mean, square, clock, count, BLOCK: tl.constexpr, ROW: tl.constexpr):  # type: ignore[no-untyped-def]
+        if ROW:  # a program for each row
+            at = tl.program_id(0).to(tl.int64) * ROW + tl.arange(0, BLOCK)
+            there = tl.arange(0, BLOCK) < ROW
+        else:
+            at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+            there = at < count
         beta1, beta2 = tl.load(clock + 1), tl.load(clock + 2)
         go = tl.load(clock + 6) > 0
-        g = tl.load(slope + at, mask=there)
+        g = tl.load(slope + at, mask=there, other=0.0)
+        if ROW:
+            touched = tl.max((g != 0).to(tl.int32), 0) > 0
+            there = there & touched
         m = tl.load(mean + at, mask=there)
         v = tl.load(square + at, mask=there)
         w = tl.load(weight + at, mask=there)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ from laconic.data.prepare import prepare
 from laconic.data.tokenizer import Tokenizer
 from laconic.data.vectors import read_vectors
 from laconic.errors import ConfigError, DataError, ModelError
-from laconic.methods import inceptionxml, nearest
+from laconic.methods import inceptionxml, inceptionxml_plus, nearest
+from laconic.methods.ensembles import ensemble_size, restore_members, train_members
 from laconic.methods.trained import Trained
 from laconic.rankers import Ranker
 from laconic.run import Run, fingerprint
@@ -47,7 +49,20 @@ METHODS = {
     "inceptionxml": Method(
         inceptionxml.Config, inceptionxml.train, inceptionxml.restore, reads_label_texts=False, on_gpu=True
     ),
+    "inceptionxml+": Method(
+        inceptionxml_plus.Config,
+        inceptionxml_plus.train,
+        inceptionxml_plus.restore,
+        reads_label_texts=False,
+        on_gpu=True,
+    ),
 }
+ALIASES = {"syncxml": "inceptionxml+"}
+
+
+def method_called(name: str) -> str:
+    """The name that a method goes by here."""
+    return ALIASES.get(name, name)
 
 
 def config_of(method_name: str, settings: Settings) -> Any:
@@ -55,15 +70,34 @@ def config_of(method_name: str, settings: Settings) -> Any:
     return configure(_method_named(method_name).config, settings)
 
 
-def train_model(corpus: Corpus, method_name: str, config: Any, run: Run) -> SavedModel:
-    """Trains on the corpus's training split; a run that was stopped goes on."""
+def ensemble_of(method_name: str, members: int) -> Method:
+    """The method that trains and restores so many members of another; of one member, that other itself."""
     method = _method_named(method_name)
+    if type(members) is not int or members < 1:
+        raise ConfigError(f"ensemble must be a whole number of 1 or more, but is {members!r}")
+    if members == 1:
+        return method
+    if "seed" not in {field.name for field in fields(method.config)}:
+        raise ConfigError(
+            f"ensemble must be 1 for {method_name}, but is {members}: members differ by their seed, and it has none"
+        )
+    return replace(
+        method,
+        train=partial(train_members, method.train, members),
+        restore=partial(restore_members, method.restore, members),
+    )
+
+
+def train_model(corpus: Corpus, method_name: str, config: Any, run: Run, members: int = 1) -> SavedModel:
+    """Trains on the corpus's training split; a run that was stopped goes on. Several members answer together."""
+    method_name = method_called(method_name)
+    method = ensemble_of(method_name, members)
     if not len(corpus.split("train")):
         raise DataError(f"{corpus.source}: there are no training texts")
     data, tokenizer = prepare(corpus, config.text, config.vocabulary, with_label_texts=method.reads_label_texts)
     if getattr(config, "vectors", ""):
         data = _with_vectors(data, tokenizer, Path(config.vectors))
-    run.begin({"method": method_name, "config": settings_of(config), "data": fingerprint(data)})
+    run.begin({"method": method_name, "config": settings_of(config), "data": fingerprint(data), "ensemble": members})
     trained = method.train(data, config, run)
     return SavedModel(
         facts=_facts(corpus, data, method_name) | {"config": settings_of(trained.config), **trained.facts},
@@ -102,12 +136,13 @@ def restore_config(model: SavedModel) -> Any:
 
 def _known(model: SavedModel) -> Method:
     try:
-        return _method_named(model.facts.get("method", ""))
+        return ensemble_of(model.facts.get("method", ""), ensemble_size(model))
     except ConfigError as error:
         raise ModelError(f"the model was made by another version: {error}") from None
 
 
 def _method_named(name: str) -> Method:
+    name = method_called(name)
     if name not in METHODS:
         raise ConfigError(f"there is no method {name!r}; known are: {', '.join(METHODS)}")
     return METHODS[name]

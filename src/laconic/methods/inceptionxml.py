@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.sparse import csr_array
 from torch import Tensor
 
 from laconic.checkpoint import SavedModel
@@ -23,10 +22,23 @@ from laconic.data.describe import DataFacts
 from laconic.data.resident import Resident
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import VocabularyConfig
-from laconic.encoders import InceptionEncoder
-from laconic.errors import ConfigError, DataError, ModelError
-from laconic.evaluate import ndcg_at_5
+from laconic.encoders import ENCODERS, Encoder
+from laconic.errors import ConfigError
+from laconic.evaluate import validation_figures
 from laconic.layers import Residual
+from laconic.methods.parts import (
+    BOUNDS,
+    PRECISIONS,
+    build_encoder,
+    check_known,
+    check_within,
+    filled,
+    sized_batch,
+    sized_epochs,
+    sized_length,
+    start_encoder,
+    usual_length,
+)
 from laconic.methods.trained import Trained
 from laconic.optim import Plan
 from laconic.rankers import FlatRanker
@@ -35,8 +47,6 @@ from laconic.tasks import AllLabels
 from laconic.train import TrainState
 from laconic.types import FIRST_WORD
 
-PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16}
-
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
@@ -44,8 +54,11 @@ class Config:
     batch_size: int = 0  # 0: 128, less for small data
     learning_rate: float = 0.005  # at the peak of the cycle
     seed: int = 29
+    encoder: str = "inception"  # or bag or cnn
+    attention: bool = True  # inception's two attention layers
     length: int = 0  # words of a text that are read; 0: as many as 99.5 % of texts have, at most 32
     embedding: int = 300
+    permutation: int = 0  # a seed that puts the dimensions of `vectors` in another order; 0: as they are
     dropout: float = 0.25
     classifier_dropout: float = 0.5
     eps: float = 1e-8  # of Adam
@@ -59,30 +72,16 @@ class Config:
     vocabulary: VocabularyConfig = VocabularyConfig()
 
     def __post_init__(self) -> None:
-        _within("epochs", self.epochs, 0, 100_000)
-        _within("batch_size", self.batch_size, 0, 1_000_000)
+        check_within(self, BOUNDS | {"chunk": (1, 1 << 30)})
+        check_known(self, {"encoder": ENCODERS, "precision": PRECISIONS})
         if self.batch_size == 1:
             raise ConfigError("batch_size must be 0 (chosen by the data) or at least 2, because of BatchNorm, but is 1")
-        _within("learning_rate", self.learning_rate, 1e-9, 100)
-        _within("embedding", self.embedding, 8, 4096)
-        _within("length", self.length, 0, 4096)
-        _within("chunk", self.chunk, 1, 1 << 30)
-        _within("validation", self.validation, 0, 0.9)
-        _within("dropout", self.dropout, 0, 0.99)
-        _within("classifier_dropout", self.classifier_dropout, 0, 0.99)
-        if self.precision not in PRECISIONS:
-            raise ConfigError(f"precision must be {' or '.join(PRECISIONS)}, but is {self.precision!r}")
         if self.refit and not self.validation:
             raise ConfigError("refit needs a validation split to choose the epoch; validation is 0")
 
 
 def train(data: Dataset, config: Config, run: Run) -> Trained:
-    if not data.ordered:
-        raise DataError(
-            "inceptionxml reads words in their order, but this data has features without any; nearest would work"
-        )
-    usual = int(np.quantile(np.diff(csr_array(data.inputs).indptr), 0.995, method="inverted_cdf"))
-    config = sized(config, len(data), usual)
+    config = sized(config, len(data), usual_length(data, config, "inceptionxml"))
     _announce(config, data, run)
     learn, held = data.split(config.validation, config.seed)
     ranker, state = _fitted("train", learn, held, config, run)
@@ -95,34 +94,17 @@ def train(data: Dataset, config: Config, run: Run) -> Trained:
 
 def restore(config: Config, tensors: Mapping[str, Tensor]) -> FlatRanker:
     """The ranker from its state_dict, whose shapes say how large it is."""
-    try:
+
+    def make() -> FlatRanker:
         num_ids, embedding = tensors["encoder.embedding.weight"].shape
-        length, _ = tensors["encoder.word_attention.weight.matrix"].shape
         num_labels, _ = tensors["classifier.weight"].shape
-        if not (num_ids and length and num_labels):
-            raise ValueError("a tensor is empty")
-        with torch.device("meta"):
-            ranker = FlatRanker(*build(replace(config, embedding=embedding, length=length), num_ids, num_labels))
-        expected = {name: tensor.dtype for name, tensor in ranker.state_dict().items()}
-        ranker.load_state_dict(dict(tensors), assign=True)
-        _check_tensors(tensors, expected)
-    except (KeyError, ValueError, IndexError, RuntimeError, ConfigError) as error:
-        raise ModelError(f"the model's tensors are not those of inceptionxml: {' '.join(str(error).split())}") from None
-    return ranker.eval()
+        return FlatRanker(*build(replace(config, embedding=embedding), num_ids, num_labels))
+
+    return filled("inceptionxml", make, tensors)
 
 
-def _check_tensors(tensors: Mapping[str, Tensor], types: Mapping[str, torch.dtype]) -> None:
-    for name, tensor in tensors.items():
-        if tensor.dtype != types[name]:
-            raise ValueError(f"{name} is {tensor.dtype}, where {types[name]} is needed")
-        if not tensor.sum().isfinite():  # one pass without a copy; a sum is not finite where any number is not
-            raise ValueError(f"{name} has numbers that are not finite")
-
-
-def build(config: Config, num_ids: int, num_labels: int) -> tuple[InceptionEncoder, LinearClassifier]:
-    encoder = InceptionEncoder(
-        num_ids=num_ids, length=config.length, embedding=config.embedding, dropout=config.dropout
-    )
+def build(config: Config, num_ids: int, num_labels: int) -> tuple[Encoder, LinearClassifier]:
+    encoder = build_encoder(config, num_ids)
     transform = Residual(encoder.dim, dropout=config.dropout)
     return encoder, LinearClassifier(encoder.dim, num_labels, transform=transform)
 
@@ -131,9 +113,9 @@ def sized(config: Config, texts: int, usual: int) -> Config:
     """The config with a number wherever the data decides; `usual` is how many words 99.5 % of texts do not exceed."""
     return replace(
         config,
-        epochs=config.epochs or int(np.clip(round(42 * (45_000 / max(texts, 1)) ** 0.5), 12, 100)),
-        batch_size=config.batch_size or int(np.clip(2 ** int(np.log2(max(texts / 16, 1))), 8, 128)),
-        length=config.length or int(np.clip(usual, 4, 32)),
+        epochs=sized_epochs(config.epochs, texts),
+        batch_size=sized_batch(config.batch_size, texts, 128),
+        length=sized_length(config.length, usual),
     )
 
 
@@ -189,8 +171,7 @@ def _fitted(
     with torch.random.fork_rng([]):
         torch.manual_seed(config.seed)
         encoder, classifier = build(config, data.inputs.shape[1], data.num_labels)
-    if data.word_vectors is not None:
-        encoder.start_from(torch.from_numpy(data.word_vectors.start(config.embedding, config.seed)))
+    start_encoder(encoder, config, data)
     if config.prior:
         classifier.start_from(torch.from_numpy(data.label_counts / len(data)))
     ranker = FlatRanker(encoder, classifier).to(run.device)
@@ -208,12 +189,7 @@ def _fitted(
         eps=config.eps,
         seed=config.seed,
     )
-    validate = (lambda: ndcg_at_5(ranker, held)) if len(held) else None
+    validate = (lambda: validation_figures(ranker, held)) if len(held) else None
     resident = Resident.of(data, config.length, run.device)
     state = run.fit(stage, task, resident, plan, validate=validate, last_epoch=last_epoch)
     return ranker.eval(), state
-
-
-def _within(name: str, value: int | float, low: int | float, high: int | float) -> None:
-    if not low <= value <= high:
-        raise ConfigError(f"{name} must be {low} to {high}, but is {value}")

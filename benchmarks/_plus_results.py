@@ -1,0 +1,131 @@
+"""Measured results as sentences and tables: means with deviations, differences with standard errors, plain gaps."""
+
+from __future__ import annotations
+
+import math
+import re
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from benchmarks.plus_quality import Job, config_for
+
+COMMANDS = {  # of results that may be missing
+    "plus_debian": "plus_quality protocol table-5 figure-3 figure-4 figure-5 --data debian-related --name plus_debian",
+    "plus_table_6": "plus_quality table-6 --data yso-titles --name plus_table_6",
+    "inception_quality": "inception_quality",
+}
+PRECISIONS = ("P@1", "P@3", "P@5")
+FIGURES = (*PRECISIONS, "PSP@1", "PSP@3", "PSP@5")
+
+Results = Mapping[str, Any]  # what the files of results hold, by their names
+
+
+class NotMeasuredError(LookupError):
+    """A result that has not been measured yet."""
+
+
+class Spread(NamedTuple):
+    """A mean and a deviation: that of runs, or of the mean itself where it is a difference."""
+
+    mean: float
+    deviation: float = 0.0
+
+    @classmethod
+    def of(cls, value: Any) -> Spread:
+        """From any of the forms in which results are written."""
+        if isinstance(value, dict):
+            return cls(value["mean"], value["sd"])
+        if isinstance(value, str):
+            return cls(*map(float, value.split(" ± ")))
+        return cls(value)
+
+    def __str__(self) -> str:
+        return self.told(2)
+
+    def told(self, digits: int) -> str:
+        return f"{self.mean:.{digits}f}" + (f" ± {self.deviation:.{digits}f}" if self.deviation else "")
+
+    @property
+    def signed(self) -> str:
+        return f"{self.mean:+.2f}".replace("-", "−") + (f" ± {self.deviation:.2f}" if self.deviation else "")
+
+
+def found(results: Results, *keys: str) -> Any:
+    """What a file of results holds under these keys."""
+    file, *inside = keys
+    value: Any = results.get(file)
+    if value is None:
+        made = f"; `python -m benchmarks.{COMMANDS[file]}` makes it" if file in COMMANDS else ""
+        raise NotMeasuredError(f"there is no `benchmarks/results/{file}.json`{made}")
+    for key in inside:
+        if key not in value:
+            raise NotMeasuredError(f"`benchmarks/results/{file}.json` has no {' → '.join(inside)}")
+        value = value[key]
+    return value
+
+
+def spreads(figures: Mapping[str, Any]) -> dict[str, Spread]:
+    """Those of a model's figures that are numbers."""
+    return {name: Spread.of(value) for name, value in figures.items() if name in FIGURES}
+
+
+def over(values: Sequence[float]) -> Spread:
+    return Spread(statistics.mean(values), statistics.stdev(values) if len(values) > 1 else 0.0)
+
+
+def apart(one: Mapping[str, Any], other: Mapping[str, Any], names: Sequence[str]) -> dict[str, Spread]:
+    """Differences of two models' means, with their standard errors."""
+    pairs = {name: (Spread.of(one[name]), Spread.of(other[name])) for name in names}
+    return {
+        name: Spread(a.mean - b.mean, math.sqrt(a.deviation**2 / one["seeds"] + b.deviation**2 / other["seeds"]))
+        for name, (a, b) in pairs.items()
+    }
+
+
+def told(gaps: Mapping[str, Spread], sign: int) -> str:
+    """The differences of that sign, and which of them are too small to mean much."""
+    return listed(
+        [
+            f"{name} ({gap.signed}" + (", less than two standard errors)" if abs(gap.mean) < 2 * gap.deviation else ")")
+            for name, gap in gaps.items()
+            if sign * gap.mean > 0
+        ]
+    )
+
+
+def side_by_side(figures: Mapping[str, Any]) -> str:
+    """How many trainings shared the GPU, as the command says that made the figures."""
+    at_once = re.search(r"--at-once (\d+)", figures.get("command", ""))
+    return f"up to {at_once[1]} trainings at once on one GPU" if at_once else "several trainings at once on one GPU"
+
+
+def number(value: float | None, digits: int) -> str:
+    return "–" if value is None else f"{value:,.{digits}f}"
+
+
+def listed(names: Sequence[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def picture(what: str, file: str) -> str:
+    return f"![{what}](pictures/{file})"
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def joined(*parts: str) -> str:
+    return "\n\n".join(part for part in parts if part)
+
+
+def config_of(data: str, settings: Mapping[str, Any] | None = None) -> Any:
+    """With what a dataset's models were trained; `settings` are an ablation's own."""
+    return config_for(Job(data, "", 1, dict(settings or {})), {})
+
+
+def how(data: str, settings: Mapping[str, Any] | None = None) -> str:
+    config = config_of(data, settings)
+    return f"{config.epochs} epochs, batches of {config.batch_size}, {config.clusters:,} clusters, K = {config.top}"

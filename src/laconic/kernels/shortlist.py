@@ -1,0 +1,220 @@
+"""Scores the labels of each text's picked clusters, and what the loss wants of vectors, rows and biases: in one pass.
+
+Rows lie cluster by cluster, so a pick is a range of rows. Picks are sorted by cluster; whoever has a cluster reads its
+rows once, visits the texts that picked it, and writes the rows' gradient once. Nothing of size batch × candidates × dim
+is ever held. On a GPU a program has a cluster (Triton), on a CPU a thread has many (numba); their plain twin gathers
+the rows text by text.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional
+
+from laconic.types import NO_LABEL
+
+
+class Shortlist(NamedTuple):
+    """What is scored: the labels starts[c] up to starts[c + 1] for every cluster c that a text picked."""
+
+    picks: Int[Tensor, "batch k"]  # clusters, none twice in a row
+    starts: Int[Tensor, "bounds"]
+    size: int  # of the largest cluster
+
+
+class Wanted(NamedTuple):
+    """What the scores should have been. Every positive's cluster is among its text's picks."""
+
+    positives: Int[Tensor, "batch p"]
+    targets: Float[Tensor, "batch p"]  # 0 where there is no label
+    share: Float[Tensor, "batch"]  # of each text's every score in the loss
+
+
+class Slopes(NamedTuple):
+    loss: Float[Tensor, ""]
+    vectors: Float[Tensor, "batch dim"]
+    weight: Float[Tensor, "labels dim"]
+    bias: Float[Tensor, "labels"] | None
+
+
+def members(picks: Int[Tensor, "batch k"], starts: Int[Tensor, "bounds"], size: int) -> Int[Tensor, "batch n"]:
+    """The labels of picked clusters, `size` places for each; those that a smaller cluster lacks are NO_LABEL."""
+    first = starts[picks][:, :, None]
+    labels = first + torch.arange(size, device=picks.device)
+    return labels.masked_fill(labels >= starts[picks + 1][:, :, None], NO_LABEL).flatten(1)
+
+
+def shortlist_slopes_plainly(
+    vectors: Float[Tensor, "batch dim"],
+    weight: Float[Tensor, "labels dim"],
+    bias: Float[Tensor, "labels"] | None,
+    shortlist: Shortlist,
+    wanted: Wanted,
+) -> Slopes:
+    """The twin."""
+    labels = members(*shortlist)
+    there, chosen = labels != NO_LABEL, labels.clamp(min=0)
+    rows = weight[chosen.flatten()].view(*labels.shape, -1)
+    scores = (rows @ vectors[:, :, None])[:, :, 0]
+    if bias is not None:
+        scores = scores + bias[chosen]
+    targets = torch.zeros_like(scores).scatter_add_(1, _places(shortlist, wanted.positives), wanted.targets)
+    losses = (functional.softplus(scores) - targets * scores) * there
+    slopes = (scores.sigmoid() - targets) * there * wanted.share[:, None]
+    by_rows = (slopes[:, :, None] * vectors[:, None]).flatten(0, 1)
+    return Slopes(
+        wanted.share @ losses.sum(1),
+        (slopes[:, None] @ rows)[:, 0],
+        torch.zeros_like(weight).index_add_(0, chosen.flatten(), by_rows),
+        None if bias is None else torch.zeros_like(bias).index_add_(0, chosen.flatten(), slopes.flatten()),
+    )
+
+
+def _places(shortlist: Shortlist, positives: Int[Tensor, "batch p"]) -> Int[Tensor, "batch p"]:
+    """Where each positive stands among its text's scores."""
+    picks, starts, size = shortlist
+    cluster = torch.searchsorted(starts, positives.clamp(min=0), right=True) - 1
+    rank = picks.new_zeros(len(picks), len(starts) - 1)
+    rank.scatter_(1, picks, torch.arange(picks.shape[1], device=picks.device).expand_as(picks))
+    return rank.gather(1, cluster) * size + positives.clamp(min=0) - starts[cluster]
+
+
+class ByCluster(NamedTuple):
+    """Picks and positives in the order of clusters; those of cluster c from bound c up to bound c + 1."""
+
+    texts: Int[Tensor, "picks"]
+    bounds: Int[Tensor, "bounds"]
+    positives: Int[Tensor, "pairs"]
+    positive_texts: Int[Tensor, "pairs"]
+    targets: Float[Tensor, "pairs"]
+    positive_bounds: Int[Tensor, "bounds"]
+
+
+def by_cluster(shortlist: Shortlist, wanted: Wanted) -> ByCluster:
+    clusters, order = shortlist.picks.flatten().sort(stable=True)
+    positives, positive_order = wanted.positives.flatten().sort(stable=True)
+    return ByCluster(
+        order // shortlist.picks.shape[1],
+        torch.searchsorted(clusters, torch.arange(len(shortlist.starts), device=clusters.device)),
+        positives,
+        positive_order // wanted.positives.shape[1],
+        wanted.targets.flatten()[positive_order],
+        torch.searchsorted(positives, shortlist.starts),
+    )
+
+
+def shortlist_slopes(
+    vectors: Float[Tensor, "batch dim"],
+    weight: Float[Tensor, "labels dim"],
+    bias: Float[Tensor, "labels"] | None,
+    shortlist: Shortlist,
+    wanted: Wanted,
+    *,
+    precise: bool = False,
+) -> Slopes:
+    """The same in one pass over the rows; products in TF32, or in full where `precise`."""
+    starts, clusters, dim = shortlist.starts, len(shortlist.starts) - 1, vectors.shape[1]
+    tiles = -(-shortlist.size // _ROWS)
+    losses = vectors.new_empty(clusters, tiles)
+    by_vectors, by_weight = torch.zeros_like(vectors), torch.empty_like(weight)
+    by_bias = None if bias is None else torch.empty_like(bias)
+    assert all(part.is_contiguous() for part in (vectors, weight, starts, wanted.share))
+    _kernel()[(clusters, tiles)](
+        *(vectors, weight, weight if bias is None else bias, starts),
+        *by_cluster(shortlist, wanted),
+        wanted.share,
+        *(losses, by_vectors, by_weight, by_weight if by_bias is None else by_bias),
+        DIM=dim,
+        WIDTH=1 << (dim - 1).bit_length(),
+        ROWS=_ROWS,
+        TEXTS=_TEXTS,
+        BIAS=bias is not None,
+        PRECISION="ieee" if precise else "tf32",
+        num_warps=8,
+    )
+    return Slopes(losses.sum(), by_vectors, by_weight, by_bias)
+
+
+_ROWS, _TEXTS = 16, 16  # labels and texts that a program looks at together: the least that products take
+
+
+@cache
+def _kernel() -> Any:
+    import triton
+    from triton import language as tl
+
+    @triton.jit  # type: ignore[untyped-decorator]
+    def step(  # type: ignore[no-untyped-def]
+        vectors,
+        weight,
+        bias,
+        starts,
+        texts,
+        bounds,
+        positives,
+        positive_texts,
+        targets,
+        positive_bounds,
+        share,
+        losses,
+        by_vectors,
+        by_weight,
+        by_bias,
+        DIM: tl.constexpr,
+        WIDTH: tl.constexpr,
+        ROWS: tl.constexpr,
+        TEXTS: tl.constexpr,
+        BIAS: tl.constexpr,
+        PRECISION: tl.constexpr,
+    ):
+        cluster, tile = tl.program_id(0), tl.program_id(1)
+        row = tl.load(starts + cluster) + tile * ROWS + tl.arange(0, ROWS)
+        column = tl.arange(0, WIDTH)
+        row_there = row < tl.load(starts + cluster + 1)
+        column_there = column[None, :] < DIM
+        there = row_there[:, None] & column_there
+        at = row[:, None] * DIM + column[None, :]
+        w = tl.load(weight + at, mask=there, other=0.0)
+        if BIAS:
+            b = tl.load(bias + row, mask=row_there, other=0.0)
+        slope_w = tl.zeros((ROWS, WIDTH), tl.float32)
+        slope_b = tl.zeros((ROWS,), tl.float32)
+        loss = tl.zeros((TEXTS, ROWS), tl.float32)
+        first_positive, last_positive = tl.load(positive_bounds + cluster), tl.load(positive_bounds + cluster + 1)
+        last = tl.load(bounds + cluster + 1)
+        for first in range(tl.load(bounds + cluster), last, TEXTS):
+            pick = first + tl.arange(0, TEXTS)
+            picked = pick < last
+            text = tl.load(texts + pick, mask=picked, other=0)
+            s = tl.load(share + text, mask=picked, other=0.0)
+            x_at = text[:, None] * DIM + column[None, :]
+            x_there = picked[:, None] & column_there
+            x = tl.load(vectors + x_at, mask=x_there, other=0.0)
+            z = tl.dot(x, tl.trans(w), input_precision=PRECISION)
+            if BIAS:
+                z += b[None, :]
+            y = tl.zeros((TEXTS, ROWS), tl.float32)
+            for positive in range(first_positive, last_positive):
+                same_text = text == tl.load(positive_texts + positive)
+                same_label = row == tl.load(positives + positive)
+                y += tl.where(same_text[:, None] & same_label[None, :], tl.load(targets + positive), 0.0)
+            counted = tl.where(picked[:, None] & row_there[None, :], s[:, None], 0.0)
+            e = tl.exp(-tl.abs(z))
+            loss += counted * (tl.maximum(z, 0.0) + tl.log(1.0 + e) - y * z)
+            sigmoid = tl.where(z >= 0, 1.0, e) / (1.0 + e)
+            slope = counted * (sigmoid - y)
+            slope_w = tl.dot(tl.trans(slope), x, slope_w, input_precision=PRECISION)
+            slope_b += tl.sum(slope, 0)
+            slope_x = tl.dot(slope, w, input_precision=PRECISION)
+            tl.atomic_add(by_vectors + x_at, slope_x, mask=x_there, sem="relaxed")
+        tl.store(by_weight + at, slope_w, mask=there)
+        if BIAS:
+            tl.store(by_bias + row, slope_b, mask=row_there)
+        tl.store(losses + cluster * tl.num_programs(1) + tile, tl.sum(loss))
+
+    return step

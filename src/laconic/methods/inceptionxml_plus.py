@@ -1,0 +1,288 @@
+"""InceptionXML+, also called SyncXML: the same encoder at millions of labels (paper, section 5).
+
+A meta-classifier ranks clusters of labels, an extreme classifier the labels of the best clusters; both learn together,
+and negatives are as hard as the meta-classifier is good. Defaults are those of Table 7 and of the code behind the
+paper's figures; what depends on the size of the data is 0 here and chosen by `sized`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+from torch import Tensor, nn
+
+from laconic.classifiers import LinearClassifier
+from laconic.clustering import Clustering, LabelTree, cluster_labels
+from laconic.costs import CPU, GPU, Shape, training_memory, training_seconds
+from laconic.data.dataset import Dataset
+from laconic.data.resident import Resident
+from laconic.data.text import Splitter
+from laconic.data.vocabulary import VocabularyConfig
+from laconic.encoders import ENCODERS, Encoder
+from laconic.errors import ConfigError, ModelError
+from laconic.evaluate import shortlist_figures, validation_figures
+from laconic.layers import SpectralResidual
+from laconic.methods.parts import (
+    BOUNDS,
+    PRECISIONS,
+    build_encoder,
+    check_known,
+    check_within,
+    filled,
+    sized_batch,
+    sized_epochs,
+    sized_length,
+    start_encoder,
+    usual_length,
+)
+from laconic.methods.trained import Trained
+from laconic.optim import Plan
+from laconic.rankers import ShortlistRanker
+from laconic.run import Run
+from laconic.shortlisters.clusters import Clusters
+from laconic.tasks import Jointly
+from laconic.train import TrainState
+
+HEADS = ("synchronised", "lightxml")
+RANKINGS = ("extreme", "product")
+OWN_BOUNDS: dict[str, tuple[int | float, int | float]] = {
+    "learning_rate": (0, 100),
+    "clusters": (0, 1 << 30),
+    "top": (0, 1 << 30),
+    "answer_top": (0, 1 << 30),
+    "detached": (0, 1),
+    "hidden": (0, 65_536),
+    "cluster_dropout": (0, 0.99),
+    "chunk": (1, 1 << 30),
+}
+_LABELS_A_CLUSTER, _MOST_CLUSTERS = 6, 1 << 17  # at least; with them Table 7's counts come out, but for WikiTitles-500K
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    epochs: int = 0  # 0: from 8 for half a million texts and more to 67 for a few
+    batch_size: int = 0  # 0: 256, less for small data
+    learning_rate: float = 0.0  # at the peak of the cycle; 0: from 0.002 for short runs to the paper's 0.008
+    seed: int = 29
+    clusters: int = 0  # a power of two; 0: the largest that leaves 6 labels a cluster, at most 131,072
+    top: int = 0  # clusters whose labels are scored; 0: clusters^0.6, at most 800
+    answer_top: int = 0  # the same when texts are answered; 0: top
+    ranking: str = "extreme"  # by the extreme classifier's scores, or by their product with the meta-classifier's
+    detached: float = 0.25  # share of training in which the encoder learns from clusters alone
+    heads: str = "synchronised"  # or lightxml: no layer before the clusters, a plain one before the labels
+    encoder: str = "inception"  # or bag or cnn
+    attention: bool = True  # inception's two attention layers
+    length: int = 0  # words of a text that are read; 0: as many as 99.5 % of texts have, at most 32
+    embedding: int = 300
+    permutation: int = 0  # a seed that puts the dimensions of `vectors` in another order; 0: as they are
+    hidden: int = 0  # width of both heads; 0: the encoder's (the paper's 3M model: 300)
+    dropout: float = 0.25
+    cluster_dropout: float = 0.3
+    classifier_dropout: float = 0.5
+    bias: bool = False  # a bias for every label
+    prior: bool = False  # start biases at the log-odds of clusters and labels, not at 0
+    eps: float = 1e-8  # of Adam
+    lazy: bool = False  # Adam rests where a word or label has no gradient
+    precision: str = "fp32"  # or bf16, of the encoder's and the meta-classifier's products
+    chunk: int = 65_536  # clusters that are scored at a time
+    validation: float = 0.05  # share of training texts that choose the epoch; 0: the last epoch is kept
+    refit: bool = False  # train once more on all texts, as many epochs as were best
+    vectors: str = ""  # a file of word vectors to start from
+    clustering: Clustering = Clustering()
+    text: Splitter = Splitter()
+    vocabulary: VocabularyConfig = VocabularyConfig()
+
+    def __post_init__(self) -> None:
+        check_within(self, BOUNDS | OWN_BOUNDS)
+        check_known(self, {"encoder": ENCODERS, "precision": PRECISIONS, "heads": HEADS, "ranking": RANKINGS})
+        if self.clusters & (self.clusters - 1):
+            raise ConfigError(f"clusters must be a power of two (or 0, chosen by the data), but is {self.clusters}")
+        if self.batch_size == 1:
+            raise ConfigError("batch_size must be 0 (chosen by the data) or at least 2, because of BatchNorm, but is 1")
+        if self.heads == "lightxml" and self.hidden:
+            raise ConfigError("heads=lightxml has no layer whose width hidden could set")
+        if self.refit and not self.validation:
+            raise ConfigError("refit needs a validation split to choose the epoch; validation is 0")
+
+
+def train(data: Dataset, config: Config, run: Run) -> Trained:
+    config = sized(config, data, usual_length(data, config, "inceptionxml+"))
+    _announce(config, data, run)
+    learn, held = data.split(config.validation, config.seed)
+    ranker, state = _fitted("train", learn, held, config, run)
+    if config.refit and len(held):
+        chosen = state.best_epoch
+        ranker, state = _fitted("refit", data, held.rows(np.arange(0)), config, run, last_epoch=chosen)
+        state.best_epoch = chosen
+    return Trained(ranker, config, {"training": {"best_epoch": state.best_epoch, "epochs": state.history}})
+
+
+def restore(config: Config, tensors: Mapping[str, Tensor]) -> ShortlistRanker:
+    """The ranker from its state_dict, whose shapes say how large it is."""
+    try:
+        tree = LabelTree(order=tensors["clusters.order"], starts=tensors["clusters.starts"])
+    except KeyError as error:
+        raise ModelError(f"the model's tensors are not those of inceptionxml+: {error} is missing") from None
+    tree.check()
+
+    def make() -> ShortlistRanker:
+        num_ids, embedding = tensors["encoder.embedding.weight"].shape
+        num_labels, _ = tensors["classifier.weight"].shape
+        if num_labels != len(tree.order):
+            raise ValueError(f"classifier.weight has {num_labels} rows, but clusters.order {len(tree.order)} labels")
+        return build(replace(config, embedding=embedding), num_ids, tree)
+
+    return filled("inceptionxml+", make, tensors)
+
+
+def build(config: Config, num_ids: int, tree: LabelTree) -> ShortlistRanker:
+    encoder = build_encoder(config, num_ids, projection_dropout=0.0)
+    width = config.hidden or encoder.dim
+    meta = LinearClassifier(width, tree.num_clusters, transform=_transform(config, encoder, for_clusters=True))
+    transform = _transform(config, encoder, for_clusters=False)
+    classifier = LinearClassifier(width, len(tree.order), transform=transform, bias=config.bias)
+    top = min(config.answer_top or config.top or tree.num_clusters, tree.num_clusters)
+    product = config.ranking == "product"
+    return ShortlistRanker(encoder, Clusters(meta, tree), classifier, top=top, product=product)
+
+
+def _transform(config: Config, encoder: Encoder, *, for_clusters: bool) -> nn.Module:
+    """Two heads of equal structure or, as LightXML has it, none for the clusters and a plain layer for the labels."""
+    if config.heads == "synchronised":
+        return SpectralResidual(encoder.dim, config.hidden or encoder.dim, dropout=config.dropout)
+    return nn.Identity() if for_clusters else nn.Linear(encoder.dim, encoder.dim)
+
+
+def sized(config: Config, data: Dataset, usual: int) -> Config:
+    """The config with a number wherever the data decides; `usual` is how many words 99.5 % of texts do not exceed."""
+    labels, texts = data.num_labels, len(data)
+    if config.clusters > labels:
+        raise ConfigError(f"clusters must be at most the {labels:,} labels, but is {config.clusters:,}")
+    clusters = config.clusters or 1 << int(np.log2(np.clip(labels // _LABELS_A_CLUSTER, 1, _MOST_CLUSTERS)))
+    top = min(config.top or min(800, round(clusters**0.6)), clusters)
+    epochs, batch_size = sized_epochs(config.epochs, texts, 2 / 3), sized_batch(config.batch_size, texts, 256)
+    # Through the paper's rate at its 66,000 steps, and those that were best on a validation split of smaller data.
+    rate = 0.008 * (epochs * texts / batch_size / 66_000) ** 0.4
+    return replace(
+        config,
+        epochs=epochs,
+        batch_size=batch_size,
+        learning_rate=config.learning_rate or float(np.clip(rate, 0.002, 0.008)),
+        length=sized_length(config.length, usual),
+        clusters=clusters,
+        top=top,
+        answer_top=min(config.answer_top or top, clusters),
+    )
+
+
+def _announce(config: Config, data: Dataset, run: Run) -> None:
+    gpu = run.device.type == "cuda"
+    shape = Shape(
+        words=data.inputs.shape[1],
+        labels=data.num_labels,
+        length=config.length,
+        dim=config.embedding,
+        clusters=config.clusters,
+        top=config.top,
+    )
+    gathered = 0  # rows are read cluster by cluster
+    machine = GPU if gpu else CPU.times(torch.get_num_threads())
+    batch = config.batch_size
+    seconds = training_seconds(shape, texts=len(data), epochs=config.epochs, batch=batch, machine=machine)
+    remedies = {
+        "--set batch_size=64": training_memory(shape, batch=min(batch, 64), chunk=gathered),
+        "--set embedding=128": training_memory(replace(shape, dim=min(shape.dim, 128)), batch=batch, chunk=gathered),
+        "--set embedding=64 and --set batch_size=32": training_memory(
+            replace(shape, dim=min(shape.dim, 64)), batch=min(batch, 32), chunk=gathered
+        ),
+    }
+    memory = training_memory(shape, batch=batch, chunk=gathered)
+    run.announce(memory, seconds * (1 + config.refit), remedies)
+
+
+def _fitted(
+    stage: str, data: Dataset, held: Dataset, config: Config, run: Run, last_epoch: int = 0
+) -> tuple[ShortlistRanker, TrainState]:
+    seed = config.seed if config.clustering.seed < 0 else config.clustering.seed
+    tree = LabelTree(
+        **run.remember(
+            f"{stage}-clusters", lambda: _tensors(cluster_labels(data, config.clusters, config.clustering, seed))
+        )
+    )
+    with torch.random.fork_rng([]):
+        torch.manual_seed(config.seed)
+        ranker = build(config, data.inputs.shape[1], tree)
+    start_encoder(ranker.encoder, config, data)
+    # Inside, labels go by their place in the tree: a cluster is then a range.
+    placed = data.renumbered(tree.places().numpy())
+    if config.prior:
+        _start_from_shares(ranker, placed)
+    ranker.to(run.device)
+    classifier = ranker.classifier
+    assert isinstance(classifier, LinearClassifier)
+    task = Jointly(
+        ranker.encoder,
+        ranker.clusters,
+        classifier,
+        # No text's true clusters may be more than there is room for.
+        top=max(config.top, _most_clusters(placed, tree)),
+        dropouts=(config.cluster_dropout, config.classifier_dropout),
+        detached=config.detached,
+        chunk=config.chunk,
+        precision=PRECISIONS[config.precision],
+    )
+    plan = Plan(
+        epochs=config.epochs,
+        batch_size=config.batch_size,
+        learning_rate=config.learning_rate,
+        warm_up=0.33,
+        eps=config.eps,
+        lazy=config.lazy,
+        seed=config.seed,
+    )
+
+    def figures() -> dict[str, float]:
+        return validation_figures(ranker, held) | shortlist_figures(ranker, held.inputs, held.labels)
+
+    state = run.fit(
+        stage,
+        task,
+        Resident.of(placed, config.length, run.device),
+        plan,
+        validate=figures if len(held) else None,
+        last_epoch=last_epoch,
+    )
+    return ranker.eval(), state
+
+
+def _tensors(tree: LabelTree) -> dict[str, Tensor]:
+    return {"order": tree.order, "starts": tree.starts}
+
+
+def _by_cluster(data: Dataset, tree: LabelTree) -> csr_array:
+    """Which clusters each text's labels are in."""
+    cluster = torch.searchsorted(tree.starts, torch.from_numpy(data.labels.indices.astype(np.int64)), right=True) - 1
+    pairs = csr_array(
+        (np.ones(data.labels.nnz, dtype=np.float32), cluster.numpy(), data.labels.indptr.copy()),
+        shape=(len(data), tree.num_clusters),
+    )
+    pairs.sum_duplicates()
+    return pairs
+
+
+def _most_clusters(data: Dataset, tree: LabelTree) -> int:
+    """The most clusters that the labels of any text are in."""
+    return int(np.diff(_by_cluster(data, tree).indptr).max(initial=1))
+
+
+def _start_from_shares(ranker: ShortlistRanker, data: Dataset) -> None:
+    meta, classifier = ranker.clusters.classifier, ranker.classifier
+    assert isinstance(classifier, LinearClassifier)
+    by_cluster = _by_cluster(data, LabelTree(order=ranker.clusters.order, starts=ranker.clusters.starts))
+    meta.start_from(torch.from_numpy(np.diff(by_cluster.tocsc().indptr) / len(data)))
+    if classifier.bias is not None:
+        classifier.start_from(torch.from_numpy(data.label_counts / len(data)))

@@ -1,0 +1,189 @@
+"""What a run remembers is made once; its members are kept apart; nothing of one run is mixed into another."""
+
+import json
+
+import pytest
+import torch
+
+from laconic.data.prepare import prepare
+from laconic.data.text import Splitter
+from laconic.data.vocabulary import VocabularyConfig
+from laconic.errors import TrainingError, UserError
+from laconic.methods.inceptionxml import Config, train
+from laconic.run import Run
+from laconic.train import Silent
+from tests.planted import planted_texts
+
+CPU = torch.device("cpu")
+MADE = {
+    "labels": torch.tensor([[3, 1], [0, 2]]),
+    "scores": torch.tensor([0.5, -0.0, torch.inf]),
+    "none": torch.zeros((0, 7), dtype=torch.int32),
+    "turned": torch.arange(6.0).reshape(2, 3).T,
+    "scalar": torch.tensor(True),
+}
+
+
+class Watched(Silent):
+    """Notes what a run says of itself."""
+
+    def __init__(self):
+        self.plans, self.beginnings = [], []
+
+    def planned(self, memory, seconds):
+        self.plans.append((memory, seconds))
+
+    def began(self, how, epochs, steps, done):
+        self.beginnings.append(how)
+
+
+def kept(folder, watcher=None):
+    return Run(folder, watcher=watcher or Silent(), device=CPU)
+
+
+def never():
+    raise AssertionError("this was made before")
+
+
+def same(one, other):
+    return one.keys() == other.keys() and all(
+        torch.equal(one[name], other[name]) and one[name].dtype == other[name].dtype for name in one
+    )
+
+
+def small():
+    data = prepare(planted_texts(num_labels=4, num_texts=24), Splitter(), VocabularyConfig(), with_label_texts=False)
+    return data.data, Config(epochs=2, batch_size=8, embedding=16, length=4, validation=0.0)
+
+
+# Remembered values
+
+
+def test_a_value_is_made_once_and_read_when_the_run_is_replayed(tmp_path):
+    assert same(kept(tmp_path / "run").remember("clusters", lambda: MADE), MADE)
+    assert same(kept(tmp_path / "run").remember("clusters", never), MADE)
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["clusters.safetensors"]
+
+
+def test_without_a_folder_a_value_is_just_made():
+    assert same(Run.unkept().remember("clusters", lambda: MADE), MADE)
+    with pytest.raises(AssertionError, match="made before"):
+        Run.unkept().remember("clusters", never)
+
+
+def test_an_empty_value_is_remembered_too(tmp_path):
+    kept(tmp_path).remember("nothing", dict)
+    assert kept(tmp_path).remember("nothing", never) == {}
+
+
+def test_what_is_remembered_needs_no_gradient(tmp_path):
+    weight = torch.nn.Parameter(torch.ones(2))
+    for run in (Run.unkept(), kept(tmp_path), kept(tmp_path)):
+        assert not run.remember("vectors", lambda: {"rows": weight * 2})["rows"].requires_grad
+
+
+def test_a_value_whose_making_fails_is_not_there(tmp_path):
+    with pytest.raises(AssertionError):
+        kept(tmp_path / "run").remember("clusters", never)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_full_disk_leaves_no_half_of_a_value(tmp_path, monkeypatch):
+    from safetensors import SafetensorError
+
+    def full(tensors, path, facts):
+        path.write_bytes(b"half")
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr("laconic.checkpoint.save_file", full)
+    with pytest.raises(UserError, match=r"clusters\.safetensors: the disk is full"):
+        kept(tmp_path).remember("clusters", lambda: MADE)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("spoil", [lambda content: content[:-1], lambda content: b"", lambda content: b"\xff" * 99])
+def test_a_damaged_value_is_not_made_anew_because_stages_may_rest_on_it(tmp_path, spoil):
+    kept(tmp_path).remember("clusters", lambda: MADE)
+    path = tmp_path / "clusters.safetensors"
+    path.write_bytes(spoil(path.read_bytes()))
+    with pytest.raises(TrainingError, match=r"clusters\.safetensors: this file of the run is damaged .* remove .*anew"):
+        kept(tmp_path).remember("clusters", lambda: MADE)
+
+
+def test_a_damaged_checkpoint_is_told_in_the_same_words(tmp_path):
+    data, config = small()
+    train(data, config, kept(tmp_path))
+    path = tmp_path / "train.safetensors"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(TrainingError, match=r"train\.safetensors: this file of the run is damaged"):
+        train(data, config, kept(tmp_path))
+
+
+def test_a_name_is_of_a_stage_or_of_a_value(tmp_path):
+    data, config = small()
+    for run in (Run.unkept(), kept(tmp_path)):
+        run.remember("train", lambda: MADE)
+        with pytest.raises(AssertionError, match="'train' is already the name of a value"):
+            train(data, config, run)
+
+
+def test_what_is_remembered_binds_the_run_to_its_settings(tmp_path):
+    run = kept(tmp_path)
+    run.begin({"config": {"clusters": 8}, "ensemble": 1})
+    run.remember("clusters", lambda: MADE)
+    run.begin({"config": {"clusters": 8}, "ensemble": 1})
+    with pytest.raises(TrainingError, match=r"config\.clusters = 8 \(now 9\)"):
+        run.begin({"config": {"clusters": 9}, "ensemble": 1})
+    with pytest.raises(TrainingError, match=r"ensemble = 1 \(now 3\)"):
+        run.begin({"config": {"clusters": 8}, "ensemble": 3})
+
+
+# Members
+
+
+def test_members_keep_what_they_remember_apart(tmp_path):
+    for number in range(3):
+        kept(tmp_path).member(number).remember("clusters", lambda n=number: {"first": torch.tensor([n])})
+    for number in range(3):
+        assert kept(tmp_path).member(number, of=3).remember("clusters", never)["first"].tolist() == [number]
+    inner = kept(tmp_path).member(1).member(2)
+    assert inner.remember("clusters", lambda: {"first": torch.tensor([12])})["first"].tolist() == [12]
+
+
+def test_members_are_told_apart_in_the_log_and_to_those_who_look_on(tmp_path):
+    data, config = small()
+    watcher = Watched()
+    for number in range(2):
+        train(data, config, kept(tmp_path, watcher).member(number, of=2))
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    told = [(line["stage"], line["epoch"]) for line in lines]
+    assert told == [("member-0.train", 1), ("member-0.train", 2), ("member-1.train", 1), ("member-1.train", 2)]
+    assert [how.partition(", ")[0] for how in watcher.beginnings] == ["member 1 of 2", "member 2 of 2"]
+
+
+def test_a_single_model_is_no_member_of_anything(tmp_path):
+    data, config = small()
+    watcher = Watched()
+    train(data, config, kept(tmp_path, watcher))
+    assert "member" not in watcher.beginnings[0]
+    assert json.loads((tmp_path / "metrics.jsonl").read_text().splitlines()[0])["stage"] == "train"
+
+
+def test_the_first_member_announces_for_all_and_finished_ones_take_memory():
+    watcher = Watched()
+    run = Run(None, watcher=watcher, device=CPU)
+    run.announce(1000, 60.0, {})
+    for number in range(3):
+        run.member(number, of=3).announce(1000, 60.0, {})
+    assert watcher.plans == [(1000, 60.0), (1500, 180.0)]
+
+
+def test_an_ensemble_that_cannot_fit_is_refused_with_what_would_make_it_fit(monkeypatch):
+    monkeypatch.setattr("laconic.run._free_memory", lambda device: 1200)
+    Run.unkept().announce(1000, 60.0, {})
+    first, last = (Run.unkept().member(number, of=3) for number in (0, 2))
+    with pytest.raises(
+        TrainingError, match=r"about 1\.5 kB, but 1\.2 kB are free .* with --set tiny=true it would fit"
+    ):
+        first.announce(1000, 60.0, {"--set small=true": 900, "--set tiny=true": 800})
+    last.announce(1000, 60.0, {})
