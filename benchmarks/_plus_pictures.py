@@ -92,10 +92,12 @@ def plot_sweep(sweep: Sequence[Mapping[str, float]], trained: int, path: Path) -
     tops = [point["top"] for point in sweep]
     for name, colour in (("shortlist recall", ORANGE), ("P@1", BLUE), ("P@3", GREEN), ("P@5", RED)):
         axes.semilogx(tops, [point[name] for point in sweep], marker=".", color=colour, label=name)
-    axes.axvline(trained, color="0.4", linestyle=":", label="K of its training")
+    axes.axvline(trained, color="0.4", linestyle=":")
+    axes.annotate("K of its training", (trained, 3), (4, 0), textcoords="offset points")
+    axes.set_ylim(0, 100)
     axes.set_xticks(tops, [f"{top:.0f}" for top in tops])
     axes.minorticks_off()
     axes.set_xlabel("K, clusters opened (logarithmic)")
     axes.set_ylabel("%")
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="lower left", ncols=2)
     write_picture(figure, path)

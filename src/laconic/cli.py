@@ -43,6 +43,10 @@ Device = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")]
 SplitName = Annotated[str, typer.Option("--split", help="Which split of the data.")]
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Also write the figures to this file.")]
 Plots = Annotated[Path | None, typer.Option("--plots", help="Also draw pictures into this folder (needs matplotlib).")]
+Overruled = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Overrule how the model answers, such as answer_top=50."),
+]
 KeepSelf = Annotated[bool, typer.Option("--keep-self", help="Keep pairs of a text with itself, and filtered pairs.")]
 Table = Annotated[
     list[str] | None,
@@ -143,6 +147,7 @@ def train(
     model: Annotated[Path, typer.Option("--out", metavar="MODEL", help="The model folder to make.")],
     method: Annotated[str, typer.Option(help="How to learn; see docs/methods.md.")] = "inceptionxml",
     preset: Annotated[str, typer.Option(help="Settings by name (laptop) or from a TOML file.")] = "",
+    encoder: Annotated[str, typer.Option(help="inception, bag or cnn; by default the method's own.")] = "",
     device: Device = "auto",
     validation: Annotated[float | None, typer.Option(help="Share of texts that choose the epoch; 0: none.")] = None,
     refit: Annotated[bool, typer.Option("--refit", help="Then train once more, on all texts.")] = False,
@@ -157,12 +162,14 @@ def train(
     from laconic.checkpoint import RUN, check_free, write_model
     from laconic.config import preset_path, read_settings
     from laconic.display import metrics_table, training_display
-    from laconic.methods import config_of, train_model
+    from laconic.methods import config_of, method_called, train_model
     from laconic.predict.predictor import scored
     from laconic.run import Run, device_named
 
     check_free(model)
+    method = method_called(method)
     chosen = [f"validation={validation}"] * (validation is not None) + ["refit=true"] * refit
+    chosen += [f'encoder="{encoder}"'] * bool(encoder)
     config = config_of(
         method, read_settings(preset_path(method, preset) if preset else None, [*(settings or []), *chosen])
     )
@@ -195,19 +202,45 @@ def evaluate(
     plots: Plots = None,
     keep_self: KeepSelf = False,
     device: Device = "auto",
+    settings: Overruled = None,
+    shuffle_words: Annotated[int | None, typer.Option(metavar="SEED", help="Words in another order.")] = None,
     table: Table = None,
 ) -> None:
     """Score a model on data with known labels."""
     from laconic.display import progress
-    from laconic.predict.predictor import Predictor
 
-    predictor = Predictor.open(model, device=device)
+    predictor = _open(model, device, settings)
     corpus = _read(data, table, keep_self=keep_self)
     with progress(err, "ranking", len(corpus.split(split))) as bar:
-        evaluation = predictor.evaluate(corpus, split, lambda done: bar.advance(bar.task_ids[0], done))
+        evaluation = predictor.evaluate(
+            corpus, split, lambda done: bar.advance(bar.task_ids[0], done), shuffle=shuffle_words
+        )
     _show(
         evaluation, f"{model} on {data}, {split}", {"model": str(model), "data": data, "split": split}, json_file, plots
     )
+
+
+@app.command()
+def sweep(
+    model: ModelFolder,
+    data: Data,
+    top: Annotated[list[int] | None, typer.Option(help="How many clusters to open; again for another.", min=1)] = None,
+    split: SplitName = "test",
+    json_file: JsonFile = None,
+    keep_self: KeepSelf = False,
+    device: Device = "auto",
+    table: Table = None,
+) -> None:
+    """What a model with clusters gains by opening more of them: recall and precision against the labels scored."""
+    from laconic.display import sweep_table
+    from laconic.files import writing
+
+    found = _open(model, device, None).sweep(_read(data, table, keep_self=keep_self), split, top or ())
+    out.print(sweep_table(found, f"{model} on {data}, {split}: by clusters opened"))
+    if json_file is not None:
+        about = {"model": str(model), "data": data, "split": split, "sweep": found}
+        with writing(json_file) as file:
+            file.write(json.dumps(about, indent=2).encode() + b"\n")
 
 
 @app.command()
@@ -237,19 +270,25 @@ def predict(
     k: Annotated[int, typer.Option("-k", help="How many labels.", min=1)] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
     device: Device = "auto",
+    settings: Overruled = None,
     allow: Annotated[Path | None, typer.Option(help="A file of label names: answer with these alone.")] = None,
     block: Annotated[Path | None, typer.Option(help="A file of label names: answer with none of these.")] = None,
 ) -> None:
     """Label texts, one a line, best label first."""
-    from laconic.predict.predictor import Predictor
-
-    predictor = Predictor.open(model, device=device)
+    predictor = _open(model, device, settings)
     allowed, blocked = _names(allow), _names(block)
     for texts in _batches(file):
         answers = predictor.predict(texts, k, allow=allowed, block=blocked)
         for text, predictions in zip(texts, answers, strict=True):
             _print_predictions(text, predictions, predictor, as_json)
         sys.stdout.flush()
+
+
+def _open(model: Path, device: str, settings: list[str] | None) -> Predictor:
+    from laconic.config import read_settings
+    from laconic.predict.predictor import Predictor
+
+    return Predictor.open(model, device=device, settings=read_settings(None, settings or []))
 
 
 def _read(data: str, table: list[str] | None, *, keep_self: bool = False) -> Corpus:

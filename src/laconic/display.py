@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -49,14 +49,32 @@ def progress(console: Console, title: str, total: int) -> Iterator[Progress]:
         yield bar
 
 
-def cost_table(cost: Mapping[str, Any]) -> Table:
-    table = _plain_table("inceptionxml on this data")
-    table.add_row("parameters", f"{sum(cost['parameters'].values()):,}")
-    table.add_row("a model", human_bytes(cost["bytes"]))
-    table.add_row("one text", f"{cost['gmacs']:.4f} GMACs at {cost['length']} words")
-    table.add_row(f"training, {cost['epochs']} epochs", f"{human_bytes(cost['training_bytes'])} of memory")
-    for machine, seconds in cost["training_seconds"].items():
-        table.add_row(f"on a {machine.replace('_', ' ')}", human_seconds(seconds))
+def cost_table(costs: Mapping[str, Mapping[str, Any]]) -> Table:
+    """What each method's default model would cost."""
+    table = Table(title="on this data", title_justify="left", title_style="bold")
+    table.add_column("")
+    for method in costs:
+        table.add_column(method, justify="right")
+    rows: dict[str, Callable[[Mapping[str, Any]], str]] = {
+        "parameters": lambda cost: f"{sum(cost['parameters'].values()):,}",
+        "a model": lambda cost: human_bytes(cost["bytes"]),
+        "one text": lambda cost: f"{cost['gmacs']:.4f} GMACs at {cost['length']} words",
+        "training": lambda cost: f"{cost['epochs']} epochs in {human_bytes(cost['training_bytes'])} of memory",
+        "on a gpu": lambda cost: human_seconds(cost["training_seconds"]["gpu"]),
+        "on a cpu core": lambda cost: human_seconds(cost["training_seconds"]["cpu_core"]),
+    }
+    for title, cell in rows.items():
+        table.add_row(title, *(cell(cost) for cost in costs.values()))
+    return table
+
+
+def sweep_table(found: Sequence[Mapping[str, float]], title: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for name in found[0]:
+        table.add_column(name, justify="right")
+    for row in found:
+        whole = ("top", "texts a second")
+        table.add_row(*(f"{value:,.0f}" if name in whole else f"{value:.1f}" for name, value in row.items()))
     return table
 
 
@@ -120,7 +138,8 @@ class TrainingDisplay:
         self.bar.advance(self.task)
 
     def ended(self, facts: EpochFacts) -> None:
-        score = "" if facts.score is None else f", validation nDCG@5 {facts.score:.2f}"
+        figures = ", ".join(f"{name} {figure:.2f}" for name, figure in facts.figures.items())
+        score = f", validation {figures}" if figures else ""
         line = f"epoch {facts.epoch}/{self.epochs}: loss {facts.loss:.6f}{score}, {facts.seconds:.1f} s"
         self.bar.console.print(line)
 

@@ -19,7 +19,7 @@ from laconic.data.vectors import read_vectors
 from laconic.data.vocabulary import VocabularyConfig
 from laconic.display import cost_table, facts_tables, model_table
 from laconic.methods.ensembles import ensemble_size, first_member
-from laconic.methods.inceptionxml import expected_cost, model_cost
+from laconic.methods.estimates import expected_costs, model_cost
 from laconic.plots import plot_label_frequencies, plot_lengths
 
 
@@ -30,14 +30,14 @@ class Inspection(NamedTuple):
 
 def inspect_data(corpus: Corpus, *, length: int, vectors: Path | None) -> Inspection:
     facts = describe(corpus, length=length)
-    cost = expected_cost(facts)
-    shown: list[Table | str] = [*facts_tables(facts), *([cost_table(cost)] if cost else [])]
+    costs = expected_costs(facts)
+    shown: list[Table | str] = [*facts_tables(facts), *([cost_table(costs)] if costs else [])]
     coverage = None if vectors is None else _coverage(vectors, corpus)
     if coverage is not None:
         shown.append(
             "{file}: {words:.1%} of the words have a vector, {occurrences:.1%} of their uses".format(**coverage)
         )
-    return Inspection(asdict(facts) | {"inceptionxml": cost, "vectors": coverage}, shown)
+    return Inspection(asdict(facts) | {"costs": costs, "vectors": coverage}, shown)
 
 
 def inspect_model(folder: Path, *, verify: bool) -> Inspection:

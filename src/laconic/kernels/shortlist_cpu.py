@@ -5,13 +5,12 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from math import exp, log1p
 
-import numba
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from laconic.compiled import compiled
+from laconic.compiled import compiled, compiled_in_any_order
 from laconic.kernels.shortlist import Shortlist, Slopes, Wanted, by_cluster
 
 
@@ -84,7 +83,7 @@ def _visit(  # type: ignore[no-untyped-def]
     return total
 
 
-@numba.njit(fastmath={"reassoc", "contract"}, cache=True, nogil=True)
+@compiled_in_any_order
 def _dot(one, other):  # type: ignore[no-untyped-def]
     total = np.float32(0)
     for i in range(one.shape[0]):

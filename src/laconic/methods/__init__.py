@@ -127,6 +127,22 @@ def restore_ranker(model: SavedModel, device: torch.device) -> Ranker:
     return ranker.to(device) if method.on_gpu else ranker
 
 
+def with_settings(model: SavedModel, settings: Settings) -> SavedModel:
+    """The model with some settings overruled; one that its method does not have is an error."""
+    known = _known(model).config
+    config = settings_of(configure(known, _merged(settings_of(restore_config(model)), settings)))
+    return replace(model, facts={**model.facts, "config": config})
+
+
+def _merged(settings: Settings, others: Settings) -> Settings:
+    return settings | {
+        name: _merged(settings[name], value)
+        if isinstance(value, dict) and isinstance(settings.get(name), dict)
+        else value
+        for name, value in others.items()
+    }
+
+
 def restore_config(model: SavedModel) -> Any:
     try:
         return configure(_known(model).config, model.facts["config"])

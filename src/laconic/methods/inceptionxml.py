@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from laconic.checkpoint import SavedModel
 from laconic.classifiers import LinearClassifier
-from laconic.costs import CPU, GPU, Shape, inception_cost, training_memory, training_seconds
+from laconic.costs import CPU, GPU, Shape, training_memory, training_seconds
 from laconic.data.dataset import Dataset
-from laconic.data.describe import DataFacts
 from laconic.data.resident import Resident
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import VocabularyConfig
@@ -45,7 +42,6 @@ from laconic.rankers import FlatRanker
 from laconic.run import Run
 from laconic.tasks import AllLabels
 from laconic.train import TrainState
-from laconic.types import FIRST_WORD
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,36 +113,6 @@ def sized(config: Config, texts: int, usual: int) -> Config:
         batch_size=sized_batch(config.batch_size, texts, 128),
         length=sized_length(config.length, usual),
     )
-
-
-def expected_cost(facts: DataFacts) -> dict[str, Any] | None:
-    """What the default model would cost on that data, from shapes alone; None where it cannot be trained."""
-    first = next(iter(facts.splits.values()))
-    if first.words is None or not facts.labels.labels or not first.texts:
-        return None
-    config = sized(Config(), first.texts, first.words.usual_tokens)
-    words, labels = first.words.vocabulary + FIRST_WORD, facts.labels.labels
-    shape = Shape(words=words, labels=labels, length=config.length, dim=config.embedding)
-    times = {
-        name: training_seconds(shape, texts=first.texts, epochs=config.epochs, batch=config.batch_size, machine=machine)
-        for name, machine in {"gpu": GPU, "cpu_core": CPU}.items()
-    }
-    memory = training_memory(shape, batch=config.batch_size, chunk=min(config.chunk, labels))
-    return _cost(shape) | {"epochs": config.epochs, "training_bytes": memory, "training_seconds": times}
-
-
-def model_cost(model: SavedModel) -> dict[str, Any] | None:
-    """What a finished model costs to answer one text."""
-    if model.facts.get("method") != "inceptionxml":
-        return None
-    words, dim = model.tensors["encoder.embedding.weight"].shape
-    length, _ = model.tensors["encoder.word_attention.weight.matrix"].shape
-    return _cost(Shape(words=words, labels=len(model.labels), length=length, dim=dim))
-
-
-def _cost(shape: Shape) -> dict[str, Any]:
-    cost = inception_cost(shape)
-    return {"parameters": dict(cost.parameters), "gmacs": cost.gmacs, "bytes": cost.bytes, "length": shape.length}
 
 
 def _announce(config: Config, data: Dataset, run: Run) -> None:

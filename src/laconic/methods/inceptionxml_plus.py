@@ -110,7 +110,7 @@ class Config:
 
 
 def train(data: Dataset, config: Config, run: Run) -> Trained:
-    config = sized(config, data, usual_length(data, config, "inceptionxml+"))
+    config = sized(config, len(data), data.num_labels, usual_length(data, config, "inceptionxml+"))
     _announce(config, data, run)
     learn, held = data.split(config.validation, config.seed)
     ranker, state = _fitted("train", learn, held, config, run)
@@ -157,9 +157,8 @@ def _transform(config: Config, encoder: Encoder, *, for_clusters: bool) -> nn.Mo
     return nn.Identity() if for_clusters else nn.Linear(encoder.dim, encoder.dim)
 
 
-def sized(config: Config, data: Dataset, usual: int) -> Config:
+def sized(config: Config, texts: int, labels: int, usual: int) -> Config:
     """The config with a number wherever the data decides; `usual` is how many words 99.5 % of texts do not exceed."""
-    labels, texts = data.num_labels, len(data)
     if config.clusters > labels:
         raise ConfigError(f"clusters must be at most the {labels:,} labels, but is {config.clusters:,}")
     clusters = config.clusters or 1 << int(np.log2(np.clip(labels // _LABELS_A_CLUSTER, 1, _MOST_CLUSTERS)))

@@ -14,15 +14,16 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from laconic.checkpoint import SavedModel, read_model
+from laconic.config import Settings
 from laconic.data.corpus import Corpus
 from laconic.data.dataset import Rows
 from laconic.data.prepare import input_rows
-from laconic.data.tokenizer import Tokenizer
+from laconic.data.tokenizer import Tokenizer, shuffled
 from laconic.errors import ConfigError, DataError, ModelError
-from laconic.evaluate import Evaluation, evaluate, places_needed, rank_all, truth_in_numbers_of
-from laconic.methods import restore_config, restore_ranker
+from laconic.evaluate import Evaluation, Truth, evaluate, places_needed, rank_all, sweep, truth_in_numbers_of
+from laconic.methods import restore_config, restore_ranker, with_settings
 from laconic.metrics import Propensity, TrainingCounts
-from laconic.rankers import Ranker
+from laconic.rankers import Ranker, ShortlistRanker
 from laconic.run import device_named
 from laconic.types import NO_LABEL, Inputs, Ranking, Tokens
 
@@ -52,8 +53,12 @@ class Predictor:
         self._training = _training_counts(model)
 
     @staticmethod
-    def open(folder: Path | str, *, device: str = "auto", verify: bool = False) -> Predictor:
-        return Predictor(read_model(Path(folder), verify=verify), device)
+    def open(
+        folder: Path | str, *, device: str = "auto", verify: bool = False, settings: Settings | None = None
+    ) -> Predictor:
+        """`settings` overrule the model's own, for this once: how it answers, not what it has learnt."""
+        model = read_model(Path(folder), verify=verify)
+        return Predictor(model if not settings else with_settings(model, settings), device)
 
     def predict(
         self,
@@ -82,15 +87,47 @@ class Predictor:
         return self._label_texts.get(label, "")
 
     def evaluate(
-        self, corpus: Corpus, split_name: str, on_batch: Callable[[int], None] = lambda done: None
+        self,
+        corpus: Corpus,
+        split_name: str,
+        on_batch: Callable[[int], None] = lambda done: None,
+        *,
+        shuffle: int | None = None,
     ) -> Evaluation:
-        """Every metric on a split of the data, which may number its labels in its own way."""
+        """Every metric on a split of the data, which may number its labels in its own way.
+
+        `shuffle` is a seed: words come in another order, to see how much of it a model needs.
+        """
+        rows, truth = self._judged(corpus, split_name)
+        if shuffle is not None:
+            rows = self._shuffled(rows, shuffle)
+        return evaluate(rank_all(self._ranker, rows, places_needed(truth), on_batch), truth)
+
+    def sweep(self, corpus: Corpus, split_name: str, tops: Sequence[int] = ()) -> list[dict[str, float]]:
+        """What opening so many clusters would be worth, for a model that has clusters."""
+        if not isinstance(self._ranker, ShortlistRanker):
+            raise ConfigError(
+                "a sweep needs one model with clusters, such as --method inceptionxml+ without --ensemble"
+            )
+        rows, truth = self._judged(corpus, split_name)
+        clusters = self._ranker.clusters.classifier.num_labels
+        if any(not 1 <= top <= clusters for top in tops):
+            raise ConfigError(f"top must be 1 to the model's {clusters:,} clusters, but is {', '.join(map(str, tops))}")
+        return sweep(self._ranker, rows, truth, tops or _doubling(self._ranker.top, clusters))
+
+    def _judged(self, corpus: Corpus, split_name: str) -> tuple[Rows, Truth]:
+        """A split as the model reads it, and what is true of it in the model's numbers."""
         split = corpus.split(split_name)
         names = corpus.labels.names
         truth = truth_in_numbers_of(self.labels.names, names, split.labels, split.leave_out, self._training)
         rows = input_rows(split, self._tokenizer)
         self._check_inputs(rows)
-        return evaluate(rank_all(self._ranker, rows, places_needed(truth), on_batch), truth)
+        return rows, truth
+
+    def _shuffled(self, rows: Rows, seed: int) -> csr_array:
+        if self._tokenizer is None or not isinstance(rows, csr_array):
+            raise DataError("the words of features cannot be shuffled: they have no order")
+        return shuffled(rows, seed)
 
     def _permitted(self, allow: Iterable[str] | None, block: Iterable[str] | None) -> Bool[Tensor, "labels"]:
         permitted = torch.full((len(self.labels),), allow is None)
@@ -128,6 +165,11 @@ class Predictor:
             [Prediction(names[label], score) for label, score in zip(*row, strict=True) if label != NO_LABEL]
             for row in zip(ranking.labels.tolist(), ranking.scores.tolist(), strict=True)
         ]
+
+
+def _doubling(top: int, clusters: int) -> list[int]:
+    """From an eighth of what the model opens to eight times as many."""
+    return sorted({min(max(1, round(top * 2.0**power)), clusters) for power in range(-3, 4)})
 
 
 class RankerAmong(Ranker):

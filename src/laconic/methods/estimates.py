@@ -1,0 +1,56 @@
+"""What the methods with InceptionXML's encoder would cost on some data, from shapes alone, and what a model costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from laconic.checkpoint import SavedModel
+from laconic.costs import CPU, GPU, Shape, inception_cost, training_memory, training_seconds
+from laconic.data.describe import DataFacts
+from laconic.methods import inceptionxml, inceptionxml_plus
+from laconic.types import FIRST_WORD
+
+
+def expected_costs(facts: DataFacts) -> dict[str, dict[str, Any]]:
+    """Of every method's default model, by name; nothing where none can be trained."""
+    first = next(iter(facts.splits.values()))
+    if first.words is None or not facts.labels.labels or not first.texts:
+        return {}
+    texts, labels, usual = first.texts, facts.labels.labels, first.words.usual_tokens
+    flat = inceptionxml.sized(inceptionxml.Config(), texts, usual)
+    plus = inceptionxml_plus.sized(inceptionxml_plus.Config(), texts, labels, usual)
+    words = first.words.vocabulary + FIRST_WORD
+    shape = Shape(words=words, labels=labels, length=flat.length, dim=flat.embedding)
+    clustered = Shape(
+        words=words, labels=labels, length=plus.length, dim=plus.embedding, clusters=plus.clusters, top=plus.top
+    )
+    return {
+        "inceptionxml": _expected(shape, texts, flat.epochs, flat.batch_size, min(flat.chunk, labels)),
+        "inceptionxml+": _expected(clustered, texts, plus.epochs, plus.batch_size, 0),
+    }
+
+
+def model_cost(model: SavedModel) -> dict[str, Any] | None:
+    """What a finished model costs to answer one text; None where that is not known from its shapes."""
+    tensors, config = model.tensors, model.facts.get("config", {})
+    if "encoder.word_attention.weight.matrix" not in tensors or config.get("hidden"):
+        return None
+    words, dim = tensors["encoder.embedding.weight"].shape
+    length, _ = tensors["encoder.word_attention.weight.matrix"].shape
+    clusters = len(tensors["clusters.starts"]) - 1 if "clusters.starts" in tensors else 0
+    top = min(config.get("answer_top") or clusters, clusters)
+    return _cost(Shape(words=words, labels=len(model.labels), length=length, dim=dim, clusters=clusters, top=top))
+
+
+def _expected(shape: Shape, texts: int, epochs: int, batch: int, chunk: int) -> dict[str, Any]:
+    times = {
+        name: training_seconds(shape, texts=texts, epochs=epochs, batch=batch, machine=machine)
+        for name, machine in {"gpu": GPU, "cpu_core": CPU}.items()
+    }
+    memory = training_memory(shape, batch=batch, chunk=chunk)
+    return _cost(shape) | {"epochs": epochs, "training_bytes": memory, "training_seconds": times}
+
+
+def _cost(shape: Shape) -> dict[str, Any]:
+    cost = inception_cost(shape)
+    return {"parameters": dict(cost.parameters), "gmacs": cost.gmacs, "bytes": cost.bytes, "length": shape.length}
