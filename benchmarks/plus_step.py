@@ -25,7 +25,7 @@ from laconic.classifiers import LinearClassifier
 from laconic.clustering import random_tree
 from laconic.data.resident import Resident
 from laconic.methods.inceptionxml_plus import Config, build
-from laconic.optim import Adam, Plan
+from laconic.optim import Adam, OneCycle, Plan
 from laconic.step import Step
 from laconic.tasks import Jointly
 from laconic.types import FIRST_WORD
@@ -81,7 +81,13 @@ def main() -> None:
         lazy=options.lazy,
     )
     task = built(config, shape.words + FIRST_WORD, shape.labels)
-    plan = Plan(epochs=35, batch_size=case.batch, learning_rate=config.learning_rate, warm_up=0.33, lazy=config.lazy)
+    plan = Plan(
+        epochs=35,
+        batch_size=case.batch,
+        learning_rate=0.008,
+        schedule=OneCycle(warm_up=0.33),
+        lazy=config.lazy,
+    )
     step = Step(task, texts, Adam(dict(task.named_parameters()), plan, 35 * steps_an_epoch, task.tables))
     figures["how"] = step.capture(case.batch)
     order = texts.order(0, 0, case.batch).cuda()

@@ -3,6 +3,7 @@ import os
 import stat
 import tempfile
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +56,43 @@ def test_what_was_written_is_read_back(folder):
     assert list(read.vocabulary.words) == ["red", "c++"]
     assert read.vocabulary.text_counts.tolist() == [4, 1]
     assert (read.vocabulary.num_texts, read.vocabulary.sublinear) == (4, True)
+
+
+def with_subwords(counts=(0, 4, 2)):
+    vocabulary = replace(model().vocabulary, subword_counts=np.array(counts, dtype=np.int64))
+    return replace(model(), vocabulary=vocabulary)
+
+
+def test_the_counts_of_sub_words_are_read_back_and_are_none_of_the_ranker_s_tensors(tmp_path):
+    write_model(with_subwords(), tmp_path / "model")
+    read = read_model(tmp_path / "model", verify=True)
+    assert read.vocabulary.subword_counts.tolist() == [0, 4, 2]
+    assert read.vocabulary.num_ids == model().vocabulary.num_ids + 3
+    assert set(read.tensors) == {"rows", "part.bias"}
+
+
+def test_a_model_from_before_there_were_sub_words_has_none(folder):
+    change(folder, "model.json", lambda facts: facts | {"vocabulary": {"num_texts": 4, "sublinear": True}})
+    assert len(read_model(folder).vocabulary.subword_counts) == 0
+
+
+@pytest.mark.parametrize("announced", [0, 2, 4, -3, "3", None, [3]])
+def test_sub_words_that_are_not_as_many_as_announced_are_refused(tmp_path, announced):
+    write_model(with_subwords(), tmp_path / "model")
+    change(
+        tmp_path / "model",
+        "model.json",
+        lambda facts: facts | {"vocabulary": facts["vocabulary"] | {"subwords": announced}},
+    )
+    with pytest.raises(ModelError, match=r"model\.safetensors: subword_counts must be .* copy the model again"):
+        read_model(tmp_path / "model")
+
+
+@pytest.mark.parametrize("counts", [(0, -1, 2), (0, 5, 2)])
+def test_a_sub_word_that_stands_in_more_texts_than_there_are_or_in_fewer_than_none_is_refused(tmp_path, counts):
+    write_model(with_subwords(counts), tmp_path / "model")
+    with pytest.raises(ModelError, match="subword_counts must be 3 whole numbers from 0 to 4, but is not"):
+        read_model(tmp_path / "model")
 
 
 def test_every_file_may_be_read_by_those_who_may_read_the_others(folder):
@@ -176,7 +214,7 @@ def test_a_folder_that_is_no_model_says_so(tmp_path):
 def test_hostile_files_give_a_model_error_and_nothing_else(data):
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "model"
-        write_model(model(), folder)
+        write_model(data.draw(st.sampled_from([model(), with_subwords()])), folder)
         path = folder / data.draw(
             st.sampled_from(["manifest.json", "model.json", "model.safetensors", "vocabulary.txt"])
         )

@@ -107,6 +107,23 @@ def test_the_count_agrees_with_the_layers(length, dim):
     assert held == cost.parameters["embeddings"] + without_rows(cost)
 
 
+@pytest.mark.parametrize(("length", "dim"), [(32, 300), (5, 64)])
+def test_the_count_with_clusters_agrees_with_the_ranker(length, dim):
+    from laconic.clustering import random_tree
+    from laconic.methods.inceptionxml_plus import Config, build
+
+    ranker = build(Config(length=length, embedding=dim), 7, random_tree(20, 4, 0))
+    cost = inception_cost(Shape(words=7, labels=20, length=length, dim=dim, clusters=4, top=2))
+    meta, classifier = ranker.clusters.classifier, ranker.classifier
+    assert cost.parameters == {
+        "embeddings": numbers(ranker.encoder.embedding),
+        "encoder": numbers(ranker.encoder) - numbers(ranker.encoder.embedding),
+        "head": numbers(meta.transform) + numbers(classifier.transform),
+        "meta": numbers(meta) - numbers(meta.transform),
+        "classifier": numbers(classifier) - numbers(classifier.transform),
+    }
+
+
 @pytest.mark.parametrize("more", [{"words": 11}, {"labels": 7}, {"length": 3}, {"dim": 80}])
 @pytest.mark.parametrize("clusters", [0, 3])
 def test_more_of_anything_costs_more(more, clusters):
@@ -131,6 +148,8 @@ def test_scoring_labels_in_chunks_saves_memory():
 
 def test_memory_at_670k_labels():
     assert 5.4e9 < memory(Shape(**AMAZON)) < 7.0e9
+    # Nothing is gathered where rows are read cluster by cluster.
+    assert memory(Shape(**AMAZON, clusters=65_536, top=800), batch=256, chunk=0) < 8.0e9
     # The authors' code, which gathers all candidates' rows, was measured at 12.2 GB (PERFORMANCE).
     assert 12.2e9 < memory(Shape(**AMAZON, clusters=65_536, top=800), batch=256) < 1.25 * 12.2e9
 
@@ -212,6 +231,10 @@ def test_bytes_for_people(number, text):
 )
 def test_seconds_for_people(seconds, text):
     assert human_seconds(seconds) == text
+
+
+def numbers(module):
+    return sum(parameter.numel() for parameter in module.parameters())
 
 
 def memory(shape, *, batch=128, chunk=65_536):

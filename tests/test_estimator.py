@@ -37,6 +37,16 @@ SMALL: dict[str, Settings] = {
         "classifier_dropout": 0.0,
         "validation": 0.0,
     },
+    "inceptionxml+": {
+        "encoder": "bag",
+        "epochs": 10,
+        "embedding": 32,
+        "batch_size": 16,
+        "learning_rate": 0.03,
+        "clusters": 4,
+        "top": 3,
+        "validation": 0.0,
+    },
 }
 CORPUS = planted_texts()
 
@@ -88,6 +98,18 @@ def test_scores_are_those_of_an_evaluation(fitted: Laconic) -> None:
     metrics = fitted.score(TEST_TEXTS, TEST_LABELS)
     assert metrics == fitted.predictor_.evaluate(CORPUS, "test").metrics
     assert {"P@1", "nDCG@5", "PSP@5"} <= metrics.keys()
+
+
+def test_syncxml_is_inceptionxml_plus(tmp_path: Path) -> None:
+    model = Laconic("syncxml", device="cpu", **SMALL["inceptionxml+"], clustering__seed=3).fit(TEXTS[:40], LABELS[:40])
+    assert model.model_.facts["method"] == "inceptionxml+"
+    assert model.model_.facts["config"]["clustering"]["seed"] == 3
+    model.save(tmp_path / "model")
+    loaded = Laconic.load(tmp_path / "model", device="cpu")
+    assert loaded.method == "inceptionxml+"
+    assert loaded.predict(TEST_TEXTS) == model.predict(TEST_TEXTS)
+    with pytest.raises(ConfigError, match=r"there is no setting 'clustering\.seeds'"):
+        Laconic("syncxml", clustering__seeds=3).fit(TEXTS, LABELS)
 
 
 def test_a_label_never_seen_is_a_miss() -> None:

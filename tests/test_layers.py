@@ -14,7 +14,7 @@ FLOORS = [
     {"run", "train", "step", "optim", "checkpoint", "card", "evaluate", "predictions"},
     {"methods"},
     {"predict"},
-    {"cli", "inspecting", "display", "demo", "estimator", "__main__"},
+    {"cli", "comparing", "inspecting", "display", "demo", "estimator", "__main__"},
 ]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 MODULES = {

@@ -18,7 +18,11 @@ from tests.planted import planted_texts
 
 FOLDER = Path(__file__).parent / "models"
 _NARROW = {"epochs": 8, "embedding": 16, "length": 4, "batch_size": 16, "learning_rate": 0.02}
-SMALL = {"inceptionxml": _NARROW, "inceptionxml+": {**_NARROW, "epochs": 24, "clusters": 2, "top": 1}}
+SMALL = {
+    "inceptionxml": _NARROW,
+    "inceptionxml+": {**_NARROW, "epochs": 24, "clusters": 2, "top": 1},
+    "astec": {**_NARROW, "epochs": 24, "surrogate": {"count": 4}},
+}
 TEXTS = ["w1 w2 w3", "nothing known", ""]
 
 

@@ -5,7 +5,7 @@ from torch import nn
 
 from laconic.errors import ConfigError
 from laconic.kernels.adam import adam, adam_plainly, adam_rows, adam_rows_plainly
-from laconic.optim import Adam, Plan, clock_table
+from laconic.optim import Adam, Halving, Plan, clock_table
 
 PLAN = Plan(epochs=1, batch_size=1, learning_rate=0.01)
 
@@ -130,7 +130,7 @@ def test_lazily_means_that_rows_without_a_gradient_rest(lazy):
 def test_lazy_adam_is_torchs_own_for_sparse_gradients():
     torch.manual_seed(0)
     ours, theirs = (nn.Parameter(torch.ones(6, 4)) for _ in range(2))
-    plan = Plan(epochs=1, batch_size=1, learning_rate=0.1, momentum=(0.9, 0.9), start=1.0, end=1.0, lazy=True)
+    plan = Plan(epochs=5, batch_size=1, learning_rate=0.1, schedule=Halving(after=1.0), lazy=True)
     optimiser, expected = Adam({"t": ours}, plan, 5, tables={"t"}), torch.optim.SparseAdam([theirs], lr=0.1)
     with torch.sparse.check_sparse_tensor_invariants():  # torch warns where nobody has chosen
         for _ in range(5):
@@ -140,3 +140,17 @@ def test_lazy_adam_is_torchs_own_for_sparse_gradients():
             optimiser.step(torch.ones(()))
             expected.step()
             torch.testing.assert_close(ours.detach(), theirs.detach())
+
+
+@pytest.mark.parametrize(
+    ("epochs", "after", "halved"),
+    [(20, 0.7, {14: 1 / 2}), (20, 0.5, {10: 1 / 2, 15: 1 / 4}), (15, 0.93, {14: 1 / 2}), (1, 0.7, {}), (3, 1.0, {})],
+)
+def test_the_rate_is_halved_when_deepxml_halves_it(epochs, after, halved):
+    factors, beta1 = Halving(after=after).factors(epochs * 7, epochs)
+    expected, factor = [], 1.0
+    for epoch in range(epochs):
+        factor = halved.get(epoch, factor)
+        expected += [factor] * 7
+    np.testing.assert_array_equal(factors, expected)
+    assert (beta1 == 0.9).all()

@@ -21,6 +21,18 @@ from laconic.types import NO_LABEL, Ranking, Tokens
 from tests.planted import planted_texts, share_of_right_first_labels
 
 SETTINGS: dict[str, Settings] = {  # by method: what makes it small enough for a test
+    "astec": {
+        "epochs": 60,
+        "embedding": 32,
+        "length": 6,
+        "batch_size": 16,
+        "learning_rate": 0.05,
+        "dropout": 0.1,
+        "shortlist": {"size": 9, "centroids": 8, "neighbours": 5},
+        "extreme": {"random": 2},
+        "surrogate": {"count": 8},
+        "clustering": {"walks": 10},
+    },
     "inceptionxml+": {
         "epochs": 60,
         "embedding": 64,

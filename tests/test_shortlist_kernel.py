@@ -138,7 +138,7 @@ def test_the_loss_is_a_mean_and_carries_factors_and_text_weights():
     inputs = Tokens(torch.zeros(len(vectors), 1, dtype=torch.int32), torch.zeros(len(vectors), 1))
     batch = Batch(inputs, wanted.positives, None, weights)
     leaves = [part.clone().requires_grad_() for part in (vectors, weight, bias)]
-    loss = shortlist_loss(*leaves, batch, shortlist)
+    loss = shortlist_loss(*leaves, batch, shortlist, over=shortlist.picks.shape[1] * shortlist.size)
     (3 * loss).backward()
     share = weights / (len(vectors) * shortlist.picks.shape[1] * shortlist.size)
     others = [part.clone().requires_grad_() for part in (vectors, weight, bias)]

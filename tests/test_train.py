@@ -22,6 +22,7 @@ from laconic.methods.inceptionxml import Config, train
 from laconic.run import Run
 from laconic.train import Silent
 from tests.planted import planted_texts
+from tests.test_cli import laconic
 
 SMALL = {"epochs": 4, "batch_size": 8, "embedding": 64, "length": 6, "learning_rate": 0.02}
 CPU = torch.device("cpu")
@@ -232,6 +233,7 @@ def test_the_smallest_data_can_be_trained_on(texts, labels):
 
 COMMAND = ["train", "DATA", "--method", "inceptionxml", "--validation", "0.1", "--device", "cpu"]
 SETTINGS = ["epochs=6", "embedding=64", "length=6", "batch_size=4"]
+MORE_SETTINGS = {"inceptionxml+": ["encoder=bag", "clusters=4", "top=2", "epochs=3", "batch_size=8"]}
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
@@ -260,20 +262,49 @@ def test_kill_9_at_any_moment_then_the_same_command_gives_the_same_bits(tmp_path
     assert not (tmp_path / "killed" / "run").exists()
 
 
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_kill_9_of_a_run_with_clusters_then_the_same_command_goes_on_with_them_to_the_same_bits(tmp_path, monkeypatch):
+    """Half of it in a process of its own, which is killed; one thread."""
+    write_data(tmp_path / "data")
+    killed = start(tmp_path, "killed", "inceptionxml+")
+    run = tmp_path / "killed" / "run"
+    while killed.poll() is None and not (run / "train.safetensors").exists():
+        time.sleep(0.01)
+    killed.send_signal(signal.SIGKILL)
+    assert killed.wait() == -signal.SIGKILL
+    assert (run / "train-clusters.safetensors").exists()
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        laconic(*arguments(tmp_path, "unbroken", "inceptionxml+"))
+        monkeypatch.setattr("laconic.methods.inceptionxml_plus.cluster_labels", lambda *made_again: 1 / 0)
+        laconic(*arguments(tmp_path, "killed", "inceptionxml+"))
+    finally:
+        torch.set_num_threads(threads)
+    one, other = read_model(tmp_path / "unbroken", verify=True), read_model(tmp_path / "killed", verify=True)
+    assert same(dict(one.tensors), dict(other.tensors))
+    assert not run.exists()
+
+
 def write_data(folder):
     from laconic.data.writing import write_folder
 
     write_folder(planted_texts(num_labels=12), folder)
 
 
-def start(folder, model):
-    arguments = [str(folder / "data") if word == "DATA" else word for word in COMMAND]
-    for setting in SETTINGS:
-        arguments += ["--set", setting]
+def arguments(folder, model, method):
+    replaced = {"DATA": str(folder / "data"), "inceptionxml": method}
+    words = [replaced.get(word, word) for word in COMMAND]
+    for setting in [*SETTINGS, *MORE_SETTINGS.get(method, [])]:
+        words += ["--set", setting]
+    return [*words, "--out", str(folder / model)]
+
+
+def start(folder, model, method="inceptionxml"):
     code = (
         "import sys, torch, laconic.run; torch.set_num_threads(1)\n"
         "laconic.run.Run.__init__.__kwdefaults__['seconds'] = 0.0\n"  # a checkpoint after every step
         "from laconic.cli import main; main()"
     )
-    command = [sys.executable, "-c", code, *arguments, "--out", str(folder / model)]
+    command = [sys.executable, "-c", code, *arguments(folder, model, method)]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

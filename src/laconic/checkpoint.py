@@ -1,7 +1,8 @@
 """Writes and reads a model folder. Knows nothing of methods: a model here is facts, tensors, words and label names.
 
 model.json           method, config, sizes, metrics, provenance        manifest.json   size and sha256 of every file
-model.safetensors    the ranker's tensors and the labels' counts       README.md       the model card
+model.safetensors    the ranker's tensors, the labels' counts and,     README.md       the model card
+                     where there are sub-words, their buckets' counts
 vocabulary.txt       a word and the number of texts that have it, a line
 labels.txt           a label name a line; label_texts.txt, where labels have one, in the same order
 """
@@ -36,6 +37,7 @@ FINISHED = "finished"  # in a run folder that was kept: nothing goes on there
 RUN = "run"  # the folder of an unfinished run, inside the model folder that it will fill
 _LARGEST_JSON = 16 * 2**20
 _COUNTS = "label_counts"
+_SUBWORDS = "subword_counts"
 _RANKER = "ranker."
 
 
@@ -61,6 +63,8 @@ def write_model(
     check_free(folder)
     tensors = {_RANKER + name: tensor.contiguous() for name, tensor in model.tensors.items()}
     tensors[_COUNTS] = torch.from_numpy(model.label_counts)
+    if model.vocabulary is not None and len(model.vocabulary.subword_counts):
+        tensors[_SUBWORDS] = torch.from_numpy(model.vocabulary.subword_counts)
     facts = {"format": FORMAT, **model.facts, "vocabulary": _vocabulary_facts(model.vocabulary)}
     with replacing(folder) as partial:
         _write_lines(partial / "labels.txt", model.labels.names)
@@ -117,6 +121,7 @@ def read_model(folder: Path, *, verify: bool = False) -> SavedModel:
     names, texts = _lines(folder / "labels.txt"), folder / "label_texts.txt"
     labels = Labels(names=names, texts=_lines(texts) if texts.exists() else None)
     counts = tensors.pop(_COUNTS, torch.zeros(0)).numpy()
+    subwords = tensors.pop(_SUBWORDS, torch.zeros(0, dtype=torch.int64))
     sizes = {"labels.txt": len(names), "label_counts": len(counts), "label_texts.txt": len(labels.texts or names)}
     if len(set(sizes.values())) != 1 or len(set(names)) != len(names):
         raise ModelError(f"{folder}: the labels do not fit together ({sizes}, {len(set(names))} different names)")
@@ -125,7 +130,7 @@ def read_model(folder: Path, *, verify: bool = False) -> SavedModel:
         tensors={name.removeprefix(_RANKER): tensor for name, tensor in tensors.items()},
         labels=labels,
         label_counts=counts,
-        vocabulary=_read_vocabulary(folder, facts.get("vocabulary")),
+        vocabulary=_read_vocabulary(folder, facts.get("vocabulary"), subwords),
     )
 
 
@@ -211,10 +216,16 @@ def _tensors(path: Path) -> dict[str, Tensor]:
 
 
 def _vocabulary_facts(vocabulary: Vocabulary | None) -> dict[str, Any] | None:
-    return None if vocabulary is None else {"num_texts": vocabulary.num_texts, "sublinear": vocabulary.sublinear}
+    if vocabulary is None:
+        return None
+    return {
+        "num_texts": vocabulary.num_texts,
+        "sublinear": vocabulary.sublinear,
+        "subwords": len(vocabulary.subword_counts),
+    }
 
 
-def _read_vocabulary(folder: Path, facts: Any) -> Vocabulary | None:
+def _read_vocabulary(folder: Path, facts: Any, subwords: Tensor) -> Vocabulary | None:
     if facts is None:
         return None
     words, counts = list[str](), list[int]()
@@ -227,10 +238,26 @@ def _read_vocabulary(folder: Path, facts: Any) -> Vocabulary | None:
         words.append(word)
         counts.append(int(count))
     match facts:
-        case {"num_texts": int(num_texts), "sublinear": bool(sublinear)}:
-            counted = np.array(counts, dtype=np.int64)
-            return Vocabulary(words=words, text_counts=counted, num_texts=num_texts, sublinear=sublinear)
+        case {"num_texts": int(num_texts), "sublinear": bool(sublinear), **others}:
+            _check_subwords(subwords, others.get("subwords", 0), num_texts, folder)
+            return Vocabulary(
+                words=words,
+                text_counts=np.array(counts, dtype=np.int64),
+                num_texts=num_texts,
+                sublinear=sublinear,
+                subword_counts=subwords.numpy(),
+            )
     raise ModelError(f"{folder}/model.json: num_texts and sublinear of the vocabulary are needed, but it has {facts!r}")
+
+
+def _check_subwords(counts: Tensor, announced: Any, num_texts: int, folder: Path) -> None:
+    """A model from before there were sub-words announces none."""
+    fits = counts.dtype == torch.int64 and counts.shape == (announced,)
+    if not fits or (len(counts) and not 0 <= int(counts.min()) <= int(counts.max()) <= num_texts):
+        raise ModelError(
+            f"{folder}/model.safetensors: {_SUBWORDS} must be {announced!r} whole numbers from 0 to {num_texts}, but "
+            "is not; copy the model again"
+        )
 
 
 def _write_lines(path: Path, lines: Sequence[str]) -> None:

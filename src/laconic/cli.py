@@ -24,6 +24,7 @@ from laconic.errors import UserError
 
 if TYPE_CHECKING:
     from laconic.checkpoint import SavedModel
+    from laconic.comparing import Comparison
     from laconic.data.corpus import Corpus
     from laconic.evaluate import Evaluation
     from laconic.predict.predictor import Prediction, Predictor
@@ -244,6 +245,43 @@ def sweep(
 
 
 @app.command()
+def compare(
+    one: ModelFolder,
+    other: ModelFolder,
+    data: Data,
+    split: SplitName = "test",
+    n: Annotated[int, typer.Option("-n", help="How many texts to show.", min=0)] = 10,
+    k: Annotated[int, typer.Option("-k", help="How many labels of each.", min=1)] = 5,
+    seed: Annotated[int, typer.Option(help="Another order of texts that differ alike.", min=0)] = 0,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Also write all of it to this file.")] = None,
+    keep_self: KeepSelf = False,
+    device: Device = "auto",
+    table: Table = None,
+) -> None:
+    """Two models on the same texts: figures, how sure their difference is, and the texts that tell them apart."""
+    from laconic.comparing import Config, Contender, compare
+    from laconic.display import comparison_tables, example_table, examples_legend, progress
+    from laconic.files import writing
+
+    contenders = Contender.open(one, device), Contender.open(other, device)
+    corpus = _read(data, table, keep_self=keep_self)
+    with progress(err, "ranking", 2 * len(corpus.split(split))) as bar:
+        comparison = compare(
+            contenders, corpus, split, Config(n=n, k=k, seed=seed), lambda done: bar.advance(bar.task_ids[0], done)
+        )
+    for shown in comparison_tables(comparison, f"{data}, {split}: {comparison.texts:,} texts"):
+        out.print(shown)
+    _print_notes(comparison)
+    out.print(examples_legend(comparison))
+    for example in comparison.examples:
+        out.print(example_table(example, comparison), "")
+    if json_file is not None:
+        about = {"data": data, "split": split, "seed": seed}
+        with writing(json_file) as file:
+            file.write(json.dumps(about | comparison.as_json(), indent=2, ensure_ascii=False).encode() + b"\n")
+
+
+@app.command()
 def score(
     predictions: Annotated[Path, typer.Argument(metavar="PREDICTIONS", help="JSON Lines, or a scipy .npz of scores.")],
     data: Data,
@@ -330,8 +368,8 @@ def _pictures(model: SavedModel) -> dict[str, Callable[[Path], None]]:
     return {name: partial(plot_training, epochs) for name, epochs in histories.items() if epochs}
 
 
-def _print_notes(corpus: Corpus) -> None:
-    for note in corpus.notes:
+def _print_notes(of: Corpus | Comparison) -> None:
+    for note in of.notes:
         err.print(Text.assemble(("note: ", "yellow"), note), soft_wrap=True)
 
 

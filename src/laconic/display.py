@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import zip_longest
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from laconic.card import SHOWN
 from laconic.checkpoint import SavedModel
+from laconic.comparing import Comparison, Example, Marked
 from laconic.costs import human_bytes, human_seconds
 from laconic.data.describe import TAIL, DataFacts, SplitFacts
 from laconic.evaluate import Evaluation
@@ -76,6 +80,79 @@ def sweep_table(found: Sequence[Mapping[str, float]], title: str) -> Table:
         whole = ("top", "texts a second")
         table.add_row(*(f"{value:,.0f}" if name in whole else f"{value:.1f}" for name, value in row.items()))
     return table
+
+
+def comparison_tables(comparison: Comparison, title: str) -> list[Table]:
+    """Figures of both models with their difference, and on how many texts which of them is right."""
+    figures = Table(title=title, title_justify="left", title_style="bold")
+    for column in ("%", *comparison.models, "difference", "95 % interval"):
+        figures.add_column(column, justify="right" if column != "%" else "left", overflow="fold")
+    for name, figure in comparison.figures.items():
+        low, high = figure.interval
+        cells = (
+            *(f"{value:.1f}" for value in figure.models),
+            f"{figure.difference:+.1f}",
+            f"{low:+.1f} to {high:+.1f}",
+        )
+        figures.add_row(name, *cells)
+    one, other = comparison.models
+    tallies = Table(title="texts", title_justify="left", title_style="bold")
+    for column in ("", f"only {one}", f"only {other}", "both", "neither"):
+        tallies.add_column(column, justify="right" if column else "left", overflow="fold")
+    for k, tally in comparison.right.items():
+        right = "first label right" if k == 1 else f"one of the first {k} right"
+        tallies.add_row(right, *(f"{count:,}" for count in tally))
+    if comparison.k > 1:
+        more = (f"{count:,}" for count in comparison.more_right)
+        tallies.add_row(f"more of the first {comparison.k} right", *more, "", "")
+    return [figures, tallies]
+
+
+def examples_legend(comparison: Comparison) -> str:
+    """How the texts were chosen, and what the marks say."""
+    if not any(comparison.more_right):
+        return "no text has more right labels from one model than from the other"
+    if not comparison.examples:
+        return ""
+    return f"""
+Where they differ most in how many of the first {comparison.k} are right, a text of either model in turn:
+✓ right, ✗ wrong
+* never together with another true label of the text in training
+° of the tail: at most {TAIL} training texts
+"""
+
+
+def example_table(example: Example, comparison: Comparison) -> Table:
+    """A text with its true labels above the first k of both models."""
+    most, coded = 2 * comparison.k, comparison.coded
+    true = "; ".join(f"{_unseen_or_rare(label)} {_called(label, coded)}".lstrip() for label in example.true[:most])
+    more = f"; and {len(example.true) - most:,} more" if len(example.true) > most else ""
+    title = Text.assemble((example.text or "(an empty text)", "bold"), f"\ntrue: {true}{more}")
+    table = Table(title=title, title_justify="left", title_style="", expand=True)
+    for name in comparison.models:
+        table.add_column(name, overflow="fold", ratio=1)
+    answers = [[_answer(label, coded) for label in answer] for answer in example.answers]
+    for cells in zip_longest(*answers, fillvalue=Text()):
+        table.add_row(*cells)
+    return table
+
+
+def _answer(label: Marked, coded: bool) -> Text:
+    """Wrong ones are dimmed; right ones that training never showed together stand out, as in the papers' tables."""
+    style = "bold" if label.right and label.unseen_together else "" if label.right else "dim"
+    return Text(f"{'✓' if label.right else '✗'}{_unseen_or_rare(label):<2} {_called(label, coded)}", style)
+
+
+def _unseen_or_rare(label: Marked) -> str:
+    return "*" * bool(label.unseen_together) + "°" * label.tail
+
+
+def _called(label: Marked, coded: bool) -> str:
+    """A label's name and, where there is space for it, what it says of itself; that alone where names are codes."""
+    space = 56 - len(label.label)
+    if not label.text or (space < 10 and not coded):
+        return label.label
+    return label.text if coded else f"{label.label} ({shorten(label.text, space, placeholder=' …')})"
 
 
 def model_table(name: str, model: SavedModel, cost: Mapping[str, Any] | None) -> Table:

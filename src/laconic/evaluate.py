@@ -68,7 +68,10 @@ def rank_all(ranker: Ranker, rows: Rows, k: int, on_batch: Callable[[int], None]
 
 def _moved(inputs: Inputs, ranker: Ranker) -> Inputs:
     """The inputs on the device where the ranker is."""
-    device = next(iter(ranker.state_dict().values())).device
+    return on_device(inputs, next(iter(ranker.state_dict().values())).device)
+
+
+def on_device(inputs: Inputs, device: torch.device) -> Inputs:
     return Tokens(*(part.to(device) for part in inputs)) if isinstance(inputs, Tokens) else inputs.to(device)
 
 

@@ -19,9 +19,10 @@ class SpectralWeight(nn.Module):
     left: Tensor
     right: Tensor
 
-    def __init__(self, rows: int, columns: int) -> None:
+    def __init__(self, rows: int, columns: int, *, identity: bool = False) -> None:
         super().__init__()
-        self.matrix = nn.Parameter(nn.init.xavier_normal_(torch.empty(rows, columns)))
+        start = torch.eye(rows, columns) if identity else nn.init.xavier_normal_(torch.empty(rows, columns))
+        self.matrix = nn.Parameter(start)
         self.register_buffer("left", functional.normalize(torch.randn(rows), dim=0))
         self.register_buffer("right", functional.normalize(torch.randn(columns), dim=0))
         for _ in range(15):  # so that the first estimate is sound
@@ -106,6 +107,36 @@ class SpectralResidual(nn.Module):
         hidden = functional.gelu(functional.linear(self.dropout(x), self.weight(), self.bias))
         skipped = x if x.shape[1] == self.width else functional.adaptive_avg_pool1d(x[:, None], self.width)[:, 0]
         return skipped + hidden
+
+
+class Transfer(nn.Module):
+    """x + ReLU(R x + b), dropout on the second: how DeepXML carries an encoder's vectors over to another task.
+
+    R starts as the identity and is held to a spectral norm of 1, so that the vectors' nearest labels stay what they
+    were (DeepXML, Theorem 1). As ablations: `bounded` False lets R grow, `skip` False leaves out x itself.
+    """
+
+    def __init__(self, dim: int, *, dropout: float, bounded: bool = True, skip: bool = True) -> None:
+        super().__init__()
+        self.skip = skip
+        self.weight = SpectralWeight(dim, dim, identity=True) if bounded else FreeWeight(torch.eye(dim))
+        self.bias = nn.Parameter(torch.zeros(dim))
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Float[Tensor, "batch dim"]) -> Float[Tensor, "batch dim"]:
+        hidden = self.dropout(functional.relu(functional.linear(x, self.weight(), self.bias)))
+        return x + hidden if self.skip else hidden
+
+
+class FreeWeight(nn.Module):
+    """A matrix as it is."""
+
+    def __init__(self, start: Float[Tensor, "out in"]) -> None:
+        super().__init__()
+        self.matrix = nn.Parameter(start)
+
+    def forward(self) -> Float[Tensor, "out in"]:
+        return self.matrix
 
 
 Layer = TypeVar("Layer", nn.Linear, nn.Conv1d)

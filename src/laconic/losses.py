@@ -44,12 +44,14 @@ def shortlist_loss(
     bias: Float[Tensor, "labels"] | None,
     batch: Batch,
     shortlist: Shortlist,
+    *,
+    over: int,
 ) -> Float[Tensor, ""]:
-    """Binary cross-entropy of every text with the labels of its picked clusters, as a mean over batch × picks × size.
+    """Binary cross-entropy of every text with the labels of its picked clusters: its sum over batch × `over`.
 
     The clusters of a text's positives must be among its picks.
     """
-    share = _share(batch, vectors, shortlist.picks.shape[1] * shortlist.size)
+    share = _share(batch, vectors, over)
     wanted = Wanted(batch.positives, _targets(batch, vectors), share)
     loss: Tensor = _ShortlistCrossEntropy.apply(vectors, weight, bias, shortlist, wanted)  # type: ignore[no-untyped-call]
     return loss

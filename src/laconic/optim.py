@@ -17,16 +17,58 @@ from laconic.kernels.adam import adam, adam_plainly, adam_rows, adam_rows_plainl
 
 
 @dataclass(frozen=True, kw_only=True)
+class OneCycle:
+    """The learning rate rises and falls along cosines while beta1 falls and rises (InceptionXML's code)."""
+
+    warm_up: float = 0.3  # share of all steps until the peak
+    start: float = 1 / 10  # of the peak
+    end: float = 1 / 10 / 1e4
+    momentum: tuple[float, float] = (0.95, 0.85)  # beta1 at the start and end, and at the peak
+
+    def factors(self, steps: int, epochs: int) -> tuple[Float[np.ndarray, "steps"], Float[np.ndarray, "steps"]]:
+        """Of the learning rate, and beta1, for every step."""
+        peak = self.warm_up * steps - 1
+        at = np.arange(steps)
+        rising = np.clip(at / peak, 0, 1) if peak > 0 else np.ones(steps)
+        falling = np.clip((at - peak) / max(steps - 1 - peak, 1e-9), 0, 1)
+
+        def cycle(start: float, top: float, end: float) -> Float[np.ndarray, "steps"]:
+            up = top + (start - top) / 2 * (1 + np.cos(np.pi * rising))
+            down = end + (top - end) / 2 * (1 + np.cos(np.pi * falling))
+            return np.where(at <= peak, up, down)
+
+        return cycle(self.start, 1.0, self.end), cycle(self.momentum[0], self.momentum[1], self.momentum[0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Halving:
+    """The learning rate is halved after a share of the epochs and, from then on, twice as often (DeepXML's code).
+
+    There: after 14 of 20 epochs; after 10 and 15 of 20; after 7 of 10. Never more often than every fifth epoch.
+    """
+
+    after: float = 0.7
+    beta1: float = 0.9
+
+    def factors(self, steps: int, epochs: int) -> tuple[Float[np.ndarray, "steps"], Float[np.ndarray, "steps"]]:
+        every = max(1, round(self.after * epochs))
+        factor, of_epoch = 1.0, np.ones(epochs)
+        for epoch in range(1, epochs):
+            if epoch % every == 0:
+                factor, every = factor / 2, max(min(5, every), every // 2)
+            of_epoch[epoch] = factor
+        at = np.arange(steps) * epochs // max(steps, 1)
+        return of_epoch[at], np.full(steps, self.beta1)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """How one stage is trained. The defaults are InceptionXML's (paper, Table 7; the rest from its code)."""
 
     epochs: int
     batch_size: int
     learning_rate: float = 0.005  # at its peak
-    warm_up: float = 0.3  # share of all steps until the peak
-    start: float = 1 / 10  # of the peak
-    end: float = 1 / 10 / 1e4
-    momentum: tuple[float, float] = (0.95, 0.85)  # beta1 at the start and end, and at the peak
+    schedule: OneCycle | Halving = OneCycle()
     beta2: float = 0.999
     eps: float = 1e-8
     lazy: bool = False  # rows of word and label tables without a gradient rest, moments and all
@@ -39,22 +81,12 @@ class Plan:
 
 
 def clock_table(plan: Plan, steps: int) -> Float[np.ndarray, "steps 7"]:
-    """One cycle: the learning rate rises and falls along cosines while beta1 falls and rises; then Adam's constants."""
-    peak = plan.warm_up * steps - 1
-    at = np.arange(steps)
-    rising = np.clip(at / peak, 0, 1) if peak > 0 else np.ones(steps)
-    falling = np.clip((at - peak) / max(steps - 1 - peak, 1e-9), 0, 1)
-
-    def cycle(start: float, top: float, end: float) -> Float[np.ndarray, "steps"]:
-        up = top + (start - top) / 2 * (1 + np.cos(np.pi * rising))
-        down = end + (top - end) / 2 * (1 + np.cos(np.pi * falling))
-        return np.where(at <= peak, up, down)
-
-    rate = cycle(plan.learning_rate * plan.start, plan.learning_rate, plan.learning_rate * plan.end)
-    beta1 = cycle(plan.momentum[0], plan.momentum[1], plan.momentum[0])
-    constant = np.ones(steps)
+    """For every step: the learning rate and beta1 of the schedule, then Adam's constants."""
+    factors, beta1 = plan.schedule.factors(steps, plan.epochs)
+    at, constant = np.arange(steps), np.ones(steps)
     corrections = 1 - beta1 ** (at + 1), 1 - plan.beta2 ** (at + 1)
-    return np.stack([rate, beta1, plan.beta2 * constant, plan.eps * constant, *corrections, constant], axis=1)
+    rates, beta2, eps = plan.learning_rate * factors, plan.beta2 * constant, plan.eps * constant
+    return np.stack([rates, beta1, beta2, eps, *corrections, constant], axis=1)
 
 
 class Adam:

@@ -14,6 +14,7 @@ from torch.nn import functional
 from laconic.classifiers import Classifier
 from laconic.encoders import Encoder
 from laconic.shortlisters.clusters import Clusters
+from laconic.shortlisters.labels import NearestLabels
 from laconic.types import NO_LABEL, Inputs, Ranking, Tokens
 
 _GATHERED = 1 << 26  # numbers of label rows that are gathered at a time
@@ -125,6 +126,67 @@ class ShortlistRanker(Ranker):
     ) -> Float[Tensor, "batch n"]:
         logs = functional.logsigmoid(scores)
         return logs if of_clusters is None else logs + functional.logsigmoid(of_clusters)
+
+
+class CandidatesRanker(Ranker):
+    """Scores the labels that are nearest to a text's vector, and blends how near they are into the classifier's scores.
+
+    Both are sigmoids divided by the row's largest (DeepXML's code); `beta` is the classifier's share.
+    """
+
+    beta: Tensor
+
+    def __init__(self, encoder: Encoder, shortlister: NearestLabels, classifier: Classifier, *, beta: float) -> None:
+        super().__init__()
+        self.encoder, self.shortlister, self.classifier = encoder, shortlister, classifier
+        self.num_labels, self.num_ids = classifier.num_labels, encoder.num_ids
+        self.register_buffer("beta", torch.tensor(beta))
+
+    def rank(self, inputs: Inputs, k: int) -> Ranking:
+        vectors = self.encoder(inputs)
+        size = self.shortlister.nearness.size
+        candidates = self.shortlister(vectors, max(size, k))
+        near = candidates.scores.clone()
+        near[:, size:] = -torch.inf  # there only because so many labels are wanted
+        scores = self._fused(vectors, candidates, candidates.labels, near)
+        best = scores.masked_fill(candidates.labels == NO_LABEL, -torch.inf).topk(min(k, scores.shape[1]))
+        labels = candidates.labels.gather(1, best.indices)
+        return Ranking(labels, best.values.masked_fill(labels == NO_LABEL, 0))
+
+    def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
+        vectors = self.encoder(inputs)
+        candidates = self.shortlister(vectors, self.shortlister.nearness.size)
+        same = (labels[:, :, None] == candidates.labels[:, None]) & (labels != NO_LABEL)[:, :, None]
+        nearness = torch.where(same, candidates.scores[:, None], -torch.inf).amax(2)
+        return self._fused(vectors, candidates, labels, nearness).masked_fill(labels == NO_LABEL, 0)
+
+    def blended(self, beta: float) -> CandidatesRanker:
+        """The same ranker with another share of the classifier."""
+        return CandidatesRanker(self.encoder, self.shortlister, self.classifier, beta=beta)
+
+    def _fused(
+        self,
+        vectors: Float[Tensor, "batch dim"],
+        candidates: Ranking,
+        labels: Int[Tensor, "batch n"],
+        nearness: Float[Tensor, "batch n"],
+    ) -> Float[Tensor, "batch n"]:
+        """The scores of labels, -inf near where they are no candidates, in shares of the best candidate's."""
+        size = self.shortlister.nearness.size
+        first = Ranking(candidates.labels[:, :size], candidates.scores[:, :size])
+        own = self._probabilities(vectors, first.labels).amax(1, keepdim=True)
+        nearest = first.scores.sigmoid().amax(1, keepdim=True)
+        by_classifier = self._probabilities(vectors, labels) / own.clamp(min=1e-12)
+        return self.beta * by_classifier + (1 - self.beta) * nearness.sigmoid() / nearest.clamp(min=1e-12)
+
+    def _probabilities(
+        self, vectors: Float[Tensor, "batch dim"], labels: Int[Tensor, "batch n"]
+    ) -> Float[Tensor, "batch n"]:
+        """Of labels by the classifier, a few texts at a time; NO_LABEL has none."""
+        rows = max(1, _GATHERED // max(1, labels.shape[1] * vectors.shape[1]))
+        parts = zip(torch.split(vectors, rows), torch.split(labels, rows), strict=True)
+        scores = torch.cat([self.classifier.score(part, some) for part, some in parts])
+        return scores.sigmoid().masked_fill(labels == NO_LABEL, 0)
 
 
 class Ensemble(Ranker):

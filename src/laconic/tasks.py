@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from laconic.classifiers import LinearClassifier
 from laconic.encoders import Encoder
+from laconic.kernels.shortlist import Shortlist
 from laconic.losses import all_labels_loss, shortlist_loss
 from laconic.shortlisters.clusters import Clusters, joined
 from laconic.types import NO_LABEL, Batch, Inputs
@@ -93,7 +94,8 @@ class Jointly(Task):
         meta_loss = all_labels_loss(
             for_clusters, meta.weight, meta.bias, of_clusters, chunk=self.chunk, precision=self.precision
         )
-        return meta_loss + shortlist_loss(for_labels, rows, self.classifier.bias, batch, shortlist)
+        scores = self.top * shortlist.size  # the authors' mean is over room for clusters of the largest size
+        return meta_loss + shortlist_loss(for_labels, rows, self.classifier.bias, batch, shortlist, over=scores)
 
     def encode(self, inputs: Inputs, progress: Float[Tensor, ""]) -> Float[Tensor, "2 batch dim"]:
         vectors = self.encoder(inputs)
@@ -108,3 +110,32 @@ class Jointly(Task):
         targets = (true != NO_LABEL).float() if batch.targets is None else batch.targets
         positives, targets = joined(true, targets)
         return Batch(batch.inputs, positives, targets, batch.weights)
+
+
+class Shortlisted(Task):
+    """Every text against its own labels, its hard negatives and some random ones (DeepXML, module IV): a sum a text.
+
+    A positive is never a negative, however it came among them.
+    """
+
+    tables = frozenset({"classifier.weight", "encoder.embedding.weight"})
+    starts: Tensor
+
+    def __init__(self, encoder: Encoder, classifier: LinearClassifier, *, random: int) -> None:
+        super().__init__()
+        self.encoder, self.classifier, self.random = encoder, classifier, random
+        self.register_buffer("starts", torch.arange(classifier.num_labels + 1), persistent=False)
+
+    def forward(self, batch: Batch, progress: Float[Tensor, ""]) -> Float[Tensor, ""]:
+        assert batch.negatives is not None
+        (vectors,) = self.encode(batch.inputs, progress)
+        num_labels = self.classifier.num_labels
+        chance = torch.randint(num_labels, (len(vectors), self.random), device=vectors.device)
+        labels = torch.cat([batch.positives, batch.negatives, chance], dim=1)
+        picks, _ = joined(labels, torch.zeros_like(labels, dtype=torch.float32))
+        # A label is a cluster of one; the place of no label comes after all of them.
+        shortlist = Shortlist(torch.where(picks == NO_LABEL, num_labels, picks), self.starts, 1)
+        return shortlist_loss(vectors, self.classifier.weight, self.classifier.bias, batch, shortlist, over=1)
+
+    def encode(self, inputs: Inputs, progress: Float[Tensor, ""]) -> Float[Tensor, "1 batch dim"]:
+        return self.classifier.transform(self.encoder(inputs))[None]

@@ -35,3 +35,4 @@ class Batch(NamedTuple):
     positives: Int[Tensor, "batch p"]
     targets: Float[Tensor, "batch p"] | None = None  # how true each positive is; None: wholly
     weights: Float[Tensor, "batch"] | None = None  # how much each text counts; None: all alike
+    negatives: Int[Tensor, "batch n"] | None = None  # labels most easily mistaken for the positives, and some of those

@@ -23,6 +23,13 @@ class LinearClassifier(Classifier):
         assert self.bias is not None
         self.bias.copy_(torch.logit(shares.clamp(1e-7, 1 - 1e-7)))
 
+    @torch.no_grad()
+    def spread(self, reach: float) -> None:
+        """Begin with rows and biases uniform between -reach and reach."""
+        self.weight.uniform_(-reach, reach)
+        if self.bias is not None:
+            self.bias.uniform_(-reach, reach)
+
     def rows(self, labels: Int[Tensor, "n"] | slice) -> Float[Tensor, "n dim"]:
         return self.weight[labels]
 

@@ -52,6 +52,15 @@ class Dataset:
             weights=None if self.weights is None else self.weights[rows],
         )
 
+    def relabelled(self, mapping: csr_array) -> Dataset:
+        """The data with groups of labels for labels; `mapping` has a row for each label. A text has a group once."""
+        labels = csr_array(self.labels @ mapping, dtype=np.float32)
+        labels.data = (labels.data > 0).astype(np.float32)
+        labels.eliminate_zeros()
+        labels.sort_indices()
+        held = None if self.validation is None else self.validation.relabelled(mapping)
+        return replace(self, labels=labels, label_inputs=None, leave_out=None, validation=held)
+
     def renumbered(self, numbers: Int[np.ndarray, "labels"]) -> Dataset:
         """The data with every label's number replaced; numbers[i] is that of label i."""
         return replace(

@@ -24,9 +24,12 @@ class Resident:
     targets: Float[Tensor, "pairs"] | None
     weights: Float[Tensor, "texts"] | None
     width: int  # the most labels that any text has
+    negatives: Int[Tensor, "texts n"] | None = None
 
     @staticmethod
-    def of(data: Dataset, length: int, device: torch.device) -> Resident:
+    def of(
+        data: Dataset, length: int, device: torch.device, negatives: Int[Tensor, "texts n"] | None = None
+    ) -> Resident:
         """All of the data; texts are cut at `length` words."""
         labels = data.labels
         inputs: Inputs
@@ -42,6 +45,7 @@ class Resident:
             targets=None if (labels.data == 1).all() else torch.from_numpy(_shares(labels.data)).to(device),
             weights=None if data.weights is None else torch.from_numpy(data.weights).to(device),
             width=max(1, int(np.diff(labels.indptr).max(initial=0))),
+            negatives=None if negatives is None else negatives.to(device),
         )
 
     def __len__(self) -> int:
@@ -63,6 +67,7 @@ class Resident:
             torch.where(there, self.labels[pairs], NO_LABEL),
             None if self.targets is None else self.targets[pairs] * there,
             None if self.weights is None else self.weights[rows],
+            None if self.negatives is None else self.negatives[rows].long(),
         )
 
     def _inputs(self, rows: Int[Tensor, "batch"]) -> Inputs:

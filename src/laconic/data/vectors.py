@@ -45,7 +45,7 @@ class WordVectors:
                 f"the vectors have {known} numbers, but the model is {dim} wide; make it at least {known}"
             )
         matrix = random_start(self.vocabulary, dim, seed)
-        matrix[FIRST_WORD:][self.found, :known] = self.vectors[self.found]
+        matrix[FIRST_WORD : FIRST_WORD + len(self.found)][self.found, :known] = self.vectors[self.found]
         return matrix
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 
+from laconic.data.subwords import MOST_BUCKETS, subwords_of
 from laconic.data.text import WordTable
 from laconic.errors import ConfigError
 from laconic.types import FIRST_WORD, UNKNOWN
@@ -20,22 +21,30 @@ class VocabularyConfig:
     min_count: int = 1  # a word must stand in so many texts
     size: int = 0  # keep so many of the most frequent words; 0 keeps all
     sublinear: bool = False  # a word that stands n times in a text counts 1 + ln n times, not n times
+    subwords: int = 0  # buckets that character 3- and 4-grams of words are hashed into; 0: there are none
 
     def __post_init__(self) -> None:
         if self.min_count < 1:
             raise ConfigError(f"vocabulary.min_count must be 1 or more, but is {self.min_count}")
         if self.size < 0:
             raise ConfigError(f"vocabulary.size must be 0 (all words) or more, but is {self.size}")
+        if not 0 <= self.subwords <= MOST_BUCKETS:
+            raise ConfigError(f"vocabulary.subwords must be 0 (none) to {MOST_BUCKETS:,}, but is {self.subwords:,}")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Vocabulary:
-    """The known words, most frequent first. Token ids: 0 is PAD, 1 an unknown word, word w is w + FIRST_WORD."""
+    """The known words, most frequent first, and the buckets of sub-words, also those of words that are not known.
+
+    Token ids: 0 is PAD, 1 an unknown word, word w is w + FIRST_WORD; buckets follow after the last word.
+    """
 
     words: Sequence[str]
     text_counts: Int[np.ndarray, "words"]  # in how many texts each word stands
     num_texts: int
     sublinear: bool = False
+    # In how many texts each bucket stands; empty: there are no sub-words.
+    subword_counts: Int[np.ndarray, "buckets"] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     @staticmethod
     def of(table: WordTable, config: VocabularyConfig) -> Vocabulary:
@@ -49,11 +58,12 @@ class Vocabulary:
             text_counts=counts[order],
             num_texts=len(table.lengths),
             sublinear=config.sublinear,
+            subword_counts=_subword_counts(table, config.subwords),
         )
 
     @property
     def num_ids(self) -> int:
-        return FIRST_WORD + len(self.words)
+        return FIRST_WORD + len(self.words) + len(self.subword_counts)
 
     @cached_property
     def ids(self) -> dict[str, int]:
@@ -62,14 +72,21 @@ class Vocabulary:
     @cached_property
     def word_weights(self) -> Float[np.ndarray, "ids"]:
         """Inverse document frequency by token id, as if one more text had every word; PAD and UNKNOWN weigh 0."""
-        idf = np.log((1 + self.num_texts) / (1 + self.text_counts)) + 1
-        return np.concatenate([np.zeros(FIRST_WORD), idf]).astype(np.float32)
+        return np.concatenate([np.zeros(FIRST_WORD), self._idf(self.text_counts)]).astype(np.float32)
+
+    @cached_property
+    def subword_weights(self) -> Float[np.ndarray, "buckets"]:
+        """The same by bucket; one that no text had weighs 0, as an unknown word does."""
+        return np.where(self.subword_counts > 0, self._idf(self.subword_counts), 0).astype(np.float32)
+
+    def _idf(self, counts: Int[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
+        return np.log((1 + self.num_texts) / (1 + counts)) + 1
 
     def tokens(self, table: WordTable) -> csr_array:
-        """Texts as rows of token ids in reading order, unknown words included.
+        """Texts as rows of token ids in reading order, unknown words included; a text's sub-words follow its words.
 
         A matrix that is not summed up: a word that stands twice in a text stands twice in its row. The weights of a
-        row add up, per word, to tf-idf with length 1; `bags` sums them.
+        row add up, per word and per bucket, to tf-idf with length 1; `bags` sums them.
         """
         ids = np.array([self.ids.get(word, UNKNOWN) for word in table.words], dtype=np.int32)
         indices = ids[table.ids] if len(ids) else table.ids
@@ -77,8 +94,21 @@ class Vocabulary:
         if self.sublinear:
             counts = _counts_in_own_text(table)
             rows.data *= (1 + np.log(counts)) / counts
-        rows.data /= np.repeat(_norms(bags(rows)), table.lengths)
+        if len(self.subword_counts):
+            rows = self._with_subwords(rows, table)
+        rows.data /= np.repeat(_norms(bags(rows)), np.diff(rows.indptr))
         return rows
+
+    def _with_subwords(self, words: csr_array, table: WordTable) -> csr_array:
+        """Each text's sub-words after its words."""
+        starts, buckets, counts = subwords_of(table, len(self.subword_counts))
+        weights = self.subword_weights[buckets] * (1 + np.log(counts) if self.sublinear else counts)
+        lengths = np.stack([table.lengths, np.diff(starts)], axis=1)
+        is_word = np.repeat(np.tile([True, False], len(lengths)), lengths.ravel())
+        indices, data = np.empty(len(is_word), dtype=np.int32), np.empty(len(is_word), dtype=np.float32)
+        indices[is_word], data[is_word] = words.indices, words.data
+        indices[~is_word], data[~is_word] = FIRST_WORD + len(self.words) + buckets, weights
+        return csr_array((data, indices, table.starts + starts), shape=words.shape)
 
 
 def bags(tokens: csr_array) -> csr_array:
@@ -91,9 +121,15 @@ def bags(tokens: csr_array) -> csr_array:
 
 def _text_counts(table: WordTable) -> Int[np.ndarray, "words"]:
     ones = np.ones(len(table.ids), dtype=np.int32)
-    matrix = csr_array((ones, table.ids, table.starts), shape=(len(table.lengths), len(table.words)))
+    matrix = csr_array((ones, table.ids, table.starts), shape=(len(table.lengths), len(table.words)), copy=True)
     matrix.sum_duplicates()
     return np.bincount(matrix.indices, minlength=len(table.words))
+
+
+def _subword_counts(table: WordTable, buckets: int) -> Int[np.ndarray, "buckets"]:
+    if not buckets:
+        return np.zeros(0, dtype=np.int64)
+    return np.bincount(subwords_of(table, buckets).buckets, minlength=buckets)
 
 
 def _counts_in_own_text(table: WordTable) -> Float[np.ndarray, "total"]:
@@ -104,5 +140,6 @@ def _counts_in_own_text(table: WordTable) -> Float[np.ndarray, "total"]:
 
 
 def _norms(rows: csr_array) -> Float[np.ndarray, "texts"]:
-    norms = np.sqrt(rows.multiply(rows).sum(axis=1))
+    squares = csr_array((rows.data * rows.data, rows.indices, rows.indptr), shape=rows.shape)
+    norms = np.sqrt(squares.sum(axis=1))
     return np.where(norms == 0, 1, norms).astype(np.float32)

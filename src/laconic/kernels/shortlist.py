@@ -22,7 +22,7 @@ from laconic.types import NO_LABEL
 class Shortlist(NamedTuple):
     """What is scored: the labels starts[c] up to starts[c + 1] for every cluster c that a text picked."""
 
-    picks: Int[Tensor, "batch k"]  # clusters, none twice in a row
+    picks: Int[Tensor, "batch k"]  # clusters, none twice in a row; one more than the last is none at all
     starts: Int[Tensor, "bounds"]
     size: int  # of the largest cluster
 
@@ -46,7 +46,8 @@ def members(picks: Int[Tensor, "batch k"], starts: Int[Tensor, "bounds"], size: 
     """The labels of picked clusters, `size` places for each; those that a smaller cluster lacks are NO_LABEL."""
     first = starts[picks][:, :, None]
     labels = first + torch.arange(size, device=picks.device)
-    return labels.masked_fill(labels >= starts[picks + 1][:, :, None], NO_LABEL).flatten(1)
+    last = starts[(picks + 1).clamp(max=len(starts) - 1)][:, :, None]
+    return labels.masked_fill(labels >= last, NO_LABEL).flatten(1)
 
 
 def shortlist_slopes_plainly(
@@ -79,7 +80,7 @@ def _places(shortlist: Shortlist, positives: Int[Tensor, "batch p"]) -> Int[Tens
     """Where each positive stands among its text's scores."""
     picks, starts, size = shortlist
     cluster = torch.searchsorted(starts, positives.clamp(min=0), right=True) - 1
-    rank = picks.new_zeros(len(picks), len(starts) - 1)
+    rank = picks.new_zeros(len(picks), len(starts))
     rank.scatter_(1, picks, torch.arange(picks.shape[1], device=picks.device).expand_as(picks))
     return rank.gather(1, cluster) * size + positives.clamp(min=0) - starts[cluster]
 

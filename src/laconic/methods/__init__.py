@@ -24,7 +24,7 @@ from laconic.data.prepare import prepare
 from laconic.data.tokenizer import Tokenizer
 from laconic.data.vectors import read_vectors
 from laconic.errors import ConfigError, DataError, ModelError
-from laconic.methods import inceptionxml, inceptionxml_plus, nearest
+from laconic.methods import astec, inceptionxml, inceptionxml_plus, nearest
 from laconic.methods.ensembles import ensemble_size, restore_members, train_members
 from laconic.methods.trained import Trained
 from laconic.rankers import Ranker
@@ -56,6 +56,7 @@ METHODS = {
         reads_label_texts=False,
         on_gpu=True,
     ),
+    "astec": Method(astec.Config, astec.train, astec.restore, reads_label_texts=False, on_gpu=True),
 }
 ALIASES = {"syncxml": "inceptionxml+"}
 

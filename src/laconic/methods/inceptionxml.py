@@ -28,6 +28,7 @@ from laconic.methods.parts import (
     PRECISIONS,
     build_encoder,
     check_known,
+    check_subwords,
     check_within,
     filled,
     sized_batch,
@@ -70,6 +71,7 @@ class Config:
     def __post_init__(self) -> None:
         check_within(self, BOUNDS | {"chunk": (1, 1 << 30)})
         check_known(self, {"encoder": ENCODERS, "precision": PRECISIONS})
+        check_subwords(self.encoder, self.vocabulary)
         if self.batch_size == 1:
             raise ConfigError("batch_size must be 0 (chosen by the data) or at least 2, because of BatchNorm, but is 1")
         if self.refit and not self.validation:
@@ -111,7 +113,7 @@ def sized(config: Config, texts: int, usual: int) -> Config:
         config,
         epochs=sized_epochs(config.epochs, texts),
         batch_size=sized_batch(config.batch_size, texts, 128),
-        length=sized_length(config.length, usual),
+        length=sized_length(config.length, usual, config.vocabulary.subwords),
     )
 
 

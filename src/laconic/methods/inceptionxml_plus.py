@@ -31,6 +31,7 @@ from laconic.methods.parts import (
     PRECISIONS,
     build_encoder,
     check_known,
+    check_subwords,
     check_within,
     filled,
     sized_batch,
@@ -40,7 +41,7 @@ from laconic.methods.parts import (
     usual_length,
 )
 from laconic.methods.trained import Trained
-from laconic.optim import Plan
+from laconic.optim import OneCycle, Plan
 from laconic.rankers import ShortlistRanker
 from laconic.run import Run
 from laconic.shortlisters.clusters import Clusters
@@ -99,6 +100,7 @@ class Config:
     def __post_init__(self) -> None:
         check_within(self, BOUNDS | OWN_BOUNDS)
         check_known(self, {"encoder": ENCODERS, "precision": PRECISIONS, "heads": HEADS, "ranking": RANKINGS})
+        check_subwords(self.encoder, self.vocabulary)
         if self.clusters & (self.clusters - 1):
             raise ConfigError(f"clusters must be a power of two (or 0, chosen by the data), but is {self.clusters}")
         if self.batch_size == 1:
@@ -171,7 +173,7 @@ def sized(config: Config, texts: int, labels: int, usual: int) -> Config:
         epochs=epochs,
         batch_size=batch_size,
         learning_rate=config.learning_rate or float(np.clip(rate, 0.002, 0.008)),
-        length=sized_length(config.length, usual),
+        length=sized_length(config.length, usual, config.vocabulary.subwords),
         clusters=clusters,
         top=top,
         answer_top=min(config.answer_top or top, clusters),
@@ -238,7 +240,7 @@ def _fitted(
         epochs=config.epochs,
         batch_size=config.batch_size,
         learning_rate=config.learning_rate,
-        warm_up=0.33,
+        schedule=OneCycle(warm_up=0.33),
         eps=config.eps,
         lazy=config.lazy,
         seed=config.seed,

@@ -3,7 +3,7 @@ that are looked at before they are used."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from laconic.data.dataset import Dataset
 from laconic.data.vectors import permuted
+from laconic.data.vocabulary import VocabularyConfig
 from laconic.encoders import ENCODERS, Encoder, WordEncoder
 from laconic.errors import ConfigError, DataError, ModelError
 
@@ -66,6 +67,15 @@ def check_known(config: Any, known: Mapping[str, Any]) -> None:
             raise ConfigError(f"{name} must be {' or '.join(names)}, but is {getattr(config, name)!r}")
 
 
+def check_subwords(encoder: str, vocabulary: VocabularyConfig) -> None:
+    """Sub-words have no reading order, so only a bag may read them."""
+    if vocabulary.subwords and encoder not in UNORDERED:
+        raise ConfigError(
+            f"vocabulary.subwords must be 0 for the encoder {encoder}, which reads words in their order, but is "
+            f"{vocabulary.subwords}; --encoder {UNORDERED[0]} reads sub-words"
+        )
+
+
 def build_encoder(config: Encoding, num_ids: int, **more: Any) -> WordEncoder:
     """`more` goes to InceptionXML's own encoder alone."""
     more = {"attention": config.attention, **more} if config.encoder == "inception" else {}
@@ -97,8 +107,9 @@ def usual_length(data: Dataset, config: Encoding, method: str) -> int:
     return int(np.quantile(np.diff(data.inputs.indptr), 0.995, method="inverted_cdf"))
 
 
-def sized_length(length: int, usual: int) -> int:
-    return length or int(np.clip(usual, 4, 32))
+def sized_length(length: int, usual: int, subwords: int = 0) -> int:
+    """A text with sub-words has many more tokens than words."""
+    return length or int(np.clip(usual, 4, 512 if subwords else 32))
 
 
 def sized_epochs(epochs: int, texts: int, share: float = 1.0) -> int:
@@ -110,13 +121,13 @@ def sized_batch(batch_size: int, texts: int, usual: int) -> int:
     return batch_size or int(np.clip(2 ** int(np.log2(max(texts / 16, 1))), 8, usual))
 
 
-def filled(method: str, make: Callable[[], R], tensors: Mapping[str, Tensor]) -> R:
+def filled(method: str, make: Callable[[], R], tensors: Mapping[str, Tensor], may_be_empty: Collection[str] = ()) -> R:
     """A ranker with these tensors; what is missing, too much, of another shape or type, or not finite is refused.
 
     `make` is called where it allocates nothing.
     """
     try:
-        if not all(tensor.numel() for tensor in tensors.values()):
+        if not all(tensor.numel() for name, tensor in tensors.items() if name not in may_be_empty):
             raise ValueError("a tensor is empty")
         with torch.device("meta"):
             ranker = make()

@@ -1,0 +1,136 @@
+"""DeepXML: four modules with their parts left open (paper, section 3).
+
+    1. surrogate    the encoder learns an easier task, over fewer and better-fed groups of labels
+    2. shortlist    for every training text, the labels most easily mistaken for its own
+    3. transfer     the encoder stays as it is, so its vectors are computed once; a classifier's transform still learns
+    4. extreme      one row per label, against its hard negatives
+
+A recipe of one's own is a Parts and two Plans; methods/astec.py is the best known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from scipy.sparse import csr_array
+from torch import Tensor, nn
+
+from laconic.classifiers import LinearClassifier
+from laconic.data.dataset import Dataset, Rows
+from laconic.data.resident import Resident
+from laconic.data.tokenizer import inputs_of
+from laconic.encoders import Encoder, Identity
+from laconic.evaluate import on_device, validation_figures
+from laconic.optim import Plan
+from laconic.rankers import CandidatesRanker
+from laconic.run import Run
+from laconic.shortlisters.labels import NearestLabels, Nearness
+from laconic.tasks import AllLabels, Shortlisted
+from laconic.train import TrainState
+
+_AT_ONCE = 4096  # texts that are encoded or looked up at a time
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    encoder: Encoder
+    surrogate: Callable[[Dataset], csr_array] | None  # labels × groups; None: the encoder stays as it came
+    transform: Callable[[], nn.Module]  # a fresh one for each classifier
+    nearness: Nearness
+    random: int  # random negatives a text
+    beta: float  # the classifier's share of a score
+    length: int  # words of a text that are read
+    seed: int
+
+
+class Plans(NamedTuple):
+    surrogate: Plan
+    extreme: Plan
+
+
+class Learnt(NamedTuple):
+    ranker: CandidatesRanker
+    surrogate: TrainState | None
+    extreme: TrainState
+
+
+def train(data: Dataset, held: Dataset, parts: Parts, plans: Plans, run: Run) -> Learnt:
+    """`held` chooses the extreme classifier's epoch; where it is empty, the last is kept."""
+    encoder = parts.encoder.to(run.device)
+
+    # 1. Surrogate
+    surrogate = None
+    if parts.surrogate is not None:
+        surrogate = _learn_surrogate(data, parts, plans.surrogate, run)
+
+    # 2. Shortlist, on vectors that no longer change
+    vectors = run.remember("vectors", lambda: {"vectors": encoded(encoder, data.inputs, run.device)})["vectors"]
+    shortlister = NearestLabels.of(vectors.to(run.device), data.labels, parts.nearness, parts.seed)
+    shortlists = run.remember("negatives", lambda: {"labels": _shortlists(shortlister, vectors)})["labels"]
+
+    # 3. and 4. Transfer and extreme
+    classifier = _classifier(parts, data.num_labels).to(run.device)
+    ranker = CandidatesRanker(encoder, shortlister, classifier, beta=parts.beta)
+    task = Shortlisted(Identity(vectors.shape[1]), classifier, random=parts.random).to(run.device)
+    seen = Resident.of(replace(data, inputs=vectors.numpy()), 0, run.device, shortlists)
+    validate = (lambda: validation_figures(ranker, held)) if len(held) else None
+    extreme = run.fit("extreme", task, seen, plans.extreme, validate=validate)
+    return Learnt(ranker.eval(), surrogate, extreme)
+
+
+def _learn_surrogate(data: Dataset, parts: Parts, plan: Plan, run: Run) -> TrainState:
+    """Of what learns here only the encoder is kept."""
+    make = parts.surrogate
+    assert make is not None
+    mapping = _matrix(run.remember("surrogate-groups", lambda: _tensors(make(data))))
+    classifier = _classifier(parts, mapping.shape[1])
+    task = AllLabels(parts.encoder, classifier, dropout=0.0, chunk=65_536).to(run.device)
+    grouped = Resident.of(data.relabelled(mapping), parts.length, run.device)
+    return run.fit("surrogate", task, grouped, plan)
+
+
+def _classifier(parts: Parts, num_labels: int) -> LinearClassifier:
+    with torch.random.fork_rng([]):
+        torch.manual_seed(parts.seed)
+        classifier = LinearClassifier(parts.encoder.dim, num_labels, transform=parts.transform())
+        classifier.spread(parts.encoder.dim**-0.5)
+    return classifier
+
+
+@torch.no_grad()
+def encoded(encoder: Encoder, rows: Rows, device: torch.device) -> Float[Tensor, "texts dim"]:
+    """The vectors of all texts, as they are when nothing is dropped."""
+    encoder.eval()
+    parts = [
+        encoder(on_device(inputs_of(rows[first : first + _AT_ONCE]), device)).float().cpu()
+        for first in range(0, rows.shape[0], _AT_ONCE)
+    ]
+    return torch.cat(parts)
+
+
+@torch.no_grad()
+def _shortlists(shortlister: NearestLabels, vectors: Float[Tensor, "texts dim"]) -> Int[Tensor, "texts n"]:
+    size, device = min(shortlister.nearness.size, shortlister.num_labels), shortlister.centres.device
+    parts = torch.split(vectors, _AT_ONCE)
+    return torch.cat([shortlister(part.to(device), size).labels.to(torch.int32).cpu() for part in parts])
+
+
+def _tensors(mapping: csr_array) -> dict[str, Tensor]:
+    parts = {"starts": mapping.indptr, "groups": mapping.indices, "shape": np.array(mapping.shape)}
+    return {name: torch.from_numpy(part.astype(np.int64)) for name, part in parts.items()}
+
+
+def _matrix(tensors: Mapping[str, Tensor]) -> csr_array:
+    starts, groups, shape = (tensors[name].numpy() for name in ("starts", "groups", "shape"))
+    return csr_array((np.ones(len(groups), dtype=np.float32), groups, starts), shape=tuple(shape))
+
+
+def best_beta(ranker: CandidatesRanker, held: Dataset, betas: tuple[float, ...]) -> dict[float, float]:
+    """What each share of the classifier gives on held-out texts (nDCG@5), the best first."""
+    found = {beta: next(iter(validation_figures(ranker.blended(beta), held).values())) for beta in betas}
+    return dict(sorted(found.items(), key=lambda item: -item[1]))

@@ -1,0 +1,198 @@
+"""Astec, and the four modules of DeepXML that it is made of."""
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from laconic.classifiers import LinearClassifier
+from laconic.config import configure
+from laconic.data.prepare import prepare
+from laconic.encoders import Identity
+from laconic.errors import ConfigError, DataError
+from laconic.layers import Transfer
+from laconic.methods import astec, config_of, train_model
+from laconic.methods.astec import Config, sized
+from laconic.predict.predictor import Predictor
+from laconic.run import Run
+from laconic.tasks import Shortlisted
+from laconic.train import Silent
+from laconic.types import NO_LABEL, Batch
+from tests.planted import planted_texts, share_of_right_first_labels
+
+SMALL = {
+    "epochs": 60,
+    "embedding": 32,
+    "batch_size": 16,
+    "learning_rate": 0.05,
+    "dropout": 0.1,
+    "shortlist": {"size": 9, "centroids": 8, "neighbours": 5},
+    "extreme": {"random": 2},
+    "surrogate": {"count": 8},
+    "clustering": {"walks": 10},
+}
+CORPUS = planted_texts(num_labels=12, with_label_texts=True)
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def settings(**changes):
+    merged = dict(SMALL)
+    for name, value in changes.items():
+        merged[name] = {**merged[name], **value} if isinstance(value, dict) and name in merged else value
+    return merged
+
+
+def p_at_1(model):
+    predictor = Predictor(model, "cpu")
+    return predictor.evaluate(CORPUS, "test").metrics["P@1"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"surrogate": {"groups": "random"}},
+        {"surrogate": {"groups": "frequent"}},
+        {"extreme": {"transfer": "unbounded"}},
+        {"extreme": {"transfer": "full"}},
+        {"extreme": {"transfer": "none"}},
+        {"shortlist": {"neighbours": 0}},
+        {"shortlist": {"centres": 2, "frequent": 0.05}},
+        {"beta": 1.0},
+        {"encoder": "cnn", "learning_rate": 0.01},
+        {"validation": 0.0},
+    ],
+    ids=str,
+)
+def test_every_part_can_be_exchanged(changes, tmp_path):
+    model = train_model(CORPUS, "astec", config_of("astec", settings(**changes)), Run.unkept())
+    assert p_at_1(model) > 50  # a twelfth would be chance
+
+
+def test_beta_is_chosen_on_the_validation_split_and_remembered():
+    data, tokenizer = prepare(CORPUS, Config().text, Config().vocabulary)
+    trained = astec.train(data, configure(Config, SMALL), Run.unkept())
+    found = trained.facts["training"]["betas"]
+    assert trained.config.beta == float(next(iter(found))) == pytest.approx(float(trained.ranker.beta))
+    assert max(found.values()) == next(iter(found.values()))
+    assert set(found) == {str(beta) for beta in astec.BETAS}
+    test = CORPUS.split("test")
+    labels = trained.ranker.rank(tokenizer.tokens(test.texts), 5).labels.numpy()
+    assert share_of_right_first_labels(labels, test.labels) > 0.9
+
+
+def plain_loss(vectors, classifier, batch, picked):
+    """Text by text: every label once, positives true, the rest not."""
+    total = 0
+    for row, vector in enumerate(classifier.transform(vectors)):
+        labels = sorted({int(label) for label in picked[row] if label != NO_LABEL})
+        truth = torch.tensor([float(label in batch.positives[row]) for label in labels])
+        scores = classifier.weight[labels] @ vector + classifier.bias[labels]
+        total = total + functional.binary_cross_entropy_with_logits(scores, truth, reduction="sum")
+    return total / len(vectors)
+
+
+def test_the_loss_is_summed_over_positives_and_negatives_and_no_positive_is_a_negative():
+    torch.manual_seed(0)
+    classifier = LinearClassifier(5, 20, transform=Transfer(5, dropout=0.0))
+    task = Shortlisted(Identity(5), classifier, random=0).eval()
+    positives = torch.tensor([[3, 7, NO_LABEL], [1, NO_LABEL, NO_LABEL], [NO_LABEL] * 3])
+    negatives = torch.tensor([[7, 2, 9, 2], [0, 5, 6, NO_LABEL], [4, 4, 4, 8]])  # a positive and repeats among them
+    vectors = torch.randn(3, 5)
+    batch = Batch(vectors, positives, None, None, negatives)
+    loss = task(batch, torch.zeros(()))
+    expected = plain_loss(vectors, classifier, batch, torch.cat([positives, negatives], 1))
+    torch.testing.assert_close(loss, expected)
+    slopes = torch.autograd.grad(loss, list(classifier.parameters()))
+    others = torch.autograd.grad(expected, list(classifier.parameters()))
+    for mine, other in zip(slopes, others, strict=True):
+        torch.testing.assert_close(mine, other)
+
+
+def test_random_negatives_are_drawn():
+    classifier = LinearClassifier(5, 50)
+    task = Shortlisted(Identity(5), classifier, random=10)
+    batch = Batch(torch.randn(2, 5), torch.tensor([[3], [1]]), None, None, torch.tensor([[7], [2]]))
+    torch.manual_seed(0)
+    (slopes,) = torch.autograd.grad(task(batch, torch.zeros(())), [classifier.weight])
+    assert 10 < int(slopes.any(1).sum()) <= 24
+
+
+def test_theorem_1_holds_for_trained_weights():
+    """Of a trained transfer: no vector moves further than λ times its length, and cosines stay within its bounds."""
+    data, _ = prepare(CORPUS, Config().text, Config().vocabulary)
+    trained = astec.train(data, configure(Config, SMALL), Run.unkept())
+    transfer, shortlister = trained.ranker.classifier.transform, trained.ranker.shortlister
+    matrix = transfer.weight().detach()
+    bound = float(torch.linalg.svdvals(matrix)[0])  # one power iteration under-estimates it
+    reach = float(transfer.bias.detach().norm())
+    vectors = shortlister.texts
+    with torch.no_grad():
+        moved = transfer(vectors)
+    distance, length = (moved - vectors).norm(dim=1), vectors.norm(dim=1)
+    assert (distance <= bound * length + reach + 1e-5).all()
+    assert bound < 1.2
+
+
+def test_a_killed_run_goes_on_and_a_finished_stage_is_not_trained_again(tmp_path):
+    class Stops(Silent):
+        """Interrupts after so many steps."""
+
+        def __init__(self, after):
+            self.left = after
+
+        def stepped(self):
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+
+    short = settings(epochs=7, validation=0.1)
+    whole = train_model(CORPUS, "astec", config_of("astec", short), Run.unkept())
+    cpu = torch.device("cpu")
+    for after in (20, 45, 15):
+        with pytest.raises(KeyboardInterrupt):
+            run = Run(tmp_path / "run", watcher=Stops(after), device=cpu, seconds=0.0)
+            train_model(CORPUS, "astec", config_of("astec", short), run)
+    run = Run(tmp_path / "run", watcher=Silent(), device=cpu, seconds=0.0)
+    again = train_model(CORPUS, "astec", config_of("astec", short), run)
+    for name, tensor in whole.tensors.items():
+        assert torch.equal(tensor, again.tensors[name]), name
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"surrogate": {"groups": "trees"}}, "clusters or frequent or random or none"),
+        ({"extreme": {"transfer": "teleport"}}, "residual or unbounded or full or none"),
+        ({"surrogate": {"groups": "none"}}, "vectors=FILE"),
+        ({"beta": 2.0}, "beta"),
+        ({"encoder": "transformer"}, "inception or bag or cnn"),
+    ],
+)
+def test_a_wrong_setting_is_refused_with_what_is_known(wrong, named):
+    with pytest.raises(ConfigError, match=named):
+        config_of("astec", wrong)
+
+
+def test_sizes_come_from_the_data():
+    large = sized(Config(), 485_176, 670_091, 20)
+    assert (large.surrogate.count, large.epochs, large.batch_size, large.length) == (65_536, 35, 256, 20)
+    assert (large.surrogate.epochs, large.extreme.epochs) == (20, 15)
+    assert (large.surrogate.learning_rate, large.extreme.learning_rate) == (0.01, pytest.approx(0.001))
+    small = sized(Config(epochs=14, learning_rate=0.02), 45_000, 36_306, 12)
+    assert (small.surrogate.epochs, small.extreme.epochs, small.surrogate.count) == (8, 6, 4096)
+
+
+def test_dense_features_are_refused_with_words():
+    data, _ = prepare(CORPUS, Config().text, Config().vocabulary)
+    from dataclasses import replace
+
+    dense = replace(data, inputs=np.ones((len(data), 4), dtype=np.float32), ordered=False)
+    with pytest.raises(DataError, match="dense features"):
+        astec.train(dense, configure(Config, SMALL), Run.unkept())
