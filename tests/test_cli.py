@@ -148,7 +148,6 @@ def test_what_a_model_cannot_be_overruled_to_is_a_mistake(clustered, data, setti
         assert "Traceback" not in complained
 
 
-@pytest.mark.xfail(strict=True, reason="it is taken without a word and changes nothing")
 @pytest.mark.parametrize("setting", ["clusters=1", "top=2", "epochs=9", "embedding=8", "seed=1"])
 def test_what_a_model_has_learnt_is_not_overruled_in_silence(clustered, data, setting):
     assert setting.partition("=")[0] in laconic("evaluate", clustered, data, "--set", setting, code=2)
@@ -162,17 +161,10 @@ def test_words_can_be_shuffled_for_an_evaluation(clustered, model, data, tmp_pat
         assert shuffled == pytest.approx(plain)
 
 
-@pytest.mark.xfail(strict=True, reason="numpy refuses a negative seed with a traceback", raises=ValueError)
 def test_a_negative_seed_of_words_is_a_mistake(clustered, data):
     laconic("evaluate", clustered, data, "--shuffle-words", "-1", code=2)
 
 
-sweeps = pytest.mark.xfail(
-    strict=True, reason="sweep says that it gives floats, but top is an int: beartype refuses it"
-)
-
-
-@sweeps
 def test_a_sweep_shows_recall_and_precision_by_clusters_opened(clustered, data, tmp_path):
     shown = laconic("sweep", clustered, data, "--device", "cpu", "--json", tmp_path / "sweep.json")
     assert "shortlist recall" in shown
@@ -185,7 +177,6 @@ def test_a_sweep_shows_recall_and_precision_by_clusters_opened(clustered, data, 
     assert found["sweep"][-1]["P@1"] == pytest.approx(figures["P@1"])
 
 
-@sweeps
 def test_a_sweep_opens_as_many_as_it_is_told(clustered, data, tmp_path):
     laconic("sweep", clustered, data, "--top", 2, "--top", 1, "--json", tmp_path / "sweep.json")
     assert [row["top"] for row in json.loads((tmp_path / "sweep.json").read_text())["sweep"]] == [2, 1]

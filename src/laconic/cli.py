@@ -204,7 +204,7 @@ def evaluate(
     keep_self: KeepSelf = False,
     device: Device = "auto",
     settings: Overruled = None,
-    shuffle_words: Annotated[int | None, typer.Option(metavar="SEED", help="Words in another order.")] = None,
+    shuffle_words: Annotated[int | None, typer.Option(metavar="SEED", min=0, help="Words in another order.")] = None,
     table: Table = None,
 ) -> None:
     """Score a model on data with known labels."""

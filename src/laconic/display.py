@@ -72,7 +72,7 @@ def cost_table(costs: Mapping[str, Mapping[str, Any]]) -> Table:
     return table
 
 
-def sweep_table(found: Sequence[Mapping[str, float]], title: str) -> Table:
+def sweep_table(found: Sequence[Mapping[str, int | float]], title: str) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold")
     for name in found[0]:
         table.add_column(name, justify="right")

@@ -166,7 +166,7 @@ def shortlist_figures(ranker: ShortlistRanker, rows: Rows, labels: csr_array) ->
     return {"cluster P@1": 100 * first_right / max(texts, 1), "shortlist recall": 100 * recall / max(texts, 1)}
 
 
-def sweep(ranker: ShortlistRanker, rows: Rows, truth: Truth, tops: Sequence[int]) -> list[dict[str, float]]:
+def sweep(ranker: ShortlistRanker, rows: Rows, truth: Truth, tops: Sequence[int]) -> list[dict[str, int | float]]:
     """What opening more or fewer clusters is worth: recall of the shortlist and precision against the labels scored."""
     found = []
     for top in tops:

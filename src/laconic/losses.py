@@ -90,6 +90,7 @@ class _ShortlistCrossEntropy(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, slope: Float[Tensor, ""]) -> tuple[Tensor | None, ...]:
         by_vectors, by_weight, by_bias = (None if part is None else part.mul_(slope) for part in ctx.slopes)
+        del ctx.slopes  # they are used up: a second backward pass would find them scaled
         return by_vectors, by_weight, by_bias, None, None
 
 

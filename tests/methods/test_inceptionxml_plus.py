@@ -263,7 +263,6 @@ def test_a_bad_value_is_told_with_what_would_do(settings: Settings, message: str
         trained(**settings)
 
 
-@pytest.mark.xfail(strict=True, reason="seed and eps have no bounds: some end in a traceback, others train on")
 @pytest.mark.parametrize(
     ("name", "value"), [("seed", -1), ("seed", 1 << 62), ("eps", -1.0), ("eps", float("nan"))], ids=str
 )
@@ -338,7 +337,6 @@ def test_presets_have_the_papers_values(name: str) -> None:
     assert (fitting.clusters, fitting.top, fitting.answer_top) == (clusters, 800, 800)
 
 
-@pytest.mark.xfail(strict=True, reason="the presets' batch sizes are one too few: a comment for words was put there")
 @pytest.mark.parametrize("name", TABLE_7)
 def test_presets_have_the_papers_batch_sizes(name: str) -> None:
     assert preset(name).batch_size == TABLE_7[name][3]
@@ -450,7 +448,6 @@ def test_sparse_features_are_learnt_by_a_bag() -> None:
     assert right_first_labels(corpus, trained(corpus, **LEARNING)) > 80
 
 
-@pytest.mark.xfail(strict=True, reason="a bag of features is cut at 32 of them, in the order of their numbers")
 def test_no_feature_is_cut_off_for_its_number() -> None:
     corpus = featured(shift=40)
     assert right_first_labels(corpus, trained(corpus, **LEARNING)) > 80
@@ -467,7 +464,6 @@ def test_dense_features_are_refused() -> None:
         trained(planted_vectors())
 
 
-@pytest.mark.xfail(strict=True, reason="bag is named as a remedy, which is refused in turn")
 def test_what_dense_features_are_told_to_try_would_work() -> None:
     with pytest.raises(DataError, match=r"^((?!--encoder bag).)*$"):
         trained(planted_vectors(), encoder="inception")
@@ -580,11 +576,8 @@ def parameters(model: SavedModel) -> int:
         {"attention": False},
         {"encoder": "cnn"},
         {"encoder": "bag"},
-        pytest.param({"bias": True}, marks=pytest.mark.xfail(strict=True, reason="biases of labels are not counted")),
-        pytest.param(
-            {"heads": "lightxml"},
-            marks=pytest.mark.xfail(strict=True, reason="LightXML's one plain layer is counted as two heads"),
-        ),
+        {"bias": True},
+        {"heads": "lightxml"},
     ],
     ids=str,
 )
@@ -670,16 +663,13 @@ def test_settings_that_cannot_be_are_refused(model: SavedModel, config: Settings
         restore_ranker(replace(model, facts=facts), CPU)
 
 
-unseen = pytest.mark.xfail(strict=True, reason="inspect counts before it looks, and ends in a traceback")
-
-
 @pytest.mark.parametrize(
     ("config", "tensors"),
     [
-        pytest.param({"answer_top": "many"}, {}, marks=unseen),
+        ({"answer_top": "many"}, {}),
         ({"answer_top": -1}, {}),
         ({}, {"clusters__starts": torch.arange(99)}),
-        pytest.param({}, {"encoder__embedding__weight": torch.zeros(4)}, marks=unseen),
+        ({}, {"encoder__embedding__weight": torch.zeros(4)}),
     ],
     ids=["answer_top is a word", "answer_top is negative", "more clusters than labels", "words of no width"],
 )

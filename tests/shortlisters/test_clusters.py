@@ -214,15 +214,6 @@ def test_more_clusters_are_opened_where_more_labels_are_wanted_than_the_shortlis
     assert (labels[:, 23:] == NO_LABEL).all()
 
 
-@pytest.mark.xfail(
-    strict=True, reason="k above the shortlist opens more clusters, whose labels then take the first places too"
-)
-def test_fewer_labels_are_the_first_of_more() -> None:
-    ranker = made(top=1)
-    few, many = ranker.rank(VECTORS, 1), ranker.rank(VECTORS, 20)
-    assert same(few, Ranking(many.labels[:, :1], many.scores[:, :1]))
-
-
 def test_opening_more_changes_nothing_else() -> None:
     ranker = made(top=1, product=True)
     before = ranker.rank(VECTORS, 4)
@@ -292,7 +283,6 @@ def test_a_split_without_labels_has_no_recall() -> None:
     assert shortlist_figures(made(), VECTORS.numpy(), nothing) == {"cluster P@1": 0, "shortlist recall": 0}
 
 
-@pytest.mark.xfail(strict=True, reason="sweep says that it gives floats, but top is an int: beartype refuses it")
 def test_a_sweep_tells_of_the_ranker_with_so_many_clusters_open() -> None:
     ranker = made(top=2)
     truth = Truth(labels=truth_of(ranker, 23), leave_out=None, training=None)

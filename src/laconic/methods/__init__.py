@@ -42,10 +42,18 @@ class Method:
     restore: Callable[[Any, Mapping[str, Tensor]], Ranker]
     reads_label_texts: bool
     on_gpu: bool  # whether its ranker may be moved to one
+    answering: frozenset[str] = frozenset()  # settings that say how a model answers, not what it has learnt
 
 
 METHODS = {
-    "nearest": Method(nearest.Config, nearest.train, nearest.restore, reads_label_texts=True, on_gpu=False),
+    "nearest": Method(
+        nearest.Config,
+        nearest.train,
+        nearest.restore,
+        reads_label_texts=True,
+        on_gpu=False,
+        answering=frozenset({"neighbours", "power", "label_text"}),
+    ),
     "inceptionxml": Method(
         inceptionxml.Config, inceptionxml.train, inceptionxml.restore, reads_label_texts=False, on_gpu=True
     ),
@@ -55,8 +63,16 @@ METHODS = {
         inceptionxml_plus.restore,
         reads_label_texts=False,
         on_gpu=True,
+        answering=frozenset({"answer_top", "ranking"}),
     ),
-    "astec": Method(astec.Config, astec.train, astec.restore, reads_label_texts=False, on_gpu=True),
+    "astec": Method(
+        astec.Config,
+        astec.train,
+        astec.restore,
+        reads_label_texts=False,
+        on_gpu=True,
+        answering=frozenset({"beta", "shortlist"}),
+    ),
 }
 ALIASES = {"syncxml": "inceptionxml+"}
 
@@ -129,9 +145,13 @@ def restore_ranker(model: SavedModel, device: torch.device) -> Ranker:
 
 
 def with_settings(model: SavedModel, settings: Settings) -> SavedModel:
-    """The model with some settings overruled; one that its method does not have is an error."""
-    known = _known(model).config
-    config = settings_of(configure(known, _merged(settings_of(restore_config(model)), settings)))
+    """The model with some settings overruled; what it has learnt cannot be."""
+    method = _known(model)
+    config = settings_of(configure(method.config, _merged(settings_of(restore_config(model)), settings)))
+    for name in settings:
+        if name not in method.answering:
+            known = ", ".join(sorted(method.answering)) or "nothing"
+            raise ConfigError(f"{name} is part of what the model has learnt; what can be overruled is {known}")
     return replace(model, facts={**model.facts, "config": config})
 
 

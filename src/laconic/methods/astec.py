@@ -28,6 +28,7 @@ from laconic.methods.deepxml import Parts, Plans, best_beta
 from laconic.methods.deepxml import train as train_four_modules
 from laconic.methods.parts import (
     BOUNDS,
+    UNORDERED,
     build_encoder,
     check_known,
     check_subwords,
@@ -80,7 +81,7 @@ class Config:
     seed: int = 29
     encoder: str = "bag"  # or inception or cnn
     attention: bool = True  # inception's two attention layers
-    length: int = 0  # words of a text that are read; 0: as many as 99.5 % of texts have, at most 32
+    length: int = 0  # words of a text that are read; 0: as many as 99.5 % of texts have, at most 32 where order counts
     embedding: int = 300
     permutation: int = 0  # a seed that puts the dimensions of `vectors` in another order; 0: as they are
     dropout: float = 0.5
@@ -172,7 +173,7 @@ def sized(config: Config, texts: int, labels: int, usual: int) -> Config:
         config,
         epochs=surrogate.epochs + extreme.epochs,
         batch_size=sized_batch(config.batch_size, texts, 256),
-        length=sized_length(config.length, usual, config.vocabulary.subwords),
+        length=sized_length(config.length, usual, bag=config.encoder in UNORDERED),
         surrogate=surrogate,
         extreme=extreme,
     )

@@ -7,7 +7,9 @@ from typing import Any
 from laconic.checkpoint import SavedModel
 from laconic.costs import CPU, GPU, Shape, inception_cost, training_memory, training_seconds
 from laconic.data.describe import DataFacts
-from laconic.methods import inceptionxml, inceptionxml_plus
+from laconic.errors import ConfigError, ModelError
+from laconic.methods import inceptionxml, inceptionxml_plus, restore_config
+from laconic.methods.inceptionxml_plus import HEADS
 from laconic.types import FIRST_WORD
 
 
@@ -32,14 +34,18 @@ def expected_costs(facts: DataFacts) -> dict[str, dict[str, Any]]:
 
 def model_cost(model: SavedModel) -> dict[str, Any] | None:
     """What a finished model costs to answer one text; None where that is not known from its shapes."""
-    tensors, config = model.tensors, model.facts.get("config", {})
-    if "encoder.word_attention.weight.matrix" not in tensors or config.get("hidden"):
+    tensors, config = model.tensors, restore_config(model)
+    known = "encoder.word_attention.weight.matrix" in tensors and not getattr(config, "hidden", 0)
+    if not known or getattr(config, "bias", False) or getattr(config, "heads", HEADS[0]) != HEADS[0]:
         return None
-    words, dim = tensors["encoder.embedding.weight"].shape
-    length, _ = tensors["encoder.word_attention.weight.matrix"].shape
     clusters = len(tensors["clusters.starts"]) - 1 if "clusters.starts" in tensors else 0
-    top = min(config.get("answer_top") or clusters, clusters)
-    return _cost(Shape(words=words, labels=len(model.labels), length=length, dim=dim, clusters=clusters, top=top))
+    top = min(getattr(config, "answer_top", 0) or clusters, clusters)
+    try:
+        words, dim = tensors["encoder.embedding.weight"].shape
+        length, _ = tensors["encoder.word_attention.weight.matrix"].shape
+        return _cost(Shape(words=words, labels=len(model.labels), length=length, dim=dim, clusters=clusters, top=top))
+    except (KeyError, ValueError, ConfigError) as error:
+        raise ModelError(f"the model's tensors are not those of its method: {error}") from None
 
 
 def _expected(shape: Shape, texts: int, epochs: int, batch: int, chunk: int) -> dict[str, Any]:

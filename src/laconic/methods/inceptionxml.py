@@ -26,6 +26,7 @@ from laconic.layers import Residual
 from laconic.methods.parts import (
     BOUNDS,
     PRECISIONS,
+    UNORDERED,
     build_encoder,
     check_known,
     check_subwords,
@@ -53,7 +54,7 @@ class Config:
     seed: int = 29
     encoder: str = "inception"  # or bag or cnn
     attention: bool = True  # inception's two attention layers
-    length: int = 0  # words of a text that are read; 0: as many as 99.5 % of texts have, at most 32
+    length: int = 0  # words of a text that are read; 0: as many as 99.5 % of texts have, at most 32 where order counts
     embedding: int = 300
     permutation: int = 0  # a seed that puts the dimensions of `vectors` in another order; 0: as they are
     dropout: float = 0.25
@@ -69,7 +70,7 @@ class Config:
     vocabulary: VocabularyConfig = VocabularyConfig()
 
     def __post_init__(self) -> None:
-        check_within(self, BOUNDS | {"chunk": (1, 1 << 30)})
+        check_within(self, BOUNDS | {"chunk": (1, 1 << 30), "eps": (1e-30, 1)})
         check_known(self, {"encoder": ENCODERS, "precision": PRECISIONS})
         check_subwords(self.encoder, self.vocabulary)
         if self.batch_size == 1:
@@ -113,7 +114,7 @@ def sized(config: Config, texts: int, usual: int) -> Config:
         config,
         epochs=sized_epochs(config.epochs, texts),
         batch_size=sized_batch(config.batch_size, texts, 128),
-        length=sized_length(config.length, usual, config.vocabulary.subwords),
+        length=sized_length(config.length, usual, bag=config.encoder in UNORDERED),
     )
 
 

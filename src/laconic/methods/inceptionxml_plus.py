@@ -29,6 +29,7 @@ from laconic.layers import SpectralResidual
 from laconic.methods.parts import (
     BOUNDS,
     PRECISIONS,
+    UNORDERED,
     build_encoder,
     check_known,
     check_subwords,
@@ -56,6 +57,7 @@ OWN_BOUNDS: dict[str, tuple[int | float, int | float]] = {
     "top": (0, 1 << 30),
     "answer_top": (0, 1 << 30),
     "detached": (0, 1),
+    "eps": (1e-30, 1),
     "hidden": (0, 65_536),
     "cluster_dropout": (0, 0.99),
     "chunk": (1, 1 << 30),
@@ -77,7 +79,7 @@ class Config:
     heads: str = "synchronised"  # or lightxml: no layer before the clusters, a plain one before the labels
     encoder: str = "inception"  # or bag or cnn
     attention: bool = True  # inception's two attention layers
-    length: int = 0  # words of a text that are read; 0: as many as 99.5 % of texts have, at most 32
+    length: int = 0  # words of a text that are read; 0: as many as 99.5 % of texts have, at most 32 where order counts
     embedding: int = 300
     permutation: int = 0  # a seed that puts the dimensions of `vectors` in another order; 0: as they are
     hidden: int = 0  # width of both heads; 0: the encoder's (the paper's 3M model: 300)
@@ -173,7 +175,7 @@ def sized(config: Config, texts: int, labels: int, usual: int) -> Config:
         epochs=epochs,
         batch_size=batch_size,
         learning_rate=config.learning_rate or float(np.clip(rate, 0.002, 0.008)),
-        length=sized_length(config.length, usual, config.vocabulary.subwords),
+        length=sized_length(config.length, usual, bag=config.encoder in UNORDERED),
         clusters=clusters,
         top=top,
         answer_top=min(config.answer_top or top, clusters),

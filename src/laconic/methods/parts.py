@@ -22,6 +22,7 @@ BOUNDS: dict[str, tuple[int | float, int | float]] = {
     "epochs": (0, 100_000),
     "batch_size": (0, 1_000_000),
     "learning_rate": (1e-9, 100),
+    "seed": (0, 1 << 40),
     "embedding": (8, 4096),
     "length": (0, 4096),
     "validation": (0, 0.9),
@@ -97,19 +98,19 @@ def start_encoder(encoder: Encoder, config: Encoding, data: Dataset) -> None:
 
 def usual_length(data: Dataset, config: Encoding, method: str) -> int:
     """How many words 99.5 % of texts do not exceed; data without an order of words is refused where it matters."""
+    if not isinstance(data.inputs, csr_array):
+        raise DataError(f"{method} reads words, but this data has dense features; --method nearest would work")
     if not data.ordered and config.encoder not in UNORDERED:
         raise DataError(
             f"{method} with the encoder {config.encoder} reads words in their order, but this data has features "
             f"without any; --encoder {UNORDERED[0]} or --method nearest would work"
         )
-    if not isinstance(data.inputs, csr_array):
-        raise DataError(f"{method} reads words, but this data has dense features; --method nearest would work")
     return int(np.quantile(np.diff(data.inputs.indptr), 0.995, method="inverted_cdf"))
 
 
-def sized_length(length: int, usual: int, subwords: int = 0) -> int:
-    """A text with sub-words has many more tokens than words."""
-    return length or int(np.clip(usual, 4, 512 if subwords else 32))
+def sized_length(length: int, usual: int, *, bag: bool) -> int:
+    """A bag reads all of a text, which may have many sub-words or features; others the first 32 words."""
+    return length or int(np.clip(usual, 4, 4096 if bag else 32))
 
 
 def sized_epochs(epochs: int, texts: int, share: float = 1.0) -> int:

@@ -103,7 +103,7 @@ class Predictor:
             rows = self._shuffled(rows, shuffle)
         return evaluate(rank_all(self._ranker, rows, places_needed(truth), on_batch), truth)
 
-    def sweep(self, corpus: Corpus, split_name: str, tops: Sequence[int] = ()) -> list[dict[str, float]]:
+    def sweep(self, corpus: Corpus, split_name: str, tops: Sequence[int] = ()) -> list[dict[str, int | float]]:
         """What opening so many clusters would be worth, for a model that has clusters."""
         if not isinstance(self._ranker, ShortlistRanker):
             raise ConfigError(
