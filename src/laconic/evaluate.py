@@ -133,10 +133,18 @@ def _quantiles(judged: Judged, training: TrainingCounts | None) -> dict[str, Qua
 
 def validation_figures(ranker: Ranker, data: Dataset) -> dict[str, float]:
     """What an epoch is worth, in percent. nDCG, which comes first, chooses the epoch."""
+    return figures_of(rank_all(ranker, data.inputs, places_to_validate(data)), data)
+
+
+def places_to_validate(data: Dataset) -> int:
     truth = Truth(labels=data.labels, leave_out=data.leave_out, training=None)
+    return places_needed(truth, (min(5, data.num_labels),))
+
+
+def figures_of(ranking: Ranking, data: Dataset) -> dict[str, float]:
+    """nDCG@5 and P@1 of a ranking of that data."""
     ks = tuple(sorted({1, min(5, data.num_labels)}))
-    ranking = rank_all(ranker, data.inputs, places_needed(truth, ks))
-    figures = report(judge(ranking, truth.labels, leave_out=truth.leave_out), ks=ks)
+    figures = report(judge(ranking, data.labels, leave_out=data.leave_out), ks=ks)
     return {name: figures[name] for name in (f"nDCG@{ks[-1]}", "P@1")}
 
 

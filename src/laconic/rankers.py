@@ -143,41 +143,44 @@ class CandidatesRanker(Ranker):
         self.register_buffer("beta", torch.tensor(beta))
 
     def rank(self, inputs: Inputs, k: int) -> Ranking:
-        vectors = self.encoder(inputs)
-        size = self.shortlister.nearness.size
-        candidates = self.shortlister(vectors, max(size, k))
-        near = candidates.scores.clone()
+        return self.rank_by(inputs, k, [float(self.beta)])[0]
+
+    def rank_by(self, inputs: Inputs, k: int, betas: Sequence[float]) -> list[Ranking]:
+        """A ranking for each share of the classifier, at little more than the price of one."""
+        vectors, size = self.encoder(inputs), self.shortlister.nearness.size
+        labels, near = self.shortlister(vectors, max(size, k))
         near[:, size:] = -torch.inf  # there only because so many labels are wanted
-        scores = self._fused(vectors, candidates, candidates.labels, near)
-        best = scores.masked_fill(candidates.labels == NO_LABEL, -torch.inf).topk(min(k, scores.shape[1]))
-        labels = candidates.labels.gather(1, best.indices)
-        return Ranking(labels, best.values.masked_fill(labels == NO_LABEL, 0))
+        candidates = Ranking(labels, near) if k <= size else Ranking(labels[:, :size], near[:, :size])
+        by_classifier, by_nearness = self._shares(vectors, candidates, labels, near)
+        return [_best(labels, beta * by_classifier + (1 - beta) * by_nearness, k) for beta in betas]
 
     def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
         vectors = self.encoder(inputs)
         candidates = self.shortlister(vectors, self.shortlister.nearness.size)
         same = (labels[:, :, None] == candidates.labels[:, None]) & (labels != NO_LABEL)[:, :, None]
-        nearness = torch.where(same, candidates.scores[:, None], -torch.inf).amax(2)
-        return self._fused(vectors, candidates, labels, nearness).masked_fill(labels == NO_LABEL, 0)
+        near = torch.where(same, candidates.scores[:, None], -torch.inf).amax(2)
+        by_classifier, by_nearness = self._shares(vectors, candidates, labels, near)
+        return (self.beta * by_classifier + (1 - self.beta) * by_nearness).masked_fill(labels == NO_LABEL, 0)
 
     def blended(self, beta: float) -> CandidatesRanker:
         """The same ranker with another share of the classifier."""
         return CandidatesRanker(self.encoder, self.shortlister, self.classifier, beta=beta)
 
-    def _fused(
+    def _shares(
         self,
         vectors: Float[Tensor, "batch dim"],
         candidates: Ranking,
         labels: Int[Tensor, "batch n"],
-        nearness: Float[Tensor, "batch n"],
-    ) -> Float[Tensor, "batch n"]:
-        """The scores of labels, -inf near where they are no candidates, in shares of the best candidate's."""
-        size = self.shortlister.nearness.size
-        first = Ranking(candidates.labels[:, :size], candidates.scores[:, :size])
-        own = self._probabilities(vectors, first.labels).amax(1, keepdim=True)
-        nearest = first.scores.sigmoid().amax(1, keepdim=True)
-        by_classifier = self._probabilities(vectors, labels) / own.clamp(min=1e-12)
-        return self.beta * by_classifier + (1 - self.beta) * nearness.sigmoid() / nearest.clamp(min=1e-12)
+        near: Float[Tensor, "batch n"],
+    ) -> tuple[Float[Tensor, "batch n"], Float[Tensor, "batch n"]]:
+        """What classifier and nearness say of labels, in shares of the best candidate's; -inf is not near at all."""
+        own = self._probabilities(vectors, candidates.labels)
+        some = own if labels is candidates.labels else self._probabilities(vectors, labels)
+        nearest = candidates.scores.sigmoid().amax(1, keepdim=True)
+        return (
+            some / own.amax(1, keepdim=True).clamp(min=1e-12),
+            near.sigmoid() / nearest.clamp(min=1e-12),
+        )
 
     def _probabilities(
         self, vectors: Float[Tensor, "batch dim"], labels: Int[Tensor, "batch n"]
@@ -187,6 +190,12 @@ class CandidatesRanker(Ranker):
         parts = zip(torch.split(vectors, rows), torch.split(labels, rows), strict=True)
         scores = torch.cat([self.classifier.score(part, some) for part, some in parts])
         return scores.sigmoid().masked_fill(labels == NO_LABEL, 0)
+
+
+def _best(labels: Int[Tensor, "batch n"], scores: Float[Tensor, "batch n"], k: int) -> Ranking:
+    best = scores.masked_fill(labels == NO_LABEL, -torch.inf).topk(min(k, labels.shape[1]))
+    kept = labels.gather(1, best.indices)
+    return Ranking(kept, best.values.masked_fill(kept == NO_LABEL, 0))
 
 
 class Ensemble(Ranker):

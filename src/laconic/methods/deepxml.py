@@ -10,7 +10,7 @@ A recipe of one's own is a Parts and two Plans; methods/astec.py is the best kno
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -25,13 +25,14 @@ from laconic.data.dataset import Dataset, Rows
 from laconic.data.resident import Resident
 from laconic.data.tokenizer import inputs_of
 from laconic.encoders import Encoder, Identity
-from laconic.evaluate import on_device, validation_figures
+from laconic.evaluate import figures_of, on_device, places_to_validate, validation_figures
 from laconic.optim import Plan
 from laconic.rankers import CandidatesRanker
 from laconic.run import Run
 from laconic.shortlisters.labels import NearestLabels, Nearness
 from laconic.tasks import AllLabels, Shortlisted
 from laconic.train import TrainState
+from laconic.types import Ranking
 
 _AT_ONCE = 4096  # texts that are encoded or looked up at a time
 
@@ -130,7 +131,15 @@ def _matrix(tensors: Mapping[str, Tensor]) -> csr_array:
     return csr_array((np.ones(len(groups), dtype=np.float32), groups, starts), shape=tuple(shape))
 
 
-def best_beta(ranker: CandidatesRanker, held: Dataset, betas: tuple[float, ...]) -> dict[float, float]:
+@torch.no_grad()
+def best_beta(ranker: CandidatesRanker, held: Dataset, betas: Sequence[float]) -> dict[float, float]:
     """What each share of the classifier gives on held-out texts (nDCG@5), the best first."""
-    found = {beta: next(iter(validation_figures(ranker.blended(beta), held).values())) for beta in betas}
+    k, device, parts = places_to_validate(held), ranker.shortlister.centres.device, []
+    for first in range(0, len(held), _AT_ONCE):
+        inputs = on_device(inputs_of(held.inputs[first : first + _AT_ONCE]), device)
+        parts.append(ranker.rank_by(inputs, k, betas))
+    found = {}
+    for beta, rankings in zip(betas, zip(*parts, strict=True), strict=True):
+        labels, scores = (torch.cat(part).cpu() for part in zip(*rankings, strict=True))
+        found[beta] = next(iter(figures_of(Ranking(labels, scores), held).values()))
     return dict(sorted(found.items(), key=lambda item: -item[1]))
