@@ -12,6 +12,7 @@ side in processes of one program, which reads the data once.
 from __future__ import annotations
 
 import argparse
+import json
 import multiprocessing
 import statistics
 import tempfile
@@ -19,11 +20,12 @@ import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 import torch
 
-from benchmarks.common import DATA, data_folder, save
+from benchmarks.common import DATA, RESULTS, data_folder, save
 from laconic.config import configure, settings_of
 from laconic.data.prepare import input_rows, prepare
 from laconic.data.sources import read
@@ -82,7 +84,7 @@ class Job:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", nargs="+", choices=sorted(JOBS))
+    parser.add_argument("what", nargs="*", choices=sorted(JOBS), default="protocol")
     parser.add_argument("--data", nargs="+", default=list(OF_DATA))
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--at-once", type=int, default=12)
@@ -90,11 +92,16 @@ def main() -> None:
     parser.add_argument("--only", default="", help="trainings with this in their names")
     parser.add_argument("--name", default="")
     options = parser.parse_args()
+    if options.device == "cuda" and not which("nvidia-smi"):  # asking torch would spoil the processes to come
+        print("no GPU here, left out")
+        return
+    options.what = [options.what] if isinstance(options.what, str) else options.what
+    name = options.name or "plus_quality_" + "_".join(options.what).replace("-", "_")
     extra = {key: float(value) if "." in value else int(value) for key, value in (x.split("=") for x in options.set)}
-    for name in options.data:
-        if data_folder(name) is not None:
-            corpus_of(name)  # read before the processes part, so that they share it
-    jobs = [job for name in options.data for what in options.what for job in JOBS[what](name)]
+    for one in options.data:
+        if data_folder(one) is not None:
+            corpus_of(one)  # read before the processes part, so that they share it
+    jobs = [job for one in options.data for what in options.what for job in JOBS[what](one)]
     jobs = list({(job.data, job.name, job.seed): job for job in jobs if options.only in job.name}.values())
     context, results = multiprocessing.get_context("fork"), {}
     with tempfile.TemporaryDirectory() as folder:
@@ -102,18 +109,23 @@ def main() -> None:
             waiting = {pool.submit(trained, job, extra, options.device, folder): job for job in jobs}
             for done in as_completed(waiting):
                 results[waiting[done]] = done.result()
+                so_far = {
+                    one: summary([found for found in results.items() if found[0].data == one]) for one in options.data
+                }
+                (RESULTS / f"{name}.partial.json").write_text(json.dumps(so_far, indent=2))  # a time limit may come
         with ProcessPoolExecutor(1, mp_context=context) as pool:
             ensembles = {
-                name: pool.submit(together, name, options.device, folder).result()
-                for name in options.data
+                one: pool.submit(together, one, options.device, folder).result()
+                for one in options.data
                 if "protocol" in options.what
             }
     figures = {
-        name: summary([(job, found) for job, found in results.items() if job.data == name])
-        | ({"ensemble of 3": ensembles[name]} if name in ensembles else {})
-        for name in options.data
+        one: summary([found for found in results.items() if found[0].data == one])
+        | ({"ensemble of 3": ensembles[one]} if one in ensembles else {})
+        for one in options.data
     }
-    save(options.name or "plus_quality_" + "_".join(options.what).replace("-", "_"), figures)
+    save(name, figures)
+    (RESULTS / f"{name}.partial.json").unlink(missing_ok=True)
 
 
 def protocol(name: str) -> list[Job]:
