@@ -263,7 +263,7 @@ def test_a_walk_keeps_its_beginning_and_the_most_visited() -> None:
 )
 def test_options_outside_their_range_are_refused(options: dict[str, int | float]) -> None:
     with pytest.raises(ConfigError, match=rf"clustering\.{next(iter(options))} must be .*, but is "):
-        Clustering(**options)  # type: ignore[arg-type]
+        Clustering(**options)  # type: ignore[arg-type]  # wrong on purpose
 
 
 @pytest.mark.parametrize("clusters", [-4, 0, 3, 6, 32])

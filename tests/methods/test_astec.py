@@ -1,5 +1,7 @@
 """Astec, and the four modules of DeepXML that it is made of."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -19,18 +21,9 @@ from laconic.tasks import Shortlisted
 from laconic.train import Silent
 from laconic.types import NO_LABEL, Batch
 from tests.planted import planted_texts, share_of_right_first_labels
+from tests.test_rankers import SETTINGS
 
-SMALL = {
-    "epochs": 60,
-    "embedding": 32,
-    "batch_size": 16,
-    "learning_rate": 0.05,
-    "dropout": 0.1,
-    "shortlist": {"size": 9, "centroids": 8, "neighbours": 5},
-    "extreme": {"random": 2},
-    "surrogate": {"count": 8},
-    "clustering": {"walks": 10},
-}
+SMALL = SETTINGS["astec"]
 CORPUS = planted_texts(num_labels=12, with_label_texts=True)
 
 
@@ -70,7 +63,7 @@ def p_at_1(model):
     ],
     ids=str,
 )
-def test_every_part_can_be_exchanged(changes, tmp_path):
+def test_every_part_can_be_exchanged(changes):
     model = train_model(CORPUS, "astec", config_of("astec", settings(**changes)), Run.unkept())
     assert p_at_1(model) > 50  # a twelfth would be chance
 
@@ -191,8 +184,6 @@ def test_sizes_come_from_the_data():
 
 def test_dense_features_are_refused_with_words():
     data, _ = prepare(CORPUS, Config().text, Config().vocabulary)
-    from dataclasses import replace
-
     dense = replace(data, inputs=np.ones((len(data), 4), dtype=np.float32), ordered=False)
     with pytest.raises(DataError, match="dense features"):
         astec.train(dense, configure(Config, SMALL), Run.unkept())

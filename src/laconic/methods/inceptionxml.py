@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -36,6 +35,7 @@ from laconic.methods.parts import (
     sized_epochs,
     sized_length,
     start_encoder,
+    trained_by,
     usual_length,
 )
 from laconic.methods.trained import Trained
@@ -82,13 +82,7 @@ class Config:
 def train(data: Dataset, config: Config, run: Run) -> Trained:
     config = sized(config, len(data), usual_length(data, config, "inceptionxml"))
     _announce(config, data, run)
-    learn, held = data.split(config.validation, config.seed)
-    ranker, state = _fitted("train", learn, held, config, run)
-    if config.refit and len(held):
-        chosen = state.best_epoch
-        ranker, state = _fitted("refit", data, held.rows(np.arange(0)), config, run, last_epoch=chosen)
-        state.best_epoch = chosen
-    return Trained(ranker, config, {"training": {"best_epoch": state.best_epoch, "epochs": state.history}})
+    return trained_by(_fitted, data, config, run)
 
 
 def restore(config: Config, tensors: Mapping[str, Tensor]) -> FlatRanker:

@@ -16,6 +16,10 @@ from laconic.data.vectors import permuted
 from laconic.data.vocabulary import VocabularyConfig
 from laconic.encoders import ENCODERS, Encoder, WordEncoder
 from laconic.errors import ConfigError, DataError, ModelError
+from laconic.methods.trained import Trained
+from laconic.rankers import Ranker
+from laconic.run import Run
+from laconic.train import TrainState
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16}
 BOUNDS: dict[str, tuple[int | float, int | float]] = {
@@ -120,6 +124,20 @@ def sized_epochs(epochs: int, texts: int, share: float = 1.0) -> int:
 
 def sized_batch(batch_size: int, texts: int, usual: int) -> int:
     return batch_size or int(np.clip(2 ** int(np.log2(max(texts / 16, 1))), 8, usual))
+
+
+def trained_by(fitted: Callable[..., tuple[Ranker, TrainState]], data: Dataset, config: Any, run: Run) -> Trained:
+    """Trains on all but a validation split, which chooses the epoch; once more on all of the data where that is wanted.
+
+    `fitted` takes a stage's name, the data to learn from and to choose by, config, run, and when to stop (last_epoch).
+    """
+    learn, held = data.split(config.validation, config.seed)
+    ranker, state = fitted("train", learn, held, config, run)
+    if config.refit and len(held):
+        chosen = state.best_epoch
+        ranker, state = fitted("refit", data, held.rows(np.arange(0)), config, run, last_epoch=chosen)
+        state.best_epoch = chosen
+    return Trained(ranker, config, {"training": {"best_epoch": state.best_epoch, "epochs": state.history}})
 
 
 def filled(method: str, make: Callable[[], R], tensors: Mapping[str, Tensor], may_be_empty: Collection[str] = ()) -> R:
