@@ -13,8 +13,8 @@ from torch.nn import functional
 
 from laconic.classifiers import Classifier
 from laconic.encoders import Encoder
+from laconic.shortlisters.base import Shortlister
 from laconic.shortlisters.clusters import Clusters
-from laconic.shortlisters.labels import NearestLabels
 from laconic.types import NO_LABEL, Inputs, Ranking, Tokens
 
 _GATHERED = 1 << 26  # numbers of label rows that are gathered at a time
@@ -136,7 +136,7 @@ class CandidatesRanker(Ranker):
 
     beta: Tensor
 
-    def __init__(self, encoder: Encoder, shortlister: NearestLabels, classifier: Classifier, *, beta: float) -> None:
+    def __init__(self, encoder: Encoder, shortlister: Shortlister, classifier: Classifier, *, beta: float) -> None:
         super().__init__()
         self.encoder, self.shortlister, self.classifier = encoder, shortlister, classifier
         self.num_labels, self.num_ids = classifier.num_labels, encoder.num_ids
@@ -147,8 +147,8 @@ class CandidatesRanker(Ranker):
 
     def rank_by(self, inputs: Inputs, k: int, betas: Sequence[float]) -> list[Ranking]:
         """A ranking for each share of the classifier, at little more than the price of one."""
-        vectors, size = self.encoder(inputs), self.shortlister.nearness.size
-        labels, near = self.shortlister(vectors, max(size, k))
+        vectors, size = self.encoder(inputs), self.shortlister.size
+        labels, near = self.shortlister(inputs, vectors, max(size, k))
         near[:, size:] = -torch.inf  # there only because so many labels are wanted
         candidates = Ranking(labels, near) if k <= size else Ranking(labels[:, :size], near[:, :size])
         by_classifier, by_nearness = self._shares(vectors, candidates, labels, near)
@@ -156,7 +156,7 @@ class CandidatesRanker(Ranker):
 
     def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
         vectors = self.encoder(inputs)
-        candidates = self.shortlister(vectors, self.shortlister.nearness.size)
+        candidates = self.shortlister(inputs, vectors, self.shortlister.size)
         same = (labels[:, :, None] == candidates.labels[:, None]) & (labels != NO_LABEL)[:, :, None]
         near = torch.where(same, candidates.scores[:, None], -torch.inf).amax(2)
         by_classifier, by_nearness = self._shares(vectors, candidates, labels, near)

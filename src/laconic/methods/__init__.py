@@ -40,7 +40,7 @@ class Method:
     config: type[Any]
     train: Callable[[Dataset, Any, Run], Trained]
     restore: Callable[[Any, Mapping[str, Tensor]], Ranker]
-    reads_label_texts: bool
+    reads_label_texts: Callable[[Any], bool]  # whether its config has a use for them
     on_gpu: bool  # whether its ranker may be moved to one
     answering: frozenset[str] = frozenset()  # settings that say how a model answers, not what it has learnt
 
@@ -50,18 +50,22 @@ METHODS = {
         nearest.Config,
         nearest.train,
         nearest.restore,
-        reads_label_texts=True,
+        reads_label_texts=lambda config: True,
         on_gpu=False,
         answering=frozenset({"neighbours", "power", "label_text"}),
     ),
     "inceptionxml": Method(
-        inceptionxml.Config, inceptionxml.train, inceptionxml.restore, reads_label_texts=False, on_gpu=True
+        inceptionxml.Config,
+        inceptionxml.train,
+        inceptionxml.restore,
+        reads_label_texts=lambda config: False,
+        on_gpu=True,
     ),
     "inceptionxml+": Method(
         inceptionxml_plus.Config,
         inceptionxml_plus.train,
         inceptionxml_plus.restore,
-        reads_label_texts=False,
+        reads_label_texts=lambda config: False,
         on_gpu=True,
         answering=frozenset({"answer_top", "ranking"}),
     ),
@@ -69,7 +73,7 @@ METHODS = {
         astec.Config,
         astec.train,
         astec.restore,
-        reads_label_texts=False,
+        reads_label_texts=lambda config: False,
         on_gpu=True,
         answering=frozenset({"beta", "shortlist"}),
     ),
@@ -111,7 +115,7 @@ def train_model(corpus: Corpus, method_name: str, config: Any, run: Run, members
     method = ensemble_of(method_name, members)
     if not len(corpus.split("train")):
         raise DataError(f"{corpus.source}: there are no training texts")
-    data, tokenizer = prepare(corpus, config.text, config.vocabulary, with_label_texts=method.reads_label_texts)
+    data, tokenizer = prepare(corpus, config.text, config.vocabulary, with_label_texts=method.reads_label_texts(config))
     if getattr(config, "vectors", ""):
         data = _with_vectors(data, tokenizer, Path(config.vectors))
     run.begin({"method": method_name, "config": settings_of(config), "data": fingerprint(data), "ensemble": members})

@@ -12,13 +12,14 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from scipy.sparse import csr_array
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from laconic.errors import ConfigError, ModelError
+from laconic.shortlisters.base import Shortlister
 from laconic.shortlisters.nearest import tensor_of
 from laconic.shortlisters.selection import largest
-from laconic.types import NO_LABEL, Ranking
+from laconic.types import NO_LABEL, Inputs, Ranking
 
 _NUMBERS = ("centre_labels", "text_starts", "text_labels")
 _AT_ONCE = 1 << 26  # cosines that are held at a time
@@ -44,7 +45,7 @@ class Nearness:
                 raise ConfigError(f"shortlist.{name} must be 0 to 1, but is {getattr(self, name)}")
 
 
-class NearestLabels(nn.Module):
+class NearestLabels(Shortlister):
     """Vectors in, labels and how near they are out. Every vector and centre is taken with length 1."""
 
     centres: Tensor
@@ -65,7 +66,7 @@ class NearestLabels(nn.Module):
         text_labels: Int[Tensor, "pairs"],
     ) -> None:
         super().__init__()
-        self.nearness, self.num_labels = nearness, num_labels
+        self.nearness, self.num_labels, self.size = nearness, num_labels, nearness.size
         self.register_buffer("centres", centres)
         self.register_buffer("centre_labels", centre_labels)
         self.register_buffer("texts", texts)
@@ -99,7 +100,7 @@ class NearestLabels(nn.Module):
             raise ModelError(f"the model's tensors {name!r} do not fit together; its folder is damaged: fetch it again")
         return NearestLabels(nearness, num_labels=num_labels, **parts)
 
-    def forward(self, vectors: Float[Tensor, "batch dim"], size: int) -> Ranking:
+    def forward(self, inputs: Inputs, vectors: Float[Tensor, "batch dim"], size: int) -> Ranking:
         """The nearest labels of each text, nearest first."""
         rows = max(1, _AT_ONCE // max(self.num_labels, len(self.centres), len(self.texts)))
         parts = [self._blended(part, size) for part in torch.split(functional.normalize(vectors, dim=1), rows)]
