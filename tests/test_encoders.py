@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from laconic.classifiers import CLASSIFIERS
-from laconic.encoders import ENCODERS, BagEncoder, CnnEncoder
+from laconic.encoders import WORD_ENCODERS, BagEncoder, CnnEncoder
 from laconic.encoders.cnn import CHUNKS, FILTERS, WIDTHS
 from laconic.layers import DimensionAttention, Residual, SpectralWeight, WordAttention
 from laconic.methods.inceptionxml import Config, build
@@ -13,7 +13,7 @@ from laconic.types import PAD, UNKNOWN, Tokens
 
 def encoder(name="inception", **options):
     torch.manual_seed(0)
-    built = ENCODERS[name](**{"num_ids": 50, "length": 16, "embedding": 64} | options)
+    built = WORD_ENCODERS[name](**{"num_ids": 50, "length": 16, "embedding": 64} | options)
     with torch.no_grad():  # as if trained: attentions and biases at work, statistics that are not the first ones
         for part, parameter in built.named_parameters():
             if part.endswith(("gamma", "bias")):
@@ -31,14 +31,14 @@ def tokens(rows):
     return Tokens(ids, ids / 10)
 
 
-@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("name", WORD_ENCODERS)
 def test_an_encoder_gives_a_vector_of_its_width_for_every_text(name):
     built = encoder(name)
     assert built(tokens([[2, 3], [4], [5, 6, 7]])).shape == (3, built.dim)
     assert built(Tokens(torch.zeros(0, 1, dtype=torch.int32), torch.zeros(0, 1))).shape == (0, built.dim)
 
 
-@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("name", WORD_ENCODERS)
 @pytest.mark.parametrize("embedding", [8, 50, 64, 100, 128, 300, 301])
 @pytest.mark.parametrize("length", [1, 5, 32])
 def test_any_embedding_width_and_sequence_length_will_do(name, embedding, length):
@@ -46,7 +46,7 @@ def test_any_embedding_width_and_sequence_length_will_do(name, embedding, length
     assert built(tokens([[2, 3], [4]])).shape == (2, built.dim)
 
 
-@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("name", WORD_ENCODERS)
 def test_padding_does_not_change_the_vector(name):
     built = encoder(name)
     rows = [[3, 4, 5], [7], [8, 9, 10, 11, 12, 13]]
@@ -55,13 +55,13 @@ def test_padding_does_not_change_the_vector(name):
         torch.testing.assert_close(built(tokens([row]))[0], vector, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("name", WORD_ENCODERS)
 def test_words_beyond_the_length_are_not_read(name):
     built = encoder(name, length=4)
     torch.testing.assert_close(built(tokens([[3, 4, 5, 6]])), built(tokens([[3, 4, 5, 6, 7, 8]])))
 
 
-@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("name", WORD_ENCODERS)
 def test_a_text_without_words_has_a_vector(name):
     built = encoder(name)
     alone, together = built(tokens([[PAD]])), built(tokens([[], [3, 4, 5]]))
@@ -69,7 +69,7 @@ def test_a_text_without_words_has_a_vector(name):
     torch.testing.assert_close(alone[0], together[0], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("name", WORD_ENCODERS)
 def test_gradients_reach_every_parameter(name):
     built = encoder(name).train()
     vectors = built(tokens([[3, 4, 5], [7, 8, 9], [3, 8, 4]]))
@@ -77,24 +77,24 @@ def test_gradients_reach_every_parameter(name):
     assert [part for part, parameter in built.named_parameters() if not parameter.grad.any()] == []
 
 
-@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("name", WORD_ENCODERS)
 def test_padding_is_not_trained(name):
     built = encoder(name).train()
     built(tokens([[3, 4, 5], [7]])).sum().backward()
     assert not built.embedding.weight.grad[PAD].any()
 
 
-@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("name", WORD_ENCODERS)
 def test_an_encoder_is_the_seed_s_alone(name):
     def vectors(seed):
         torch.manual_seed(seed)
-        return ENCODERS[name](num_ids=20, length=6, embedding=64).train()(tokens([[2, 3], [4], [5, 6, 7]]))
+        return WORD_ENCODERS[name](num_ids=20, length=6, embedding=64).train()(tokens([[2, 3], [4], [5, 6, 7]]))
 
     assert torch.equal(vectors(1), vectors(1))
     assert not torch.equal(vectors(1), vectors(2))
 
 
-@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("name", WORD_ENCODERS)
 def test_an_encoder_begins_with_the_vectors_that_it_is_given(name):
     built, start = encoder(name), torch.ones(50, 64)
     assert not built.embedding.weight[[PAD, UNKNOWN]].any()
@@ -103,11 +103,11 @@ def test_an_encoder_begins_with_the_vectors_that_it_is_given(name):
     assert not built.embedding.weight[[PAD, UNKNOWN]].any()
 
 
-@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("name", WORD_ENCODERS)
 def test_no_value_is_looked_at_while_encoding(name):
     """A step can be captured only where shapes and paths follow from shapes alone; on `meta` there are no values."""
     with torch.device("meta"):
-        built = ENCODERS[name](num_ids=20, length=6, embedding=64)
+        built = WORD_ENCODERS[name](num_ids=20, length=6, embedding=64)
         inputs = Tokens(torch.ones(3, 5, dtype=torch.int32), torch.ones(3, 5))
     assert built(inputs).shape == (3, built.dim)
 

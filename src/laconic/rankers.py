@@ -148,17 +148,18 @@ class CandidatesRanker(Ranker):
     def rank_by(self, inputs: Inputs, k: int, betas: Sequence[float]) -> list[Ranking]:
         """A ranking for each share of the classifier, at little more than the price of one."""
         vectors, size = self.encoder(inputs), self.shortlister.size
-        labels, near = self.shortlister(inputs, vectors, max(size, k))
-        near[:, size:] = -torch.inf  # there only because so many labels are wanted
-        candidates = Ranking(labels, near) if k <= size else Ranking(labels[:, :size], near[:, :size])
+        candidates = self.shortlister(inputs, vectors, size)
+        labels, near = candidates
+        if k > size:  # so many are wanted that some must come from beyond the shortlist
+            labels = self.shortlister(inputs, vectors, k).labels
+            near = _among(labels, candidates)
         by_classifier, by_nearness = self._shares(vectors, candidates, labels, near)
         return [_best(labels, beta * by_classifier + (1 - beta) * by_nearness, k) for beta in betas]
 
     def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
         vectors = self.encoder(inputs)
         candidates = self.shortlister(inputs, vectors, self.shortlister.size)
-        same = (labels[:, :, None] == candidates.labels[:, None]) & (labels != NO_LABEL)[:, :, None]
-        near = torch.where(same, candidates.scores[:, None], -torch.inf).amax(2)
+        near = _among(labels, candidates)
         by_classifier, by_nearness = self._shares(vectors, candidates, labels, near)
         return (self.beta * by_classifier + (1 - self.beta) * by_nearness).masked_fill(labels == NO_LABEL, 0)
 
@@ -190,6 +191,12 @@ class CandidatesRanker(Ranker):
         parts = zip(torch.split(vectors, rows), torch.split(labels, rows), strict=True)
         scores = torch.cat([self.classifier.score(part, some) for part, some in parts])
         return scores.sigmoid().masked_fill(labels == NO_LABEL, 0)
+
+
+def _among(labels: Int[Tensor, "batch n"], candidates: Ranking) -> Float[Tensor, "batch n"]:
+    """The labels' scores as candidates; -inf where they are none."""
+    same = (labels[:, :, None] == candidates.labels[:, None]) & (labels != NO_LABEL)[:, :, None]
+    return torch.where(same, candidates.scores[:, None], -torch.inf).amax(2)
 
 
 def _best(labels: Int[Tensor, "batch n"], scores: Float[Tensor, "batch n"], k: int) -> Ranking:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from laconic.classifiers import LinearClassifier
@@ -115,23 +115,33 @@ class Jointly(Task):
 class Shortlisted(Task):
     """Every text against its own labels, its hard negatives and some random ones (DeepXML, module IV): a sum a text.
 
-    A positive is never a negative, however it came among them.
+    A positive is never a negative, however it came among them. `likely` says how often each label is drawn; without
+    it all are drawn alike.
     """
 
     tables = frozenset({"classifier.weight", "encoder.embedding.weight"})
     starts: Tensor
+    shares: Tensor | None
 
-    def __init__(self, encoder: Encoder, classifier: LinearClassifier, *, random: int) -> None:
+    def __init__(
+        self,
+        encoder: Encoder,
+        classifier: LinearClassifier,
+        *,
+        random: int,
+        likely: Float[Tensor, "labels"] | None = None,
+    ) -> None:
         super().__init__()
         self.encoder, self.classifier, self.random = encoder, classifier, random
         self.register_buffer("starts", torch.arange(classifier.num_labels + 1), persistent=False)
+        shares = None if likely is None else (likely.double().cumsum(0) / likely.double().sum()).float()
+        self.register_buffer("shares", shares, persistent=False)
 
     def forward(self, batch: Batch, progress: Float[Tensor, ""]) -> Float[Tensor, ""]:
-        assert batch.negatives is not None
         (vectors,) = self.encode(batch.inputs, progress)
         num_labels = self.classifier.num_labels
-        chance = torch.randint(num_labels, (len(vectors), self.random), device=vectors.device)
-        labels = torch.cat([batch.positives, batch.negatives, chance], dim=1)
+        hard = [] if batch.negatives is None else [batch.negatives]
+        labels = torch.cat([batch.positives, *hard, self._drawn(len(vectors))], dim=1)
         picks, _ = joined(labels, torch.zeros_like(labels, dtype=torch.float32))
         # A label is a cluster of one; the place of no label comes after all of them.
         shortlist = Shortlist(torch.where(picks == NO_LABEL, num_labels, picks), self.starts, 1)
@@ -139,3 +149,10 @@ class Shortlisted(Task):
 
     def encode(self, inputs: Inputs, progress: Float[Tensor, ""]) -> Float[Tensor, "1 batch dim"]:
         return self.classifier.transform(self.encoder(inputs))[None]
+
+    def _drawn(self, texts: int) -> Int[Tensor, "texts random"]:
+        size, device = (texts, self.random), self.starts.device
+        if self.shares is None:
+            return torch.randint(self.classifier.num_labels, size, device=device)
+        found = torch.searchsorted(self.shares, torch.rand(size, device=device), right=True)
+        return found.clamp(max=self.classifier.num_labels - 1)

@@ -5,9 +5,25 @@ from collections.abc import Callable
 from laconic.encoders.bag import BagEncoder
 from laconic.encoders.base import Encoder, WordEncoder
 from laconic.encoders.cnn import CnnEncoder
+from laconic.encoders.dense import DenseEncoder
 from laconic.encoders.identity import Identity
 from laconic.encoders.inception import InceptionEncoder
 
-ENCODERS: dict[str, Callable[..., WordEncoder]] = {"inception": InceptionEncoder, "bag": BagEncoder, "cnn": CnnEncoder}
+WORD_ENCODERS: dict[str, Callable[..., WordEncoder]] = {
+    "inception": InceptionEncoder,
+    "bag": BagEncoder,
+    "cnn": CnnEncoder,
+}
+ENCODERS: dict[str, Callable[..., Encoder]] = {**WORD_ENCODERS, "dense": DenseEncoder}
 
-__all__ = ["ENCODERS", "BagEncoder", "CnnEncoder", "Encoder", "Identity", "InceptionEncoder", "WordEncoder"]
+__all__ = [
+    "ENCODERS",
+    "WORD_ENCODERS",
+    "BagEncoder",
+    "CnnEncoder",
+    "DenseEncoder",
+    "Encoder",
+    "Identity",
+    "InceptionEncoder",
+    "WordEncoder",
+]

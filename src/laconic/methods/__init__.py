@@ -73,7 +73,7 @@ METHODS = {
         astec.Config,
         astec.train,
         astec.restore,
-        reads_label_texts=lambda config: False,
+        reads_label_texts=lambda config: config.label_texts > 0,
         on_gpu=True,
         answering=frozenset({"beta", "shortlist"}),
     ),

@@ -29,10 +29,10 @@ from laconic.evaluate import figures_of, on_device, places_to_validate, validati
 from laconic.optim import Plan
 from laconic.rankers import CandidatesRanker
 from laconic.run import Run
-from laconic.shortlisters.labels import NearestLabels, Nearness
+from laconic.shortlisters.base import Shortlister
 from laconic.tasks import AllLabels, Shortlisted
 from laconic.train import TrainState
-from laconic.types import Ranking
+from laconic.types import NO_LABEL, Ranking
 
 _AT_ONCE = 4096  # texts that are encoded or looked up at a time
 
@@ -41,12 +41,15 @@ _AT_ONCE = 4096  # texts that are encoded or looked up at a time
 class Parts:
     encoder: Encoder
     surrogate: Callable[[Dataset], csr_array] | None  # labels × groups; None: the encoder stays as it came
+    shortlister: Callable[[Dataset, Float[Tensor, "texts dim"], Run], Shortlister]  # from texts and their vectors
     transform: Callable[[], nn.Module]  # a fresh one for each classifier
-    nearness: Nearness
     random: int  # random negatives a text
-    beta: float  # the classifier's share of a score
     length: int  # words of a text that are read
     seed: int
+    beta: float = 0.6  # the classifier's share of a score
+    hard: bool = True  # whether a text's shortlist are its negatives; if not, only random ones are
+    likely: Float[Tensor, "labels"] | None = None  # how often each label is a random negative; None: all alike
+    fine_tuned: bool = False  # the encoder learns in the last stage too, and the shortlist is made anew after it
 
 
 class Plans(NamedTuple):
@@ -71,17 +74,31 @@ def train(data: Dataset, held: Dataset, parts: Parts, plans: Plans, run: Run) ->
 
     # 2. Shortlist, on vectors that no longer change
     vectors = run.remember("vectors", lambda: {"vectors": encoded(encoder, data.inputs, run.device)})["vectors"]
-    shortlister = NearestLabels.of(vectors.to(run.device), data.labels, parts.nearness, parts.seed)
-    shortlists = run.remember("negatives", lambda: {"labels": _shortlists(shortlister, vectors)})["labels"]
+    shortlister = parts.shortlister(data, vectors, run)
+    shortlists = None
+    if parts.hard:
+        shortlists = run.remember("negatives", lambda: {"labels": shortlists_of(shortlister, data, vectors)})["labels"]
 
     # 3. and 4. Transfer and extreme
     classifier = _classifier(parts, data.num_labels).to(run.device)
-    ranker = CandidatesRanker(encoder, shortlister, classifier, beta=parts.beta)
-    task = Shortlisted(Identity(vectors.shape[1]), classifier, random=parts.random).to(run.device)
-    seen = Resident.of(replace(data, inputs=vectors.numpy()), 0, run.device, shortlists)
-    validate = (lambda: validation_figures(ranker, held)) if len(held) else None
-    extreme = run.fit("extreme", task, seen, plans.extreme, validate=validate)
-    return Learnt(ranker.eval(), surrogate, extreme)
+
+    def ranker() -> CandidatesRanker:
+        near = shortlister
+        if parts.fine_tuned:
+            near = parts.shortlister(data, encoded(encoder, data.inputs, run.device), run)
+        return CandidatesRanker(encoder, near, classifier, beta=parts.beta).to(run.device)
+
+    learner, seen = (encoder, data) if parts.fine_tuned else _as_vectors(data, vectors)
+    task = Shortlisted(learner, classifier, random=parts.random, likely=parts.likely).to(run.device)
+    resident = Resident.of(seen, parts.length, run.device, shortlists)
+    validate = (lambda: validation_figures(ranker().eval(), held)) if len(held) else None
+    extreme = run.fit("extreme", task, resident, plans.extreme, validate=validate)
+    return Learnt(ranker().eval(), surrogate, extreme)
+
+
+def _as_vectors(data: Dataset, vectors: Float[Tensor, "texts dim"]) -> tuple[Encoder, Dataset]:
+    """The data as a frozen encoder sees it."""
+    return Identity(vectors.shape[1]), replace(data, inputs=vectors.numpy())
 
 
 def _learn_surrogate(data: Dataset, parts: Parts, plan: Plan, run: Run) -> TrainState:
@@ -115,10 +132,26 @@ def encoded(encoder: Encoder, rows: Rows, device: torch.device) -> Float[Tensor,
 
 
 @torch.no_grad()
-def _shortlists(shortlister: NearestLabels, vectors: Float[Tensor, "texts dim"]) -> Int[Tensor, "texts n"]:
-    size, device = min(shortlister.nearness.size, shortlister.num_labels), shortlister.centres.device
-    parts = torch.split(vectors, _AT_ONCE)
-    return torch.cat([shortlister(part.to(device), size).labels.to(torch.int32).cpu() for part in parts])
+def shortlists_of(
+    shortlister: Shortlister, data: Dataset, vectors: Float[Tensor, "texts dim"]
+) -> Int[Tensor, "texts n"]:
+    """Every text's shortlist, but for pairs that are left out: they are neither true nor false."""
+    size, device = min(shortlister.size, shortlister.num_labels), _device_of(shortlister)
+    found = torch.empty((len(data), size), dtype=torch.int32)
+    for first in range(0, len(data), _AT_ONCE):
+        part = slice(first, first + _AT_ONCE)
+        inputs = on_device(inputs_of(data.inputs[part]), device)
+        found[part] = shortlister(inputs, vectors[part].to(device), size).labels.to(torch.int32).cpu()
+    if data.leave_out is not None:
+        texts, labels = (torch.from_numpy(part.astype(np.int64)) for part in data.leave_out.nonzero())
+        pair, place = (found[texts] == labels[:, None]).nonzero(as_tuple=True)
+        found[texts[pair], place] = NO_LABEL
+    return found
+
+
+def _device_of(module: nn.Module) -> torch.device:
+    tensor: Tensor = next(iter(module.state_dict().values()))
+    return tensor.device
 
 
 def _tensors(mapping: csr_array) -> dict[str, Tensor]:
@@ -134,7 +167,7 @@ def _matrix(tensors: Mapping[str, Tensor]) -> csr_array:
 @torch.no_grad()
 def best_beta(ranker: CandidatesRanker, held: Dataset, betas: Sequence[float]) -> dict[float, float]:
     """What each share of the classifier gives on held-out texts (nDCG@5), the best first."""
-    k, device, parts = places_to_validate(held), ranker.shortlister.centres.device, []
+    k, device, parts = places_to_validate(held), _device_of(ranker), []
     for first in range(0, len(held), _AT_ONCE):
         inputs = on_device(inputs_of(held.inputs[first : first + _AT_ONCE]), device)
         parts.append(ranker.rank_by(inputs, k, betas))

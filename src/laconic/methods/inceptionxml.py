@@ -34,6 +34,7 @@ from laconic.methods.parts import (
     sized_batch,
     sized_epochs,
     sized_length,
+    sizes_in,
     start_encoder,
     trained_by,
     usual_length,
@@ -89,9 +90,8 @@ def restore(config: Config, tensors: Mapping[str, Tensor]) -> FlatRanker:
     """The ranker from its state_dict, whose shapes say how large it is."""
 
     def make() -> FlatRanker:
-        num_ids, embedding = tensors["encoder.embedding.weight"].shape
         num_labels, _ = tensors["classifier.weight"].shape
-        return FlatRanker(*build(replace(config, embedding=embedding), num_ids, num_labels))
+        return FlatRanker(*build(*sizes_in(config, tensors), num_labels))
 
     return filled("inceptionxml", make, tensors)
 

@@ -38,6 +38,7 @@ from laconic.methods.parts import (
     sized_batch,
     sized_epochs,
     sized_length,
+    sizes_in,
     start_encoder,
     trained_by,
     usual_length,
@@ -129,11 +130,10 @@ def restore(config: Config, tensors: Mapping[str, Tensor]) -> ShortlistRanker:
     tree.check()
 
     def make() -> ShortlistRanker:
-        num_ids, embedding = tensors["encoder.embedding.weight"].shape
         num_labels, _ = tensors["classifier.weight"].shape
         if num_labels != len(tree.order):
             raise ValueError(f"classifier.weight has {num_labels} rows, but clusters.order {len(tree.order)} labels")
-        return build(replace(config, embedding=embedding), num_ids, tree)
+        return build(*sizes_in(config, tensors), tree)
 
     return filled("inceptionxml+", make, tensors)
 

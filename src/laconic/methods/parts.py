@@ -4,6 +4,7 @@ that are looked at before they are used."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -36,6 +37,7 @@ BOUNDS: dict[str, tuple[int | float, int | float]] = {
 UNORDERED = ("bag",)  # encoders that do not ask for the order of words
 
 R = TypeVar("R", bound=nn.Module)
+C = TypeVar("C")
 
 
 @runtime_checkable
@@ -81,12 +83,21 @@ def check_subwords(encoder: str, vocabulary: VocabularyConfig) -> None:
         )
 
 
-def build_encoder(config: Encoding, num_ids: int, **more: Any) -> WordEncoder:
-    """`more` goes to InceptionXML's own encoder alone."""
+def build_encoder(config: Encoding, num_ids: int, **more: Any) -> Encoder:
+    """`num_ids` is how wide the inputs are: tokens or features. `more` goes to InceptionXML's own encoder alone."""
     more = {"attention": config.attention, **more} if config.encoder == "inception" else {}
     return ENCODERS[config.encoder](
         num_ids=num_ids, length=config.length, embedding=config.embedding, dropout=config.dropout, **more
     )
+
+
+def sizes_in(config: C, tensors: Mapping[str, Tensor]) -> tuple[C, int]:
+    """The config with the embedding's width, and how wide inputs are, as a model's tensors have them."""
+    if "encoder.linear.weight" in tensors and "encoder.embedding.weight" not in tensors:  # dense features
+        embedding, num_ids = tensors["encoder.linear.weight"].shape
+    else:
+        num_ids, embedding = tensors["encoder.embedding.weight"].shape
+    return replace(config, embedding=embedding), num_ids  # type: ignore[type-var]
 
 
 def start_encoder(encoder: Encoder, config: Encoding, data: Dataset) -> None:
@@ -103,7 +114,14 @@ def start_encoder(encoder: Encoder, config: Encoding, data: Dataset) -> None:
 def usual_length(data: Dataset, config: Encoding, method: str) -> int:
     """How many words 99.5 % of texts do not exceed; data without an order of words is refused where it matters."""
     if not isinstance(data.inputs, csr_array):
-        raise DataError(f"{method} reads words, but this data has dense features; --method nearest would work")
+        if config.encoder != "dense":
+            raise DataError(
+                f"{method} with the encoder {config.encoder} reads words, but this data has dense features; "
+                "--encoder dense or --method nearest would work"
+            )
+        return 0
+    if config.encoder == "dense":
+        raise DataError(f"{method} with the encoder dense reads dense features, but this data has words or sparse ones")
     if not data.ordered and config.encoder not in UNORDERED:
         raise DataError(
             f"{method} with the encoder {config.encoder} reads words in their order, but this data has features "

@@ -8,11 +8,13 @@ from __future__ import annotations
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn import functional
 
 from laconic.classifiers import LinearClassifier
 from laconic.clustering import LabelTree
 from laconic.kernels.shortlist import Shortlist, members
-from laconic.types import NO_LABEL, Ranking
+from laconic.shortlisters.base import Shortlister
+from laconic.types import NO_LABEL, Inputs, Ranking
 
 _ALWAYS = 1e9  # more than any score
 
@@ -47,6 +49,28 @@ class Clusters(nn.Module):
         scores = self.classifier.score_range(transformed, slice(0, self.classifier.num_labels))
         scores = scores.scatter_add(1, true.clamp(min=0), (true != NO_LABEL) * _ALWAYS)
         return Shortlist(scores.topk(top, sorted=False).indices, self.starts, self.size)
+
+
+class OfClusters(Shortlister):
+    """The labels of the best clusters, as near as their cluster is."""
+
+    def __init__(self, clusters: Clusters, size: int) -> None:
+        super().__init__()
+        self.clusters, self.num_labels, self.size = clusters, len(clusters.order), size
+
+    def forward(self, inputs: Inputs, vectors: Float[Tensor, "batch dim"], size: int) -> Ranking:
+        count = self.clusters.classifier.num_labels
+        picked = self.clusters(vectors, min(count, -(-size // (self.num_labels // count))))
+        places = self.clusters.members(picked.labels)
+        # Of clusters of unequal size some have room to spare: what is there moves to the front.
+        there, order = (places != NO_LABEL).sort(dim=1, descending=True, stable=True)
+        scores = picked.scores.repeat_interleave(self.clusters.size, dim=1).gather(1, order)[:, :size]
+        labels = self.clusters.order[places.gather(1, order)[:, :size].clamp(min=0)]
+        missing = (0, size - labels.shape[1])
+        return Ranking(
+            functional.pad(labels.masked_fill(~there[:, :size], NO_LABEL), missing, value=NO_LABEL),
+            functional.pad(scores.masked_fill(~there[:, :size], 0), missing),
+        )
 
 
 def joined(
