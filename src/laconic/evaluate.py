@@ -26,8 +26,8 @@ from laconic.metrics import (
     per_text,
     report,
 )
-from laconic.rankers import Ranker, ShortlistRanker
-from laconic.types import Inputs, Ranking, Tokens
+from laconic.rankers import CandidatesRanker, Ranker, ShortlistRanker
+from laconic.types import NO_LABEL, Inputs, Ranking, Tokens
 
 _BATCH = 1024
 
@@ -172,6 +172,23 @@ def shortlist_figures(ranker: ShortlistRanker, rows: Rows, labels: csr_array) ->
         first_right += float(true.gather(1, picked[:, :1]).sum())
         texts += int((counts > 0).sum())
     return {"cluster P@1": 100 * first_right / max(texts, 1), "shortlist recall": 100 * recall / max(texts, 1)}
+
+
+@torch.inference_mode()
+def shortlist_recall(ranker: CandidatesRanker, rows: Rows, labels: csr_array, size: int = 0) -> float:
+    """In percent: the share of a text's true labels that are in its shortlist, the mean over texts that have any."""
+    recall, texts = 0.0, 0
+    for begin in range(0, rows.shape[0], _BATCH):
+        inputs = _moved(inputs_of(rows[begin : begin + _BATCH]), ranker)
+        found = ranker.shortlister(inputs, ranker.encoder(inputs), size or ranker.shortlister.size).labels.cpu().numpy()
+        part = labels[begin : begin + _BATCH]
+        text, place = np.nonzero(found != NO_LABEL)
+        known = found[text, place] < part.shape[1]
+        listed = csr_array((np.ones(known.sum()), (text[known], found[text, place][known])), shape=part.shape)
+        counts = np.diff(part.indptr)
+        recall += float((listed.multiply(part != 0).sum(axis=1)[counts > 0] / counts[counts > 0]).sum())
+        texts += int((counts > 0).sum())
+    return 100 * recall / max(texts, 1)
 
 
 def sweep(ranker: ShortlistRanker, rows: Rows, truth: Truth, tops: Sequence[int]) -> list[dict[str, int | float]]:

@@ -100,6 +100,7 @@ class Config:
     shortlist: Nearness = Nearness()
     label_texts: int = 0  # places of the shortlist for labels whose own texts share words with a text
     extreme: Extreme = Extreme()
+    prior: bool = False  # start biases at the log-odds of groups and labels, not near 0
     beta: float = 0.0  # the classifier's share of a score; 0: the best on the validation split, or 0.6
     validation: float = 0.05  # share of training texts that choose epoch and beta; 0: the last epoch is kept
     vectors: str = ""  # a file of word vectors to start from
@@ -141,6 +142,7 @@ def train(data: Dataset, config: Config, run: Run) -> Trained:
         hard=config.extreme.negatives == "shortlist",
         likely=torch.from_numpy(learn.label_counts**0.75) if config.extreme.negatives == "unigram" else None,
         fine_tuned=config.extreme.fine_tuned,
+        prior=config.prior,
     )
     plans = Plans(_plan(config, config.surrogate), _plan(config, config.extreme))
     learnt = train_four_modules(learn, held, parts, plans, run)

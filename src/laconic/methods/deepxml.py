@@ -49,6 +49,7 @@ class Parts:
     beta: float = 0.6  # the classifier's share of a score
     hard: bool = True  # whether a text's shortlist are its negatives; if not, only random ones are
     likely: Float[Tensor, "labels"] | None = None  # how often each label is a random negative; None: all alike
+    prior: bool = False  # biases start at the log-odds of groups and labels
     fine_tuned: bool = False  # the encoder learns in the last stage too, and the shortlist is made anew after it
 
 
@@ -80,7 +81,7 @@ def train(data: Dataset, held: Dataset, parts: Parts, plans: Plans, run: Run) ->
         shortlists = run.remember("negatives", lambda: {"labels": shortlists_of(shortlister, data, vectors)})["labels"]
 
     # 3. and 4. Transfer and extreme
-    classifier = _classifier(parts, data.num_labels).to(run.device)
+    classifier = _classifier(parts, data).to(run.device)
 
     def ranker() -> CandidatesRanker:
         near = shortlister
@@ -106,17 +107,18 @@ def _learn_surrogate(data: Dataset, parts: Parts, plan: Plan, run: Run) -> Train
     make = parts.surrogate
     assert make is not None
     mapping = _matrix(run.remember("surrogate-groups", lambda: _tensors(make(data))))
-    classifier = _classifier(parts, mapping.shape[1])
-    task = AllLabels(parts.encoder, classifier, dropout=0.0, chunk=65_536).to(run.device)
-    grouped = Resident.of(data.relabelled(mapping), parts.length, run.device)
-    return run.fit("surrogate", task, grouped, plan)
+    grouped = data.relabelled(mapping)
+    task = AllLabels(parts.encoder, _classifier(parts, grouped), dropout=0.0, chunk=65_536).to(run.device)
+    return run.fit("surrogate", task, Resident.of(grouped, parts.length, run.device), plan)
 
 
-def _classifier(parts: Parts, num_labels: int) -> LinearClassifier:
+def _classifier(parts: Parts, data: Dataset) -> LinearClassifier:
     with torch.random.fork_rng([]):
         torch.manual_seed(parts.seed)
-        classifier = LinearClassifier(parts.encoder.dim, num_labels, transform=parts.transform())
+        classifier = LinearClassifier(parts.encoder.dim, data.num_labels, transform=parts.transform())
         classifier.spread(parts.encoder.dim**-0.5)
+    if parts.prior:
+        classifier.start_from(torch.from_numpy(data.label_counts / len(data)))
     return classifier
 
 

@@ -1,0 +1,108 @@
+"""Many trainings side by side on one GPU: data read once and shared by processes, figures kept as they come."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from benchmarks.common import RESULTS, data_folder, save
+from laconic.data.prepare import Prepared, input_rows, prepare
+from laconic.data.sources import read
+from laconic.data.text import Splitter
+from laconic.data.vocabulary import VocabularyConfig
+from laconic.evaluate import Truth, evaluate, places_needed, rank_all
+from laconic.metrics import TrainingCounts
+from laconic.rankers import Ranker
+
+METRICS = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@3", "PSP@5", "tail R@10")
+# The protocol of the authors' figures: words `[a-z0-9+#]+`, nothing left out, pairs of a text with itself kept.
+WORDS = {"pattern": "[a-z0-9+#]+", "stop_words": False}
+Figures = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Job:
+    data: str
+    name: str
+    seed: int
+    settings: dict[str, Any] = field(hash=False, compare=False)
+    method: str = "astec"
+
+
+@dataclass(frozen=True)
+class Material:
+    """A dataset as numbers."""
+
+    prepared: Prepared
+    rows: Any  # of the test split
+    truth: Truth
+
+
+_materials: dict[str, Material] = {}
+
+
+def material(name: str, *, with_label_texts: bool = False) -> Material:
+    """Made once, before processes part, so that they share it."""
+    key = name + " with label texts" * with_label_texts
+    if key not in _materials:
+        corpus = read(str(data_folder(name))).keeping_self_pairs()
+        prepared = prepare(corpus, Splitter(**WORDS), VocabularyConfig(), with_label_texts=with_label_texts)
+        test = corpus.split("test")
+        training = TrainingCounts.of(prepared.data.labels)
+        truth = Truth(labels=test.labels, leave_out=test.leave_out, training=training)
+        _materials[key] = Material(prepared, input_rows(test, prepared.tokenizer), truth)
+    return _materials[key]
+
+
+def side_by_side(jobs: Sequence[Job], work: Callable[[Job], Figures], name: str, at_once: int) -> None:
+    """Works the jobs off in processes; results/NAME.partial.json has what is done, in case time runs out."""
+    results: dict[Job, Figures] = {}
+    started = time.perf_counter()
+    with ProcessPoolExecutor(at_once, mp_context=multiprocessing.get_context("fork")) as pool:
+        waiting = {pool.submit(_alone, work, job): job for job in jobs}
+        for done in as_completed(waiting):
+            job = waiting[done]
+            results[job] = done.result()
+            shown = {key: value for key, value in results[job].items() if not isinstance(value, list | dict)}
+            print(round(time.perf_counter() - started), job.data, job.name, job.seed, shown, flush=True)
+            (RESULTS / f"{name}.partial.json").write_text(json.dumps(by_data(results), indent=2))
+    save(name, by_data(results))
+    (RESULTS / f"{name}.partial.json").unlink()
+
+
+def _alone(work: Callable[[Job], Figures], job: Job) -> Figures:
+    torch.set_num_threads(1)
+    torch._dynamo.reset()  # or the compiler gives up after a few models
+    started = time.perf_counter()
+    return work(job) | {"seconds": round(time.perf_counter() - started, 1)}
+
+
+def by_data(results: Mapping[Job, Figures]) -> Figures:
+    """Mean and deviation over the seeds of every name; what is no number, as the first seed found it."""
+    table: Figures = {}
+    for data, name in dict.fromkeys((job.data, job.name) for job in results):
+        mine = sorted((job for job in results if (job.data, job.name) == (data, name)), key=lambda job: job.seed)
+        runs = [results[job] for job in mine]
+        row = {key: spread([run[key] for run in runs]) for key, value in runs[0].items() if isinstance(value, float)}
+        others = {key: value for key, value in runs[0].items() if not isinstance(value, float)}
+        table.setdefault(data, {})[name] = {"seeds": len(runs), **row, **others}
+    return table
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
+    return {"mean": round(statistics.mean(values), 3), "sd": round(deviation, 3)}
+
+
+def scored(ranker: Ranker, of: Material) -> dict[str, float]:
+    """On the test split."""
+    found = evaluate(rank_all(ranker, of.rows, places_needed(of.truth)), of.truth).metrics
+    return {name: found[name] for name in METRICS}
