@@ -70,12 +70,15 @@ def side_by_side(jobs: Sequence[Job], work: Callable[[Job], Figures], name: str,
         waiting = {pool.submit(_alone, work, job): job for job in jobs}
         for done in as_completed(waiting):
             job = waiting[done]
+            if (error := done.exception()) is not None:  # the others are worth keeping
+                print(f"{job.data}, {job.name}, {job.seed} failed: {error!r}\n{error.__cause__}", flush=True)
+                continue
             results[job] = done.result()
             shown = {key: value for key, value in results[job].items() if not isinstance(value, list | dict)}
             print(round(time.perf_counter() - started), job.data, job.name, job.seed, shown, flush=True)
             (RESULTS / f"{name}.partial.json").write_text(json.dumps(by_data(results), indent=2))
     save(name, by_data(results))
-    (RESULTS / f"{name}.partial.json").unlink()
+    (RESULTS / f"{name}.partial.json").unlink(missing_ok=True)
 
 
 def _alone(work: Callable[[Job], Figures], job: Job) -> Figures:

@@ -3,10 +3,9 @@
 import pytest
 import torch
 
-from laconic.classifiers import CLASSIFIERS
-from laconic.encoders import WORD_ENCODERS, BagEncoder, CnnEncoder
+from laconic.encoders import WORD_ENCODERS, BagEncoder, CnnEncoder, MlpEncoder
 from laconic.encoders.cnn import CHUNKS, FILTERS, WIDTHS
-from laconic.layers import DimensionAttention, Residual, SpectralWeight, WordAttention
+from laconic.layers import DimensionAttention, SpectralWeight, WordAttention
 from laconic.methods.inceptionxml import Config, build
 from laconic.types import PAD, UNKNOWN, Tokens
 
@@ -235,13 +234,30 @@ def test_windows_may_be_wider_than_every_text():
     assert built(tokens([[2, 3], [4]])).isfinite().all()
 
 
-@pytest.mark.parametrize("name", CLASSIFIERS)
-@pytest.mark.parametrize("transform", [None, Residual(8, dropout=0.0)])
-def test_scoring_a_shortlist_agrees_with_scoring_everything(name, transform):
-    torch.manual_seed(0)
-    classifier = CLASSIFIERS[name](8, 4, transform=transform).eval()
+def test_an_mlp_is_a_perceptron_over_tf_idf():
+    built, inputs = encoder("mlp"), tokens([[3, 4, 3], [7], []])
+    table = torch.zeros(3, 50)  # a column for each token id, tf-idf in it
+    table[0, 3], table[0, 4], table[1, 7] = 0.6, 0.4, 0.7
+    first = (table @ built.embedding.weight + built.bias).relu()
+    expected = (first @ built.second.weight.T + built.second.bias).relu()
+    torch.testing.assert_close(built(inputs), expected)
+
+
+def test_an_mlp_does_not_mind_the_order_of_words():
+    built = encoder("mlp")
+    torch.testing.assert_close(built(tokens([[3, 4, 5]])), built(tokens([[5, 3, 4]])))
+
+
+def test_the_second_layer_of_an_mlp_is_as_wide_as_is_wanted():
+    assert encoder("mlp").dim == 64
+    assert encoder("mlp", hidden=10)(tokens([[3, 4]])).shape == (1, 10)
+
+
+def test_an_mlp_drops_of_both_layers_while_training():
+    built = MlpEncoder(num_ids=4, length=2, embedding=2000, hidden=2000).train()
+    built.start_from(torch.ones(4, 2000))
     with torch.no_grad():
-        classifier.bias.normal_()
-    vectors, labels = torch.randn(4, 8), torch.tensor([[3, 1], [0, 2], [2, 3], [1, 0]])
-    expected = classifier.score_all(vectors).gather(1, labels)
-    torch.testing.assert_close(classifier.score(vectors, labels), expected)
+        built.second.weight.copy_(torch.eye(2000))
+    vector = built(Tokens(torch.tensor([[2, 3]]), torch.tensor([[1.0, 1.0]])))
+    assert vector.unique().tolist() == [0, 8]  # both words' 1, doubled twice
+    assert float((vector == 0).float().mean()) == pytest.approx(0.75, abs=0.05)

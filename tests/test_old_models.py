@@ -22,6 +22,8 @@ SMALL = {
     "inceptionxml": _NARROW,
     "inceptionxml+": {**_NARROW, "epochs": 24, "clusters": 2, "top": 1},
     "astec": {**_NARROW, "epochs": 24, "surrogate": {"count": 4}},
+    "xml-cnn": {**_NARROW, "embedding": 8, "length": 1},  # its bottleneck is 512 numbers wide, whatever is read
+    "mach": {**_NARROW, "members": 3, "buckets": 4},
 }
 TEXTS = ["w1 w2 w3", "nothing known", ""]
 

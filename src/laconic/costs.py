@@ -130,6 +130,41 @@ def training_seconds(shape: Shape, *, texts: int, epochs: int, batch: int, machi
     return ceil(texts / batch) * epochs * (arithmetic + optimiser + machine.launch)
 
 
+@dataclass(frozen=True, kw_only=True)
+class StagedShape:
+    """What DeepXML's four modules are about."""
+
+    words: int
+    labels: int
+    groups: int  # of the surrogate task; 0: there is none
+    texts: int
+    length: int
+    dim: int
+    batch: int
+    shortlist: int  # labels of a text, those of chance included
+    neighbours: bool  # whether texts are kept to be found again
+
+
+def staged_memory(shape: StagedShape) -> int:
+    """Bytes at the largest of the stages: weight, gradient and two moments of a number; what is kept of every text."""
+    rows = max(shape.groups, shape.labels) + shape.words
+    kept = shape.dim * (1 + shape.neighbours) + 2 * shape.length + shape.shortlist
+    return 16 * rows * shape.dim + 4 * shape.texts * kept + 12 * shape.batch * max(shape.groups, shape.shortlist)
+
+
+def staged_seconds(shape: StagedShape, *, epochs: tuple[int, int], machine: Machine) -> float:
+    """To a factor of two: surrogate epochs, shortlists by all cosines, epochs on shortlists whose rows lie apart."""
+    steps = -(-shape.texts // shape.batch)
+    words = min(shape.words, shape.batch * shape.length)
+    scored = shape.batch * shape.shortlist
+    surrogate = 6 * shape.batch * shape.groups * shape.dim / machine.flops
+    surrogate += 28 * (shape.groups + words) * shape.dim / machine.bandwidth + machine.launch
+    extreme = (8 * 12 * scored + 28 * min(shape.labels, scored)) * shape.dim / machine.bandwidth + machine.launch
+    compared = shape.labels + shape.texts * shape.neighbours
+    search = 4 * shape.texts * compared * shape.dim / machine.flops
+    return steps * (epochs[0] * surrogate * (shape.groups > 0) + epochs[1] * extreme) + search
+
+
 def human_bytes(number: int) -> str:
     for unit, size in (("B", 1), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9)):
         if number < 999.95 * size:  # what would be written as 1000.0 belongs to the next unit

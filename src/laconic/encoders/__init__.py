@@ -8,11 +8,13 @@ from laconic.encoders.cnn import CnnEncoder
 from laconic.encoders.dense import DenseEncoder
 from laconic.encoders.identity import Identity
 from laconic.encoders.inception import InceptionEncoder
+from laconic.encoders.mlp import MlpEncoder
 
 WORD_ENCODERS: dict[str, Callable[..., WordEncoder]] = {
     "inception": InceptionEncoder,
     "bag": BagEncoder,
     "cnn": CnnEncoder,
+    "mlp": MlpEncoder,
 }
 ENCODERS: dict[str, Callable[..., Encoder]] = {**WORD_ENCODERS, "dense": DenseEncoder}
 
@@ -25,5 +27,6 @@ __all__ = [
     "Encoder",
     "Identity",
     "InceptionEncoder",
+    "MlpEncoder",
     "WordEncoder",
 ]

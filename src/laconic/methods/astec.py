@@ -8,22 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 from torch import Tensor, nn
 
 from laconic.classifiers import LinearClassifier
 from laconic.clustering import Clustering, LabelTree, cluster_labels
+from laconic.clustering.groups import frequent_labels, of_tree, random_buckets
+from laconic.costs import CPU, GPU, StagedShape, staged_memory, staged_seconds
 from laconic.data.dataset import Dataset
-from laconic.data.resident import Resident
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import VocabularyConfig
-from laconic.encoders import ENCODERS, Encoder, Identity
-from laconic.errors import ConfigError, DataError
+from laconic.encoders import ENCODERS
+from laconic.errors import ConfigError
 from laconic.layers import Transfer
 from laconic.methods.deepxml import Parts, Plans, best_beta
 from laconic.methods.deepxml import train as train_four_modules
@@ -41,22 +42,19 @@ from laconic.methods.parts import (
     start_encoder,
     usual_length,
 )
+from laconic.methods.shortlisting import SHORTLISTERS, Shortlisting
 from laconic.methods.trained import Trained
 from laconic.optim import Halving, Plan
 from laconic.rankers import CandidatesRanker
 from laconic.run import Run
-from laconic.shortlisters.base import Shortlister
-from laconic.shortlisters.clusters import Clusters, OfClusters
-from laconic.shortlisters.label_texts import WithLabelTexts
-from laconic.shortlisters.labels import NearestLabels, Nearness
+from laconic.shortlisters.labels import Nearness
 from laconic.shortlisters.nearest import tensor_of
-from laconic.tasks import AllLabels
 
 BETAS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.75, 0.9, 1.0)
 GROUPS = ("clusters", "frequent", "random", "none")
 TRANSFERS = ("residual", "unbounded", "full", "none")
-SHORTLISTERS = ("nearest", "clusters")
 NEGATIVES = ("shortlist", "uniform", "unigram")
+_PAIRS_A_GROUP = 36  # of text and label, at least
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +62,7 @@ class Surrogate:
     """Module I: what the encoder learns first."""
 
     groups: str = "clusters"  # or the most frequent labels, random buckets, or none: the vectors stay as they start
-    count: int = 0  # of groups; 0: 65,536, less for fewer labels
+    count: int = 0  # of groups; 0: a power of two that leaves 36 pairs of text and label a group, at most 65,536
     epochs: int = 0  # 0: four sevenths of all
     learning_rate: float = 0.0  # 0: learning_rate
     halve_after: float = 0.7  # share of its epochs until the learning rate is first halved
@@ -75,7 +73,7 @@ class Extreme:
     """Modules III and IV: what the classifier of all labels learns."""
 
     epochs: int = 0  # 0: three sevenths of all
-    learning_rate: float = 0.0  # 0: a tenth of learning_rate
+    learning_rate: float = 0.0  # 0: a fifth of learning_rate
     halve_after: float = 0.93
     negatives: str = "shortlist"  # and random ones; or random ones alone: uniform, or unigram (by frequency^0.75)
     random: int = 150  # random negatives a text
@@ -85,7 +83,7 @@ class Extreme:
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    epochs: int = 0  # of both stages; 0: from 35 for half a million texts and more to 105 for a few
+    epochs: int = 0  # of both stages; 0: from 14 for half a million texts and more to 42 for a few
     batch_size: int = 0  # 0: 256, less for small data
     learning_rate: float = 0.01  # of the surrogate task
     seed: int = 29
@@ -100,7 +98,7 @@ class Config:
     shortlist: Nearness = Nearness()
     label_texts: int = 0  # places of the shortlist for labels whose own texts share words with a text
     extreme: Extreme = Extreme()
-    prior: bool = False  # start biases at the log-odds of groups and labels, not near 0
+    prior: bool = True  # start biases at the log-odds of groups and labels, not near 0
     beta: float = 0.0  # the classifier's share of a score; 0: the best on the validation split, or 0.6
     validation: float = 0.05  # share of training texts that choose epoch and beta; 0: the last epoch is kept
     vectors: str = ""  # a file of word vectors to start from
@@ -124,7 +122,8 @@ class Config:
 
 
 def train(data: Dataset, config: Config, run: Run) -> Trained:
-    config = sized(config, len(data), data.num_labels, usual_length(data, config, "astec"))
+    config = sized(config, len(data), data.num_labels, usual_length(data, config, "astec"), int(data.labels.nnz))
+    _announce(config, data, run)
     learn, held = data.split(config.validation, config.seed)
     with torch.random.fork_rng([]):
         torch.manual_seed(config.seed)
@@ -133,8 +132,8 @@ def train(data: Dataset, config: Config, run: Run) -> Trained:
     parts = Parts(
         encoder=encoder,
         surrogate=_surrogate(config),
-        shortlister=_shortlister(config),
-        transform=lambda: _transform(config, encoder.dim),
+        shortlister=_shortlisting(config).made,
+        transform=partial(_transform, config, encoder.dim),
         random=config.extreme.random,
         length=config.length,
         seed=config.seed,
@@ -164,7 +163,7 @@ def restore(config: Config, tensors: Mapping[str, Tensor]) -> CandidatesRanker:
     def make() -> CandidatesRanker:
         num_labels, dim = tensors["classifier.weight"].shape
         encoder = build_encoder(*sizes_in(config, tensors))
-        shortlister = _restored_shortlister(config, tensors, encoder, num_labels)
+        shortlister = _shortlisting(config).restored(tensors, encoder, num_labels)
         classifier = LinearClassifier(dim, num_labels, transform=_transform(config, encoder.dim))
         return CandidatesRanker(encoder, shortlister, classifier, beta=0.0)
 
@@ -172,30 +171,13 @@ def restore(config: Config, tensors: Mapping[str, Tensor]) -> CandidatesRanker:
     return filled("astec", make, tensors, may_be_empty).blended(beta).eval()
 
 
-def _restored_shortlister(
-    config: Config, tensors: Mapping[str, Tensor], encoder: Encoder, num_labels: int
-) -> Shortlister:
-    name = "shortlister.others" if config.label_texts else "shortlister"
-    shortlister: Shortlister
-    if config.shortlister == "clusters":
-        tree = LabelTree(order=tensors[f"{name}.clusters.order"], starts=tensors[f"{name}.clusters.starts"])
-        tree.check()
-        if len(tree.order) != num_labels:
-            raise ValueError(f"{name}.clusters.order has {len(tree.order)} labels, classifier.weight {num_labels}")
-        shortlister = _of_clusters(config, encoder.dim, tree)
-    else:
-        shortlister = NearestLabels.of_tensors(tensors, name, config.shortlist, num_labels)
-        if shortlister.centres.shape[1] != encoder.dim:
-            raise ValueError(f"{name}.centres are {shortlister.centres.shape[1]} wide, vectors {encoder.dim}")
-    if not config.label_texts:
-        return shortlister
-    return WithLabelTexts.of_tensors(tensors, "shortlister", shortlister, config.label_texts, encoder.num_ids)
-
-
-def sized(config: Config, texts: int, labels: int, usual: int) -> Config:
-    """The config with a number wherever the data decides; `usual` is how many words 99.5 % of texts do not exceed."""
-    epochs = config.epochs or round(np.clip(35 * (485_000 / max(texts, 1)) ** 0.5, 35, 105))
-    count = config.surrogate.count or 1 << int(np.log2(np.clip(labels // 6, 1, 65_536)))
+def sized(config: Config, texts: int, labels: int, usual: int, pairs: int) -> Config:
+    """The config with a number wherever the data decides; `usual` is how many words 99.5 % of texts do not exceed,
+    `pairs` how many labels all texts have together.
+    """
+    epochs = config.epochs or round(np.clip(14 * (485_000 / max(texts, 1)) ** 0.5, 14, 42))
+    # Groups are to be well fed: this gives the paper's 65,536 for its AmazonTitles-670K.
+    count = config.surrogate.count or 1 << int(np.log2(np.clip(pairs // _PAIRS_A_GROUP, 1, min(labels, 65_536))))
     surrogate = replace(
         config.surrogate,
         count=min(count, labels),
@@ -205,7 +187,7 @@ def sized(config: Config, texts: int, labels: int, usual: int) -> Config:
     extreme = replace(
         config.extreme,
         epochs=config.extreme.epochs or max(1, round(epochs * 3 / 7)),
-        learning_rate=config.extreme.learning_rate or config.learning_rate / 10,
+        learning_rate=config.extreme.learning_rate or config.learning_rate / 5,
     )
     return replace(
         config,
@@ -215,6 +197,34 @@ def sized(config: Config, texts: int, labels: int, usual: int) -> Config:
         surrogate=surrogate,
         extreme=extreme,
     )
+
+
+def staged_shape(config: Config, words: int, labels: int, texts: int) -> StagedShape:
+    return StagedShape(
+        words=words,
+        labels=labels,
+        groups=0 if config.surrogate.groups == "none" else config.surrogate.count,
+        texts=texts,
+        length=config.length,
+        dim=config.embedding,
+        batch=config.batch_size,
+        shortlist=config.extreme.random + config.shortlist.size * (config.extreme.negatives == "shortlist"),
+        neighbours=config.shortlister == "nearest" and config.shortlist.neighbours > 0,
+    )
+
+
+def _announce(config: Config, data: Dataset, run: Run) -> None:
+    shape = staged_shape(config, data.inputs.shape[1], data.num_labels, len(data))
+    machine = GPU if run.device.type == "cuda" else CPU.times(torch.get_num_threads())
+    narrow = replace(shape, dim=min(shape.dim, 128))
+    few = replace(shape, shortlist=min(shape.shortlist, 200 + config.extreme.random), neighbours=False)
+    remedies = {
+        "--set shortlist.size=200 and --set shortlist.neighbours=0": staged_memory(few),
+        "--set embedding=128": staged_memory(narrow),
+        "--set embedding=64 and --set shortlist.neighbours=0": staged_memory(replace(few, dim=min(shape.dim, 64))),
+    }
+    epochs = config.surrogate.epochs, config.extreme.epochs
+    run.announce(staged_memory(shape), staged_seconds(shape, epochs=epochs, machine=machine), remedies)
 
 
 def _plan(config: Config, stage: Surrogate | Extreme) -> Plan:
@@ -235,70 +245,29 @@ def _transform(config: Config, dim: int) -> nn.Module:
     return Transfer(dim, dropout=config.dropout, bounded=kind == "residual", skip=kind != "full")
 
 
-def _shortlister(config: Config) -> Callable[[Dataset, Float[Tensor, "texts dim"], Run], Shortlister]:
-    def made(data: Dataset, vectors: Float[Tensor, "texts dim"], run: Run) -> Shortlister:
-        learnt = config.shortlister == "clusters"
-        shortlister = (
-            _learnt_clusters(config, data, vectors, run)
-            if learnt
-            else NearestLabels.of(vectors.to(run.device), data.labels, config.shortlist, config.seed)
-        )
-        if not config.label_texts:
-            return shortlister
-        if data.label_inputs is None:
-            raise DataError("label_texts wants labels with texts, but this data has none; leave label_texts at 0")
-        return WithLabelTexts.of(shortlister, config.label_texts, data.label_inputs, run.device)
-
-    return made
-
-
-def _learnt_clusters(config: Config, data: Dataset, vectors: Float[Tensor, "texts dim"], run: Run) -> OfClusters:
-    """A classifier over clusters of labels, as in InceptionXML+, but on vectors that are there already."""
-    count = 1 << int(np.log2(max(data.num_labels // 6, 1)))
-    made = run.remember("shortlister-tree", lambda: _of_tree(_tree(config, data, count)))
-    tree = LabelTree(order=made["order"], starts=made["starts"])
-    shortlister = _of_clusters(config, vectors.shape[1], tree).to(run.device)
-    mapping = _mapping(tree.cluster_of().numpy(), tree.num_clusters)
-    grouped = replace(data.relabelled(mapping), inputs=vectors.numpy())
-    task = AllLabels(Identity(vectors.shape[1]), shortlister.clusters.classifier, dropout=0.0, chunk=65_536)
-    plan = _plan(config, replace(config.surrogate, epochs=config.extreme.epochs))
-    run.fit("shortlister", task.to(run.device), Resident.of(grouped, 0, run.device), plan)
-    return shortlister
-
-
-def _of_clusters(config: Config, dim: int, tree: LabelTree) -> OfClusters:
-    classifier = LinearClassifier(dim, tree.num_clusters, transform=_transform(config, dim))
-    return OfClusters(Clusters(classifier, tree), config.shortlist.size)
-
-
-def _of_tree(tree: LabelTree) -> dict[str, Tensor]:
-    return {"order": tree.order, "starts": tree.starts}
-
-
-def _tree(config: Config, data: Dataset, count: int) -> LabelTree:
-    own = config.seed if config.clustering.seed < 0 else config.clustering.seed
-    return cluster_labels(data, count, config.clustering, own)
+def _shortlisting(config: Config) -> Shortlisting:
+    return Shortlisting(
+        kind=config.shortlister,
+        nearness=config.shortlist,
+        label_texts=config.label_texts,
+        transform=partial(_transform, config),
+        clusters=lambda data: _tree(config, data, max(data.num_labels // 6, 1)),
+        plan=_plan(config, replace(config.surrogate, epochs=config.extreme.epochs)),
+    )
 
 
 def _surrogate(config: Config) -> Callable[[Dataset], csr_array] | None:
-    count, seed = config.surrogate.count, config.seed
-
-    def clusters(data: Dataset) -> csr_array:
-        power = 1 << int(np.log2(count))
-        return _mapping(_tree(config, data, power).cluster_of().numpy(), power)
-
-    def frequent(data: Dataset) -> csr_array:
-        """Each of the most frequent labels is a group; the others are in none."""
-        kept = np.argsort(-data.label_counts, kind="stable")[:count]
-        ones = np.ones(len(kept), dtype=np.float32)
-        return csr_array((ones, (kept, np.arange(len(kept)))), shape=(data.num_labels, count))
-
-    def random(data: Dataset) -> csr_array:
-        return _mapping(np.random.default_rng(seed).integers(count, size=data.num_labels), count)
-
-    return {"clusters": clusters, "frequent": frequent, "random": random, "none": None}[config.surrogate.groups]
+    count = config.surrogate.count
+    kinds: dict[str, Callable[[Dataset], csr_array] | None] = {
+        "clusters": lambda data: of_tree(_tree(config, data, count)),
+        "frequent": lambda data: frequent_labels(data, count),
+        "random": lambda data: random_buckets(data.num_labels, count, config.seed),
+        "none": None,
+    }
+    return kinds[config.surrogate.groups]
 
 
-def _mapping(group_of: Int[np.ndarray, "labels"], count: int) -> csr_array:
-    ones, starts = np.ones(len(group_of), dtype=np.float32), np.arange(len(group_of) + 1)
-    return csr_array((ones, group_of, starts), shape=(len(group_of), count))
+def _tree(config: Config, data: Dataset, most: int) -> LabelTree:
+    """Of as many clusters as the largest power of two up to `most`."""
+    own = config.seed if config.clustering.seed < 0 else config.clustering.seed
+    return cluster_labels(data, 1 << int(np.log2(most)), config.clustering, own)

@@ -1,14 +1,23 @@
-"""What the methods with InceptionXML's encoder would cost on some data, from shapes alone, and what a model costs."""
+"""What methods would cost on some data, from shapes alone, and what a model costs."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from laconic.checkpoint import SavedModel
-from laconic.costs import CPU, GPU, Shape, inception_cost, training_memory, training_seconds
+from laconic.costs import (
+    CPU,
+    GPU,
+    Shape,
+    inception_cost,
+    staged_memory,
+    staged_seconds,
+    training_memory,
+    training_seconds,
+)
 from laconic.data.describe import DataFacts
 from laconic.errors import ConfigError, ModelError
-from laconic.methods import inceptionxml, inceptionxml_plus, restore_config
+from laconic.methods import astec, inceptionxml, inceptionxml_plus, restore_config
 from laconic.methods.inceptionxml_plus import HEADS
 from laconic.types import FIRST_WORD
 
@@ -29,14 +38,16 @@ def expected_costs(facts: DataFacts) -> dict[str, dict[str, Any]]:
     return {
         "inceptionxml": _expected(shape, texts, flat.epochs, flat.batch_size, min(flat.chunk, labels)),
         "inceptionxml+": _expected(clustered, texts, plus.epochs, plus.batch_size, 0),
+        "astec": _expected_of_astec(words, labels, texts, usual, pairs=round(facts.labels.texts_per_label * labels)),
     }
 
 
 def model_cost(model: SavedModel) -> dict[str, Any] | None:
     """What a finished model costs to answer one text; None where that is not known from its shapes."""
     tensors, config = model.tensors, restore_config(model)
-    known = "encoder.word_attention.weight.matrix" in tensors and not getattr(config, "hidden", 0)
-    if not known or getattr(config, "bias", False) or getattr(config, "heads", HEADS[0]) != HEADS[0]:
+    known = "encoder.word_attention.weight.matrix" in tensors and not hasattr(config, "reranker")
+    plain = not getattr(config, "hidden", 0) and not getattr(config, "bias", False)
+    if not known or not plain or getattr(config, "heads", HEADS[0]) != HEADS[0]:
         return None
     clusters = len(tensors["clusters.starts"]) - 1 if "clusters.starts" in tensors else 0
     top = min(getattr(config, "answer_top", 0) or clusters, clusters)
@@ -55,6 +66,27 @@ def _expected(shape: Shape, texts: int, epochs: int, batch: int, chunk: int) -> 
     }
     memory = training_memory(shape, batch=batch, chunk=chunk)
     return _cost(shape) | {"epochs": epochs, "training_bytes": memory, "training_seconds": times}
+
+
+def _expected_of_astec(words: int, labels: int, texts: int, usual: int, pairs: int) -> dict[str, Any]:
+    config = astec.sized(astec.Config(), texts, labels, usual, pairs)
+    shape = astec.staged_shape(config, words, labels, texts)
+    epochs, dim = (config.surrogate.epochs, config.extreme.epochs), config.embedding
+    parameters = {"embeddings": words * dim, "transform": dim * (dim + 1), "classifier": labels * (dim + 1)}
+    index = (labels + texts * shape.neighbours) * dim  # vectors that a text is compared with
+    macs = config.length * dim + dim * dim + index + config.shortlist.size * dim
+    return {
+        "parameters": parameters,
+        "gmacs": macs / 1e9,
+        "bytes": 4 * (sum(parameters.values()) + index),
+        "length": config.length,
+        "epochs": sum(epochs),
+        "training_bytes": staged_memory(shape),
+        "training_seconds": {
+            name: staged_seconds(shape, epochs=epochs, machine=machine)
+            for name, machine in {"gpu": GPU, "cpu_core": CPU}.items()
+        },
+    }
 
 
 def _cost(shape: Shape) -> dict[str, Any]:

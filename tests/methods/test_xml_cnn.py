@@ -1,0 +1,194 @@
+"""XML-CNN: every label's row right after the bottleneck, all labels at once."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from laconic.config import configure
+from laconic.data.prepare import prepare
+from laconic.encoders.cnn import BOTTLENECK
+from laconic.errors import ConfigError, DataError, ModelError, TrainingError
+from laconic.methods import config_of, ensemble_of, train_model, xml_cnn
+from laconic.methods.flat import Training, needs
+from laconic.methods.xml_cnn import Config, sized
+from laconic.optim import Plan, clock_table
+from laconic.predict.predictor import Predictor
+from laconic.run import Run
+from laconic.train import Silent
+from tests.planted import planted_texts, planted_vectors
+
+SMALL = {"epochs": 8, "embedding": 16, "length": 6, "batch_size": 16, "learning_rate": 0.005}
+BRIEF = SMALL | {"epochs": 2}
+CORPUS = planted_texts(num_labels=12)
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def trained(settings, run=None, members=1):
+    return train_model(CORPUS, "xml-cnn", config_of("xml-cnn", settings), run or Run.unkept(), members)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return trained(SMALL)
+
+
+def p_at_1(model):
+    return Predictor(model, "cpu").evaluate(CORPUS, "test").metrics["P@1"]
+
+
+def test_planted_labels_are_found(model):
+    assert p_at_1(model) > 90
+
+
+def test_a_label_scores_the_probability_of_its_row_on_the_bottleneck(model):
+    ranker = xml_cnn.restore(configure(Config, model.facts["config"]), model.tensors)
+    inputs = prepare(CORPUS, Config().text, Config().vocabulary).tokenizer.tokens(CORPUS.split("test").texts)
+    vectors = ranker.encoder(inputs)
+    assert vectors.shape[1] == BOTTLENECK == 512
+    plain = (vectors @ model.tensors["classifier.weight"].T + model.tensors["classifier.bias"]).sigmoid()
+    labels, scores = ranker.rank(inputs, 12)
+    torch.testing.assert_close(scores, plain.gather(1, labels))
+    assert {name for name in model.tensors if not name.startswith("encoder.")} == {
+        "classifier.weight",
+        "classifier.bias",
+    }
+
+
+@pytest.mark.parametrize(
+    "changes", [{"refit": True, "epochs": 5}, {"validation": 0.0, "prior": True, "lazy": True}], ids=str
+)
+def test_other_ways_to_train_it_learn_too(changes):
+    assert p_at_1(trained(SMALL | changes)) > 80
+
+
+def test_dense_features_are_read_by_the_encoder_for_them():
+    corpus = planted_vectors()
+    settings = SMALL | {"encoder": "dense", "epochs": 20}
+    found = train_model(corpus, "xml-cnn", config_of("xml-cnn", settings), Run.unkept())
+    assert Predictor(found, "cpu").evaluate(corpus, "test").metrics["P@1"] > 75  # an eighth would be chance
+
+
+def test_an_ensemble_of_it_is_trained_and_restored():
+    found = trained(BRIEF, members=2)
+    ranker = ensemble_of("xml-cnn", 2).restore(configure(Config, found.facts["config"]), found.tensors)
+    assert ranker.num_labels == 12
+    rows = [found.tensors[f"members.{number}.classifier.weight"] for number in range(2)]
+    assert not torch.equal(*rows)
+
+
+def test_a_killed_run_goes_on_to_the_same_bits(tmp_path):
+    class Stops(Silent):
+        def __init__(self, after):
+            self.left = after
+
+        def stepped(self):
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+
+    whole = trained(BRIEF)
+    for after in (7, 12):
+        with pytest.raises(KeyboardInterrupt):
+            trained(BRIEF, Run(tmp_path / "run", watcher=Stops(after), device=CPU, seconds=0.0))
+    again = trained(BRIEF, Run(tmp_path / "run", watcher=Silent(), device=CPU, seconds=0.0))
+    for name, tensor in whole.tensors.items():
+        assert torch.equal(tensor, again.tensors[name]), name
+
+
+def test_the_rate_is_constant_as_published_unless_it_is_to_be_halved():
+    def rates(**changes):
+        return set(clock_table(xml_cnn._training(Config(epochs=10, batch_size=8, **changes)).plan, 50)[:, 0])
+
+    assert rates() == {0.001}
+    assert rates(halve_after=0.7) == {0.001, 0.0005}
+
+
+def test_sizes_come_from_the_data():
+    large = sized(Config(), 485_176, 20)
+    assert (large.epochs, large.batch_size, large.length) == (13, 128, 20)
+    assert sized(Config(), 45_000, 60).length == 32
+    assert sized(Config(encoder="mlp"), 45_000, 60).length == 60
+    given = Config(epochs=3, batch_size=7, length=9)
+    assert sized(given, 485_176, 20) == given
+
+
+# What it takes
+
+
+def test_weights_and_their_moments_are_counted_and_time_goes_with_the_work():
+    config = configure(Config, SMALL)
+    data = prepare(CORPUS, config.text, config.vocabulary, with_label_texts=False).data
+
+    def of(labels=12, **changes):
+        training = Training(
+            plan=Plan(epochs=1, batch_size=8), dropout=0.0, chunk=64, prior=False, precision=torch.float32
+        )
+        return needs(training, replace(config, **changes), data, labels, CPU)
+
+    model = trained(BRIEF | {"epochs": 1})
+    assert of().parameters == sum(tensor.numel() for tensor in model.tensors.values())
+    assert of().memory > 16 * of().parameters
+    assert of(labels=1012).memory - of(labels=64).memory == 16 * 948 * (BOTTLENECK + 1)
+    assert of(labels=1012).seconds > of().seconds
+
+
+def test_a_run_that_cannot_fit_says_what_would(monkeypatch):
+    monkeypatch.setattr("laconic.run._free_memory", lambda device: 21_000_000)
+    with pytest.raises(TrainingError, match="--set embedding=64 and --set batch_size=32 it would fit"):
+        trained(BRIEF | {"embedding": 2048})
+    monkeypatch.setattr("laconic.run._free_memory", lambda device: 1000)
+    with pytest.raises(TrainingError, match="--method nearest"):
+        trained(BRIEF)
+
+
+# What it refuses
+
+
+def test_tensors_that_do_not_fit_are_refused(model):
+    config, tensors = configure(Config, model.facts["config"]), model.tensors
+    name = "encoder.bottleneck.weight"
+    wrong = [
+        {name: tensors[name][:-1]},
+        {name: tensors[name] / 0},
+        {name: tensors[name].half()},
+        {"classifier.weight": tensors["classifier.weight"][0]},
+        {"classifier.bias": tensors["classifier.bias"][:5]},
+        {"classifier.transform.weight": tensors[name]},
+    ]
+    for change in wrong:
+        with pytest.raises(ModelError, match="xml-cnn"):
+            xml_cnn.restore(config, tensors | change)
+    for name in tensors:
+        with pytest.raises(ModelError, match=name):
+            xml_cnn.restore(config, {other: tensor for other, tensor in tensors.items() if other != name})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"encoder": "tree"}, "encoder must be .* or cnn"),
+        ({"refit": True, "validation": 0.0}, "refit needs"),
+        ({"encoder": "inception", "batch_size": 1}, "batch_size must be 0 .* or at least 2"),
+        ({"vocabulary": {"subwords": 64}}, "--encoder bag"),
+        ({"halve_after": 1.5}, "halve_after must be 0 to 1"),
+    ],
+)
+def test_a_wrong_setting_is_refused_with_what_is_known(wrong, named):
+    with pytest.raises(ConfigError, match=named):
+        config_of("xml-cnn", wrong)
+
+
+def test_features_without_an_order_are_refused_with_words():
+    config = configure(Config, BRIEF)
+    data = prepare(CORPUS, config.text, config.vocabulary, with_label_texts=False).data
+    with pytest.raises(DataError, match="--encoder bag"):
+        xml_cnn.train(replace(data, ordered=False), config, Run.unkept())
