@@ -31,11 +31,12 @@ from laconic.data.prepare import input_rows, prepare
 from laconic.data.sources import read
 from laconic.data.tokenizer import shuffled
 from laconic.data.vectors import read_vectors
-from laconic.evaluate import Truth, evaluate, places_needed, rank_all, shortlist_figures, sweep
+from laconic.evaluate import Truth, evaluate, places_needed, rank_all, shortlist_figures
 from laconic.methods import METHODS
 from laconic.metrics import TrainingCounts, judge, report
 from laconic.rankers import Ensemble, Ranker, ShortlistRanker
 from laconic.run import Run
+from laconic.sweeping import sweep
 
 METRICS = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@3", "PSP@5", "tail R@10")
 PROTOCOL: dict[str, Any] = {

@@ -11,7 +11,7 @@ FLOORS = [
     {"", "errors", "types", "compiled", "files", "config", "costs", "data"},
     {"encoders", "classifiers", "shortlisters", "clustering", "kernels", "layers", "metrics", "plots"},
     {"rankers", "tasks", "losses"},
-    {"run", "train", "step", "optim", "checkpoint", "card", "evaluate", "predictions"},
+    {"run", "train", "step", "optim", "checkpoint", "card", "evaluate", "sweeping", "predictions"},
     {"methods"},
     {"predict"},
     {"cli", "comparing", "inspecting", "display", "demo", "estimator", "__main__"},

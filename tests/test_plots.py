@@ -10,17 +10,19 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from laconic.errors import ConfigError
-from laconic.plots import plot_contributions, plot_label_frequencies, plot_lengths
+from laconic.plots import plot_contributions, plot_label_frequencies, plot_lengths, plot_sweep
 
 COUNTS = np.array([0, 7, 1, 30, 0, 2])
 LENGTHS = np.array([1, 2, 2, 3, 9])
 CONTRIBUTIONS = {"astec": np.array([1.0, 2.0, 3.0]), "decaf": np.array([2.0, 2.5, 3.0])}
 FREQUENCIES = np.array([1.2, 10.0, 400.0])
+POINTS = [{"beta": 0.5, "P@5": 30.0, "PSP@5": 19.0}, {"beta": 0.1, "P@5": 28.0, "PSP@5": 21.0}]
 
 PICTURES = {
     "contributions": lambda path: plot_contributions(CONTRIBUTIONS, FREQUENCIES, path),
     "lengths": lambda path: plot_lengths(LENGTHS, path),
     "frequencies": lambda path: plot_label_frequencies(COUNTS, path),
+    "sweep": lambda path: plot_sweep(POINTS, "beta", path),
     "no lengths": lambda path: plot_lengths(LENGTHS[:0], path),
     "no frequencies": lambda path: plot_label_frequencies(COUNTS[:1], path),
 }
@@ -102,6 +104,14 @@ def test_frequencies_fall_with_rank_and_labels_without_texts_are_counted(tmp_pat
     assert line.get_ydata().tolist() == [30, 7, 2, 1]
     assert (drawn[0].get_xscale(), drawn[0].get_yscale()) == ("log", "log")
     assert "2 of 6 labels have no text" in drawn[0].get_xlabel()
+
+
+def test_a_sweep_is_drawn_along_its_dial(tmp_path, drawn):
+    plot_sweep(POINTS, "beta", tmp_path / "picture.png")
+    plain, weighed = drawn[0].lines
+    assert (plain.get_xdata().tolist(), plain.get_ydata().tolist()) == ([0.1, 0.5], [28, 30])
+    assert (weighed.get_label(), weighed.get_ydata().tolist()) == ("PSP@5", [21, 19])
+    assert (drawn[0].get_xlabel(), drawn[0].get_xscale()) == ("beta", "linear")
 
 
 def test_drawing_starts_no_window_system(tmp_path, monkeypatch):

@@ -48,14 +48,18 @@ def _facts(facts: Mapping[str, Any], name: str) -> dict[str, str]:
     sizes = facts["sizes"]
     pairs = f"{sizes['pairs']:,} pairs of text and label ({sizes['pairs'] / max(sizes['texts'], 1):.1f} a text)"
     return {
-        "method": f"`{facts['method']}`" + _members(facts.get("members") or []),
+        "method": f"`{facts['method']}`" + _reranker(facts.get("config") or {}) + _members(facts.get("members") or []),
         "learnt from": f"{name}: {sizes['texts']:,} texts, {sizes['labels']:,} labels, {pairs}",
         "reads": _INPUTS[facts["inputs"]],
-        **_training(facts.get("training") or {}),
+        **_training_of(facts),
         **_trainings(facts.get("members") or []),
         **({"propensity": "A = {a}, B = {b}".format(**facts["propensity"])} if "propensity" in facts else {}),
         **({"made": facts["created"]} if "created" in facts else {}),
     }
+
+
+def _reranker(config: Mapping[str, Any]) -> str:
+    return f", re-ranked ({config['reranker']['encoder']})" if "reranker" in config else ""
 
 
 def _members(members: Sequence[Mapping[str, Any]]) -> str:
@@ -65,8 +69,14 @@ def _members(members: Sequence[Mapping[str, Any]]) -> str:
 
 def _trainings(members: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """The training of each member in a row of its own."""
-    told = {member.get("seed"): _training(member.get("training") or {}) for member in members}
+    told = {member.get("seed"): _training_of(member) for member in members}
     return {f"{name}, seed {seed}": value for seed, rows in told.items() for name, value in rows.items()}
+
+
+def _training_of(facts: Mapping[str, Any]) -> dict[str, str]:
+    """Of a model or member and, where it has one, of its re-ranker."""
+    reranking = _training(facts.get("reranking") or {})
+    return _training(facts.get("training") or {}) | {f"{name}, re-ranker": value for name, value in reranking.items()}
 
 
 def _training(training: Mapping[str, Any]) -> dict[str, str]:

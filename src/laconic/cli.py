@@ -46,7 +46,7 @@ JsonFile = Annotated[Path | None, typer.Option("--json", help="Also write the fi
 Plots = Annotated[Path | None, typer.Option("--plots", help="Also draw pictures into this folder (needs matplotlib).")]
 Overruled = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Overrule how the model answers, such as answer_top=50."),
+    typer.Option("--set", metavar="KEY=VALUE", help="Overrule how the model answers, such as alpha=0.3."),
 ]
 KeepSelf = Annotated[bool, typer.Option("--keep-self", help="Keep pairs of a text with itself, and filtered pairs.")]
 Table = Annotated[
@@ -153,6 +153,9 @@ def train(
     validation: Annotated[float | None, typer.Option(help="Share of texts that choose the epoch; 0: none.")] = None,
     refit: Annotated[bool, typer.Option("--refit", help="Then train once more, on all texts.")] = False,
     ensemble: Annotated[int, typer.Option(help="How many models, seed by seed, answer together.", min=1)] = 1,
+    rerank: Annotated[
+        bool, typer.Option("--rerank", help="Then train a re-ranker over it; any setting reranker.KEY does so too.")
+    ] = False,
     keep_run: Annotated[
         bool, typer.Option("--keep-run", help="Keep the run folder, with its log, in the model.")
     ] = False,
@@ -171,9 +174,10 @@ def train(
     method = method_called(method)
     chosen = [f"validation={validation}"] * (validation is not None) + ["refit=true"] * refit
     chosen += [f'encoder="{encoder}"'] * bool(encoder)
-    config = config_of(
-        method, read_settings(preset_path(method, preset) if preset else None, [*(settings or []), *chosen])
-    )
+    wanted = read_settings(preset_path(method, preset) if preset else None, [*(settings or []), *chosen])
+    if rerank:
+        wanted.setdefault("reranker", {})
+    config = config_of(method, wanted)
     corpus = _read(data, table)
     _print_notes(corpus)
     try:
@@ -189,7 +193,7 @@ def train(
         out.print(metrics_table({"": evaluation}, f"{model} on {data}, test: {evaluation.texts:,} texts"))
     write_model(trained, model, pictures=_pictures(trained), keep_run=keep_run)
     size = sum(path.stat().st_size for path in model.iterdir())
-    members = f" ({ensemble} members)" if ensemble > 1 else ""
+    members = ", re-ranked" * ("reranker" in wanted) + f" ({ensemble} members)" * (ensemble > 1)
     learnt_from = f"{len(corpus.split('train')):,} texts, {len(corpus.labels):,} labels"
     out.print(f"{model}: {method}{members}, {learnt_from}, {size:,} bytes")
 
@@ -225,19 +229,34 @@ def evaluate(
 def sweep(
     model: ModelFolder,
     data: Data,
-    top: Annotated[list[int] | None, typer.Option(help="How many clusters to open; again for another.", min=1)] = None,
+    places: Annotated[
+        list[float] | None, typer.Option("--at", "--top", metavar="PLACE", help="A place of it; again for another.")
+    ] = None,
     split: SplitName = "test",
     json_file: JsonFile = None,
+    plots: Plots = None,
     keep_self: KeepSelf = False,
     device: Device = "auto",
+    settings: Overruled = None,
     table: Table = None,
 ) -> None:
-    """What a model with clusters gains by opening more of them: recall and precision against the labels scored."""
+    """Turn a model's dial: precision, and what rare labels get of it, at every place.
+
+    The dial is alpha, a re-ranker's share of a score; beta, the classifier's share in astec; or top, how many clusters
+    inceptionxml+ opens. `laconic predict` and `evaluate` answer at one place, by --set (top: answer_top).
+    """
     from laconic.display import sweep_table
     from laconic.files import writing
+    from laconic.sweeping import TITLES
 
-    found = _open(model, device, None).sweep(_read(data, table, keep_self=keep_self), split, top or ())
-    out.print(sweep_table(found, f"{model} on {data}, {split}: by clusters opened"))
+    found = _open(model, device, settings).sweep(_read(data, table, keep_self=keep_self), split, places or ())
+    dial = next(iter(found[0]))
+    out.print(sweep_table(found, f"{model} on {data}, {split}: {TITLES[dial]}"))
+    if plots is not None:
+        from laconic.plots import plot_sweep
+
+        plot_sweep(found, dial, plots / f"sweep-{dial}.png")
+        out.print(f"{plots / f'sweep-{dial}.png'}")
     if json_file is not None:
         about = {"model": str(model), "data": data, "split": split, "sweep": found}
         with writing(json_file) as file:
@@ -360,7 +379,11 @@ def _names(path: Path | None) -> list[str] | None:
 def _pictures(model: SavedModel) -> dict[str, Callable[[Path], None]]:
     """What a finished run leaves to look at, where matplotlib is there to draw it."""
     members = enumerate(model.facts["members"]) if "members" in model.facts else [("", model.facts)]
-    histories = {f"training{number}.png": facts.get("training", {}).get("epochs") for number, facts in members}
+    histories = {
+        f"{stage}{number}.png": facts.get(stage, {}).get("epochs")
+        for number, facts in members
+        for stage in ("training", "reranking")
+    }
     if not find_spec("matplotlib"):
         return {}
     from laconic.plots import plot_training

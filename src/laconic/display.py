@@ -76,9 +76,9 @@ def sweep_table(found: Sequence[Mapping[str, int | float]], title: str) -> Table
     table = Table(title=title, title_justify="left", title_style="bold")
     for name in found[0]:
         table.add_column(name, justify="right")
+    forms = {"top": ",.0f", "texts a second": ",.0f", "alpha": "g", "beta": "g"}
     for row in found:
-        whole = ("top", "texts a second")
-        table.add_row(*(f"{value:,.0f}" if name in whole else f"{value:.1f}" for name, value in row.items()))
+        table.add_row(*(format(value, forms.get(name, ".1f")) for name, value in row.items()))
     return table
 
 
@@ -159,6 +159,8 @@ def model_table(name: str, model: SavedModel, cost: Mapping[str, Any] | None) ->
     facts, sizes = model.facts, model.facts["sizes"]
     table = _plain_table(name)
     table.add_row("method", facts["method"])
+    if reranker := facts["config"].get("reranker"):
+        table.add_row("re-ranker", f"{reranker.get('encoder')}, of the best {reranker.get('size')} labels")
     if "ensemble" in facts:
         table.add_row("members", f"{facts['ensemble']}, whose scores are averaged")
     table.add_row("trained on", f"{facts['data']['name']}: {sizes['texts']:,} texts")

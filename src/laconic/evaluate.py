@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -26,7 +25,7 @@ from laconic.metrics import (
     per_text,
     report,
 )
-from laconic.rankers import CandidatesRanker, Ranker, ShortlistRanker
+from laconic.rankers import CandidatesRanker, Ranker, Reranker, ShortlistRanker
 from laconic.types import NO_LABEL, Inputs, Ranking, Tokens
 
 _BATCH = 1024
@@ -64,6 +63,16 @@ def rank_all(ranker: Ranker, rows: Rows, k: int, on_batch: Callable[[int], None]
     if not parts:
         return Ranking(torch.zeros((0, k), dtype=torch.int64), torch.zeros((0, k)))
     return Ranking(torch.cat([part.labels for part in parts]).cpu(), torch.cat([part.scores for part in parts]).cpu())
+
+
+@torch.inference_mode()
+def rank_all_by(ranker: CandidatesRanker | Reranker, rows: Rows, k: int, shares: Sequence[float]) -> list[Ranking]:
+    """The same for each share of what a ranker blends, in one pass."""
+    starts = range(0, max(rows.shape[0], 1), _BATCH)
+    parts = [ranker.rank_by(_moved(inputs_of(rows[at : at + _BATCH]), ranker), k, shares) for at in starts]
+    return [
+        Ranking(*(torch.cat(several).cpu() for several in zip(*one, strict=True))) for one in zip(*parts, strict=True)
+    ]
 
 
 def _moved(inputs: Inputs, ranker: Ranker) -> Inputs:
@@ -189,23 +198,3 @@ def shortlist_recall(ranker: CandidatesRanker, rows: Rows, labels: csr_array, si
         recall += float((listed.multiply(part != 0).sum(axis=1)[counts > 0] / counts[counts > 0]).sum())
         texts += int((counts > 0).sum())
     return 100 * recall / max(texts, 1)
-
-
-def sweep(ranker: ShortlistRanker, rows: Rows, truth: Truth, tops: Sequence[int]) -> list[dict[str, int | float]]:
-    """What opening more or fewer clusters is worth: recall of the shortlist and precision against the labels scored."""
-    found = []
-    for top in tops:
-        opening, started = ranker.opening(top), time.perf_counter()
-        ranking = rank_all(opening, rows, places_needed(truth, (5,)))
-        seconds = time.perf_counter() - started
-        figures = report(judge(ranking, truth.labels, leave_out=truth.leave_out), ks=(1, 3, 5))
-        found.append(
-            {
-                "top": opening.top,
-                "labels scored": 100 * opening.top / ranker.clusters.classifier.num_labels,
-                **shortlist_figures(opening, rows, truth.labels),
-                **{name: figures[name] for name in ("P@1", "P@3", "P@5")},
-                "texts a second": rows.shape[0] / seconds,
-            }
-        )
-    return found

@@ -94,6 +94,21 @@ def plot_training(epochs: Sequence[Mapping[str, Any]], path: Path) -> None:
     write_picture(figure, path)
 
 
+def plot_sweep(points: Sequence[Mapping[str, float]], dial: str, path: Path) -> None:
+    """Precision, plain and weighed by propensity, against the place of a model's dial."""
+    figure, axes = canvas(f"P@5 and PSP@5 by {dial}")
+    shown = sorted(points, key=lambda point: point[dial])
+    for name, colour in zip(("P@5", "PSP@5"), COLOURS, strict=False):
+        places = [point[dial] for point in shown if name in point]
+        axes.plot(places, [point[name] for point in shown if name in point], color=colour, marker=".", label=name)
+    if dial == "top":
+        axes.set_xscale("log")
+    axes.set_xlabel(dial)
+    axes.set_ylabel("%")
+    axes.legend(frameon=False)
+    write_picture(figure, path)
+
+
 def canvas(title: str) -> tuple[Figure, Axes]:
     """An empty picture in the style of all of them."""
     try:

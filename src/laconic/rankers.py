@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from laconic.classifiers import Classifier
+from laconic.classifiers import Classifier, HashedClassifier
 from laconic.encoders import Encoder
 from laconic.shortlisters.base import Shortlister
 from laconic.shortlisters.clusters import Clusters
@@ -140,7 +140,7 @@ class CandidatesRanker(Ranker):
         super().__init__()
         self.encoder, self.shortlister, self.classifier = encoder, shortlister, classifier
         self.num_labels, self.num_ids = classifier.num_labels, encoder.num_ids
-        self.register_buffer("beta", torch.tensor(beta))
+        self.register_buffer("beta", torch.tensor(beta, device=next(classifier.parameters()).device))
 
     def rank(self, inputs: Inputs, k: int) -> Ranking:
         return self.rank_by(inputs, k, [float(self.beta)])[0]
@@ -149,48 +149,99 @@ class CandidatesRanker(Ranker):
         """A ranking for each share of the classifier, at little more than the price of one."""
         vectors, size = self.encoder(inputs), self.shortlister.size
         candidates = self.shortlister(inputs, vectors, size)
-        labels, near = candidates
-        if k > size:  # so many are wanted that some must come from beyond the shortlist
-            labels = self.shortlister(inputs, vectors, k).labels
-            near = _among(labels, candidates)
-        by_classifier, by_nearness = self._shares(vectors, candidates, labels, near)
-        return [_best(labels, beta * by_classifier + (1 - beta) * by_nearness, k) for beta in betas]
+        labels = candidates.labels if k <= size else self.shortlister(inputs, vectors, k).labels
+        return [_best(labels, scores, k) for scores in self._scores(vectors, candidates, labels, betas)]
 
     def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
         vectors = self.encoder(inputs)
         candidates = self.shortlister(inputs, vectors, self.shortlister.size)
-        near = _among(labels, candidates)
-        by_classifier, by_nearness = self._shares(vectors, candidates, labels, near)
-        return (self.beta * by_classifier + (1 - self.beta) * by_nearness).masked_fill(labels == NO_LABEL, 0)
+        (scores,) = self._scores(vectors, candidates, labels, [float(self.beta)])
+        return scores.masked_fill(labels == NO_LABEL, 0)
 
     def blended(self, beta: float) -> CandidatesRanker:
         """The same ranker with another share of the classifier."""
-        return CandidatesRanker(self.encoder, self.shortlister, self.classifier, beta=beta)
+        return CandidatesRanker(self.encoder, self.shortlister, self.classifier, beta=beta).to(self.beta.device)
 
-    def _shares(
+    def _scores(
         self,
         vectors: Float[Tensor, "batch dim"],
         candidates: Ranking,
         labels: Int[Tensor, "batch n"],
-        near: Float[Tensor, "batch n"],
-    ) -> tuple[Float[Tensor, "batch n"], Float[Tensor, "batch n"]]:
-        """What classifier and nearness say of labels, in shares of the best candidate's; -inf is not near at all."""
-        own = self._probabilities(vectors, candidates.labels)
-        some = own if labels is candidates.labels else self._probabilities(vectors, labels)
-        nearest = candidates.scores.sigmoid().amax(1, keepdim=True)
-        return (
-            some / own.amax(1, keepdim=True).clamp(min=1e-12),
-            near.sigmoid() / nearest.clamp(min=1e-12),
-        )
+        betas: Sequence[float],
+    ) -> list[Float[Tensor, "batch n"]]:
+        """Of labels, for each share of the classifier. One that is no candidate comes after all that are."""
+        own = _probabilities(self.classifier, vectors, candidates.labels)
+        largest, nearest = _largest(own), _largest(candidates.scores.sigmoid())
+        by_both = own / largest, candidates.scores.sigmoid() / nearest
+        inside = [beta * by_both[0] + (1 - beta) * by_both[1] for beta in betas]
+        if labels is candidates.labels:
+            return inside
+        some, near = _probabilities(self.classifier, vectors, labels) / largest, _among(labels, candidates)
+        last = [one.masked_fill(candidates.labels == NO_LABEL, torch.inf).amin(1, keepdim=True) for one in inside]
+        found = [beta * some + (1 - beta) * near.sigmoid() / nearest for beta in betas]
+        return [torch.where(near.isinf(), one.minimum(end), one) for one, end in zip(found, last, strict=True)]
 
-    def _probabilities(
-        self, vectors: Float[Tensor, "batch dim"], labels: Int[Tensor, "batch n"]
-    ) -> Float[Tensor, "batch n"]:
-        """Of labels by the classifier, a few texts at a time; NO_LABEL has none."""
-        rows = max(1, _GATHERED // max(1, labels.shape[1] * vectors.shape[1]))
-        parts = zip(torch.split(vectors, rows), torch.split(labels, rows), strict=True)
-        scores = torch.cat([self.classifier.score(part, some) for part, some in parts])
-        return scores.sigmoid().masked_fill(labels == NO_LABEL, 0)
+
+class Reranker(Ranker):
+    """Scores the best `size` labels of another ranker anew, and blends that ranker's scores into its own.
+
+    Both are divided by the row's largest; `alpha` is the re-ranker's share. Of all other labels the base alone speaks,
+    so that they come after.
+    """
+
+    alpha: Tensor
+
+    def __init__(self, base: Ranker, encoder: Encoder, classifier: Classifier, *, size: int, alpha: float) -> None:
+        super().__init__()
+        assert base.num_labels == classifier.num_labels
+        self.base, self.encoder, self.classifier = base, encoder, classifier
+        self.num_labels, self.num_ids = classifier.num_labels, encoder.num_ids
+        self.size = min(size, self.num_labels)
+        self.register_buffer("alpha", torch.tensor(alpha, device=next(classifier.parameters()).device))
+
+    def rank(self, inputs: Inputs, k: int) -> Ranking:
+        return self.rank_by(inputs, k, [float(self.alpha)])[0]
+
+    def rank_by(self, inputs: Inputs, k: int, alphas: Sequence[float]) -> list[Ranking]:
+        """A ranking for each share of the re-ranker, at little more than the price of one."""
+        return self.rerank(inputs, self.base.rank(inputs, max(self.size, k)), k, alphas)
+
+    def rerank(self, inputs: Inputs, ranked: Ranking, k: int, alphas: Sequence[float]) -> list[Ranking]:
+        """The same where the base's ranking, of `size` labels or more, is there already."""
+        own = self._shares(inputs, ranked.labels[:, : self.size])
+        own = functional.pad(own, (0, ranked.labels.shape[1] - own.shape[1]))
+        by_base = ranked.scores / _largest(ranked.scores)
+        return [_in_order(ranked.labels, alpha * own + (1 - alpha) * by_base, k) for alpha in alphas]
+
+    def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
+        candidates = self.base.rank(inputs, self.size)
+        own = _among(labels, Ranking(candidates.labels, self._shares(inputs, candidates.labels))).clamp(min=0)
+        by_base = self.base.score(inputs, labels) / _largest(candidates.scores)
+        return (self.alpha * own + (1 - self.alpha) * by_base).masked_fill(labels == NO_LABEL, 0)
+
+    def blended(self, alpha: float) -> Reranker:
+        """The same ranker with another share of the re-ranker."""
+        return Reranker(self.base, self.encoder, self.classifier, size=self.size, alpha=alpha)
+
+    def _shares(self, inputs: Inputs, candidates: Int[Tensor, "batch n"]) -> Float[Tensor, "batch n"]:
+        """What the re-ranker's own classifier says of the base's candidates."""
+        scores = _probabilities(self.classifier, self.encoder(inputs), candidates)
+        return scores / _largest(scores)
+
+
+def _probabilities(
+    classifier: Classifier, vectors: Float[Tensor, "batch dim"], labels: Int[Tensor, "batch n"]
+) -> Float[Tensor, "batch n"]:
+    """Of labels by a classifier, a few texts at a time; NO_LABEL has none."""
+    rows = max(1, _GATHERED // max(1, labels.shape[1] * vectors.shape[1]))
+    parts = zip(torch.split(vectors, rows), torch.split(labels, rows), strict=True)
+    scores = torch.cat([classifier.score(part, some) for part, some in parts])
+    return scores.sigmoid().masked_fill(labels == NO_LABEL, 0)
+
+
+def _largest(scores: Float[Tensor, "batch n"]) -> Float[Tensor, "batch 1"]:
+    """Of each row, to divide by."""
+    return scores.amax(1, keepdim=True).clamp(min=1e-12)
 
 
 def _among(labels: Int[Tensor, "batch n"], candidates: Ranking) -> Float[Tensor, "batch n"]:
@@ -205,6 +256,67 @@ def _best(labels: Int[Tensor, "batch n"], scores: Float[Tensor, "batch n"], k: i
     return Ranking(kept, best.values.masked_fill(kept == NO_LABEL, 0))
 
 
+class BucketsRanker(Ranker):
+    """The mean, over its members, of the probability of a label's bucket (MACH). Of equals the smaller label is first.
+
+    Labels that share a bucket in every member cannot be told apart.
+    """
+
+    def __init__(self, members: Sequence[tuple[Encoder, HashedClassifier]], *, at_once: int = 1 << 24) -> None:
+        super().__init__()
+        encoder, classifier = members[0]
+        self.num_labels, self.num_ids = classifier.num_labels, encoder.num_ids
+        assert all((one.num_ids, other.num_labels) == (self.num_ids, self.num_labels) for one, other in members)
+        parts = [nn.ModuleDict({"encoder": encoder, "classifier": classifier}) for encoder, classifier in members]
+        self.members = nn.ModuleList(parts)
+        self.at_once = at_once  # pairs of text and label that are scored at a time
+
+    def rank(self, inputs: Inputs, k: int) -> Ranking:
+        parts = self._probabilities(inputs)
+        # A row for each bucket of each member, so that what a label adds up lies together for all texts.
+        table = torch.cat([part.T for part in parts])
+        starts = torch.tensor([0, *(part.shape[1] for part in parts)], device=table.device).cumsum(0)[:-1]
+        buckets = torch.stack([classifier.bucket_of for _, classifier in self._parts()], dim=1)
+        size = max(1, self.at_once // max(1, table.shape[1]))
+        best = torch.empty((table.shape[1], 0), dtype=torch.int64, device=table.device)
+        for first in range(0, self.num_labels, size):
+            rows = buckets[first : first + size] + starts
+            means = functional.embedding_bag(rows, table, mode="mean").T.detach()
+            keys = _keys(means, torch.arange(first, first + len(rows), device=table.device))
+            best = torch.cat([best, keys.topk(min(k, keys.shape[1])).values], dim=1)
+            best = best.topk(min(k, best.shape[1])).values
+        missing, (labels, scores) = (0, k - best.shape[1]), _of_keys(best)
+        return Ranking(functional.pad(labels, missing, value=NO_LABEL), functional.pad(scores, missing))
+
+    def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
+        there = labels.clamp(min=0)
+        parts = zip(self._probabilities(inputs), self._parts(), strict=True)
+        own = [part.gather(1, classifier.bucket_of[there].long()) for part, (_, classifier) in parts]
+        return torch.stack(own).mean(0).masked_fill(labels == NO_LABEL, 0)
+
+    def _probabilities(self, inputs: Inputs) -> list[Float[Tensor, "batch buckets"]]:
+        """Of every member's buckets."""
+        return [classifier.buckets.score_all(encoder(inputs)).sigmoid() for encoder, classifier in self._parts()]
+
+    def _parts(self) -> list[tuple[Encoder, HashedClassifier]]:
+        members = [cast(nn.ModuleDict, member) for member in self.members]
+        return [(cast(Encoder, one["encoder"]), cast(HashedClassifier, one["classifier"])) for one in members]
+
+
+def _keys(scores: Float[Tensor, "batch n"], labels: Int[Tensor, "n"]) -> Int[Tensor, "batch n"]:
+    """Whole numbers in the order of scores of 0 or more and, among equals, of labels from the last to the first.
+
+    The bits of a float that is not negative, read as a whole number, are in the order of the floats.
+    """
+    last = torch.iinfo(torch.int32).max
+    return (scores.contiguous().view(torch.int32).long() << 32) | (last - labels)
+
+
+def _of_keys(keys: Int[Tensor, "batch n"]) -> Ranking:
+    last = torch.iinfo(torch.int32).max
+    return Ranking(last - (keys & last), (keys >> 32).to(torch.int32).view(torch.float32))
+
+
 class Ensemble(Ranker):
     """The mean of several rankers' scores, of every label that one of them has among its best `width` or k."""
 
@@ -217,22 +329,28 @@ class Ensemble(Ranker):
 
     def rank(self, inputs: Inputs, k: int) -> Ranking:
         width = min(max(k, self.width), self.num_labels)
-        candidates = _each_once(torch.cat([member.rank(inputs, width).labels for member in self._rankers()], 1))
+        candidates = _each_once(torch.cat([member.rank(inputs, width).labels for member in self.rankers()], 1))
         size = max(1, self.at_once // max(1, candidates.shape[1]))
         parts = zip(_split(inputs, size), torch.split(candidates, size), strict=True)
         scores = torch.cat([self.score(part, labels) for part, labels in parts])
-        best = scores.masked_fill(candidates == NO_LABEL, -torch.inf).sort(dim=1, descending=True, stable=True)
-        labels, missing = candidates.gather(1, best.indices)[:, :k], (0, max(0, k - candidates.shape[1]))
-        return Ranking(
-            functional.pad(labels, missing, value=NO_LABEL),
-            functional.pad(best.values[:, :k].masked_fill(labels == NO_LABEL, 0), missing),
-        )
+        return _in_order(candidates, scores, k)
 
     def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
-        return torch.stack([member.score(inputs, labels) for member in self._rankers()]).mean(0)
+        return torch.stack([member.score(inputs, labels) for member in self.rankers()]).mean(0)
 
-    def _rankers(self) -> list[Ranker]:
+    def rankers(self) -> list[Ranker]:
+        """The members."""
         return [cast(Ranker, member) for member in self.members]
+
+
+def _in_order(labels: Int[Tensor, "batch n"], scores: Float[Tensor, "batch n"], k: int) -> Ranking:
+    """The best k; of equals the one that came first."""
+    best = scores.masked_fill(labels == NO_LABEL, -torch.inf).sort(dim=1, descending=True, stable=True)
+    kept, missing = labels.gather(1, best.indices)[:, :k], (0, max(0, k - labels.shape[1]))
+    return Ranking(
+        functional.pad(kept, missing, value=NO_LABEL),
+        functional.pad(best.values[:, :k].masked_fill(kept == NO_LABEL, 0), missing),
+    )
 
 
 def _each_once(labels: Int[Tensor, "batch n"]) -> Int[Tensor, "batch k"]:

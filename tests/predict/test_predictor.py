@@ -145,7 +145,7 @@ def tokens(model: SavedModel) -> Tokens:
 
 
 def test_how_texts_are_read_was_learnt_and_is_not_overruled(clustered: SavedModel) -> None:
-    with pytest.raises(ConfigError, match=r"text is part of what the model has learnt.*answer_top, ranking"):
+    with pytest.raises(ConfigError, match=r"text.stop_words is part of what the model has learnt.*answer_top, ranking"):
         with_settings(clustered, {"text": {"stop_words": False}})
 
 
@@ -207,16 +207,23 @@ def test_a_sweep_doubles_around_what_the_model_opens(clustered: SavedModel) -> N
     assert found[-1]["shortlist recall"] == 100
 
 
-def test_a_sweep_needs_one_model_with_clusters(clustered: SavedModel) -> None:
-    for top in (0, 9):
+def test_a_sweep_stays_on_the_dial(clustered: SavedModel) -> None:
+    for top in (0, 9, 1.5):
         with pytest.raises(ConfigError, match=f"top must be 1 to the model's 8 clusters, but is {top}"):
             Predictor(clustered, "cpu").sweep(CORPUS, "test", [top])
+    flat = train_model(CORPUS, "nearest", config_of("nearest", {}), Run.unkept())
+    with pytest.raises(ConfigError, match="this model has no dial to sweep"):
+        Predictor(flat, "cpu").sweep(CORPUS, "test")
+
+
+def test_the_members_of_an_ensemble_turn_their_dials_together() -> None:
     settings = METHODS["inceptionxml+"] | {"epochs": 1}
     pair = train_model(CORPUS, "inceptionxml+", config_of("inceptionxml+", settings), Run.unkept(), 2)
-    flat = train_model(CORPUS, "nearest", config_of("nearest", {}), Run.unkept())
-    for model in (pair, flat):
-        with pytest.raises(ConfigError, match="a sweep needs one model with clusters"):
-            Predictor(model, "cpu").sweep(CORPUS, "test")
+    for point in Predictor(pair, "cpu").sweep(CORPUS, "test", [2, 8]):
+        turned = with_settings(pair, {"answer_top": int(point["top"])})
+        metrics = Predictor(turned, "cpu").evaluate(CORPUS, "test").metrics
+        assert point["P@1"] == pytest.approx(metrics["P@1"])
+        assert point["PSP@5"] == pytest.approx(metrics["PSP@5"])
 
 
 def test_a_model_of_features_answers_no_texts() -> None:

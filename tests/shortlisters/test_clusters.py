@@ -16,10 +16,11 @@ from laconic import rankers
 from laconic.classifiers import LinearClassifier
 from laconic.clustering import random_tree
 from laconic.encoders import Encoder
-from laconic.evaluate import Truth, rank_all, shortlist_figures, sweep
+from laconic.evaluate import Truth, rank_all, shortlist_figures
 from laconic.layers import SpectralResidual
 from laconic.rankers import ShortlistRanker
 from laconic.shortlisters.clusters import Clusters, joined
+from laconic.sweeping import sweep
 from laconic.types import NO_LABEL, Inputs, Ranking
 
 DIM = 6

@@ -26,9 +26,9 @@ LABEL_TEXTS = np.array(
 class Fixed(Shortlister):
     """Names the same labels for every text."""
 
-    def __init__(self, labels, num_labels=len(LABEL_TEXTS)):
+    def __init__(self, labels):
         super().__init__()
-        self.named, self.num_labels, self.size = labels, num_labels, 4
+        self.named, self.num_labels, self.size = labels, len(LABEL_TEXTS), 4
 
     def forward(self, inputs, vectors, size):
         named = (self.named + [NO_LABEL] * size)[:size]

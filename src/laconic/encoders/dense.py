@@ -21,6 +21,6 @@ class DenseEncoder(Encoder):
         self.linear = xavier(nn.Linear(num_ids, embedding))
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, inputs: Inputs) -> Float[Tensor, "batch dim"]:
+    def forward(self, inputs: Inputs) -> Float[Tensor, "batch width"]:
         assert not isinstance(inputs, Tokens)
         return self.dropout(functional.relu(self.linear(self.norm(inputs))))

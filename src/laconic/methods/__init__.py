@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -24,8 +24,9 @@ from laconic.data.prepare import prepare
 from laconic.data.tokenizer import Tokenizer
 from laconic.data.vectors import read_vectors
 from laconic.errors import ConfigError, DataError, ModelError
-from laconic.methods import astec, inceptionxml, inceptionxml_plus, nearest
+from laconic.methods import astec, inceptionxml, inceptionxml_plus, mach, nearest, reranker, xml_cnn
 from laconic.methods.ensembles import ensemble_size, restore_members, train_members
+from laconic.methods.reranker import is_reranked
 from laconic.methods.trained import Trained
 from laconic.rankers import Ranker
 from laconic.run import Run, fingerprint
@@ -77,6 +78,20 @@ METHODS = {
         on_gpu=True,
         answering=frozenset({"beta", "shortlist"}),
     ),
+    "xml-cnn": Method(
+        xml_cnn.Config,
+        xml_cnn.train,
+        xml_cnn.restore,
+        reads_label_texts=lambda config: False,
+        on_gpu=True,
+    ),
+    "mach": Method(
+        mach.Config,
+        mach.train,
+        mach.restore,
+        reads_label_texts=lambda config: False,
+        on_gpu=True,
+    ),
 }
 ALIASES = {"syncxml": "inceptionxml+"}
 
@@ -87,13 +102,31 @@ def method_called(name: str) -> str:
 
 
 def config_of(method_name: str, settings: Settings) -> Any:
-    """The method's config: its own defaults where the settings say nothing."""
-    return configure(_method_named(method_name).config, settings)
+    """The method's config: its own defaults where the settings say nothing.
 
-
-def ensemble_of(method_name: str, members: int) -> Method:
-    """The method that trains and restores so many members of another; of one member, that other itself."""
+    A group `reranker` among them, be it empty, puts a re-ranker over the method's ranker.
+    """
     method = _method_named(method_name)
+    return configure((reranked(method) if "reranker" in settings else method).config, settings)
+
+
+def reranked(method: Method) -> Method:
+    """The method with a re-ranker over its ranker, whose settings are a group of the config."""
+    return replace(
+        method,
+        config=reranker.config_over(method.config),
+        train=partial(reranker.train_over, method.train),
+        restore=partial(reranker.restore_over, method.restore),
+        answering=method.answering | {"reranker.alpha", "reranker.size"},
+    )
+
+
+def ensemble_of(method_name: str, members: int, *, rerank: bool = False) -> Method:
+    """The method that trains and restores so many members of another; of one member, that other itself.
+
+    Each member has its own re-ranker: only so are there texts that what it re-ranks has not learnt from.
+    """
+    method = reranked(_method_named(method_name)) if rerank else _method_named(method_name)
     if type(members) is not int or members < 1:
         raise ConfigError(f"ensemble must be a whole number of 1 or more, but is {members!r}")
     if members == 1:
@@ -112,7 +145,7 @@ def ensemble_of(method_name: str, members: int) -> Method:
 def train_model(corpus: Corpus, method_name: str, config: Any, run: Run, members: int = 1) -> SavedModel:
     """Trains on the corpus's training split; a run that was stopped goes on. Several members answer together."""
     method_name = method_called(method_name)
-    method = ensemble_of(method_name, members)
+    method = ensemble_of(method_name, members, rerank=hasattr(config, "reranker"))
     if not len(corpus.split("train")):
         raise DataError(f"{corpus.source}: there are no training texts")
     data, tokenizer = prepare(corpus, config.text, config.vocabulary, with_label_texts=method.reads_label_texts(config))
@@ -149,14 +182,26 @@ def restore_ranker(model: SavedModel, device: torch.device) -> Ranker:
 
 
 def with_settings(model: SavedModel, settings: Settings) -> SavedModel:
-    """The model with some settings overruled; what it has learnt cannot be."""
+    """The model with some settings overruled; what it has learnt cannot be. `alpha` is short for `reranker.alpha`."""
     method = _known(model)
+    if "alpha" in settings and "reranker.alpha" in method.answering:
+        others = {name: value for name, value in settings.items() if name != "alpha"}
+        settings = _merged(others, {"reranker": {"alpha": settings["alpha"]}})
     config = settings_of(configure(method.config, _merged(settings_of(restore_config(model)), settings)))
-    for name in settings:
-        if name not in method.answering:
+    for name in _dotted(settings):
+        if not any(f"{name}.".startswith(f"{one}.") for one in method.answering):
             known = ", ".join(sorted(method.answering)) or "nothing"
             raise ConfigError(f"{name} is part of what the model has learnt; what can be overruled is {known}")
     return replace(model, facts={**model.facts, "config": config})
+
+
+def _dotted(settings: Settings, prefix: str = "") -> Iterator[str]:
+    """The names of all settings, those of groups as in `reranker.alpha`."""
+    for name, value in settings.items():
+        if isinstance(value, dict):
+            yield from _dotted(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name
 
 
 def _merged(settings: Settings, others: Settings) -> Settings:
@@ -177,7 +222,7 @@ def restore_config(model: SavedModel) -> Any:
 
 def _known(model: SavedModel) -> Method:
     try:
-        return ensemble_of(model.facts.get("method", ""), ensemble_size(model))
+        return ensemble_of(model.facts.get("method", ""), ensemble_size(model), rerank=is_reranked(model))
     except ConfigError as error:
         raise ModelError(f"the model was made by another version: {error}") from None
 

@@ -51,6 +51,7 @@ from laconic.shortlisters.labels import Nearness
 from laconic.shortlisters.nearest import tensor_of
 
 BETAS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.75, 0.9, 1.0)
+USUAL_BETA = 0.6  # where nothing is held out to choose it
 GROUPS = ("clusters", "frequent", "random", "none")
 TRANSFERS = ("residual", "unbounded", "full", "none")
 NEGATIVES = ("shortlist", "uniform", "unigram")
@@ -99,7 +100,7 @@ class Config:
     label_texts: int = 0  # places of the shortlist for labels whose own texts share words with a text
     extreme: Extreme = Extreme()
     prior: bool = True  # start biases at the log-odds of groups and labels, not near 0
-    beta: float = 0.0  # the classifier's share of a score; 0: the best on the validation split, or 0.6
+    beta: float = -1.0  # the classifier's share of a score; -1: the best on the validation split, or 0.6
     validation: float = 0.05  # share of training texts that choose epoch and beta; 0: the last epoch is kept
     vectors: str = ""  # a file of word vectors to start from
     clustering: Clustering = Clustering(walks=50, restart=0.2)
@@ -108,7 +109,7 @@ class Config:
 
     def __post_init__(self) -> None:
         bounds = {name: bound for name, bound in BOUNDS.items() if name != "classifier_dropout"}
-        check_within(self, bounds | {"beta": (0, 1), "label_texts": (0, self.shortlist.size - 1)})
+        check_within(self, bounds | {"beta": (-1, 1), "label_texts": (0, self.shortlist.size - 1)})
         check_known(self, {"encoder": ENCODERS, "shortlister": SHORTLISTERS})
         check_subwords(self.encoder, self.vocabulary)
         check_known(self.surrogate, {"groups": GROUPS})
@@ -137,7 +138,7 @@ def train(data: Dataset, config: Config, run: Run) -> Trained:
         random=config.extreme.random,
         length=config.length,
         seed=config.seed,
-        beta=config.beta or 0.6,
+        beta=USUAL_BETA if config.beta < 0 else config.beta,
         hard=config.extreme.negatives == "shortlist",
         likely=torch.from_numpy(learn.label_counts**0.75) if config.extreme.negatives == "unigram" else None,
         fine_tuned=config.extreme.fine_tuned,
@@ -148,8 +149,8 @@ def train(data: Dataset, config: Config, run: Run) -> Trained:
     facts: dict[str, Any] = {"best_epoch": learnt.extreme.best_epoch, "epochs": learnt.extreme.history}
     if learnt.surrogate is not None:
         facts["surrogate"] = learnt.surrogate.history
-    if not config.beta:
-        found = best_beta(learnt.ranker, held, BETAS) if len(held) else {0.6: 0.0}
+    if config.beta < 0:
+        found = best_beta(learnt.ranker, held, BETAS) if len(held) else {USUAL_BETA: 0.0}
         config = replace(config, beta=next(iter(found)))
         facts["betas"] = {str(beta): score for beta, score in found.items()}
     return Trained(learnt.ranker.blended(config.beta).eval(), config, {"training": facts})
@@ -158,7 +159,7 @@ def train(data: Dataset, config: Config, run: Run) -> Trained:
 def restore(config: Config, tensors: Mapping[str, Tensor]) -> CandidatesRanker:
     """The ranker from its state_dict, whose shapes say how large it is."""
 
-    beta = float(tensor_of(tensors, "beta", torch.float32).flatten()[:1].sum()) if not config.beta else config.beta
+    beta = float(tensor_of(tensors, "beta", torch.float32).flatten()[:1].sum()) if config.beta < 0 else config.beta
 
     def make() -> CandidatesRanker:
         num_labels, dim = tensors["classifier.weight"].shape
@@ -252,7 +253,8 @@ def _shortlisting(config: Config) -> Shortlisting:
         label_texts=config.label_texts,
         transform=partial(_transform, config),
         clusters=lambda data: _tree(config, data, max(data.num_labels // 6, 1)),
-        plan=_plan(config, replace(config.surrogate, epochs=config.extreme.epochs)),
+        plan=lambda: _plan(config, replace(config.surrogate, epochs=config.extreme.epochs)),
+        seed=config.seed,
     )
 
 

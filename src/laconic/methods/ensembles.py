@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from torch import Tensor
@@ -24,11 +24,22 @@ def train_members(
     for number in range(members):
         one = train(data, seeded(config, number), run.member(number, of=members))
         one.ranker.cpu()  # so that the next one has the device for itself
-        assert seeded(trained[0].config if trained else one.config, number) == one.config
         trained.append(one)
     histories = [{"seed": one.config.seed, **one.facts} for one in trained]
     ensemble = Ensemble([one.ranker for one in trained])
-    return Trained(ensemble, trained[0].config, {"ensemble": members, "members": histories})
+    together = agreed([one.config for one in trained], config)
+    return Trained(ensemble, together, {"ensemble": members, "members": histories})
+
+
+def agreed(configs: Sequence[Any], given: Any) -> Any:
+    """The settings of all members; where each chose its own, which its tensors keep, what training was given."""
+    changes = {}
+    for name in (field.name for field in fields(given)):
+        values = [getattr(config, name) for config in configs]
+        if any(value != values[0] for value in values):
+            own = getattr(given, name)
+            changes[name] = agreed(values, own) if is_dataclass(own) else own
+    return replace(configs[0], **changes)
 
 
 def restore_members(

@@ -34,7 +34,7 @@ BOUNDS: dict[str, tuple[int | float, int | float]] = {
     "dropout": (0, 0.99),
     "classifier_dropout": (0, 0.99),
 }
-UNORDERED = ("bag",)  # encoders that do not ask for the order of words
+UNORDERED = ("bag", "mlp")  # encoders that do not ask for the order of words
 
 R = TypeVar("R", bound=nn.Module)
 C = TypeVar("C")

@@ -34,7 +34,8 @@ class Shortlisting:
     label_texts: int  # places for labels whose own texts are near
     transform: Callable[[int], nn.Module]  # of vectors of that width, before the clusters' classifier
     clusters: Callable[[Dataset], LabelTree]
-    plan: Plan  # of the clusters' classifier
+    plan: Callable[[], Plan]  # of the clusters' classifier
+    seed: int
 
     def made(self, data: Dataset, vectors: Float[Tensor, "texts dim"], run: Run) -> Shortlister:
         if self.label_texts and data.label_inputs is None:
@@ -43,7 +44,7 @@ class Shortlisting:
         if self.kind == "clusters":
             shortlister = self._learnt(data, vectors, run)
         else:
-            shortlister = NearestLabels.of(vectors.to(run.device), data.labels, self.nearness, self.plan.seed)
+            shortlister = NearestLabels.of(vectors.to(run.device), data.labels, self.nearness, self.seed)
         if data.label_inputs is None or not self.label_texts:
             return shortlister
         return WithLabelTexts.of(shortlister, self.label_texts, data.label_inputs, run.device)
@@ -71,12 +72,12 @@ class Shortlisting:
         made = run.remember("shortlister-tree", lambda: _tensors(self.clusters(data)))
         tree = LabelTree(order=made["order"], starts=made["starts"])
         with torch.random.fork_rng([]):
-            torch.manual_seed(self.plan.seed)
+            torch.manual_seed(self.seed)
             shortlister = self._over(tree, vectors.shape[1]).to(run.device)
         classifier = shortlister.clusters.classifier
         grouped = replace(data.relabelled(of_tree(tree)), inputs=vectors.numpy())
         task = AllLabels(Identity(vectors.shape[1]), classifier, dropout=0.0, chunk=65_536).to(run.device)
-        run.fit("shortlister", task, Resident.of(grouped, 0, run.device), self.plan)
+        run.fit("shortlister", task, Resident.of(grouped, 0, run.device), self.plan())
         return shortlister
 
     def _over(self, tree: LabelTree, dim: int) -> OfClusters:

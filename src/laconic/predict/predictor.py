@@ -20,11 +20,12 @@ from laconic.data.dataset import Rows
 from laconic.data.prepare import input_rows
 from laconic.data.tokenizer import Tokenizer, shuffled
 from laconic.errors import ConfigError, DataError, ModelError
-from laconic.evaluate import Evaluation, Truth, evaluate, places_needed, rank_all, sweep, truth_in_numbers_of
+from laconic.evaluate import Evaluation, Truth, evaluate, places_needed, rank_all, truth_in_numbers_of
 from laconic.methods import restore_config, restore_ranker, with_settings
 from laconic.metrics import Propensity, TrainingCounts
-from laconic.rankers import Ranker, ShortlistRanker
+from laconic.rankers import Ranker
 from laconic.run import device_named
+from laconic.sweeping import Place, Point, sweep
 from laconic.types import NO_LABEL, Inputs, Ranking, Tokens
 
 _FEW = 1000  # labels that are scored one by one, or ranked beyond k, without a second thought
@@ -103,17 +104,9 @@ class Predictor:
             rows = self._shuffled(rows, shuffle)
         return evaluate(rank_all(self._ranker, rows, places_needed(truth), on_batch), truth)
 
-    def sweep(self, corpus: Corpus, split_name: str, tops: Sequence[int] = ()) -> list[dict[str, int | float]]:
-        """What opening so many clusters would be worth, for a model that has clusters."""
-        if not isinstance(self._ranker, ShortlistRanker):
-            raise ConfigError(
-                "a sweep needs one model with clusters, such as --method inceptionxml+ without --ensemble"
-            )
-        rows, truth = self._judged(corpus, split_name)
-        clusters = self._ranker.clusters.classifier.num_labels
-        if any(not 1 <= top <= clusters for top in tops):
-            raise ConfigError(f"top must be 1 to the model's {clusters:,} clusters, but is {', '.join(map(str, tops))}")
-        return sweep(self._ranker, rows, truth, tops or _doubling(self._ranker.top, clusters))
+    def sweep(self, corpus: Corpus, split_name: str, places: Sequence[Place] = ()) -> list[Point]:
+        """What the model would be worth with its dial at each of these places, or all over it."""
+        return sweep(self._ranker, *self._judged(corpus, split_name), places)
 
     def _judged(self, corpus: Corpus, split_name: str) -> tuple[Rows, Truth]:
         """A split as the model reads it, and what is true of it in the model's numbers."""
@@ -165,11 +158,6 @@ class Predictor:
             [Prediction(names[label], score) for label, score in zip(*row, strict=True) if label != NO_LABEL]
             for row in zip(ranking.labels.tolist(), ranking.scores.tolist(), strict=True)
         ]
-
-
-def _doubling(top: int, clusters: int) -> list[int]:
-    """From an eighth of what the model opens to eight times as many."""
-    return sorted({min(max(1, round(top * 2.0**power)), clusters) for power in range(-3, 4)})
 
 
 class RankerAmong(Ranker):
