@@ -45,29 +45,31 @@ GLOVE = DATA / "glove-6b-100d" / "glove.6B.100d.subset.txt.gz"
 SHORT = {"surrogate.epochs": 3, "extreme.epochs": 2}  # of the ablations on yso-titles
 
 
-def _rates(rate: float, epochs: int, last: float, more: int, **others: Any) -> dict[str, Any]:
-    surrogate, extreme = {"learning_rate": rate, "epochs": epochs}, {"learning_rate": last, "epochs": more}
-    return {"surrogate": surrogate, "extreme": extreme, "prior": True, **others}
+def _rates(
+    rate: float, epochs: int, last: float, more: int, *, after: float = 0.93, fine_tuned: bool = False
+) -> dict[str, Any]:
+    extreme = {"learning_rate": last, "epochs": more, "halve_after": after, "fine_tuned": fine_tuned}
+    return {"surrogate": {"learning_rate": rate, "epochs": epochs}, "extreme": extreme}
 
 
 RERANKED = {"debian-related": 20, "npm-names-deps": 8, "yso-titles": 4}  # epochs
-CHOICES: dict[str, dict[str, dict[str, Any]]] = {
+CHOICES: dict[str, dict[str, dict[str, Any]]] = {  # surrogate's rate × epochs, extreme task's
     "debian-related": {
-        ".01 × 30, .005 × 20, no prior": _rates(0.01, 30, 0.005, 20, prior=False),
-        ".01 × 30, .005 × 20": _rates(0.01, 30, 0.005, 20),
-        ".01 × 30, .002 × 20": _rates(0.01, 30, 0.002, 20),
-        ".02 × 30, .005 × 12": _rates(0.02, 30, 0.005, 12),
-        ".01 × 30, .005 × 12, dropout .25": _rates(0.01, 30, 0.005, 12, dropout=0.25),
+        ".01 × 20, .002 × 12": _rates(0.01, 20, 0.002, 12),
+        ".005 × 20, .002 × 12": _rates(0.005, 20, 0.002, 12),
+        ".01 × 20, .003 × 12, halved from the middle": _rates(0.01, 20, 0.003, 12, after=0.5),
+        ".01 × 20, .002 × 12, all fine-tuned": _rates(0.01, 20, 0.002, 12, fine_tuned=True),
     },
     "npm-names-deps": {
-        ".01 × 12, .002 × 8, no prior": _rates(0.01, 12, 0.002, 8, prior=False),
         ".01 × 12, .002 × 8": _rates(0.01, 12, 0.002, 8),
-        ".01 × 12, .005 × 8": _rates(0.01, 12, 0.005, 8),
+        ".005 × 12, .002 × 8": _rates(0.005, 12, 0.002, 8),
+        ".01 × 12, .003 × 8, halved from the middle": _rates(0.01, 12, 0.003, 8, after=0.5),
     },
     "yso-titles": {
-        ".01 × 6, .001 × 5": _rates(0.01, 6, 0.001, 5),
-        ".01 × 6, .003 × 5": _rates(0.01, 6, 0.003, 5),
-        ".005 × 6, .002 × 5": _rates(0.005, 6, 0.002, 5),
+        ".005 × 6, .002 × 6": _rates(0.005, 6, 0.002, 6),
+        ".003 × 6, .002 × 6": _rates(0.003, 6, 0.002, 6),
+        ".005 × 6, .003 × 6, halved from the middle": _rates(0.005, 6, 0.003, 6, after=0.5),
+        ".005 × 6, .002 × 4, all fine-tuned": _rates(0.005, 6, 0.002, 4, fine_tuned=True),
     },
 }
 PARTS: dict[str, dict[str, Any]] = {  # Table 6: one part changed at a time
@@ -124,10 +126,11 @@ def choices(name: str) -> list[Job]:
 
 
 def chosen(name: str) -> dict[str, Any]:
-    """The settings that were best on the validation split, with the beta that was best for them."""
+    """The settings that were best on the validation split, with the beta and the last epoch that were best for them."""
     found = json.loads((RESULTS / "astec_choices.json").read_text())[name]
     best = max(found, key=lambda one: found[one]["nDCG@5"]["mean"])
-    return CHOICES[name][best] | {"beta": found[best]["beta"]["mean"]}
+    last = {"beta": found[best]["beta"]["mean"], "extreme.epochs": round(found[best]["epoch"]["mean"])}
+    return merged(CHOICES[name][best], last)
 
 
 def protocol(name: str) -> list[Job]:

@@ -38,6 +38,16 @@ def test_without_settings_a_config_has_its_defaults() -> None:
     assert configured() == Outer()
 
 
+@dataclass(frozen=True, kw_only=True)
+class Larger:
+    inner: Inner = Inner(size=30, share=0.1)
+
+
+def test_what_is_not_set_of_a_group_stays_as_the_config_has_it() -> None:
+    assert configure(Larger, {"inner": {"share": 0.2}}) == Larger(inner=Inner(size=30, share=0.2))
+    assert configure(Outer, {"inner": {"share": 0.2}}) == Outer(inner=Inner(size=3, share=0.2))
+
+
 def test_a_value_is_read_as_the_type_that_the_setting_has() -> None:
     config = configured("name=two words", "flag=true", "limit = 5", "rate=2", "inner.size=1_000", "inner.share=1e-3")
     assert config == Outer(name="two words", flag=True, limit=5, rate=2.0, inner=Inner(size=1000, share=1e-3))

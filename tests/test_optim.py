@@ -142,6 +142,26 @@ def test_lazy_adam_is_torchs_own_for_sparse_gradients():
             torch.testing.assert_close(ours.detach(), theirs.detach())
 
 
+def test_a_gradient_that_comes_as_rows_moves_what_a_whole_one_would():
+    torch.manual_seed(0)
+    start = torch.randn(6, 4)
+    whole, by_row = (nn.Embedding.from_pretrained(start.clone(), freeze=False, padding_idx=0) for _ in range(2))
+    by_row.sparse = True
+    plan = Plan(epochs=1, batch_size=1, learning_rate=0.1, lazy=True)
+    optimisers = [Adam({"t": table.weight}, plan, 9, tables={"t"}) for table in (whole, by_row)]
+    for _ in range(4):
+        ids, slopes = torch.randint(6, (3, 2)), torch.randn(3, 2, 4)
+        slopes[0] = 0  # of a word that was dropped: it rests too
+        for table, optimiser in zip((whole, by_row), optimisers, strict=True):
+            table.weight.grad = None
+            (table(ids) * slopes).sum().backward()
+            assert table.weight.grad.is_sparse == (table is by_row)
+            optimiser.step(torch.ones(()))
+        assert torch.equal(whole.weight, by_row.weight)
+    for mine, other in zip(*(optimiser.state().values() for optimiser in optimisers), strict=True):
+        assert torch.equal(mine, other)
+
+
 @pytest.mark.parametrize(
     ("epochs", "after", "halved"),
     [(20, 0.7, {14: 1 / 2}), (20, 0.5, {10: 1 / 2, 15: 1 / 4}), (15, 0.93, {14: 1 / 2}), (1, 0.7, {}), (3, 1.0, {})],

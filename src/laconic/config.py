@@ -46,7 +46,13 @@ def configure(kind: type[C], settings: Mapping[str, Any], prefix: str = "") -> C
             raise ConfigError(
                 f"there is no setting {prefix + name!r}; known are: {', '.join(prefix + key for key in known)}"
             )
-    return kind(**{name: _value(value, types_by_name[name], prefix + name) for name, value in settings.items()})
+    # A group of which some is set keeps the rest as it is in this config, which need not be the group's own default.
+    usual = {field.name: field.default for field in fields(kind) if is_dataclass(field.default)}  # type: ignore[arg-type]
+    given = {
+        name: settings_of(usual[name]) | value if name in usual and isinstance(value, dict) else value
+        for name, value in settings.items()
+    }
+    return kind(**{name: _value(value, types_by_name[name], prefix + name) for name, value in given.items()})
 
 
 def settings_of(config: Any) -> Settings:

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.optim.adam import adam as fused_adam
 
@@ -146,15 +146,15 @@ class Adam:
         groups = []
         for name, parameter in self.parameters.items():
             assert parameter.grad is not None
-            state = (parameter.detach(), parameter.grad, self.means[name], self.squares[name])
-            touched = parameter.grad.any(1).nonzero()[:, 0] if name in self.lazy else None
-            groups.append((state, touched))
-        rows = [state if touched is None else tuple(part[touched] for part in state) for state, touched in groups]
-        self._fused(rows)
-        for (state, touched), updated in zip(groups, rows, strict=True):
+            tensors = (parameter.detach(), self.means[name], self.squares[name])
+            touched, slopes = _touched_rows(parameter.grad) if name in self.lazy else (None, parameter.grad)
+            rows = tensors if touched is None else tuple(tensor[touched] for tensor in tensors)
+            groups.append((tensors, touched, (rows[0], slopes, *rows[1:])))
+        self._fused([rows for _, _, rows in groups])
+        for tensors, touched, (weights, _, *moments) in groups:
             if touched is not None:
-                for part, new in zip(state, updated, strict=True):
-                    part[touched] = new
+                for tensor, new in zip(tensors, (weights, *moments), strict=True):
+                    tensor[touched] = new
 
     def _fused(self, groups: list[tuple[Tensor, ...]]) -> None:
         rate, beta1, beta2, eps, *_ = self.table[int(self.at)].tolist()
@@ -175,3 +175,13 @@ class Adam:
             eps=eps,
             maximize=False,
         )
+
+
+def _touched_rows(slopes: Tensor) -> tuple[Int[Tensor, "n"], Float[Tensor, "n dim"]]:
+    """The rows of a table that have a gradient, and these; it may have come as a list of rows already."""
+    if slopes.is_sparse:
+        slopes = slopes.coalesce()
+        there = slopes.values().any(1)
+        return slopes.indices()[0][there], slopes.values()[there]
+    touched = slopes.any(1).nonzero()[:, 0]
+    return touched, slopes[touched]

@@ -1,5 +1,7 @@
 """Nearest labels against a plain search, text by text."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,9 @@ from scipy.sparse import csr_array
 from torch.nn import functional
 
 from laconic.errors import ConfigError, ModelError
-from laconic.shortlisters.labels import NearestLabels, Nearness, k_means
+from laconic.shortlisters import labels as labels_file
+from laconic.shortlisters.centres import k_means
+from laconic.shortlisters.labels import NearestLabels, Nearness, agreement
 from laconic.shortlisters.selection import largest
 from laconic.types import NO_LABEL
 
@@ -35,17 +39,19 @@ def plainly(vectors, labels, nearness, query):
         total[label] += (1 - nearness.neighbour_weight) * cosines[label]
     votes = np.zeros(LABELS)
     for text in np.argsort(-(units @ query))[: nearness.neighbours]:
-        votes += dense[text] * (units[text] @ query)
+        votes += dense[text] * (units[text] @ query) ** nearness.neighbour_power
     return total + nearness.neighbour_weight * votes / max(votes.max(), 1e-12)
 
 
 @pytest.mark.parametrize("size", [1, 5, LABELS, LABELS + 4])
-def test_the_shortlist_is_the_plain_one(size):
+@pytest.mark.parametrize("search", ["exact", "graph"])  # of so few vectors a graph misses none
+@pytest.mark.parametrize("power", [1.0, 3.0])
+def test_the_shortlist_is_the_plain_one(size, search, power):
     vectors, labels = planted()
-    nearness = Nearness(size=5, centroids=7, neighbours=9, neighbour_weight=0.2)
+    nearness = Nearness(size=5, centroids=7, neighbours=9, neighbour_weight=0.2, neighbour_power=power, search=search)
     shortlister = NearestLabels.of(vectors, labels, nearness, seed=0)
     queries = torch.rand(8, DIM)
-    found = shortlister(queries, size)
+    found = shortlister(queries, queries, size)
     assert found.labels.shape == (8, size)
     for row, query in enumerate(queries):
         expected = plainly(vectors, labels, nearness, query)
@@ -55,22 +61,42 @@ def test_the_shortlist_is_the_plain_one(size):
         np.testing.assert_allclose(found.scores[row][kept], expected[found.labels[row][kept]], atol=1e-6)
 
 
-def test_of_several_centres_the_nearest_counts():
+@pytest.mark.parametrize("search", ["exact", "graph"])
+def test_of_several_centres_the_nearest_counts(search):
     vectors, labels = planted()
     vectors[:10] = torch.eye(DIM)[0] * 3 + 0.01 * torch.rand(10, DIM)
     vectors[10:20] = torch.eye(DIM)[1] * 3 + 0.01 * torch.rand(10, DIM)
     dense = labels.toarray()
     dense[:, 0] = 0
     dense[:20, 0] = 1  # a label of two quite different kinds of text
-    nearness = Nearness(neighbours=0, centres=2, frequent=0.4)
+    nearness = Nearness(neighbours=0, centres=2, frequent=0.4, search=search)
     one = NearestLabels.of(vectors, csr_array(dense), nearness, seed=1)
     query = torch.eye(DIM)[:1]
-    place = one(query, LABELS).labels[0].tolist().index(0)
-    assert float(one(query, LABELS).scores[0, place]) > 0.99
+    found = one(query, query, LABELS)
+    assert float(found.scores[0, found.labels[0].tolist().index(0)]) > 0.99
+    assert sorted(found.labels[0].tolist()) == list(range(LABELS))
     assert len(one.centres) == LABELS + 2
-    plain = NearestLabels.of(vectors, csr_array(dense), Nearness(neighbours=0), seed=1)
-    place = plain(query, LABELS).labels[0].tolist().index(0)
-    assert float(plain(query, LABELS).scores[0, place]) < 0.8
+    plain = NearestLabels.of(vectors, csr_array(dense), replace(nearness, centres=0), seed=1)
+    found = plain(query, query, LABELS)
+    assert float(found.scores[0, found.labels[0].tolist().index(0)]) < 0.8
+
+
+def test_many_centres_of_one_label_leave_room_for_others_in_a_graph():
+    vectors, labels = planted()
+    dense = labels.toarray()
+    dense[:, 0] = 1
+    nearness = Nearness(centroids=4, neighbours=0, centres=3, frequent=0.9, search="graph")
+    shortlister, queries = NearestLabels.of(vectors, csr_array(dense), nearness, seed=0), torch.rand(20, DIM)
+    assert (shortlister(queries, queries, 4).scores > 0).all()
+    assert agreement(shortlister, queries, queries, 4) == 1
+
+
+def test_a_text_that_points_away_has_no_vote():
+    vectors, labels = torch.tensor([[1.0, 0.0], [-1.0, 0.0]]), csr_array(np.eye(2, dtype=np.float32))
+    nearness = Nearness(centroids=1, neighbours=2, neighbour_weight=0.5)
+    found = NearestLabels.of(vectors, labels, nearness, seed=0)(vectors[:1], vectors[:1], 2)
+    assert found.labels.tolist() == [[0, 1]]
+    torch.testing.assert_close(found.scores, torch.tensor([[1.0, 0.0]]))
 
 
 def test_labels_without_a_text_can_be_found_and_are_last():
@@ -78,7 +104,26 @@ def test_labels_without_a_text_can_be_found_and_are_last():
     dense = labels.toarray()
     dense[:, 3] = 0
     shortlister = NearestLabels.of(vectors, csr_array(dense), Nearness(), seed=0)
-    assert (shortlister(torch.rand(5, DIM), LABELS).labels[:, -1] == 3).all()
+    queries = torch.rand(5, DIM)
+    assert (shortlister(queries, queries, LABELS).labels[:, -1] == 3).all()
+
+
+def test_a_short_list_is_filled_with_the_next_nearest():
+    vectors, labels = planted()
+    queries = torch.rand(5, DIM)
+    few = NearestLabels.of(vectors, labels, Nearness(centroids=4, neighbours=0), seed=0)(queries, queries, 8)
+    many = NearestLabels.of(vectors, labels, Nearness(centroids=8, neighbours=0), seed=0)(queries, queries, 8)
+    assert torch.equal(few.labels, many.labels)
+    assert (few.scores[:, 4:] == 0).all()
+
+
+def test_a_text_that_says_nothing_has_a_full_shortlist():
+    vectors, labels = planted()
+    for search in ("exact", "graph"):
+        shortlister = NearestLabels.of(vectors, labels, Nearness(centroids=4, search=search), seed=0)
+        found = shortlister(torch.zeros(2, DIM), torch.zeros(2, DIM), LABELS)
+        assert found.labels.sort(dim=1).values.tolist() == [list(range(LABELS))] * 2
+        assert shortlister(torch.zeros(0, DIM), torch.zeros(0, DIM), 3).labels.shape == (0, 3)
 
 
 def test_k_means_finds_planted_centres():
@@ -100,10 +145,27 @@ def test_the_largest_of_rows_are_torchs(seed, k, size):
     assert all(len(set(row)) == k for row in found.labels.tolist())
 
 
-@pytest.mark.parametrize("wrong", [{"size": 0}, {"centroids": 0}, {"neighbours": -1}, {"neighbour_weight": 1.5}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"size": 0},
+        {"centroids": 0},
+        {"neighbours": -1},
+        {"neighbour_weight": 1.5},
+        {"neighbour_power": -1.0},
+        {"search": "guess"},
+        {"centre_links": 1},
+        {"text_search_width": 0},
+    ],
+    ids=str,
+)
 def test_a_wrong_setting_is_refused(wrong):
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         Nearness(**wrong)
+
+
+def tensors_of(shortlister):
+    return {f"s.{name}": tensor for name, tensor in shortlister.state_dict().items()}
 
 
 @pytest.mark.parametrize(
@@ -122,7 +184,56 @@ def test_a_wrong_setting_is_refused(wrong):
 )
 def test_a_damaged_file_is_refused(part, change):
     vectors, labels = planted()
-    tensors = {f"s.{n}": t for n, t in NearestLabels.of(vectors, labels, Nearness(), 0).state_dict().items()}
+    tensors = tensors_of(NearestLabels.of(vectors, labels, Nearness(), 0))
     NearestLabels.of_tensors(tensors, "s", Nearness(), LABELS)
     with pytest.raises(ModelError, match=r"s\b"):
         NearestLabels.of_tensors(tensors | {f"s.{part}": change(tensors[f"s.{part}"])}, "s", Nearness(), LABELS)
+
+
+def test_a_model_answers_by_its_graph_if_it_has_one_and_exactly_if_told():
+    vectors, labels = planted()
+    queries = torch.rand(5, DIM)
+    tensors = tensors_of(NearestLabels.of(vectors, labels, Nearness(search="graph"), 0))
+    for search, walked in (("auto", True), ("graph", True), ("exact", False)):
+        shortlister = NearestLabels.of_tensors(tensors, "s", Nearness(search=search), LABELS)
+        assert shortlister.state_dict().keys() == {name.removeprefix("s.") for name in tensors}
+        assert (shortlister._walked(shortlister.centre_graph, queries) is not None) == walked
+        assert (shortlister._walked(shortlister.text_graph, queries) is not None) == walked
+        assert agreement(shortlister, queries, queries, 9) == 1
+    without = tensors_of(NearestLabels.of(vectors, labels, Nearness(search="exact"), 0))
+    assert NearestLabels.of_tensors(without, "s", Nearness(), LABELS).centre_graph is None
+    with pytest.raises(ConfigError, match="this one has no graph"):
+        NearestLabels.of_tensors(without, "s", Nearness(search="graph"), LABELS)
+
+
+def test_many_vectors_have_a_graph_where_faiss_is_installed(monkeypatch, caplog):
+    vectors, labels = planted()
+    monkeypatch.setattr(labels_file, "_MANY", TEXTS)  # so many texts, but not so many labels
+    shortlister = NearestLabels.of(vectors, labels, Nearness(), 0)
+    assert shortlister.text_graph is not None
+    assert shortlister.centre_graph is None
+    monkeypatch.setattr(labels_file, "can_walk", lambda: False)
+    labels_file._can_walk.cache_clear()
+    try:
+        for _ in range(2):
+            assert NearestLabels.of(vectors, labels, Nearness(), 0).text_graph is None
+            assert shortlister._walked(shortlister.text_graph, vectors) is None
+    finally:
+        labels_file._can_walk.cache_clear()
+    assert [record.getMessage() for record in caplog.records].count(
+        "every cosine is taken, where walking a graph would be faster: pip install 'laconic[ann]'"
+    ) == 1
+
+
+def test_agreement_is_the_share_of_exact_labels_that_are_found():
+    vectors, labels = planted()
+    nearness = Nearness(centroids=4, neighbours=0, search="graph")
+    shortlister, queries = NearestLabels.of(vectors, labels, nearness, 0), torch.rand(8, DIM)
+    assert agreement(shortlister, queries, queries, 4) == 1
+    # A graph over other vectors finds others; so do half of the queries then, by chance.
+    misled = NearestLabels.of(-vectors, labels, nearness, 0).centre_graph
+    shortlister.centre_graph = misled
+    found, exact = (each(queries, queries, 4).labels.tolist() for each in (shortlister, shortlister.exact()))
+    share = np.mean([len(set(mine) & set(other)) / 4 for mine, other in zip(found, exact, strict=True)])
+    assert agreement(shortlister, queries, queries, 4) == pytest.approx(share)
+    assert share < 0.9

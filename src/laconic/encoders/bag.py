@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from laconic.encoders.base import WordEncoder
-from laconic.types import PAD, Inputs
+from laconic.types import Inputs
 
 
 class BagEncoder(WordEncoder):
@@ -25,9 +25,4 @@ class BagEncoder(WordEncoder):
         self.start_from(start)
 
     def forward(self, inputs: Inputs) -> Float[Tensor, "batch dim"]:
-        ids, weights = self.cut(inputs)
-        # One pass over the table: the words' vectors are summed where they lie and never copied out.
-        h = functional.embedding_bag(
-            ids, self.embedding.weight, mode="sum", per_sample_weights=weights, padding_idx=PAD
-        )
-        return self.dropout(functional.relu(h))
+        return self.dropout(functional.relu(self.summed(inputs)))

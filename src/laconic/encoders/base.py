@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional
 
 from laconic.types import PAD, UNKNOWN, Inputs, Tokens
 
@@ -37,3 +38,16 @@ class WordEncoder(Encoder):
         """The words that are read."""
         assert isinstance(inputs, Tokens)
         return Tokens(inputs.ids[:, : self.length], inputs.weights[:, : self.length])
+
+    def summed(self, inputs: Inputs) -> Float[Tensor, "batch dim"]:
+        """The sum of a text's word vectors by their weights."""
+        ids, weights = self.cut(inputs)
+        # One pass over the table: the words' vectors are summed where they lie and never copied out.
+        return functional.embedding_bag(
+            ids,
+            self.embedding.weight,
+            mode="sum",
+            per_sample_weights=weights,
+            padding_idx=PAD,
+            sparse=self.embedding.sparse,
+        )

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from laconic.encoders.base import WordEncoder
 from laconic.layers import xavier
-from laconic.types import PAD, Inputs
+from laconic.types import Inputs
 
 
 class MlpEncoder(WordEncoder):
@@ -32,9 +32,5 @@ class MlpEncoder(WordEncoder):
         self.start_from(start)
 
     def forward(self, inputs: Inputs) -> Float[Tensor, "batch dim"]:
-        ids, weights = self.cut(inputs)
-        h = functional.embedding_bag(
-            ids, self.embedding.weight, mode="sum", per_sample_weights=weights, padding_idx=PAD
-        )
-        h = self.drop_first(functional.relu(h + self.bias))
+        h = self.drop_first(functional.relu(self.summed(inputs) + self.bias))
         return self.drop_second(functional.relu(self.second(h)))
