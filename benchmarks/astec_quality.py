@@ -126,11 +126,11 @@ def choices(name: str) -> list[Job]:
 
 
 def chosen(name: str) -> dict[str, Any]:
-    """The settings that were best on the validation split, with the beta and the last epoch that were best for them."""
+    """The best settings on the validation split, with the shares and the last epoch that were best for them."""
     found = json.loads((RESULTS / "astec_choices.json").read_text())[name]
     best = max(found, key=lambda one: found[one]["nDCG@5"]["mean"])
-    last = {"beta": found[best]["beta"]["mean"], "extreme.epochs": round(found[best]["epoch"]["mean"])}
-    return merged(CHOICES[name][best], last)
+    blend = {share: found[best][share]["mean"] for share in ("beta", "votes")}
+    return merged(CHOICES[name][best], {**blend, "extreme.epochs": round(found[best]["epoch"]["mean"])})
 
 
 def protocol(name: str) -> list[Job]:
@@ -262,14 +262,15 @@ def on_validation(trained: Trained, data: Dataset) -> Figures:
     ranker, epochs = trained.ranker, trained.facts["training"]["epochs"]
     assert isinstance(ranker, CandidatesRanker)
     _, held = data.split(trained.config.validation, trained.config.seed)
-    betas = trained.facts["training"]["betas"]
+    blends = trained.facts["training"]["blends"]
     best = max(epochs, key=lambda epoch: epoch["score"])
     return {
-        "nDCG@5": float(max(betas.values())),
+        "nDCG@5": float(max(blends.values())),
         "P@1": float(best["figures"]["P@1"]),
         "epoch": float(best["epoch"]),
         "beta": float(trained.config.beta),
-        "betas": betas,
+        "votes": float(trained.config.votes),
+        "blends": blends,
         "by epoch": [[round(figure, 2) for figure in epoch["figures"].values()] for epoch in epochs],
         "shortlist recall": shortlist_recall(ranker, held.inputs, held.labels),
     }

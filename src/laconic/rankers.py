@@ -158,6 +158,10 @@ class CandidatesRanker(Ranker):
         (scores,) = self._scores(vectors, candidates, labels, [float(self.beta)])
         return scores.masked_fill(labels == NO_LABEL, 0)
 
+    def listing(self, shortlister: Shortlister) -> CandidatesRanker:
+        """The same ranker with another shortlister."""
+        return CandidatesRanker(self.encoder, shortlister, self.classifier, beta=float(self.beta))
+
     def blended(self, beta: float) -> CandidatesRanker:
         """The same ranker with another share of the classifier."""
         return CandidatesRanker(self.encoder, self.shortlister, self.classifier, beta=beta).to(self.beta.device)

@@ -13,7 +13,7 @@ from laconic.data.prepare import prepare
 from laconic.encoders import Identity
 from laconic.errors import ConfigError, DataError
 from laconic.layers import Transfer
-from laconic.methods import astec, config_of, train_model
+from laconic.methods import astec, config_of, restore_ranker, train_model, with_settings
 from laconic.methods.astec import Config, sized
 from laconic.predict.predictor import Predictor
 from laconic.run import Run
@@ -74,16 +74,35 @@ def test_every_part_can_be_exchanged(changes):
     assert p_at_1(model) > 50  # a twelfth would be chance
 
 
-def test_beta_is_chosen_on_the_validation_split_and_remembered():
+def test_shares_are_chosen_on_the_validation_split_and_remembered():
     data, tokenizer = prepare(CORPUS, Config().text, Config().vocabulary)
     trained = astec.train(data, configure(Config, SMALL), Run.unkept())
-    found = trained.facts["training"]["betas"]
-    assert trained.config.beta == float(next(iter(found))) == pytest.approx(float(trained.ranker.beta))
-    assert max(found.values()) == next(iter(found.values()))
-    assert set(found) == {str(beta) for beta in astec.BETAS}
+    tried = trained.facts["training"]["blends"]
+    best = max(tried.values())
+    assert set(tried) == {f"beta {beta}" for beta in astec.BETAS} | {f"votes {share}" for share in astec.VOTES}
+    assert tried[f"beta {trained.config.beta}"] == tried[f"votes {trained.config.votes}"] == best
+    assert float(trained.ranker.beta) == pytest.approx(trained.config.beta)
+    assert float(trained.ranker.shortlister.neighbour_weight) == pytest.approx(trained.config.votes)
     test = CORPUS.split("test")
     labels = trained.ranker.rank(tokenizer.tokens(test.texts), 5).labels.numpy()
     assert share_of_right_first_labels(labels, test.labels) > 0.9
+
+
+def test_shares_that_are_given_are_kept():
+    data, _ = prepare(CORPUS, Config().text, Config().vocabulary)
+    trained = astec.train(data, configure(Config, settings(beta=0.3, votes=0.4)), Run.unkept())
+    assert (trained.config.beta, trained.config.votes) == (0.3, 0.4)
+    assert float(trained.ranker.shortlister.neighbour_weight) == pytest.approx(0.4)
+    assert trained.facts["training"]["blends"] == {}
+
+
+@pytest.mark.parametrize("changes", [{}, {"label_texts": 3}], ids=str)
+def test_votes_can_be_overruled_when_a_model_answers(changes):
+    model = train_model(CORPUS, "astec", config_of("astec", settings(votes=0.4, **changes)), Run.unkept())
+    ranker = restore_ranker(model, torch.device("cpu"))
+    other = restore_ranker(with_settings(model, {"votes": 0.9}), torch.device("cpu"))
+    near, far = (one.shortlister.others if changes else one.shortlister for one in (ranker, other))
+    assert (float(near.neighbour_weight), float(far.neighbour_weight)) == (pytest.approx(0.4), pytest.approx(0.9))
 
 
 def plain_loss(vectors, classifier, batch, picked):
@@ -207,3 +226,12 @@ def test_dense_features_are_refused_with_words():
     dense = replace(data, inputs=np.ones((len(data), 4), dtype=np.float32), ordered=False)
     with pytest.raises(DataError, match="dense features"):
         astec.train(dense, configure(Config, SMALL), Run.unkept())
+
+
+def test_what_a_graph_finds_of_the_exact_answer_is_kept():
+    pytest.importorskip("faiss")
+    model = train_model(CORPUS, "astec", config_of("astec", settings(shortlist={"search": "graph"})), Run.unkept())
+    assert 0.9 < model.facts["training"]["agreement_with_exact_search"] <= 1
+    exact = train_model(CORPUS, "astec", config_of("astec", settings()), Run.unkept())
+    assert "agreement_with_exact_search" not in exact.facts["training"]
+    assert p_at_1(model) > 50

@@ -12,16 +12,19 @@ from torch import Tensor, nn
 from laconic.classifiers import LinearClassifier
 from laconic.clustering import LabelTree
 from laconic.clustering.groups import of_tree
-from laconic.data.dataset import Dataset
+from laconic.data.dataset import Dataset, Rows
 from laconic.data.resident import Resident
+from laconic.data.tokenizer import inputs_of
 from laconic.encoders import Encoder, Identity
 from laconic.errors import DataError
+from laconic.evaluate import on_device
 from laconic.optim import Plan
+from laconic.rankers import CandidatesRanker
 from laconic.run import Run
 from laconic.shortlisters.base import Shortlister
 from laconic.shortlisters.clusters import Clusters, OfClusters
 from laconic.shortlisters.label_texts import WithLabelTexts
-from laconic.shortlisters.labels import NearestLabels, Nearness
+from laconic.shortlisters.labels import NearestLabels, Nearness, agreement
 from laconic.tasks import AllLabels
 
 SHORTLISTERS = ("nearest", "clusters")
@@ -87,3 +90,21 @@ class Shortlisting:
 
 def _tensors(tree: LabelTree) -> dict[str, Tensor]:
     return {"order": tree.order, "starts": tree.starts}
+
+
+def weighing(shortlister: Shortlister, neighbour_weight: float) -> Shortlister:
+    """The same shortlister with another weight of what neighbours say, if it asks any."""
+    if isinstance(shortlister, WithLabelTexts):
+        return shortlister.over(weighing(shortlister.others, neighbour_weight))
+    return shortlister.weighing(neighbour_weight) if isinstance(shortlister, NearestLabels) else shortlister
+
+
+@torch.no_grad()
+def agreement_with_exact(ranker: CandidatesRanker, rows: Rows) -> float | None:
+    """The share of exact search's labels in the shortlists of these texts; None where the search is exact."""
+    shortlister = ranker.shortlister
+    near = shortlister.others if isinstance(shortlister, WithLabelTexts) else shortlister
+    if not isinstance(near, NearestLabels) or (near.centre_graph is None and near.text_graph is None):
+        return None
+    inputs = on_device(inputs_of(rows), near.centres.device)
+    return agreement(near, inputs, ranker.encoder(inputs), near.size)

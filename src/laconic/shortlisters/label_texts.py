@@ -77,6 +77,10 @@ class WithLabelTexts(Shortlister):
             raise ModelError(f"the model's tensors {name!r} do not fit together; its folder is damaged: fetch it again")
         return WithLabelTexts(others, count, num_ids, starts, words, weights)
 
+    def over(self, others: Shortlister) -> WithLabelTexts:
+        """The same places in another's shortlist."""
+        return WithLabelTexts(others, self.count, self.num_ids, self.starts, self.words, self.weights)
+
     def forward(self, inputs: Inputs, vectors: Float[Tensor, "batch dim"], size: int) -> Ranking:
         assert isinstance(inputs, Tokens)
         count = min(self.count, size - 1)

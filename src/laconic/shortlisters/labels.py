@@ -10,6 +10,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -54,7 +55,7 @@ class Nearness:
     centroids: int = 400  # labels taken by their centroids
     neighbours: int = 100  # training texts asked for their labels; 0: none
     neighbour_weight: float = 0.075  # of what they say; the centroids' is the rest
-    neighbour_power: float = 1.0  # of their cosines: with more, the nearest say more
+    neighbour_power: float = 0.0  # of their cosines: with more, the nearest say more; 0: 3, or 1 in models of before
     centres: int = 0  # of a frequent label besides its centroid, by k-means; 0: none
     frequent: float = 0.005  # share of texts from which a label is frequent
     search: str = "auto"  # exact; graph: HNSW, on a CPU; auto: that, if vectors are many and faiss is installed
@@ -81,6 +82,7 @@ class NearestLabels(Shortlister):
     texts: Tensor
     text_starts: Tensor
     text_labels: Tensor
+    neighbour_weight: Tensor
 
     def __init__(
         self,
@@ -102,6 +104,8 @@ class NearestLabels(Shortlister):
         self.register_buffer("texts", texts)
         self.register_buffer("text_starts", text_starts)
         self.register_buffer("text_labels", text_labels)
+        # Beside the vectors, because it may be chosen when all has been learnt.
+        self.register_buffer("neighbour_weight", torch.tensor(nearness.neighbour_weight, device=centres.device))
         self.centre_graph, self.text_graph = centre_graph, text_graph
 
     @staticmethod
@@ -150,17 +154,31 @@ class NearestLabels(Shortlister):
 
     def exact(self) -> NearestLabels:
         """The same labels, found by taking every cosine."""
+        return self._other(search="exact", neighbour_weight=float(self.neighbour_weight))
+
+    def weighing(self, neighbour_weight: float) -> NearestLabels:
+        """The same, with another weight of what neighbours say."""
+        return self._other(
+            neighbour_weight=neighbour_weight, centre_graph=self.centre_graph, text_graph=self.text_graph
+        )
+
+    def _other(
+        self, *, centre_graph: Graph | None = None, text_graph: Graph | None = None, **changes: Any
+    ) -> NearestLabels:
         parts = {name: getattr(self, name) for name in ("centres", "texts", *_NUMBERS)}
-        return NearestLabels(replace(self.nearness, search="exact"), num_labels=self.num_labels, **parts)
+        nearness = replace(self.nearness, **changes)
+        return NearestLabels(
+            nearness, num_labels=self.num_labels, **parts, centre_graph=centre_graph, text_graph=text_graph
+        )
 
     def _blended(self, units: Float[Tensor, "batch dim"], size: int) -> Ranking:
         texts, cosines = self._near_texts(units)
-        weights = cosines.clamp(min=0) ** self.nearness.neighbour_power
+        weights = cosines.clamp(min=0) ** (self.nearness.neighbour_power or 1.0)
         return merged(
             self._near_labels(units, size),
             Voters(texts, weights, self.text_starts, self.text_labels),
             counted=self.nearness.centroids,
-            share=self.nearness.neighbour_weight if texts.shape[1] else 0.0,
+            share=float(self.neighbour_weight) if texts.shape[1] else 0.0,
             num_labels=self.num_labels,
             size=size,
         )
