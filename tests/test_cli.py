@@ -248,6 +248,16 @@ def test_what_a_re_ranker_has_learnt_is_not_overruled(reranked, data):
     assert "neighbours, power, reranker.alpha, reranker.size" in complained
 
 
+def test_label_texts_are_learnt_from_where_they_are_asked_for(data, tmp_path):
+    for number, asking in enumerate((["--label-texts"], ["--set", "extra_texts.share=0.5"])):
+        command = ["train", data, "--method", "xml-cnn", "--device", "cpu", "--out", tmp_path / str(number), *asking]
+        shown = laconic(*command, "--set", "epochs=2", "--set", "embedding=16", "--set", "batch_size=2")
+        assert "xml-cnn, label texts learnt, 6 texts, 3 labels" in shown
+        config = json.loads((tmp_path / str(number) / "model.json").read_text())["config"]
+        assert config["extra_texts"]["share"] == number / 2
+    assert "flower" in laconic("predict", tmp_path / "0", "-k", 3, stdin="a rose\n")
+
+
 def test_members_are_re_ranked_one_by_one(data, tmp_path):
     command = ["train", data, "--encoder", "bag", "--ensemble", 2, "--rerank", "--out", tmp_path / "m"]
     shown = laconic(*command, *SMALL[:-8], "--set", "epochs=2", "--set", "embedding=16", *RERANK)

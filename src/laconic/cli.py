@@ -156,6 +156,10 @@ def train(
     rerank: Annotated[
         bool, typer.Option("--rerank", help="Then train a re-ranker over it; any setting reranker.KEY does so too.")
     ] = False,
+    label_texts: Annotated[
+        bool,
+        typer.Option("--label-texts", help="Learn from labels' own texts too; any setting extra_texts.KEY does so."),
+    ] = False,
     keep_run: Annotated[
         bool, typer.Option("--keep-run", help="Keep the run folder, with its log, in the model.")
     ] = False,
@@ -177,6 +181,8 @@ def train(
     wanted = read_settings(preset_path(method, preset) if preset else None, [*(settings or []), *chosen])
     if rerank:
         wanted.setdefault("reranker", {})
+    if label_texts:
+        wanted.setdefault("extra_texts", {})
     config = config_of(method, wanted)
     corpus = _read(data, table)
     _print_notes(corpus)
@@ -193,7 +199,8 @@ def train(
         out.print(metrics_table({"": evaluation}, f"{model} on {data}, test: {evaluation.texts:,} texts"))
     write_model(trained, model, pictures=_pictures(trained), keep_run=keep_run)
     size = sum(path.stat().st_size for path in model.iterdir())
-    members = ", re-ranked" * ("reranker" in wanted) + f" ({ensemble} members)" * (ensemble > 1)
+    members = ", re-ranked" * ("reranker" in wanted) + ", label texts learnt" * ("extra_texts" in wanted)
+    members += f" ({ensemble} members)" * (ensemble > 1)
     learnt_from = f"{len(corpus.split('train')):,} texts, {len(corpus.labels):,} labels"
     out.print(f"{model}: {method}{members}, {learnt_from}, {size:,} bytes")
 

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from laconic.data.resident import Resident
 from laconic.errors import TrainingError
@@ -88,9 +88,14 @@ def fit(
     `validate` gives figures, of which the first chooses. `last_epoch` stops early without changing the schedule.
     """
     device = data.starts.device
-    steps = -(-len(data) // plan.batch_size)
+    steps = data.steps(plan.batch_size)
     # The user's own random state stays as it was.
-    with _fast_products(), torch.random.fork_rng([device] if device.type == "cuda" else []):
+    sparsely = plan.lazy and device.type == "cpu"
+    with (
+        _fast_products(),
+        _words_by_row(task, sparsely),
+        torch.random.fork_rng([device] if device.type == "cuda" else []),
+    ):
         torch.manual_seed(plan.seed)
         optimiser = Adam(dict(task.named_parameters()), plan, plan.epochs * steps, task.tables)
         step = Step(task.train(), data, optimiser)
@@ -107,6 +112,20 @@ def fit(
         task.load_state_dict(loop.best)
     task.eval()
     return loop.state
+
+
+@contextmanager
+def _words_by_row(task: Task, wanted: bool) -> Iterator[None]:
+    """Gradients of word tables come as lists of the rows that a batch has, not as tables that are nearly all zeros."""
+    modules = task.named_modules() if wanted else ()
+    tables = [one for name, one in modules if isinstance(one, nn.Embedding) and f"{name}.weight" in task.tables]
+    for table in tables:
+        table.sparse = True
+    try:
+        yield
+    finally:
+        for table in tables:
+            table.sparse = False
 
 
 @contextmanager

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from scipy.sparse import csr_array
 
 from laconic.data.vectors import WordVectors
@@ -26,6 +27,9 @@ class Dataset:
     word_vectors: WordVectors | None = None  # to start from
     ordered: bool = False  # whether token rows are in reading order
     validation: Dataset | None = None  # where the data came with texts to choose by
+    extend: Callable[[Dataset], Dataset] | None = None  # adds to what is learnt from, once the rest is cut off
+    extra: Bool[np.ndarray, "texts"] | None = None  # which rows were added so
+    extra_share: float = 0.0  # of every batch that are such rows; 0: each is there once an epoch, like any text
 
     def __len__(self) -> int:
         return int(self.labels.shape[0])
@@ -37,10 +41,14 @@ class Dataset:
     def split(self, share: float, seed: int, at_most: int = 10_000) -> tuple[Dataset, Dataset]:
         """The data to learn from and to choose by: a validation split that came with it, or that share at random."""
         if share and self.validation is not None:
-            return replace(self, validation=None), self.validation
+            return replace(self, validation=None).extended(), self.validation
         held = min(round(len(self) * share), at_most, len(self) - 1)
         order = np.random.default_rng(seed).permutation(len(self))
-        return self.rows(np.sort(order[held:])), self.rows(np.sort(order[:held]))
+        return self.rows(np.sort(order[held:])).extended(), replace(self.rows(np.sort(order[:held])), extend=None)
+
+    def extended(self) -> Dataset:
+        """All of the data to learn from, with what is to be added to it; done once."""
+        return self if self.extend is None else self.extend(replace(self, extend=None))
 
     def rows(self, rows: Int[np.ndarray, "n"]) -> Dataset:
         """The data of some texts."""
@@ -50,14 +58,15 @@ class Dataset:
             labels=self.labels[rows],
             leave_out=None if self.leave_out is None else self.leave_out[rows],
             weights=None if self.weights is None else self.weights[rows],
+            extra=None if self.extra is None else self.extra[rows],
         )
 
     def relabelled(self, mapping: csr_array) -> Dataset:
-        """The data with groups of labels for labels; `mapping` has a row for each label. A text has a group once."""
-        labels = csr_array(self.labels @ mapping, dtype=np.float32)
-        labels.data = (labels.data > 0).astype(np.float32)
-        labels.eliminate_zeros()
-        labels.sort_indices()
+        """The data with groups of labels for labels; `mapping` has a row for each label.
+
+        A text has a group once, as true as the truest of its labels there.
+        """
+        labels = _grouped(self.labels, mapping)
         held = None if self.validation is None else self.validation.relabelled(mapping)
         return replace(self, labels=labels, label_inputs=None, leave_out=None, validation=held)
 
@@ -80,6 +89,22 @@ class Dataset:
 def label_counts(labels: csr_array) -> Int[np.ndarray, "labels"]:
     """How many texts each label has; a stored zero is none."""
     return np.bincount(labels.indices[labels.data != 0], minlength=labels.shape[1])
+
+
+def _grouped(pairs: csr_array, mapping: csr_array) -> csr_array:
+    """Each row's groups, with the largest of what its labels there have."""
+    groups = np.diff(mapping.indptr)[pairs.indices]  # how many each pair's label is in
+    pair = np.repeat(np.arange(pairs.nnz), groups)
+    nth = np.arange(len(pair)) - np.repeat(groups.cumsum() - groups, groups)
+    group = mapping.indices[mapping.indptr[pairs.indices[pair]] + nth]
+    row = np.repeat(np.arange(pairs.shape[0]), np.diff(pairs.indptr))[pair]
+    there = np.flatnonzero(pairs.data[pair] > 0)
+    key = row[there].astype(np.int64) * mapping.shape[1] + group[there]
+    found, place = np.unique(key, return_inverse=True)
+    values = np.zeros(len(found), dtype=np.float32)
+    np.maximum.at(values, place, pairs.data[pair[there]])
+    starts = np.searchsorted(found, np.arange(pairs.shape[0] + 1) * mapping.shape[1])
+    return csr_array((values, found % mapping.shape[1], starts), shape=(pairs.shape[0], mapping.shape[1]))
 
 
 def _renumbered(pairs: csr_array, numbers: Int[np.ndarray, "labels"]) -> csr_array:

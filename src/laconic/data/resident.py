@@ -25,6 +25,8 @@ class Resident:
     weights: Float[Tensor, "texts"] | None
     width: int  # the most labels that any text has
     negatives: Int[Tensor, "texts n"] | None = None
+    extra: Int[Tensor, "extra"] | None = None  # rows of which every batch has a share; None: all rows are alike
+    extra_share: float = 0.0
 
     @staticmethod
     def of(
@@ -46,17 +48,38 @@ class Resident:
             weights=None if data.weights is None else torch.from_numpy(data.weights).to(device),
             width=max(1, int(np.diff(labels.indptr).max(initial=0))),
             negatives=None if negatives is None else negatives.to(device),
+            extra=torch.from_numpy(np.flatnonzero(data.extra)) if data.extra is not None and data.extra_share else None,
+            extra_share=data.extra_share,
         )
 
     def __len__(self) -> int:
         return len(self.starts)
 
+    def steps(self, batch_size: int) -> int:
+        """How many an epoch has."""
+        extra = 0 if self.extra is None else len(self.extra)
+        return -(-(len(self) - extra) // (batch_size - self._extra_of(batch_size)))
+
     def order(self, epoch: int, seed: int, batch_size: int) -> Int[Tensor, "steps batch"]:
-        """The rows of every step of an epoch, every text once; the last step is filled up from the first."""
-        generator = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
-        rows = torch.randperm(len(self), generator=generator)
-        steps = -(-len(rows) // batch_size)
-        return rows.repeat(-(-steps * batch_size // len(rows)))[: steps * batch_size].view(steps, batch_size)
+        """The rows of every step of an epoch, every text once; the last step is filled up from the first.
+
+        Extra rows that have a share of every batch go round, from one epoch to the next.
+        """
+        steps, few = self.steps(batch_size), self._extra_of(batch_size)
+        if self.extra is None:
+            return _dealt(_shuffled(len(self), seed * 1_000_003 + epoch), steps, batch_size)
+        texts = torch.ones(len(self), dtype=torch.bool).index_fill_(0, self.extra, False).nonzero().flatten()
+        own = _dealt(texts[_shuffled(len(texts), seed * 1_000_003 + epoch)], steps, batch_size - few)
+        first, last = epoch * steps * few, (epoch + 1) * steps * few
+        rounds = range(first // len(self.extra), -(-last // len(self.extra)))
+        # Seeds below 0 are of no order of texts.
+        rows = torch.cat([self.extra[_shuffled(len(self.extra), -1 - seed * 1_000_003 - turn)] for turn in rounds])
+        begin = first - rounds.start * len(self.extra)
+        return torch.cat([own, rows[begin : begin + last - first].view(steps, few)], dim=1)
+
+    def _extra_of(self, batch_size: int) -> int:
+        """How many rows of a batch are extra ones: both kinds are in every batch."""
+        return 0 if self.extra is None else min(max(round(self.extra_share * batch_size), 1), batch_size - 1)
 
     def take(self, rows: Int[Tensor, "batch"]) -> Batch:
         place = torch.arange(self.width, device=rows.device)
@@ -78,6 +101,14 @@ class Resident:
             return tokens  # fixed shapes, and no look at the values, which would make the host wait
         longest = int((tokens.ids != PAD).any(0).sum().clamp(min=1))
         return Tokens(tokens.ids[:, :longest], tokens.weights[:, :longest])
+
+
+def _shuffled(count: int, seed: int) -> Int[Tensor, "count"]:
+    return torch.randperm(count, generator=torch.Generator().manual_seed(seed))
+
+
+def _dealt(rows: Int[Tensor, "rows"], steps: int, size: int) -> Int[Tensor, "steps size"]:
+    return rows.repeat(-(-steps * size // len(rows)))[: steps * size].view(steps, size)
 
 
 def _shares(weights: Float[np.ndarray, "pairs"]) -> Float[np.ndarray, "pairs"]:

@@ -24,8 +24,9 @@ from laconic.data.prepare import prepare
 from laconic.data.tokenizer import Tokenizer
 from laconic.data.vectors import read_vectors
 from laconic.errors import ConfigError, DataError, ModelError
-from laconic.methods import astec, inceptionxml, inceptionxml_plus, mach, nearest, reranker, xml_cnn
+from laconic.methods import astec, extra_texts, inceptionxml, inceptionxml_plus, mach, nearest, reranker, xml_cnn
 from laconic.methods.ensembles import ensemble_size, restore_members, train_members
+from laconic.methods.extra_texts import has_extra_texts
 from laconic.methods.reranker import is_reranked
 from laconic.methods.trained import Trained
 from laconic.rankers import Ranker
@@ -76,7 +77,7 @@ METHODS = {
         astec.restore,
         reads_label_texts=lambda config: config.label_texts > 0,
         on_gpu=True,
-        answering=frozenset({"beta", "shortlist"}),
+        answering=frozenset({"beta", "votes", "shortlist"}),
     ),
     "xml-cnn": Method(
         xml_cnn.Config,
@@ -104,10 +105,11 @@ def method_called(name: str) -> str:
 def config_of(method_name: str, settings: Settings) -> Any:
     """The method's config: its own defaults where the settings say nothing.
 
-    A group `reranker` among them, be it empty, puts a re-ranker over the method's ranker.
+    A group `reranker` among them, be it empty, puts a re-ranker over the method's ranker; a group `extra_texts` has the
+    labels' own texts learnt from too.
     """
-    method = _method_named(method_name)
-    return configure((reranked(method) if "reranker" in settings else method).config, settings)
+    method = ensemble_of(method_name, 1, rerank="reranker" in settings, label_texts="extra_texts" in settings)
+    return configure(method.config, settings)
 
 
 def reranked(method: Method) -> Method:
@@ -121,12 +123,23 @@ def reranked(method: Method) -> Method:
     )
 
 
-def ensemble_of(method_name: str, members: int, *, rerank: bool = False) -> Method:
+def with_extra_texts(method: Method) -> Method:
+    """The method learning from the labels' own texts too; their settings are a group of the config."""
+    return replace(
+        method,
+        config=extra_texts.config_over(method.config),
+        train=partial(extra_texts.train_over, method.train),
+        reads_label_texts=lambda config: True,
+    )
+
+
+def ensemble_of(method_name: str, members: int, *, rerank: bool = False, label_texts: bool = False) -> Method:
     """The method that trains and restores so many members of another; of one member, that other itself.
 
     Each member has its own re-ranker: only so are there texts that what it re-ranks has not learnt from.
     """
     method = reranked(_method_named(method_name)) if rerank else _method_named(method_name)
+    method = with_extra_texts(method) if label_texts else method  # outermost: a re-ranker learns from them too
     if type(members) is not int or members < 1:
         raise ConfigError(f"ensemble must be a whole number of 1 or more, but is {members!r}")
     if members == 1:
@@ -145,7 +158,9 @@ def ensemble_of(method_name: str, members: int, *, rerank: bool = False) -> Meth
 def train_model(corpus: Corpus, method_name: str, config: Any, run: Run, members: int = 1) -> SavedModel:
     """Trains on the corpus's training split; a run that was stopped goes on. Several members answer together."""
     method_name = method_called(method_name)
-    method = ensemble_of(method_name, members, rerank=hasattr(config, "reranker"))
+    method = ensemble_of(
+        method_name, members, rerank=hasattr(config, "reranker"), label_texts=hasattr(config, "extra_texts")
+    )
     if not len(corpus.split("train")):
         raise DataError(f"{corpus.source}: there are no training texts")
     data, tokenizer = prepare(corpus, config.text, config.vocabulary, with_label_texts=method.reads_label_texts(config))
@@ -222,7 +237,12 @@ def restore_config(model: SavedModel) -> Any:
 
 def _known(model: SavedModel) -> Method:
     try:
-        return ensemble_of(model.facts.get("method", ""), ensemble_size(model), rerank=is_reranked(model))
+        return ensemble_of(
+            model.facts.get("method", ""),
+            ensemble_size(model),
+            rerank=is_reranked(model),
+            label_texts=has_extra_texts(model),
+        )
     except ConfigError as error:
         raise ModelError(f"the model was made by another version: {error}") from None
 

@@ -6,10 +6,11 @@ size of the data is 0 here and chosen by `sized`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -42,7 +43,7 @@ from laconic.methods.parts import (
     start_encoder,
     usual_length,
 )
-from laconic.methods.shortlisting import SHORTLISTERS, Shortlisting
+from laconic.methods.shortlisting import SHORTLISTERS, Shortlisting, agreement_with_exact, weighing
 from laconic.methods.trained import Trained
 from laconic.optim import Halving, Plan
 from laconic.rankers import CandidatesRanker
@@ -50,11 +51,15 @@ from laconic.run import Run
 from laconic.shortlisters.labels import Nearness
 from laconic.shortlisters.nearest import tensor_of
 
-BETAS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.75, 0.9, 1.0)
+log = logging.getLogger(__name__)
+
+BETAS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.75, 0.9, 1.0)
+VOTES = (0.075, 0.25, 0.5, 0.75, 0.9, 1.0)
 USUAL_BETA = 0.6  # where nothing is held out to choose it
 GROUPS = ("clusters", "frequent", "random", "none")
 TRANSFERS = ("residual", "unbounded", "full", "none")
 NEGATIVES = ("shortlist", "uniform", "unigram")
+_SAMPLE = 1000  # texts by which a graph's answers are compared with exact ones
 _PAIRS_A_GROUP = 36  # of text and label, at least
 
 
@@ -101,7 +106,8 @@ class Config:
     extreme: Extreme = Extreme()
     prior: bool = True  # start biases at the log-odds of groups and labels, not near 0
     beta: float = -1.0  # the classifier's share of a score; -1: the best on the validation split, or 0.6
-    validation: float = 0.05  # share of training texts that choose epoch and beta; 0: the last epoch is kept
+    votes: float = -1.0  # the neighbours' share of nearness; -1: the best on the validation split, or the shortlist's
+    validation: float = 0.05  # share of training texts that choose epoch, beta and votes; 0: the last epoch is kept
     vectors: str = ""  # a file of word vectors to start from
     clustering: Clustering = Clustering(walks=50, restart=0.2)
     text: Splitter = Splitter()
@@ -109,7 +115,7 @@ class Config:
 
     def __post_init__(self) -> None:
         bounds = {name: bound for name, bound in BOUNDS.items() if name != "classifier_dropout"}
-        check_within(self, bounds | {"beta": (-1, 1), "label_texts": (0, self.shortlist.size - 1)})
+        check_within(self, bounds | {"beta": (-1, 1), "votes": (-1, 1), "label_texts": (0, self.shortlist.size - 1)})
         check_known(self, {"encoder": ENCODERS, "shortlister": SHORTLISTERS})
         check_subwords(self.encoder, self.vocabulary)
         check_known(self.surrogate, {"groups": GROUPS})
@@ -149,11 +155,36 @@ def train(data: Dataset, config: Config, run: Run) -> Trained:
     facts: dict[str, Any] = {"best_epoch": learnt.extreme.best_epoch, "epochs": learnt.extreme.history}
     if learnt.surrogate is not None:
         facts["surrogate"] = learnt.surrogate.history
-    if config.beta < 0:
-        found = best_beta(learnt.ranker, held, BETAS) if len(held) else {USUAL_BETA: 0.0}
-        config = replace(config, beta=next(iter(found)))
-        facts["betas"] = {str(beta): score for beta, score in found.items()}
-    return Trained(learnt.ranker.blended(config.beta).eval(), config, {"training": facts})
+    ranker, blend = _blended(learnt.ranker, config, held)
+    config, facts = replace(config, beta=blend.beta, votes=blend.votes), facts | {"blends": blend.tried}
+    found = agreement_with_exact(ranker, (held if len(held) else learn).inputs[:_SAMPLE])
+    if found is not None:
+        log.info("walking a graph finds %.1f %% of the labels that exact search finds", 100 * found)
+        facts["agreement_with_exact_search"] = found
+    return Trained(ranker, config, {"training": facts})
+
+
+class _Blend(NamedTuple):
+    votes: float
+    beta: float
+    tried: dict[str, float]  # nDCG@5 of each beta with the best share of votes, and of each share with its best beta
+
+
+def _blended(ranker: CandidatesRanker, config: Config, held: Dataset) -> tuple[CandidatesRanker, _Blend]:
+    """The ranker with the shares that are given, or that are best on held-out texts."""
+    votes = VOTES if config.votes < 0 else (config.votes,)
+    betas = BETAS if config.beta < 0 else (config.beta,)
+    if not len(held) or len(votes) * len(betas) == 1:
+        usual = config.shortlist.neighbour_weight if config.votes < 0 else config.votes
+        blend = _Blend(usual, USUAL_BETA if config.beta < 0 else config.beta, {})
+    else:
+        found = {share: best_beta(ranker.listing(weighing(ranker.shortlister, share)), held, betas) for share in votes}
+        best = max(found, key=lambda share: next(iter(found[share].values())))
+        tried = {f"beta {beta}": score for beta, score in found[best].items()}
+        tried |= {f"votes {share}": next(iter(scores.values())) for share, scores in found.items()}
+        blend = _Blend(best, next(iter(found[best])), tried)
+    listing = ranker.listing(weighing(ranker.shortlister, blend.votes))
+    return listing.blended(blend.beta).eval(), blend
 
 
 def restore(config: Config, tensors: Mapping[str, Tensor]) -> CandidatesRanker:
@@ -168,8 +199,16 @@ def restore(config: Config, tensors: Mapping[str, Tensor]) -> CandidatesRanker:
         classifier = LinearClassifier(dim, num_labels, transform=_transform(config, encoder.dim))
         return CandidatesRanker(encoder, shortlister, classifier, beta=0.0)
 
+    # Of a model from before votes could be chosen, they are the shortlist's.
+    near = "shortlister.others" if config.label_texts else "shortlister"
+    if config.shortlister == "nearest" and f"{near}.centres" in tensors:
+        usual = torch.tensor(config.shortlist.neighbour_weight)
+        tensors = {f"{near}.neighbour_weight": usual, **tensors}
     may_be_empty = {name for name in tensors if name.startswith("shortlister.")}  # no neighbours, labels without texts
-    return filled("astec", make, tensors, may_be_empty).blended(beta).eval()
+    ranker = filled("astec", make, tensors, may_be_empty)
+    if config.votes >= 0:
+        ranker = ranker.listing(weighing(ranker.shortlister, config.votes))
+    return ranker.blended(beta).eval()
 
 
 def sized(config: Config, texts: int, labels: int, usual: int, pairs: int) -> Config:
@@ -196,6 +235,7 @@ def sized(config: Config, texts: int, labels: int, usual: int, pairs: int) -> Co
         batch_size=sized_batch(config.batch_size, texts, 256),
         length=sized_length(config.length, usual, bag=config.encoder in UNORDERED),
         surrogate=surrogate,
+        shortlist=replace(config.shortlist, neighbour_power=config.shortlist.neighbour_power or 3.0),
         extreme=extreme,
     )
 

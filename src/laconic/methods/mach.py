@@ -43,6 +43,7 @@ from laconic.methods.trained import Trained
 from laconic.optim import Halving, Plan
 from laconic.rankers import BucketsRanker, FlatRanker
 from laconic.run import Run
+from laconic.train import TrainState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,9 +84,8 @@ def train(data: Dataset, config: Config, run: Run) -> Trained:
     histories: list[dict[str, Any]] = []
     for number in range(config.members):
         draw = drawn(config, number, data.num_labels)
-        hashed, own = data.relabelled(partition(draw.bucket_of, config.buckets)), run.member(number, of=config.members)
         # The config's seed cuts off the same validation split for all: no member has learnt from it.
-        one = trained_by(partial(fitted, _training(config, draw.seed)), hashed, config, own)
+        one = trained_by(partial(_fitted, draw), data, config, run.member(number, of=config.members))
         ranker = one.ranker.cpu()  # so that the next one has the device for itself
         assert isinstance(ranker, FlatRanker)
         assert isinstance(ranker.classifier, LinearClassifier)
@@ -143,6 +143,14 @@ def _training(config: Config, seed: int) -> Training:
     )
     # The encoder drops what it gives.
     return Training(plan=plan, dropout=0.0, chunk=65_536, prior=False, precision=PRECISIONS[config.precision])
+
+
+def _fitted(
+    draw: Draw, stage: str, data: Dataset, held: Dataset, config: Config, run: Run, last_epoch: int = 0
+) -> tuple[FlatRanker, TrainState]:
+    """A member, to which labels are the buckets that they are hashed into."""
+    hashed, to_choose = (part.relabelled(partition(draw.bucket_of, config.buckets)) for part in (data, held))
+    return fitted(_training(config, draw.seed), stage, hashed, to_choose, config, run, last_epoch)
 
 
 def _announce(config: Config, data: Dataset, run: Run) -> None:

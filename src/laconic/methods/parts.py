@@ -153,7 +153,7 @@ def trained_by(fitted: Callable[..., tuple[Ranker, TrainState]], data: Dataset, 
     ranker, state = fitted("train", learn, held, config, run)
     if config.refit and len(held):
         chosen = state.best_epoch
-        ranker, state = fitted("refit", data, held.rows(np.arange(0)), config, run, last_epoch=chosen)
+        ranker, state = fitted("refit", data.extended(), held.rows(np.arange(0)), config, run, last_epoch=chosen)
         state.best_epoch = chosen
     return Trained(ranker, config, {"training": {"best_epoch": state.best_epoch, "epochs": state.history}})
 

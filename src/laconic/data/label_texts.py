@@ -1,0 +1,136 @@
+"""Labels' own texts as texts to learn from: each has its label and, less true, the labels that often go with it.
+
+How true such a label is, is the share of the label's texts that have it too (Gandalf; Renee). Only learning sees them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.sparse import csr_array, vstack
+
+from laconic.data.dataset import Dataset
+from laconic.errors import ConfigError, DataError
+from laconic.types import FIRST_WORD
+
+_TEXTS_A_LABEL = 1000  # that are counted, evenly spaced among all it has: a share is then known to 0.03, two deviations
+_PAIRS_AT_ONCE = 1 << 24  # of labels that go together, before the rare ones are dropped
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExtraTexts:
+    share: float = 0.0  # of every batch that are labels' texts, at least one; 0: each of them once an epoch
+    threshold: float = 0.1  # the least share of a label's texts that another label must have too
+    most: int = 10  # others a label, the most frequent first
+    weight: float = 1.0  # how much a label's text counts, where a text counts 1
+
+    def __post_init__(self) -> None:
+        for name, (low, high) in _BOUNDS.items():
+            if not low <= getattr(self, name) <= high:
+                raise ConfigError(f"extra_texts.{name} must be {low} to {high}, but is {getattr(self, name)}")
+
+
+_BOUNDS = {"share": (0, 0.9), "threshold": (0.001, 1), "most": (0, 1000), "weight": (0.001, 1000)}
+
+
+def with_label_texts(config: ExtraTexts, data: Dataset) -> Dataset:
+    """The data with a text more for every label that has a known word; its own label is wholly true.
+
+    Pairs that are left out stay so, and none are of the new texts.
+    """
+    if data.label_inputs is None:
+        raise DataError("extra_texts wants labels with texts, but this data has none; train without extra_texts")
+    named = np.flatnonzero(_known_words(data.label_inputs))
+    if not len(named):
+        raise DataError("extra_texts wants labels with texts, but no label's text has a known word")
+    labels = _targets(named, going_together(data, named, config))
+    # Where labels have weights, the largest is what is wholly true.
+    labels.data *= max(float(data.labels.data.max(initial=1)), 1)
+    none = csr_array((len(named), data.num_labels), dtype=np.float32)
+    return replace(
+        data,
+        inputs=vstack([data.inputs, data.label_inputs[named]], format="csr"),
+        labels=vstack([data.labels, labels], format="csr"),
+        leave_out=None if data.leave_out is None else vstack([data.leave_out, none], format="csr"),
+        weights=_weights(data, len(named), config.weight),
+        extra=np.arange(len(data) + len(named)) >= len(data),
+        extra_share=config.share,
+    )
+
+
+def going_together(data: Dataset, labels: Int[np.ndarray, "n"], config: ExtraTexts) -> csr_array:
+    """For each of these labels, the others and the share of its texts that have them, as far as the config keeps them.
+
+    Labels × labels is never held, and the work has a bound: of a frequent label some texts are counted, and labels are
+    taken so many at a time that what they go with fits, before all but the most frequent is dropped.
+    """
+    pairs = csr_array(data.labels, dtype=np.float64, copy=True)
+    pairs.data = (pairs.data != 0).astype(np.float64)
+    pairs.eliminate_zeros()
+    texts_of = _evenly(csr_array(pairs.T)[labels])
+    if data.weights is not None:
+        texts_of.data *= data.weights[texts_of.indices]
+    totals = texts_of.sum(axis=1)
+    found = [
+        _kept(texts_of[part] @ pairs, totals[part], labels[part], config)
+        for part in _parts(texts_of, np.diff(pairs.indptr))
+    ]
+    return vstack(found, format="csr")
+
+
+def _evenly(texts_of: csr_array) -> csr_array:
+    """At most so many texts of each label, evenly spaced: chance has no say, and an order by time does no harm."""
+    counts = np.diff(texts_of.indptr).astype(np.int64)
+    place = np.arange(texts_of.nnz) - np.repeat(texts_of.indptr[:-1], counts)
+    has, wanted = np.repeat(counts, counts), np.repeat(np.minimum(counts, _TEXTS_A_LABEL), counts)
+    taken = (place + 1) * wanted // has > place * wanted // has
+    starts = np.concatenate([[0], np.minimum(counts, _TEXTS_A_LABEL).cumsum()])
+    return csr_array((texts_of.data[taken], texts_of.indices[taken], starts), shape=texts_of.shape)
+
+
+def _parts(texts_of: csr_array, sizes: Int[np.ndarray, "texts"]) -> Iterator[slice]:
+    """Labels in a row whose texts have about so many labels together; `sizes` says how many each text has."""
+    work = np.add.reduceat(np.append(sizes[texts_of.indices], 0), texts_of.indptr[:-1])
+    work[np.diff(texts_of.indptr) == 0] = 0  # reduceat gives one number even where there is none
+    group = work.cumsum() // _PAIRS_AT_ONCE
+    bounds = np.append(np.flatnonzero(np.diff(group, prepend=-1)), len(work))
+    yield from (slice(first, last) for first, last in pairwise(bounds))
+
+
+def _kept(
+    together: csr_array, totals: Float[np.ndarray, "n"], labels: Int[np.ndarray, "n"], config: ExtraTexts
+) -> csr_array:
+    """Of each label the most frequent others, of equals those of lower number."""
+    rows = np.repeat(np.arange(len(labels)), np.diff(together.indptr))
+    others, shares = together.indices, together.data / np.where(totals > 0, totals, np.inf)[rows]
+    often = (shares >= config.threshold) & (others != labels[rows])
+    rows, others, shares = rows[often], others[often], shares[often]
+    order = np.lexsort([others, -shares, rows])
+    rows, others, shares = rows[order], others[order], shares[order]
+    first = np.arange(len(rows)) - np.searchsorted(rows, rows) < config.most
+    return csr_array((shares[first], (rows[first], others[first])), shape=together.shape)
+
+
+def _targets(labels: Int[np.ndarray, "n"], others: csr_array) -> csr_array:
+    """Each label itself, and the others."""
+    itself = csr_array((np.ones(len(labels)), (np.arange(len(labels)), labels)), shape=others.shape)
+    targets = csr_array(itself + others, dtype=np.float32)
+    targets.sort_indices()
+    return targets
+
+
+def _known_words(rows: csr_array) -> Int[np.ndarray, "labels"]:
+    """How many known words each label's text has."""
+    of_row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+    return np.bincount(of_row[rows.indices >= FIRST_WORD], minlength=rows.shape[0])
+
+
+def _weights(data: Dataset, more: int, weight: float) -> Float[np.ndarray, "texts"] | None:
+    if data.weights is None and weight == 1:
+        return None
+    own = np.ones(len(data), dtype=np.float32) if data.weights is None else data.weights
+    return np.concatenate([own, np.full(more, weight, dtype=own.dtype)])

@@ -1,0 +1,45 @@
+"""Extra texts: any method that trains may learn from the labels' own texts too. How it answers stays as it is.
+
+As a part of other methods they are a group of their settings, `extra_texts`, and change nothing else of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import field, fields, make_dataclass, replace
+from functools import partial
+from typing import Any
+
+from laconic.checkpoint import SavedModel
+from laconic.data.dataset import Dataset
+from laconic.data.label_texts import ExtraTexts, with_label_texts
+from laconic.errors import ConfigError
+from laconic.methods.trained import Trained
+from laconic.run import Run
+
+_OVER: dict[type[Any], type[Any]] = {}
+
+
+def config_over(kind: type[Any]) -> type[Any]:
+    """The config of a method that learns from labels' texts too: its own, with a group of settings for them.
+
+    Of each kind there is one, so that equal configs are equal.
+    """
+    if not {"epochs", "reranker"} & {each.name for each in fields(kind)}:
+        raise ConfigError("extra_texts are for methods that train; this one does not, and reads label texts as it is")
+    if kind not in _OVER:
+        group = [("extra_texts", ExtraTexts, field(default=ExtraTexts()))]
+        _OVER[kind] = make_dataclass(kind.__name__, group, bases=(kind,), frozen=True, kw_only=True)
+    return _OVER[kind]
+
+
+def train_over(train_base: Callable[[Dataset, Any, Run], Trained], data: Dataset, config: Any, run: Run) -> Trained:
+    """The texts join what is left to learn from once a validation split is cut off, wherever the method does that."""
+    if config.extra_texts.share and getattr(config, "batch_size", 0) == 1:
+        raise ConfigError("batch_size must be at least 2 for extra_texts.share to be a share of it, but is 1")
+    return train_base(replace(data, extend=partial(with_label_texts, config.extra_texts)), config, run)
+
+
+def has_extra_texts(model: SavedModel) -> bool:
+    """Whether the model has learnt from labels' texts."""
+    return "extra_texts" in (model.facts.get("config") or {})
