@@ -11,7 +11,7 @@ demo: .venv/laconic
 	$(BIN)/laconic demo
 
 test: .venv/dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 check: .venv/dev
 	$(BIN)/ruff check .

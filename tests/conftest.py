@@ -18,6 +18,9 @@ settings.load_profile("laconic")
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # before triton is imported: kernels then run on the CPU, slowly
 
+os.environ["COLUMNS"] = "160"  # or what the command line says is broken where a folder's name happens to be long
+torch.set_num_threads(1)  # small products gain nothing from more, and with them sums are the same in every run
+
 if find_spec("beartype"):  # a machine with a GPU may do without it
     install_import_hook("laconic", "beartype.beartype")
 

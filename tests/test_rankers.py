@@ -28,7 +28,7 @@ SETTINGS: dict[str, Settings] = {  # by method: what makes it small enough for a
         "batch_size": 16,
         "learning_rate": 0.05,
         "dropout": 0.1,
-        "shortlist": {"size": 9, "centroids": 8, "neighbours": 5},
+        "shortlist": {"size": 9, "centroids": 8, "neighbours": 5, "neighbour_power": 3.0},
         "extreme": {"random": 2},
         "surrogate": {"count": 8},
         "clustering": {"walks": 10},

@@ -277,6 +277,8 @@ class BucketsRanker(Ranker):
 
     def rank(self, inputs: Inputs, k: int) -> Ranking:
         parts = self._probabilities(inputs)
+        if not len(parts[0]):
+            return Ranking(parts[0].new_empty((0, k), dtype=torch.int64), parts[0].new_empty((0, k)))
         # A row for each bucket of each member, so that what a label adds up lies together for all texts.
         table = torch.cat([part.T for part in parts])
         starts = torch.tensor([0, *(part.shape[1] for part in parts)], device=table.device).cumsum(0)[:-1]

@@ -242,7 +242,7 @@ def test_biases_start_at_the_log_odds_of_clusters_and_labels() -> None:
         ({"detached": float("nan")}, "detached must be 0 to 1, but is nan"),
         ({"heads": "three"}, "heads must be synchronised or lightxml, but is 'three'"),
         ({"ranking": "sum"}, "ranking must be extreme or product, but is 'sum'"),
-        ({"encoder": "bert"}, "encoder must be inception or bag or cnn, but is 'bert'"),
+        ({"encoder": "bert"}, "encoder must be inception or bag or cnn or mlp or dense, but is 'bert'"),
         ({"precision": "fp8"}, "precision must be fp32 or bf16, but is 'fp8'"),
         ({"hidden": -1}, "hidden must be 0 to .*, but is -1"),
         ({"heads": "lightxml", "hidden": 8}, "heads=lightxml has no layer whose width hidden could set"),
@@ -460,7 +460,7 @@ def test_features_without_an_order_are_refused_where_it_matters(encoder: str) ->
 
 
 def test_dense_features_are_refused() -> None:
-    with pytest.raises(DataError, match="dense features; --method nearest would work"):
+    with pytest.raises(DataError, match="dense features; --encoder dense or --method nearest would work"):
         trained(planted_vectors())
 
 
@@ -557,7 +557,7 @@ def test_data_is_told_what_both_methods_would_cost() -> None:
     costs = expected_costs(describe(CORPUS))
     config = sized(Config(), 80, LABELS, 6)
     model = train_model(CORPUS, "inceptionxml+", config_of("inceptionxml+", {"epochs": 1}), Run.unkept())
-    assert list(costs) == ["inceptionxml", "inceptionxml+"]
+    assert list(costs) == ["inceptionxml", "inceptionxml+", "astec"]
     assert costs["inceptionxml+"]["epochs"] == config.epochs
     assert sum(costs["inceptionxml+"]["parameters"].values()) == parameters(model)
     assert expected_costs(describe(planted_vectors())) == {}

@@ -199,11 +199,8 @@ def restore(config: Config, tensors: Mapping[str, Tensor]) -> CandidatesRanker:
         classifier = LinearClassifier(dim, num_labels, transform=_transform(config, encoder.dim))
         return CandidatesRanker(encoder, shortlister, classifier, beta=0.0)
 
-    # Of a model from before votes could be chosen, they are the shortlist's.
-    near = "shortlister.others" if config.label_texts else "shortlister"
-    if config.shortlister == "nearest" and f"{near}.centres" in tensors:
-        usual = torch.tensor(config.shortlist.neighbour_weight)
-        tensors = {f"{near}.neighbour_weight": usual, **tensors}
+    if not config.shortlist.neighbour_power:  # a model from before votes could be chosen: they are the shortlist's
+        tensors = {"shortlister.neighbour_weight": torch.tensor(config.shortlist.neighbour_weight), **tensors}
     may_be_empty = {name for name in tensors if name.startswith("shortlister.")}  # no neighbours, labels without texts
     ranker = filled("astec", make, tensors, may_be_empty)
     if config.votes >= 0:
