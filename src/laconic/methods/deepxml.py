@@ -26,6 +26,7 @@ from laconic.data.resident import Resident
 from laconic.data.tokenizer import inputs_of
 from laconic.encoders import Encoder, Identity
 from laconic.evaluate import figures_of, on_device, places_to_validate, validation_figures
+from laconic.metrics.pairs import holds
 from laconic.optim import Plan
 from laconic.rankers import CandidatesRanker
 from laconic.run import Run
@@ -145,9 +146,7 @@ def shortlists_of(
         inputs = on_device(inputs_of(data.inputs[part]), device)
         found[part] = shortlister(inputs, vectors[part].to(device), size).labels.to(torch.int32).cpu()
     if data.leave_out is not None:
-        texts, labels = (torch.from_numpy(part.astype(np.int64)) for part in data.leave_out.nonzero())
-        pair, place = (found[texts] == labels[:, None]).nonzero(as_tuple=True)
-        found[texts[pair], place] = NO_LABEL
+        found[torch.from_numpy(holds(data.leave_out, found.numpy()))] = NO_LABEL
     return found
 
 
