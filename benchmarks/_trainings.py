@@ -18,7 +18,7 @@ from laconic.data.prepare import Prepared, input_rows, prepare
 from laconic.data.sources import read
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import VocabularyConfig
-from laconic.evaluate import Truth, evaluate, places_needed, rank_all
+from laconic.evaluate import Evaluation, Truth, evaluate, places_needed, rank_all
 from laconic.metrics import TrainingCounts
 from laconic.rankers import Ranker
 
@@ -49,11 +49,12 @@ class Material:
 _materials: dict[str, Material] = {}
 
 
-def material(name: str, *, with_label_texts: bool = False) -> Material:
+def material(name: str, *, with_label_texts: bool = False, with_self_pairs: bool = True) -> Material:
     """Made once, before processes part, so that they share it."""
-    key = name + " with label texts" * with_label_texts
+    key = name + " with label texts" * with_label_texts + " without self pairs" * (not with_self_pairs)
     if key not in _materials:
-        corpus = read(str(data_folder(name))).keeping_self_pairs()
+        corpus = read(str(data_folder(name)))
+        corpus = corpus.keeping_self_pairs() if with_self_pairs else corpus
         prepared = prepare(corpus, Splitter(**WORDS), VocabularyConfig(), with_label_texts=with_label_texts)
         test = corpus.split("test")
         training = TrainingCounts.of(prepared.data.labels)
@@ -62,8 +63,13 @@ def material(name: str, *, with_label_texts: bool = False) -> Material:
     return _materials[key]
 
 
-def side_by_side(jobs: Sequence[Job], work: Callable[[Job], Figures], name: str, at_once: int) -> None:
-    """Works the jobs off in processes; results/NAME.partial.json has what is done, in case time runs out."""
+def side_by_side(
+    jobs: Sequence[Job], work: Callable[[Job], Figures], name: str, at_once: int, *, others: bool = False
+) -> None:
+    """Works the jobs off in processes; results/NAME.partial.json has what is done, in case time runs out.
+
+    `others` keeps the results of trainings that are not among the jobs.
+    """
     results: dict[Job, Figures] = {}
     started = time.perf_counter()
     with ProcessPoolExecutor(at_once, mp_context=multiprocessing.get_context("fork")) as pool:
@@ -77,8 +83,16 @@ def side_by_side(jobs: Sequence[Job], work: Callable[[Job], Figures], name: str,
             shown = {key: value for key, value in results[job].items() if not isinstance(value, list | dict)}
             print(round(time.perf_counter() - started), job.data, job.name, job.seed, shown, flush=True)
             (RESULTS / f"{name}.partial.json").write_text(json.dumps(by_data(results), indent=2))
-    save(name, by_data(results))
+    kept = _kept(name) if others else {}
+    table = by_data(results)
+    save(name, {**kept, **{data: {**kept.get(data, {}), **rows} for data, rows in table.items()}})
     (RESULTS / f"{name}.partial.json").unlink(missing_ok=True)
+
+
+def _kept(name: str) -> Figures:
+    path = RESULTS / f"{name}.json"
+    found = json.loads(path.read_text()) if path.exists() else {}
+    return {data: rows for data, rows in found.items() if isinstance(rows, dict)}
 
 
 def _alone(work: Callable[[Job], Figures], job: Job) -> Figures:
@@ -107,5 +121,9 @@ def spread(values: Sequence[float]) -> dict[str, float]:
 
 def scored(ranker: Ranker, of: Material) -> dict[str, float]:
     """On the test split."""
-    found = evaluate(rank_all(ranker, of.rows, places_needed(of.truth)), of.truth).metrics
+    found = evaluated(ranker, of).metrics
     return {name: found[name] for name in METRICS}
+
+
+def evaluated(ranker: Ranker, of: Material) -> Evaluation:
+    return evaluate(rank_all(ranker, of.rows, places_needed(of.truth)), of.truth)

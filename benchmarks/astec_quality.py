@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from benchmarks._trainings import WORDS, Figures, Job, Material, material, scored, side_by_side
+from benchmarks._trainings import WORDS, Figures, Job, Material, evaluated, material, scored, side_by_side
 from benchmarks.common import DATA, RESULTS, data_folder
 from laconic.classifiers import LinearClassifier
 from laconic.config import configure, preset_path, read_settings
@@ -28,7 +28,7 @@ from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
 from laconic.data.vectors import read_vectors
 from laconic.encoders import Identity
-from laconic.evaluate import shortlist_recall
+from laconic.evaluate import shortlist_recall, validation_figures
 from laconic.methods import METHODS, reranker
 from laconic.methods.deepxml import encoded
 from laconic.methods.trained import Trained
@@ -45,37 +45,68 @@ GLOVE = DATA / "glove-6b-100d" / "glove.6B.100d.subset.txt.gz"
 SHORT = {"surrogate.epochs": 3, "extreme.epochs": 2}  # of the ablations on yso-titles
 
 
+EVERY = 1 << 24  # groups: more than there are labels, so that each label is one
+
+
 def _rates(
-    rate: float, epochs: int, last: float, more: int, *, after: float = 0.93, fine_tuned: bool = False
+    rate: float, epochs: int, last: float, more: int, *, after: float = 0.93, tuned: bool = False, **others: Any
 ) -> dict[str, Any]:
-    extreme = {"learning_rate": last, "epochs": more, "halve_after": after, "fine_tuned": fine_tuned}
-    return {"surrogate": {"learning_rate": rate, "epochs": epochs}, "extreme": extreme}
+    """Of the surrogate task and of the extreme one; `count` of groups."""
+    count = others.pop("count", 0)
+    groups = "frequent" if count == EVERY else "clusters"
+    surrogate = {"learning_rate": rate, "epochs": epochs, "groups": groups, "count": count}
+    extreme = {"learning_rate": last, "epochs": more, "halve_after": after, "fine_tuned": tuned}
+    return {"surrogate": surrogate, "extreme": extreme, **others}
 
 
-RERANKED = {"debian-related": 20, "npm-names-deps": 8, "yso-titles": 4}  # epochs
+EPOCHS = {"debian-related": 42, "npm-names-deps": 21}  # of InceptionXML
+RERANKED = {"debian-related": 20, "npm-names-deps": 8, "yso-titles": 3}  # epochs
+MIDDLE = {"after": 0.5}  # halved from the middle of the extreme task's epochs
 CHOICES: dict[str, dict[str, dict[str, Any]]] = {  # surrogate's rate × epochs, extreme task's
-    "debian-related": {
-        ".01 × 20, .002 × 12": _rates(0.01, 20, 0.002, 12),
-        ".005 × 20, .002 × 12": _rates(0.005, 20, 0.002, 12),
-        ".01 × 20, .003 × 12, halved from the middle": _rates(0.01, 20, 0.003, 12, after=0.5),
-        ".01 × 20, .002 × 12, all fine-tuned": _rates(0.01, 20, 0.002, 12, fine_tuned=True),
+    "yso-titles": {
+        ".005 × 6, .002 × 6": _rates(0.005, 6, 0.002, 6),
+        ".003 × 6, .002 × 6": _rates(0.003, 6, 0.002, 6),
+        ".005 × 6, .002 × 4, all fine-tuned": _rates(0.005, 6, 0.002, 4, tuned=True),
+        "every label, .005 × 6, .002 × 6": _rates(0.005, 6, 0.002, 6, count=EVERY),
+        "every label, .003 × 7, .001 × 6": _rates(0.003, 7, 0.001, 6, count=EVERY),
+        "every label, .003 × 6, .001 × 4, all fine-tuned": _rates(0.003, 6, 0.001, 4, tuned=True, count=EVERY),
+        ".005 × 6, .003 × 6, halved from the middle": _rates(0.005, 6, 0.003, 6, **MIDDLE),
+        ".01 × 6, .003 × 5, halved from the middle": _rates(0.01, 6, 0.003, 5, **MIDDLE),
+        ".01 × 8, .003 × 5, halved from the middle": _rates(0.01, 8, 0.003, 5, **MIDDLE),
+        ".005 × 6, .003 × 5, halved from the middle, dropout .25": _rates(0.005, 6, 0.003, 5, dropout=0.25, **MIDDLE),
+        ".005 × 6, .003 × 5, halved from the middle, dropout .1": _rates(0.005, 6, 0.003, 5, dropout=0.1, **MIDDLE),
+        ".01 × 6, .003 × 5, halved from the middle, dropout .25": _rates(0.01, 6, 0.003, 5, dropout=0.25, **MIDDLE),
+        ".01 × 6, .003 × 5, halved from the middle, 8,192 groups": _rates(0.01, 6, 0.003, 5, count=8192, **MIDDLE),
+        ".01 × 6, .003 × 5, batch 512": _rates(0.01, 6, 0.003, 5, batch_size=512, **MIDDLE),
+        "longer: .01 × 10, .003 × 4, batch 512": _rates(0.01, 10, 0.003, 4, batch_size=512, **MIDDLE),
+        "longer: .01 × 10, .003 × 4, dropout .35": _rates(0.01, 10, 0.003, 4, dropout=0.35, **MIDDLE),
+        "longer: .02 × 10, .003 × 4, batch 512, dropout .35": _rates(
+            0.02, 10, 0.003, 4, batch_size=512, dropout=0.35, **MIDDLE
+        ),
     },
     "npm-names-deps": {
         ".01 × 12, .002 × 8": _rates(0.01, 12, 0.002, 8),
         ".005 × 12, .002 × 8": _rates(0.005, 12, 0.002, 8),
-        ".01 × 12, .003 × 8, halved from the middle": _rates(0.01, 12, 0.003, 8, after=0.5),
+        "every label, .005 × 12, .002 × 8": _rates(0.005, 12, 0.002, 8, count=EVERY),
+        ".01 × 12, .002 × 8, dropout .25": _rates(0.01, 12, 0.002, 8, dropout=0.25),
     },
-    "yso-titles": {
-        ".005 × 6, .002 × 6": _rates(0.005, 6, 0.002, 6),
-        ".003 × 6, .002 × 6": _rates(0.003, 6, 0.002, 6),
-        ".005 × 6, .003 × 6, halved from the middle": _rates(0.005, 6, 0.003, 6, after=0.5),
-        ".005 × 6, .002 × 4, all fine-tuned": _rates(0.005, 6, 0.002, 4, fine_tuned=True),
+    "debian-related": {
+        ".01 × 20, .002 × 12": _rates(0.01, 20, 0.002, 12),
+        ".005 × 20, .002 × 12": _rates(0.005, 20, 0.002, 12),
+        ".01 × 20, .003 × 12, halved from the middle": _rates(0.01, 20, 0.003, 12, **MIDDLE),
+        ".01 × 20, .002 × 12, all fine-tuned": _rates(0.01, 20, 0.002, 12, tuned=True),
+        "every label, .005 × 20, .002 × 12": _rates(0.005, 20, 0.002, 12, count=EVERY),
+        "every label, .003 × 24, .001 × 12, all fine-tuned": _rates(0.003, 24, 0.001, 12, tuned=True, count=EVERY),
+        ".005 × 20, .002 × 16, all fine-tuned": _rates(0.005, 20, 0.002, 16, tuned=True),
+        ".005 × 30, .002 × 12": _rates(0.005, 30, 0.002, 12),
+        ".005 × 20, .002 × 12, dropout .35": _rates(0.005, 20, 0.002, 12, dropout=0.35),
+        ".005 × 20, .001 × 20, all fine-tuned": _rates(0.005, 20, 0.001, 20, tuned=True),
     },
 }
 PARTS: dict[str, dict[str, Any]] = {  # Table 6: one part changed at a time
     "Astec": {},
-    "encoder: CNN": {"encoder": "cnn", "length": 16},
-    "encoder: MLP": {"encoder": "mlp"},
+    "encoder: CNN": {"encoder": "cnn", "length": 16, "surrogate.learning_rate": 0.001},
+    "encoder: MLP": {"encoder": "mlp", "surrogate.learning_rate": 0.002},
     "encoder: Inception": {"encoder": "inception", "length": 16},
     "surrogate: unsupervised (GloVe)": {"surrogate.groups": "none", "vectors": str(GLOVE), "embedding": 100},
     "surrogate: random": {"surrogate.groups": "random"},
@@ -83,7 +114,7 @@ PARTS: dict[str, dict[str, Any]] = {  # Table 6: one part changed at a time
     "negatives: uniform": {"extreme.negatives": "uniform", "extreme.random": 650},
     "negatives: unigram": {"extreme.negatives": "unigram", "extreme.random": 650},
     "negatives: nearest labels alone": {"extreme.random": 0, "shortlist.neighbours": 0, "shortlist.centroids": 500},
-    "shortlist: learnt clusters": {"shortlister": "clusters"},
+    "shortlist: learnt clusters": {"shortlister": "clusters", "beta": 0.9},
     "shortlist: centroids not smoothed": {"clustering.walks": 0},
     "all fine-tuned": {"extreme.fine_tuned": True},
 }
@@ -100,6 +131,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--at-once", type=int, default=12)
     parser.add_argument("--only", default="", help="trainings with this in their names")
+    parser.add_argument("--whole", action="store_true", help="forget the results of trainings that are not done now")
     options = parser.parse_args()
     if options.device == "cuda" and not which("nvidia-smi"):  # asking torch would spoil the processes to come
         print("no GPU here, left out")
@@ -111,10 +143,13 @@ def main() -> None:
             of(job)
         with tempfile.TemporaryDirectory() as folder:
             work = Working(what, options.device, Path(folder))
-            side_by_side(jobs, work, f"astec_{what.replace('-', '_')}", options.at_once)
+            name = f"astec_{what.replace('-', '_')}"
+            side_by_side(jobs, work, name, options.at_once, others=not options.whole)
             if what == "protocol":
                 members = [Job(name, "ensemble of 3", 0, {}) for name in there]
-                side_by_side(members, Together(options.device, Path(folder)), "astec_ensembles", options.at_once)
+                side_by_side(
+                    members, Together(options.device, Path(folder)), "astec_ensembles", options.at_once, others=True
+                )
 
 
 def of(job: Job) -> Material:
@@ -126,18 +161,29 @@ def choices(name: str) -> list[Job]:
 
 
 def chosen(name: str) -> dict[str, Any]:
-    """The best settings on the validation split, with the shares and the last epoch that were best for them."""
+    """The best settings on the validation split, with the shares and the last epoch that were best for them.
+
+    As published the encoder is frozen; settings that fine-tune it are there for comparison.
+    """
     found = json.loads((RESULTS / "astec_choices.json").read_text())[name]
-    best = max(found, key=lambda one: found[one]["nDCG@5"]["mean"])
+    frozen = [one for one in found if not CHOICES[name][one]["extreme"]["fine_tuned"]]
+    best = max(frozen, key=lambda one: found[one]["nDCG@5"]["mean"])
     blend = {share: found[best][share]["mean"] for share in ("beta", "votes")}
-    return merged(CHOICES[name][best], {**blend, "extreme.epochs": round(found[best]["epoch"]["mean"])})
+    tried, epochs = CHOICES[name][best]["extreme"], round(found[best]["epoch"]["mean"])
+    after = min(1.0, tried["halve_after"] * tried["epochs"] / epochs)  # so that the rate falls when it did
+    return merged(CHOICES[name][best], {**blend, "extreme.epochs": epochs, "extreme.halve_after": after})
 
 
 def protocol(name: str) -> list[Job]:
     plain = [Job(name, "Astec", seed, chosen(name)) for seed in SEEDS]
-    if name != "debian-related":
+    if name == "yso-titles":
         return plain
-    return plain + [Job(name, "Astec, 100 by label texts", seed, chosen(name) | {"label_texts": 100}) for seed in SEEDS]
+    beside = Job(name, "InceptionXML", SEEDS[0], {"length": 16, "epochs": EPOCHS[name]}, "inceptionxml")
+    if name != "debian-related":
+        return [*plain, beside]
+    return [*plain, beside] + [
+        Job(name, "Astec, 100 by label texts", seed, chosen(name) | {"label_texts": 100}) for seed in SEEDS
+    ]
 
 
 def table_6(name: str) -> list[Job]:
@@ -191,7 +237,7 @@ class Working:
 
     def __call__(self, job: Job) -> Figures:
         have, method, run = of(job), METHODS[job.method], Run.unkept(self.device)
-        config = configure(method.config, PROTOCOL | {"seed": job.seed} | job.settings)
+        config = configure(method.config, _for(job) | {"seed": job.seed} | job.settings)
         data = have.prepared.data
         if config.vectors:
             data = with_vectors(data, Path(config.vectors), have)
@@ -201,9 +247,11 @@ class Working:
             return found | on_validation(trained, data)
         ranker = trained.ranker.to(run.device)
         found |= scored(ranker, have)
+        if self.what == "protocol":
+            found["quantiles"] = evaluated(ranker, have).as_json()["quantiles"]
         if isinstance(ranker, CandidatesRanker):
             found["shortlist recall"] = shortlist_recall(ranker, have.rows, have.truth.labels)
-        if self.what == "protocol" or job.name == "Astec":
+        if isinstance(ranker, CandidatesRanker) and (self.what == "protocol" or job.name == "Astec"):
             found |= prefixed("nearness alone", scored(ranker.blended(0.0), have))
             found |= prefixed("classifier alone", scored(ranker.blended(1.0), have))
         if job.name == "Astec" and self.what == "table-6":
@@ -214,6 +262,11 @@ class Working:
             again = reranker.train(data, trained, reranker.Config(epochs=RERANKED[job.data]), run)
             found |= prefixed("re-ranked", scored(again.ranker.to(run.device), have))
         return found
+
+
+def _for(job: Job) -> dict[str, Any]:
+    """The protocol; a method of its own has its own batch size."""
+    return PROTOCOL if job.method == "astec" else {**PROTOCOL, "batch_size": 0}
 
 
 def recalls(ranker: CandidatesRanker, data: Dataset, have: Material) -> dict[str, float]:
@@ -265,8 +318,7 @@ def on_validation(trained: Trained, data: Dataset) -> Figures:
     blends = trained.facts["training"]["blends"]
     best = max(epochs, key=lambda epoch: epoch["score"])
     return {
-        "nDCG@5": float(max(blends.values())),
-        "P@1": float(best["figures"]["P@1"]),
+        **{name: float(value) for name, value in validation_figures(ranker, held).items()},
         "epoch": float(best["epoch"]),
         "beta": float(trained.config.beta),
         "votes": float(trained.config.votes),
