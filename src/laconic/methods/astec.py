@@ -69,7 +69,7 @@ class Surrogate:
 
     groups: str = "clusters"  # or the most frequent labels, random buckets, or none: the vectors stay as they start
     count: int = 0  # of groups; 0: a power of two that leaves 36 pairs of text and label a group, at most 65,536
-    epochs: int = 0  # 0: four sevenths of all
+    epochs: int = 0  # 0: five sevenths of all
     learning_rate: float = 0.0  # 0: learning_rate
     halve_after: float = 0.7  # share of its epochs until the learning rate is first halved
 
@@ -78,9 +78,9 @@ class Surrogate:
 class Extreme:
     """Modules III and IV: what the classifier of all labels learns."""
 
-    epochs: int = 0  # 0: three sevenths of all
-    learning_rate: float = 0.0  # 0: a fifth of learning_rate
-    halve_after: float = 0.93
+    epochs: int = 0  # 0: two sevenths of all
+    learning_rate: float = 0.0  # 0: three tenths of learning_rate
+    halve_after: float = 0.5
     negatives: str = "shortlist"  # and random ones; or random ones alone: uniform, or unigram (by frequency^0.75)
     random: int = 150  # random negatives a text
     transfer: str = "residual"  # or unbounded, full (no skip), none
@@ -218,13 +218,13 @@ def sized(config: Config, texts: int, labels: int, usual: int, pairs: int) -> Co
     surrogate = replace(
         config.surrogate,
         count=min(count, labels),
-        epochs=config.surrogate.epochs or max(1, round(epochs * 4 / 7)),
+        epochs=config.surrogate.epochs or max(1, round(epochs * 5 / 7)),
         learning_rate=config.surrogate.learning_rate or config.learning_rate,
     )
     extreme = replace(
         config.extreme,
-        epochs=config.extreme.epochs or max(1, round(epochs * 3 / 7)),
-        learning_rate=config.extreme.learning_rate or config.learning_rate / 5,
+        epochs=config.extreme.epochs or max(1, round(epochs * 2 / 7)),
+        learning_rate=config.extreme.learning_rate or 0.3 * config.learning_rate,
     )
     return replace(
         config,
