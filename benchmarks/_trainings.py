@@ -46,16 +46,18 @@ class Material:
     truth: Truth
 
 
-_materials: dict[str, Material] = {}
+_materials: dict[tuple[Any, ...], Material] = {}
 
 
-def material(name: str, *, with_label_texts: bool = False, with_self_pairs: bool = True) -> Material:
+def material(
+    name: str, *, with_label_texts: bool = False, with_self_pairs: bool = True, splitter: Splitter = Splitter(**WORDS)
+) -> Material:
     """Made once, before processes part, so that they share it."""
-    key = name + " with label texts" * with_label_texts + " without self pairs" * (not with_self_pairs)
+    key = (name, with_label_texts, with_self_pairs, splitter)
     if key not in _materials:
         corpus = read(str(data_folder(name)))
         corpus = corpus.keeping_self_pairs() if with_self_pairs else corpus
-        prepared = prepare(corpus, Splitter(**WORDS), VocabularyConfig(), with_label_texts=with_label_texts)
+        prepared = prepare(corpus, splitter, VocabularyConfig(), with_label_texts=with_label_texts)
         test = corpus.split("test")
         training = TrainingCounts.of(prepared.data.labels)
         truth = Truth(labels=test.labels, leave_out=test.leave_out, training=training)

@@ -98,3 +98,13 @@ def test_a_model_folder_has_its_card(tmp_path) -> None:
     assert "240 texts, 12 labels" in card
     assert "| training | 2 epochs" in card
     assert "on texts held out of training" in card
+
+
+def test_theorem_3_1_is_told_of_a_model_or_of_each_member() -> None:
+    told = {"training": {"theorem_3_1": {"sparsity": 1.4e-4, "recall": 0.951, "bound": 8.17e-5}}}
+    row = "sparsity 0.00014, recall 95.1% on training texts, excess loss of the order 8.2e-05"
+    assert f"| Theorem 3.1 | {row} |" in model_card(FACTS | told)
+    members = [{"seed": seed, **told} for seed in (29, 30)]
+    card = model_card(FACTS | {"members": members})
+    assert f"| Theorem 3.1, seed 29 | {row} |" in card
+    assert f"| Theorem 3.1, seed 30 | {row} |" in card

@@ -1,14 +1,19 @@
 """What every classifier promises: some labels score as they do among all. Then what each is."""
 
+import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_array
+from torch import nn
 
-from laconic.classifiers import CLASSIFIERS, HashedClassifier, LinearClassifier
+from laconic.classifiers import CLASSIFIERS, HashedClassifier, LabelText, LinearClassifier
+from laconic.classifiers.label_text import Texts
 from laconic.layers import Residual
 from laconic.types import NO_LABEL
 
 DIM, LABELS, BUCKETS = 8, 6, 3
 BUCKET_OF = torch.tensor([2, 0, 2, 1, 0, 2])
+WORDS = nn.Embedding(9, DIM)  # of label texts: an encoder's, which keeps them
 
 
 def linear(transform=None, bias=True, rows=LABELS):
@@ -19,7 +24,19 @@ def linear(transform=None, bias=True, rows=LABELS):
     return classifier
 
 
+def label_text(transform=None, bias=True):
+    """Rows of texts and refinement vectors, as if trained."""
+    bags = csr_array(np.random.default_rng(0).uniform(size=(LABELS, 9)).round().astype(np.float32))
+    refinement = torch.randn(LABELS, DIM)
+    classifier = LabelText(Texts(bags, WORDS), refinement, transform or nn.Identity(), dropout=0.0, bias=bias)
+    with torch.no_grad():
+        for parameter in classifier.parameters():
+            parameter.add_(torch.randn_like(parameter))
+    return classifier
+
+
 MAKE = {
+    "label text": label_text,
     "linear": linear,
     "hashed": lambda transform=None, bias=True: HashedClassifier(BUCKET_OF, linear(transform, bias, BUCKETS)),
 }

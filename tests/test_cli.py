@@ -268,7 +268,7 @@ def test_members_are_re_ranked_one_by_one(data, tmp_path):
 
 def test_inspect_tells_what_every_method_would_cost(data):
     costs = json.loads(laconic("inspect", data, "--json"))["costs"]
-    assert list(costs) == ["inceptionxml", "inceptionxml+", "astec"]
+    assert list(costs) == ["inceptionxml", "inceptionxml+", "astec", "decaf"]
     shown = laconic("inspect", data)
     assert "inceptionxml+" in shown
     assert f"{sum(costs['inceptionxml+']['parameters'].values()):,}" in shown

@@ -9,12 +9,12 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "src" / "laconic"
 FLOORS = [
     {"", "errors", "types", "compiled", "files", "config", "costs", "data"},
-    {"encoders", "classifiers", "shortlisters", "clustering", "kernels", "layers", "metrics", "plots"},
-    {"rankers", "tasks", "losses"},
-    {"run", "train", "step", "optim", "checkpoint", "card", "evaluate", "sweeping", "predictions"},
+    {"encoders", "classifiers", "shortlisters", "clustering", "combining", "kernels", "layers", "metrics", "plots"},
+    {"rankers", "tasks", "losses", "fusing"},
+    {"run", "train", "step", "optim", "checkpoint", "card", "evaluate", "sweeping", "predictions", "changing"},
     {"methods"},
-    {"predict"},
-    {"cli", "comparing", "inspecting", "display", "demo", "estimator", "__main__"},
+    {"predict", "maintaining"},
+    {"cli", "cli_changes", "comparing", "inspecting", "display", "demo", "estimator", "__main__"},
 ]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 MODULES = {

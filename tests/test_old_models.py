@@ -22,6 +22,7 @@ SMALL = {
     "inceptionxml": _NARROW,
     "inceptionxml+": {**_NARROW, "epochs": 24, "clusters": 2, "top": 1},
     "astec": {**_NARROW, "epochs": 24, "surrogate": {"count": 4}},
+    "decaf": {**_NARROW, "epochs": 24, "learning_rate": 0.1, "clusters": 2, "beam": 1},
     "xml-cnn": {**_NARROW, "embedding": 8, "length": 1},  # its bottleneck is 512 numbers wide, whatever is read
     "mach": {**_NARROW, "members": 3, "buckets": 4},
 }

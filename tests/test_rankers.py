@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +33,16 @@ SETTINGS: dict[str, Settings] = {  # by method: what makes it small enough for a
         "extreme": {"random": 2},
         "surrogate": {"count": 8},
         "clustering": {"walks": 10},
+    },
+    "decaf": {
+        "epochs": 24,
+        "embedding": 32,
+        "length": 6,
+        "batch_size": 16,
+        "learning_rate": 0.1,
+        "clusters": 4,
+        "beam": 3,
+        "surrogate": {"dropout": 0.2},
     },
     "mach": {
         "members": 4,
@@ -65,11 +76,14 @@ RERANKER: Settings = {  # over any of them
     "encoder": "bag",
     "size": 8,
 }
-RANKERS = [  # of which method, how many members, whether re-ranked
-    *((name, 1, False) for name in METHODS),
-    ("inceptionxml", 2, False),
-    ("nearest", 1, True),
-    ("inceptionxml", 2, True),
+FUSION: dict[str, Any] = {"width": 6, "hidden": 16, "epochs": 60, "neighbours": 8}
+RANKERS: list[tuple[str, int, dict[str, Any]]] = [  # of which method, how many members, with what over each
+    *((name, 1, {}) for name in METHODS),
+    ("inceptionxml", 2, {}),
+    ("nearest", 1, {"reranker": RERANKER}),
+    ("inceptionxml", 2, {"reranker": RERANKER}),
+    ("astec", 1, {"fusion": FUSION}),
+    ("inceptionxml", 2, {"reranker": RERANKER, "fusion": FUSION}),
 ]
 NUM_LABELS = 12
 
@@ -87,12 +101,12 @@ class Trained(NamedTuple):
         return self.tokenizer.tokens(self.test.texts)
 
 
-@pytest.fixture(scope="module", params=RANKERS, ids=str)
+@pytest.fixture(scope="module", params=RANKERS, ids=lambda one: f"{one[1]} {one[0]} {'+'.join(one[2])}".strip())
 def trained(request: pytest.FixtureRequest) -> Trained:
-    name, members, rerank = request.param
-    method = ensemble_of(name, members, rerank=rerank)
-    fewer = {"epochs": 15} if members > 1 else {}
-    config = configure(method.config, SETTINGS.get(name, {}) | fewer | ({"reranker": RERANKER} if rerank else {}))
+    name, members, over = request.param
+    method = ensemble_of(name, members, over=over)
+    changes = ({"epochs": 15} if members > 1 else {}) | ({"validation": 0.2} if "fusion" in over else {})
+    config = configure(method.config, SETTINGS.get(name, {}) | changes | over)
     corpus = planted_texts(num_labels=NUM_LABELS, with_label_texts=True)
     data, tokenizer = prepare(corpus, config.text, config.vocabulary)
     assert tokenizer is not None
@@ -176,7 +190,7 @@ def test_a_missing_tensor_is_refused_by_name(trained: Trained) -> None:
     for name in state:
         if name.endswith("num_batches_tracked"):  # torch does without it
             continue
-        with pytest.raises(ModelError, match=name.removeprefix("base.")):
+        with pytest.raises(ModelError, match=re.sub(r"^((base|nearest|combiner)\.)*", "", name)):
             trained.method.restore(trained.config, {other: state[other] for other in state if other != name})
 
 

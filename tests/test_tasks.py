@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from laconic.classifiers import LinearClassifier
 from laconic.clustering import random_tree
-from laconic.encoders import Encoder
+from laconic.encoders import Encoder, Identity
 from laconic.kernels.shortlist import Shortlist
 from laconic.layers import Residual, SpectralResidual
 from laconic.shortlisters.clusters import Clusters
@@ -212,3 +212,19 @@ def test_all_labels_are_scored_with_what_encode_gives() -> None:
         wanted[row, POSITIVES[row, label]] = 1
     scores = classifier.score_all(task.encoder(texts.inputs))
     torch.testing.assert_close(task(texts, BEGUN), cross_entropy(scores, wanted) / wanted.numel())
+
+
+def test_all_labels_learns_nothing_about_pairs_that_are_left_out():
+    torch.manual_seed(0)
+    classifier = LinearClassifier(4, 6)
+    task = AllLabels(Identity(4), classifier, dropout=0.0, chunk=3)
+    vectors, positives = torch.randn(2, 4), torch.tensor([[1, NO_LABEL], [0, 3]])
+    left_out = torch.tensor([[2], [5]])
+    task(Batch(vectors, positives, left_out=left_out), torch.zeros(())).backward()
+    slopes = classifier.score_all(vectors).sigmoid().detach()
+    for row, labels in enumerate(positives.tolist()):
+        for label in labels:
+            if label != NO_LABEL:
+                slopes[row, label] -= 1
+        slopes[row, left_out[row]] = 0
+    torch.testing.assert_close(classifier.weight.grad, slopes.T @ vectors / slopes.numel())

@@ -22,7 +22,7 @@ def model_card(facts: Mapping[str, Any]) -> str:
         f"A model made by laconic {facts['laconic']}: it ranks {sizes['labels']:,} labels for a short text.",
         _use(facts),
         _table(_facts(facts, name)),
-        *_figures(facts.get("metrics") or {}),
+        *_figures(facts.get("metrics") or {}, changed=bool(facts.get("changes"))),
         *_command(facts.get("command")),
         *_settings(facts.get("config") or {}),
         _FILES,
@@ -48,18 +48,40 @@ def _facts(facts: Mapping[str, Any], name: str) -> dict[str, str]:
     sizes = facts["sizes"]
     pairs = f"{sizes['pairs']:,} pairs of text and label ({sizes['pairs'] / max(sizes['texts'], 1):.1f} a text)"
     return {
-        "method": f"`{facts['method']}`" + _reranker(facts.get("config") or {}) + _members(facts.get("members") or []),
+        "method": f"`{facts['method']}`" + _over(facts.get("config") or {}) + _members(facts.get("members") or []),
         "learnt from": f"{name}: {sizes['texts']:,} texts, {sizes['labels']:,} labels, {pairs}",
         "reads": _INPUTS[facts["inputs"]],
         **_training_of(facts),
         **_trainings(facts.get("members") or []),
+        **theorem_rows(facts),
         **({"propensity": "A = {a}, B = {b}".format(**facts["propensity"])} if "propensity" in facts else {}),
         **({"made": facts["created"]} if "created" in facts else {}),
+        **_changes(facts.get("changes") or []),
     }
 
 
-def _reranker(config: Mapping[str, Any]) -> str:
-    return f", re-ranked ({config['reranker']['encoder']})" if "reranker" in config else ""
+def _changes(changes: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """What was done to the model since it was trained, the last at the end."""
+    told = []
+    for change in changes:
+        counts = [f"{change[name]:,} {name}" for name in ("labels", "texts", "examples") if change.get(name)]
+        told.append(f"`{change.get('verb')}` ({', '.join(counts)}), {change.get('date')}")
+    return {"changed": "; ".join(told)} if told else {}
+
+
+def theorem_rows(facts: Mapping[str, Any]) -> dict[str, str]:
+    """What DECAF's Theorem 3.1 is made of, for the model or for each of its members; nothing for other methods."""
+    histories = [("", facts), *((f", seed {member.get('seed')}", member) for member in facts.get("members") or [])]
+    told = {whose: (one.get("training") or {}).get("theorem_3_1") for whose, one in histories}
+    shown = "sparsity {sparsity:.2g}, recall {recall:.1%} on training texts, excess loss of the order {bound:.2g}"
+    return {f"Theorem 3.1{whose}": shown.format(**one) for whose, one in told.items() if one}
+
+
+def _over(config: Mapping[str, Any]) -> str:
+    """What is over the method."""
+    told = f", re-ranked ({config['reranker']['encoder']})" if "reranker" in config else ""
+    told += ", with labels' own texts learnt" if "extra_texts" in config else ""
+    return told + (", fused with nearest texts and label texts" if "fusion" in config else "")
 
 
 def _members(members: Sequence[Mapping[str, Any]]) -> str:
@@ -92,7 +114,7 @@ def _training(training: Mapping[str, Any]) -> dict[str, str]:
     return rows
 
 
-def _figures(measured: Mapping[str, Any]) -> list[str]:
+def _figures(measured: Mapping[str, Any], *, changed: bool = False) -> list[str]:
     """The figures that papers quote, each with half of its interval."""
     metrics, intervals = measured.get("metrics") or {}, measured.get("intervals") or {}
     shown = [metric for metric in SHOWN if metric in metrics]
@@ -102,7 +124,8 @@ def _figures(measured: Mapping[str, Any]) -> list[str]:
     table = "\n".join(f"| {' | '.join(row)} |" for row in (shown, ["---"] * len(shown), cells))
     where = f" on the split `{measured['split']}`" if "split" in measured else ""
     meaning = "In percent, ± half of a 95 % interval (texts drawn anew)." if intervals else "In percent."
-    return [f"## Figures{where}", table, meaning]
+    before = " Measured before the model was changed." if changed else ""
+    return [f"## Figures{where}", table, meaning + before]
 
 
 def _half(interval: tuple[float, float] | list[float] | None) -> str:

@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.text import Text
 
 from laconic import __version__
+from laconic.cli_changes import verbs
 from laconic.errors import UserError
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+app.add_typer(verbs)
 # Without markup: a path or a label may have brackets.
 out, err = Console(highlight=False, markup=False), Console(stderr=True, highlight=False, markup=False)
 
@@ -160,6 +162,10 @@ def train(
         bool,
         typer.Option("--label-texts", help="Learn from labels' own texts too; any setting extra_texts.KEY does so."),
     ] = False,
+    fuse: Annotated[
+        bool,
+        typer.Option("--fuse", help="Weigh its answers with nearest texts and label texts; so does any fusion.KEY."),
+    ] = False,
     keep_run: Annotated[
         bool, typer.Option("--keep-run", help="Keep the run folder, with its log, in the model.")
     ] = False,
@@ -179,10 +185,9 @@ def train(
     chosen = [f"validation={validation}"] * (validation is not None) + ["refit=true"] * refit
     chosen += [f'encoder="{encoder}"'] * bool(encoder)
     wanted = read_settings(preset_path(method, preset) if preset else None, [*(settings or []), *chosen])
-    if rerank:
-        wanted.setdefault("reranker", {})
-    if label_texts:
-        wanted.setdefault("extra_texts", {})
+    for group, asked in {"reranker": rerank, "extra_texts": label_texts, "fusion": fuse}.items():
+        if asked:
+            wanted.setdefault(group, {})
     config = config_of(method, wanted)
     corpus = _read(data, table)
     _print_notes(corpus)
@@ -199,7 +204,8 @@ def train(
         out.print(metrics_table({"": evaluation}, f"{model} on {data}, test: {evaluation.texts:,} texts"))
     write_model(trained, model, pictures=_pictures(trained), keep_run=keep_run)
     size = sum(path.stat().st_size for path in model.iterdir())
-    members = ", re-ranked" * ("reranker" in wanted) + ", label texts learnt" * ("extra_texts" in wanted)
+    over = {"reranker": ", re-ranked", "extra_texts": ", label texts learnt", "fusion": ", fused with nearest texts"}
+    members = "".join(said for group, said in over.items() if group in wanted)
     members += f" ({ensemble} members)" * (ensemble > 1)
     learnt_from = f"{len(corpus.split('train')):,} texts, {len(corpus.labels):,} labels"
     out.print(f"{model}: {method}{members}, {learnt_from}, {size:,} bytes")

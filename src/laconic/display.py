@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from laconic.card import SHOWN
+from laconic.card import SHOWN, theorem_rows
 from laconic.checkpoint import SavedModel
 from laconic.comparing import Comparison, Example, Marked
 from laconic.costs import human_bytes, human_seconds
@@ -161,6 +161,10 @@ def model_table(name: str, model: SavedModel, cost: Mapping[str, Any] | None) ->
     table.add_row("method", facts["method"])
     if reranker := facts["config"].get("reranker"):
         table.add_row("re-ranker", f"{reranker.get('encoder')}, of the best {reranker.get('size')} labels")
+    if extra := facts["config"].get("extra_texts"):
+        table.add_row("labels' own texts", f"learnt, others from a share of {extra.get('threshold')}")
+    if fusion := facts["config"].get("fusion"):
+        table.add_row("fused with", f"{fusion.get('neighbours')} nearest texts and labels' own texts")
     if "ensemble" in facts:
         table.add_row("members", f"{facts['ensemble']}, whose scores are averaged")
     table.add_row("trained on", f"{facts['data']['name']}: {sizes['texts']:,} texts")
@@ -176,6 +180,8 @@ def model_table(name: str, model: SavedModel, cost: Mapping[str, Any] | None) ->
     for metric in SHOWN:
         if metric in facts.get("metrics", {}).get("metrics", {}):
             table.add_row(f"{metric} ({facts['metrics']['split']})", f"{facts['metrics']['metrics'][metric]:.1f}")
+    for name, value in theorem_rows(facts).items():
+        table.add_row(name, value)
     table.add_row("made", facts["created"])
     return table
 

@@ -16,12 +16,14 @@ from typing import Any, overload
 import numpy as np
 from scipy.sparse import csr_array
 
+from laconic.changing import Config as Further
 from laconic.checkpoint import SavedModel, read_model, write_model
-from laconic.config import Settings
+from laconic.config import Settings, configure
 from laconic.data.corpus import Corpus
 from laconic.data.formats.assemble import LabelRow, Row, corpus_of
 from laconic.data.formats.records import text
 from laconic.errors import ConfigError, DataError
+from laconic.maintaining import add_labels, remove_labels, update
 from laconic.methods import config_of, train_model
 from laconic.metrics import TrainingCounts, judge, report
 from laconic.predict.predictor import Prediction, Predictor
@@ -105,6 +107,41 @@ class Laconic:
         A label that training never saw is there to be missed.
         """
         return self._learnt().evaluate(_corpus("test", texts, labels), "test").metrics
+
+    def add_labels(
+        self,
+        label_texts: Mapping[str, str] | Mapping[int, str],
+        texts: Iterable[str] = (),
+        labels: Iterable[Iterable[LabelName]] = (),
+    ) -> Laconic:
+        """Gives the model labels that it has not seen, by what they say of themselves or by texts that have them.
+
+        Nothing is trained; a label that has examples may have an empty text.
+        """
+        self._learnt()
+        new = corpus_of({}, _label_rows(label_texts), source="label_texts").labels
+        every = list(texts)
+        model = add_labels(self.model_, new, _corpus("train", every, labels) if every else None)
+        return self._answering(model, Predictor(model, self.device))
+
+    def remove_labels(self, labels: Iterable[LabelName]) -> Laconic:
+        """Takes labels out of the model; what it has learnt of the others stays."""
+        self._learnt()
+        model = remove_labels(self.model_, _names(labels, "labels"))
+        return self._answering(model, Predictor(model, self.device))
+
+    def update(
+        self,
+        texts: Iterable[str],
+        labels: Iterable[Iterable[LabelName]],
+        label_texts: Mapping[str, str] | Mapping[int, str] | None = None,
+        **settings: Any,
+    ) -> Laconic:
+        """Lets the model learn from new texts, whose labels may be old or new; `settings` are those of the update."""
+        self._learnt()
+        corpus, config = _corpus("train", texts, labels, label_texts), configure(Further, _nested(settings))
+        model = update(self.model_, corpus, config, Run.unkept(self.device))
+        return self._answering(model, Predictor(model, self.device))
 
     def save(self, folder: Path | str) -> None:
         """Writes a model folder, for `Laconic.load` and for the command line."""

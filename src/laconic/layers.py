@@ -128,6 +128,54 @@ class Transfer(nn.Module):
         return x + hidden if self.skip else hidden
 
 
+class Combination(nn.Module):
+    """σ(α) ⊙ x + σ(β) ⊙ y: shares for each dimension that start as halves (DECAF, Figure 2)."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.alpha = nn.Parameter(torch.zeros(dim))
+        self.beta = nn.Parameter(torch.zeros(dim))
+
+    def forward(self, x: Float[Tensor, "n dim"], y: Float[Tensor, "n dim"]) -> Float[Tensor, "n dim"]:
+        return self.alpha.sigmoid() * x + self.beta.sigmoid() * y
+
+
+class EmbeddingBlock(nn.Module):
+    """σ(α) ⊙ (R ReLU(e) + b) + σ(β) ⊙ e: what DECAF makes of a bag of words, be it a document's or a label's.
+
+    R starts as the identity and is held to a spectral norm of 1.
+    """
+
+    def __init__(self, dim: int, *, dropout: float) -> None:
+        super().__init__()
+        self.weight = SpectralWeight(dim, dim, identity=True)
+        self.bias = nn.Parameter(torch.zeros(dim))
+        self.combination = Combination(dim)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, e: Float[Tensor, "n dim"]) -> Float[Tensor, "n dim"]:
+        hidden = self.dropout(functional.relu(e))
+        combined: Tensor = self.combination(functional.linear(hidden, self.weight(), self.bias), e)
+        return combined
+
+
+class DocumentBlock(nn.Module):
+    """ReLU of an embedding block, with dropout: a document's vector, before rows of labels are multiplied with it.
+
+    Of wider inputs it reads `dim` numbers from the place `first` on.
+    """
+
+    def __init__(self, dim: int, *, dropout: float, first: int = 0) -> None:
+        super().__init__()
+        self.block = EmbeddingBlock(dim, dropout=dropout)
+        self.dropout = nn.Dropout(dropout)
+        self.dim, self.first = dim, first
+
+    def forward(self, e: Float[Tensor, "batch width"]) -> Float[Tensor, "batch dim"]:
+        dropped: Tensor = self.dropout(functional.relu(self.block(e[:, self.first : self.first + self.dim])))
+        return dropped
+
+
 class FreeWeight(nn.Module):
     """A matrix as it is."""
 

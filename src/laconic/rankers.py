@@ -79,9 +79,7 @@ class ShortlistRanker(Ranker):
 
     def rank(self, inputs: Inputs, k: int) -> Ranking:
         vectors = self.encoder(inputs)
-        clusters = self.clusters.classifier.num_labels
-        smallest = self.num_labels // clusters
-        picked = self.clusters(vectors, min(clusters, max(self.top, -(-k // smallest))))
+        picked = self.clusters(vectors, max(self.top, self.clusters.enough(k)))
         size = max(1, _GATHERED // (self.clusters.size * picked.labels.shape[1] * vectors.shape[1]))
         parts = [
             self._best_of(vectors[first : first + size], Ranking(*(part[first : first + size] for part in picked)), k)
@@ -215,7 +213,7 @@ class Reranker(Ranker):
         own = self._shares(inputs, ranked.labels[:, : self.size])
         own = functional.pad(own, (0, ranked.labels.shape[1] - own.shape[1]))
         by_base = ranked.scores / _largest(ranked.scores)
-        return [_in_order(ranked.labels, alpha * own + (1 - alpha) * by_base, k) for alpha in alphas]
+        return [in_order(ranked.labels, alpha * own + (1 - alpha) * by_base, k) for alpha in alphas]
 
     def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
         candidates = self.base.rank(inputs, self.size)
@@ -282,7 +280,7 @@ class BucketsRanker(Ranker):
         # A row for each bucket of each member, so that what a label adds up lies together for all texts.
         table = torch.cat([part.T for part in parts])
         starts = torch.tensor([0, *(part.shape[1] for part in parts)], device=table.device).cumsum(0)[:-1]
-        buckets = torch.stack([classifier.bucket_of for _, classifier in self._parts()], dim=1)
+        buckets = torch.stack([classifier.bucket_of for _, classifier in self.parts()], dim=1)
         size = max(1, self.at_once // max(1, table.shape[1]))
         best = torch.empty((table.shape[1], 0), dtype=torch.int64, device=table.device)
         for first in range(0, self.num_labels, size):
@@ -296,15 +294,16 @@ class BucketsRanker(Ranker):
 
     def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
         there = labels.clamp(min=0)
-        parts = zip(self._probabilities(inputs), self._parts(), strict=True)
+        parts = zip(self._probabilities(inputs), self.parts(), strict=True)
         own = [part.gather(1, classifier.bucket_of[there].long()) for part, (_, classifier) in parts]
         return torch.stack(own).mean(0).masked_fill(labels == NO_LABEL, 0)
 
     def _probabilities(self, inputs: Inputs) -> list[Float[Tensor, "batch buckets"]]:
         """Of every member's buckets."""
-        return [classifier.buckets.score_all(encoder(inputs)).sigmoid() for encoder, classifier in self._parts()]
+        return [classifier.buckets.score_all(encoder(inputs)).sigmoid() for encoder, classifier in self.parts()]
 
-    def _parts(self) -> list[tuple[Encoder, HashedClassifier]]:
+    def parts(self) -> list[tuple[Encoder, HashedClassifier]]:
+        """The members."""
         members = [cast(nn.ModuleDict, member) for member in self.members]
         return [(cast(Encoder, one["encoder"]), cast(HashedClassifier, one["classifier"])) for one in members]
 
@@ -339,7 +338,7 @@ class Ensemble(Ranker):
         size = max(1, self.at_once // max(1, candidates.shape[1]))
         parts = zip(_split(inputs, size), torch.split(candidates, size), strict=True)
         scores = torch.cat([self.score(part, labels) for part, labels in parts])
-        return _in_order(candidates, scores, k)
+        return in_order(candidates, scores, k)
 
     def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
         return torch.stack([member.score(inputs, labels) for member in self.rankers()]).mean(0)
@@ -349,7 +348,7 @@ class Ensemble(Ranker):
         return [cast(Ranker, member) for member in self.members]
 
 
-def _in_order(labels: Int[Tensor, "batch n"], scores: Float[Tensor, "batch n"], k: int) -> Ranking:
+def in_order(labels: Int[Tensor, "batch n"], scores: Float[Tensor, "batch n"], k: int) -> Ranking:
     """The best k; of equals the one that came first."""
     best = scores.masked_fill(labels == NO_LABEL, -torch.inf).sort(dim=1, descending=True, stable=True)
     kept, missing = labels.gather(1, best.indices)[:, :k], (0, max(0, k - labels.shape[1]))

@@ -1,8 +1,9 @@
 """What a model gives at every place of its dial: the one setting that a user may turn after training.
 
-top     clusters that are opened (InceptionXML+): a longer shortlist finds more and takes longer
+top     clusters that are opened (InceptionXML+, DECAF): a longer shortlist finds more and takes longer
 beta    the classifier's share of a score (Astec); the rest is how near a label is, which is kinder to rare ones
 alpha   the re-ranker's share of a score; the rest is that of what it re-ranks
+tail    how far a fused model leans to rare labels
 """
 
 from __future__ import annotations
@@ -14,15 +15,18 @@ from typing import NamedTuple
 from laconic.data.dataset import Rows
 from laconic.errors import ConfigError
 from laconic.evaluate import Truth, places_needed, rank_all, rank_all_by, shortlist_figures
+from laconic.fusing import FusedRanker
 from laconic.metrics import judge, report
 from laconic.rankers import CandidatesRanker, Ensemble, Ranker, Reranker, ShortlistRanker
 from laconic.types import Ranking
 
+LEANINGS = (-0.2, -0.1, 0.0, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8)
 SHARES = tuple(tenths / 10 for tenths in range(11))
 TITLES = {
     "top": "by clusters opened",
     "beta": "by the classifier's share of a score",
     "alpha": "by the re-ranker's share of a score",
+    "tail": "by how far it leans to rare labels",
 }
 FIGURES = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@3", "PSP@5")
 Place = int | float
@@ -38,6 +42,8 @@ class Dial(NamedTuple):
 
 def dial_of(ranker: Ranker) -> Dial:
     match ranker:
+        case FusedRanker():
+            return Dial("tail", LEANINGS, (-10, 10), ranker.leaning)
         case Reranker():
             return Dial("alpha", SHARES, (0, 1), ranker.blended)
         case CandidatesRanker():
@@ -49,8 +55,8 @@ def dial_of(ranker: Ranker) -> Dial:
             dials = [dial_of(member) for member in ranker.rankers()]
             return dials[0]._replace(at=lambda place: Ensemble([dial.at(place) for dial in dials]))
     raise ConfigError(
-        "this model has no dial to sweep; models of inceptionxml+ have one (top), of astec (beta), and re-ranked ones "
-        "(alpha): train with --rerank"
+        "this model has no dial to sweep; models of inceptionxml+ and decaf have one (top), of astec (beta), re-ranked "
+        "(alpha: --rerank) and fused ones (tail: --fuse)"
     )
 
 

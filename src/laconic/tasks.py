@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from laconic.classifiers import LinearClassifier
+from laconic.classifiers import Classifier, LinearClassifier
 from laconic.encoders import Encoder
 from laconic.kernels.shortlist import Shortlist
 from laconic.losses import all_labels_loss, shortlist_loss
@@ -36,7 +36,7 @@ class AllLabels(Task):
     def __init__(
         self,
         encoder: Encoder,
-        classifier: LinearClassifier,
+        classifier: Classifier,
         *,
         dropout: float,
         chunk: int,
@@ -48,14 +48,41 @@ class AllLabels(Task):
         self.chunk, self.precision = chunk, precision
 
     def forward(self, batch: Batch, progress: Float[Tensor, ""]) -> Float[Tensor, ""]:
-        rows, biases = self.classifier.weight, self.classifier.bias
+        rows, biases = _all_rows(self.classifier)
         assert biases is not None
         with torch.autocast(rows.device.type, self.precision, enabled=self.precision != torch.float32):
             (vectors,) = self.encode(batch.inputs, progress)
+        batch = _leaving_out(batch, vectors.float(), rows, biases)
         return all_labels_loss(vectors.float(), rows, biases, batch, chunk=self.chunk, precision=self.precision)
 
     def encode(self, inputs: Inputs, progress: Float[Tensor, ""]) -> Float[Tensor, "1 batch dim"]:
         return self.dropout(self.classifier.transform(self.encoder(inputs)))[None]
+
+
+def _all_rows(classifier: Classifier) -> tuple[Float[Tensor, "labels dim"], Float[Tensor, "labels"] | None]:
+    if isinstance(classifier, LinearClassifier):  # rows that are there already: a slice would copy their gradient
+        return classifier.weight, classifier.bias
+    every = slice(0, classifier.num_labels)
+    return classifier.rows(every), classifier.biases(every)
+
+
+@torch.no_grad()
+def _leaving_out(
+    batch: Batch,
+    vectors: Float[Tensor, "batch dim"],
+    rows: Float[Tensor, "labels dim"],
+    biases: Float[Tensor, "labels"] | None,
+) -> Batch:
+    """The batch with its left-out pairs as true as they seem: a cross-entropy then has no slope there."""
+    if batch.left_out is None:
+        return batch
+    some = batch.left_out.clamp(min=0)
+    scores = (rows[some] @ vectors[:, :, None])[:, :, 0]
+    seeming = (scores if biases is None else scores + biases[some]).sigmoid()
+    own = (batch.positives != NO_LABEL).to(seeming.dtype) if batch.targets is None else batch.targets
+    return batch._replace(
+        positives=torch.cat([batch.positives, batch.left_out], dim=1), targets=torch.cat([own, seeming], dim=1)
+    )
 
 
 class Jointly(Task):
@@ -126,7 +153,7 @@ class Shortlisted(Task):
     def __init__(
         self,
         encoder: Encoder,
-        classifier: LinearClassifier,
+        classifier: Classifier,
         *,
         random: int,
         likely: Float[Tensor, "labels"] | None = None,
@@ -145,7 +172,7 @@ class Shortlisted(Task):
         picks, _ = joined(labels, torch.zeros_like(labels, dtype=torch.float32))
         # A label is a cluster of one; the place of no label comes after all of them.
         shortlist = Shortlist(torch.where(picks == NO_LABEL, num_labels, picks), self.starts, 1)
-        return shortlist_loss(vectors, self.classifier.weight, self.classifier.bias, batch, shortlist, over=1)
+        return shortlist_loss(vectors, *_all_rows(self.classifier), batch, shortlist, over=1)
 
     def encode(self, inputs: Inputs, progress: Float[Tensor, ""]) -> Float[Tensor, "1 batch dim"]:
         return self.classifier.transform(self.encoder(inputs))[None]
@@ -156,3 +183,56 @@ class Shortlisted(Task):
             return torch.randint(self.classifier.num_labels, size, device=device)
         found = torch.searchsorted(self.shares, torch.rand(size, device=device), right=True)
         return found.clamp(max=self.classifier.num_labels - 1)
+
+
+class Opened(Task):
+    """Every text against the labels of clusters that were picked for it once (DECAF, module IV): a mean.
+
+    Labels are numbered cluster by cluster, and a batch's negatives are the picked clusters. The clusters of missing
+    positives are opened too or, where `missing` is False, what is missing teaches nothing, as in the published code.
+    """
+
+    tables = frozenset({"classifier.refinement"})
+    starts: Tensor
+    cluster_of: Tensor
+
+    def __init__(
+        self, encoder: Encoder, classifier: Classifier, starts: Int[Tensor, "bounds"], *, missing: bool = True
+    ) -> None:
+        super().__init__()
+        self.encoder, self.classifier, self.missing = encoder, classifier, missing
+        self.size = int(starts.diff().max())
+        self.register_buffer("starts", starts, persistent=False)
+        self.register_buffer("cluster_of", torch.repeat_interleave(starts.diff()), persistent=False)
+
+    def forward(self, batch: Batch, progress: Float[Tensor, ""]) -> Float[Tensor, ""]:
+        (vectors,) = self.encode(batch.inputs, progress)
+        rows, biases = _all_rows(self.classifier)
+        picks = self._opened(batch)
+        if not self.missing:
+            batch = batch._replace(positives=self._within(batch.positives, picks))
+        if batch.left_out is not None:
+            batch = batch._replace(left_out=self._within(batch.left_out, picks))
+        batch = _leaving_out(batch, vectors, rows, biases)
+        assert batch.negatives is not None
+        scores = batch.negatives.shape[1] * self.size
+        return shortlist_loss(vectors, rows, biases, batch, Shortlist(picks, self.starts, self.size), over=scores)
+
+    def encode(self, inputs: Inputs, progress: Float[Tensor, ""]) -> Float[Tensor, "1 batch dim"]:
+        return self.classifier.transform(self.encoder(inputs))[None]
+
+    def _opened(self, batch: Batch) -> Int[Tensor, "batch k"]:
+        assert batch.negatives is not None
+        if not self.missing:
+            return batch.negatives
+        picks = torch.cat([batch.negatives, self._clusters(batch.positives)], dim=1)
+        picks, _ = joined(picks, torch.zeros_like(picks, dtype=torch.float32))
+        return torch.where(picks == NO_LABEL, len(self.starts) - 1, picks)  # one more than the last is none
+
+    def _within(self, labels: Int[Tensor, "batch p"], picks: Int[Tensor, "batch k"]) -> Int[Tensor, "batch p"]:
+        """Those labels whose clusters are opened; NO_LABEL for the others."""
+        there = (self._clusters(labels)[:, :, None] == picks[:, None]).any(2)
+        return torch.where(there, labels, NO_LABEL)
+
+    def _clusters(self, labels: Int[Tensor, "batch p"]) -> Int[Tensor, "batch p"]:
+        return torch.where(labels == NO_LABEL, NO_LABEL, self.cluster_of[labels.clamp(min=0)])

@@ -36,3 +36,4 @@ class Batch(NamedTuple):
     targets: Float[Tensor, "batch p"] | None = None  # how true each positive is; None: wholly
     weights: Float[Tensor, "batch"] | None = None  # how much each text counts; None: all alike
     negatives: Int[Tensor, "batch n"] | None = None  # labels most easily mistaken for the positives, and some of those
+    left_out: Int[Tensor, "batch q"] | None = None  # labels that are neither true nor false of a text

@@ -557,7 +557,7 @@ def test_data_is_told_what_both_methods_would_cost() -> None:
     costs = expected_costs(describe(CORPUS))
     config = sized(Config(), 80, LABELS, 6)
     model = train_model(CORPUS, "inceptionxml+", config_of("inceptionxml+", {"epochs": 1}), Run.unkept())
-    assert list(costs) == ["inceptionxml", "inceptionxml+", "astec"]
+    assert list(costs) == ["inceptionxml", "inceptionxml+", "astec", "decaf"]
     assert costs["inceptionxml+"]["epochs"] == config.epochs
     assert sum(costs["inceptionxml+"]["parameters"].values()) == parameters(model)
     assert expected_costs(describe(planted_vectors())) == {}

@@ -62,7 +62,7 @@ def p_at_1(model):
 def test_labels_that_share_buckets_are_told_apart_by_the_members_together():
     model = trained(SMALL)
     assert p_at_1(model) > 90
-    alone = BucketsRanker(restored(model)._parts()[:1])  # 12 labels in 6 buckets: one member must guess
+    alone = BucketsRanker(restored(model).parts()[:1])  # 12 labels in 6 buckets: one member must guess
     tokenizer, test = prepare(CORPUS, Config().text, Config().vocabulary).tokenizer, CORPUS.split("test")
     labels = alone.rank(tokenizer.tokens(test.texts), 1).labels.numpy()
     assert share_of_right_first_labels(labels, test.labels) < 0.85
@@ -139,7 +139,7 @@ def plain_ranking(ranker, inputs, k):
     rows = []
     for vector in inputs:
         scores = [0.0] * ranker.num_labels
-        for _, classifier in ranker._parts():
+        for _, classifier in ranker.parts():
             chances = classifier.buckets.score_all(vector[None])[0].sigmoid().tolist()
             for label, bucket in enumerate(classifier.bucket_of.tolist()):
                 scores[label] += chances[bucket]
@@ -151,7 +151,7 @@ def plain_ranking(ranker, inputs, k):
 def test_how_many_labels_are_scored_at_a_time_changes_nothing(at_once):
     ranker, inputs = at_random(at_once), torch.randn(8, 5)
     # 200 labels share 7³ triples of buckets: many are equal, also where the ranking ends.
-    assert len({tuple(one.bucket_of[label].item() for _, one in ranker._parts()) for label in range(200)}) < 190
+    assert len({tuple(one.bucket_of[label].item() for _, one in ranker.parts()) for label in range(200)}) < 190
     for k in (1, 10, 200):
         assert ranker.rank(inputs, k).labels.tolist() == plain_ranking(ranker, inputs, k)
     whole = at_random().rank(inputs, 20)

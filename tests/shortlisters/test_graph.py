@@ -179,3 +179,14 @@ def test_whatever_is_opened_can_be_walked(part, place, value):
         return
     found = graph.nearest(QUERIES, ROWS_OF_IT, 5, 20).labels
     assert ((found >= NO_LABEL) & (found < ROWS)).all()
+
+
+def test_an_extended_graph_finds_old_and_new_rows():
+    more = torch.cat([ROWS_OF_IT, vectors(100, seed=2)])
+    graph = GRAPH.extended(more, 20)
+    assert Graph.kept_in(kept(graph), "g", len(more)) is not None
+    found = graph.nearest(more, more, 1, 100)
+    assert (found.labels[:, 0] == torch.arange(len(more))).float().mean() > 0.98
+    again = Graph.kept_in(kept(graph), "g", len(more)).nearest(QUERIES, more, 5, 50)
+    assert torch.equal(again.labels, graph.nearest(QUERIES, more, 5, 50).labels)
+    assert len(GRAPH.levels) == ROWS  # the old one is as it was

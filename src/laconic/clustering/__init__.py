@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from scipy.sparse import csr_array
 
 from laconic.clustering.halving import halved
@@ -17,7 +18,7 @@ from laconic.data.vocabulary import bags
 from laconic.errors import ConfigError
 from laconic.shortlisters.inverted import Lists
 
-__all__ = ["Clustering", "LabelTree", "cluster_labels", "random_tree"]
+__all__ = ["Clustering", "LabelTree", "cluster_labels", "cluster_vectors", "random_tree", "texts_of_labels"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,13 +49,26 @@ class Clustering:
 def cluster_labels(data: Dataset, clusters: int, config: Clustering, seed: int) -> LabelTree:
     """Every label is in one cluster, whatever its texts; clusters differ in size by at most one label."""
     check_clusters(clusters, data.num_labels)
-    rows = centroids(data, config, seed)
-    described = make_unit(rows)
+    return _grown(centroids(data, config, seed), data.inputs.shape[1], clusters, seed)
+
+
+def cluster_vectors(vectors: Float[np.ndarray, "labels dim"], clusters: int, seed: int) -> LabelTree:
+    """The same by vectors of the labels; one that is like nothing has zeros."""
+    num_labels, dim = vectors.shape
+    check_clusters(clusters, num_labels)
+    numbers = np.tile(np.arange(dim, dtype=np.int32), num_labels)
+    rows = Lists(np.arange(num_labels + 1) * dim, numbers, vectors.astype(np.float32).reshape(-1))
+    return _grown(rows, dim, clusters, seed)
+
+
+def _grown(rows: Lists, num_features: int, clusters: int, seed: int) -> LabelTree:
+    """A tree of labels, one for each row."""
+    num_labels, described = len(rows.starts) - 1, make_unit(rows)
     # A label without any text is like nothing, so it belongs nowhere: such labels are dealt out evenly.
     others = np.flatnonzero(~described)
-    bounds = even_bounds(data.num_labels, clusters)
+    bounds = even_bounds(num_labels, clusters)
     own_bounds = np.maximum.accumulate(bounds - even_bounds(len(others), clusters))
-    own = halved(rows, data.inputs.shape[1], np.flatnonzero(described), own_bounds, seed)
+    own = halved(rows, num_features, np.flatnonzero(described), own_bounds, seed)
     cluster = [np.repeat(np.arange(clusters), np.diff(part)) for part in (own_bounds, bounds - own_bounds)]
     order = np.concatenate([own, others])[np.argsort(np.concatenate(cluster), kind="stable")]
     return LabelTree(order=torch.from_numpy(order), starts=torch.from_numpy(bounds))
@@ -64,7 +78,7 @@ def centroids(data: Dataset, config: Clustering, seed: int) -> Lists:
     """A row for every label: the sum of its texts' directions, smoothed if the config says so."""
     num_features, texts = data.inputs.shape[1], Lists.of(bags(csr_array(data.inputs)))
     make_unit(texts)
-    texts_of = _texts_of_labels(data)
+    texts_of = texts_of_labels(data)
     rows = product(Lists.of(texts_of), texts, num_features, config.features)
     if config.walks:
         make_unit(rows)
@@ -80,7 +94,7 @@ def centroids(data: Dataset, config: Clustering, seed: int) -> Lists:
     return rows
 
 
-def _texts_of_labels(data: Dataset) -> csr_array:
+def texts_of_labels(data: Dataset) -> csr_array:
     """For each label its texts, with how much each counts."""
     pairs = data.labels if data.weights is None else csr_array(data.labels.multiply(data.weights[:, None]))
     texts_of = csr_array(pairs.T)

@@ -64,11 +64,15 @@ class Dataset:
     def relabelled(self, mapping: csr_array) -> Dataset:
         """The data with groups of labels for labels; `mapping` has a row for each label.
 
-        A text has a group once, as true as the truest of its labels there.
+        A text has a group once, as true as the truest of its labels there. A group that it would have for left-out
+        labels alone is left out.
         """
         labels = _grouped(self.labels, mapping)
+        left_out = (
+            None if self.leave_out is None else unless(_grouped(self.leave_out.astype(np.float32), mapping), labels)
+        )
         held = None if self.validation is None else self.validation.relabelled(mapping)
-        return replace(self, labels=labels, label_inputs=None, leave_out=None, validation=held)
+        return replace(self, labels=labels, label_inputs=None, leave_out=left_out, validation=held)
 
     def renumbered(self, numbers: Int[np.ndarray, "labels"]) -> Dataset:
         """The data with every label's number replaced; numbers[i] is that of label i."""
@@ -105,6 +109,13 @@ def _grouped(pairs: csr_array, mapping: csr_array) -> csr_array:
     np.maximum.at(values, place, pairs.data[pair[there]])
     starts = np.searchsorted(found, np.arange(pairs.shape[0] + 1) * mapping.shape[1])
     return csr_array((values, found % mapping.shape[1], starts), shape=(pairs.shape[0], mapping.shape[1]))
+
+
+def unless(pairs: csr_array, others: csr_array) -> csr_array:
+    """The pairs that are not among the others."""
+    alone = csr_array(pairs - pairs.multiply(others != 0))
+    alone.eliminate_zeros()
+    return alone
 
 
 def _renumbered(pairs: csr_array, numbers: Int[np.ndarray, "labels"]) -> csr_array:

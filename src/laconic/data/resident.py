@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from laconic.data.dataset import Dataset
+from laconic.data.dataset import Dataset, unless
 from laconic.data.tokenizer import padded
 from laconic.types import NO_LABEL, PAD, Batch, Inputs, Tokens
 
@@ -25,6 +25,7 @@ class Resident:
     weights: Float[Tensor, "texts"] | None
     width: int  # the most labels that any text has
     negatives: Int[Tensor, "texts n"] | None = None
+    left_out: Int[Tensor, "texts q"] | None = None  # labels that are neither true nor false
     extra: Int[Tensor, "extra"] | None = None  # rows of which every batch has a share; None: all rows are alike
     extra_share: float = 0.0
 
@@ -34,6 +35,7 @@ class Resident:
     ) -> Resident:
         """All of the data; texts are cut at `length` words."""
         labels = data.labels
+        left_out = None if data.leave_out is None else unless(data.leave_out.astype(np.float32), labels)
         inputs: Inputs
         if isinstance(data.inputs, csr_array):
             inputs = Tokens(*(part.to(device) for part in padded(data.inputs, length)))
@@ -48,6 +50,7 @@ class Resident:
             weights=None if data.weights is None else torch.from_numpy(data.weights).to(device),
             width=max(1, int(np.diff(labels.indptr).max(initial=0))),
             negatives=None if negatives is None else negatives.to(device),
+            left_out=None if left_out is None or not left_out.nnz else _in_rows(left_out).to(device),
             extra=torch.from_numpy(np.flatnonzero(data.extra)) if data.extra is not None and data.extra_share else None,
             extra_share=data.extra_share,
         )
@@ -91,6 +94,7 @@ class Resident:
             None if self.targets is None else self.targets[pairs] * there,
             None if self.weights is None else self.weights[rows],
             None if self.negatives is None else self.negatives[rows].long(),
+            None if self.left_out is None else self.left_out[rows].long(),
         )
 
     def _inputs(self, rows: Int[Tensor, "batch"]) -> Inputs:
@@ -109,6 +113,15 @@ def _shuffled(count: int, seed: int) -> Int[Tensor, "count"]:
 
 def _dealt(rows: Int[Tensor, "rows"], steps: int, size: int) -> Int[Tensor, "steps size"]:
     return rows.repeat(-(-steps * size // len(rows)))[: steps * size].view(steps, size)
+
+
+def _in_rows(pairs: csr_array) -> Int[Tensor, "texts q"]:
+    """Each text's labels; rows end in NO_LABEL."""
+    counts = np.diff(pairs.indptr)
+    there = np.arange(counts.max()) < counts[:, None]
+    rows = np.full(there.shape, NO_LABEL, dtype=np.int32)
+    rows[there] = pairs.indices
+    return torch.from_numpy(rows)
 
 
 def _shares(weights: Float[np.ndarray, "pairs"]) -> Float[np.ndarray, "pairs"]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from laconic.encoders.bag import BagEncoder
+from laconic.encoders.bag import BagEncoder, SumEncoder
 from laconic.encoders.base import Encoder, WordEncoder
 from laconic.encoders.cnn import CnnEncoder
 from laconic.encoders.dense import DenseEncoder
@@ -28,5 +28,6 @@ __all__ = [
     "Identity",
     "InceptionEncoder",
     "MlpEncoder",
+    "SumEncoder",
     "WordEncoder",
 ]

@@ -1,6 +1,7 @@
-"""Astec's encoder: a text is the sum of its words' vectors, weighted by tf-idf (DeepXML, section 4).
+"""A text is the sum of its words' vectors, weighted by tf-idf: with ReLU and dropout Astec's encoder (DeepXML, section
+4), as it is DECAF's. Word order says nothing to either.
 
-Word order says nothing to it. Its transform, a residual block, is the classifier's own.
+Their transforms, a residual or an embedding block, are the classifier's own.
 """
 
 from __future__ import annotations
@@ -26,3 +27,15 @@ class BagEncoder(WordEncoder):
 
     def forward(self, inputs: Inputs) -> Float[Tensor, "batch dim"]:
         return self.dropout(functional.relu(self.summed(inputs)))
+
+
+class SumEncoder(WordEncoder):
+    """The sum alone. Word vectors start as He et al. have it for ReLU layers (DECAF, section 3.1)."""
+
+    def __init__(self, *, num_ids: int, length: int, embedding: int = 300) -> None:
+        super().__init__(num_ids=num_ids, length=length, embedding=embedding)
+        self.dim = embedding
+        self.start_from(nn.init.kaiming_uniform_(torch.empty(num_ids, embedding)))
+
+    def forward(self, inputs: Inputs) -> Float[Tensor, "batch dim"]:
+        return self.summed(inputs)

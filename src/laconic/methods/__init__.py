@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -24,10 +24,19 @@ from laconic.data.prepare import prepare
 from laconic.data.tokenizer import Tokenizer
 from laconic.data.vectors import read_vectors
 from laconic.errors import ConfigError, DataError, ModelError
-from laconic.methods import astec, extra_texts, inceptionxml, inceptionxml_plus, mach, nearest, reranker, xml_cnn
+from laconic.methods import (
+    astec,
+    decaf,
+    extra_texts,
+    fusion,
+    inceptionxml,
+    inceptionxml_plus,
+    mach,
+    nearest,
+    reranker,
+    xml_cnn,
+)
 from laconic.methods.ensembles import ensemble_size, restore_members, train_members
-from laconic.methods.extra_texts import has_extra_texts
-from laconic.methods.reranker import is_reranked
 from laconic.methods.trained import Trained
 from laconic.rankers import Ranker
 from laconic.run import Run, fingerprint
@@ -45,6 +54,8 @@ class Method:
     reads_label_texts: Callable[[Any], bool]  # whether its config has a use for them
     on_gpu: bool  # whether its ranker may be moved to one
     answering: frozenset[str] = frozenset()  # settings that say how a model answers, not what it has learnt
+    # How so many members are trained where they share something; None: each by itself.
+    together: Callable[[int], Callable[[Dataset, Any, Run], Trained]] | None = None
 
 
 METHODS = {
@@ -79,6 +90,15 @@ METHODS = {
         on_gpu=True,
         answering=frozenset({"beta", "votes", "shortlist"}),
     ),
+    "decaf": Method(
+        decaf.Config,
+        decaf.train,
+        decaf.restore,
+        reads_label_texts=lambda config: config.label_text,
+        on_gpu=True,
+        answering=frozenset({"answer_beam"}),
+        together=lambda members: partial(decaf.train_together, members),
+    ),
     "xml-cnn": Method(
         xml_cnn.Config,
         xml_cnn.train,
@@ -105,41 +125,72 @@ def method_called(name: str) -> str:
 def config_of(method_name: str, settings: Settings) -> Any:
     """The method's config: its own defaults where the settings say nothing.
 
-    A group `reranker` among them, be it empty, puts a re-ranker over the method's ranker; a group `extra_texts` has the
-    labels' own texts learnt from too.
+    A group among them that is named like one of OVER, be it empty, puts that over the method.
     """
-    method = ensemble_of(method_name, 1, rerank="reranker" in settings, label_texts="extra_texts" in settings)
-    return configure(method.config, settings)
+    return configure(ensemble_of(method_name, 1, over=settings).config, settings)
 
 
 def reranked(method: Method) -> Method:
-    """The method with a re-ranker over its ranker, whose settings are a group of the config."""
+    """The method with a re-ranker over its ranker."""
     return replace(
         method,
         config=reranker.config_over(method.config),
         train=partial(reranker.train_over, method.train),
         restore=partial(reranker.restore_over, method.restore),
         answering=method.answering | {"reranker.alpha", "reranker.size"},
+        together=None,
+    )
+
+
+def fused(method: Method) -> Method:
+    """The method with its answers weighed together with nearest's."""
+    return replace(
+        method,
+        config=fusion.config_over(method.config),
+        train=partial(fusion.train_over, method.train),
+        restore=partial(fusion.restore_over, method.restore),
+        reads_label_texts=lambda config: True,
+        answering=method.answering | {"fusion.tail"},
+        together=None,
     )
 
 
 def with_extra_texts(method: Method) -> Method:
-    """The method learning from the labels' own texts too; their settings are a group of the config."""
+    """The method learning from the labels' own texts too."""
+    together = method.together
     return replace(
         method,
         config=extra_texts.config_over(method.config),
         train=partial(extra_texts.train_over, method.train),
         reads_label_texts=lambda config: True,
+        together=None if together is None else lambda members: partial(extra_texts.train_over, together(members)),
     )
 
 
-def ensemble_of(method_name: str, members: int, *, rerank: bool = False, label_texts: bool = False) -> Method:
+# What can be put over any method, innermost first; the settings of each are a group of that name.
+OVER: dict[str, Callable[[Method], Method]] = {
+    "reranker": reranked,
+    "fusion": fused,
+    "extra_texts": with_extra_texts,  # outermost: all that learns learns from them too
+}
+
+
+SHORT = {"reranker": "alpha", "fusion": "tail"}  # a dial of each that may be named without its group
+
+
+def put_over(config: Any) -> list[str]:
+    """What a config has over its method."""
+    return [name for name in OVER if hasattr(config, name)]
+
+
+def ensemble_of(method_name: str, members: int, *, over: Collection[str] = ()) -> Method:
     """The method that trains and restores so many members of another; of one member, that other itself.
 
-    Each member has its own re-ranker: only so are there texts that what it re-ranks has not learnt from.
+    What is named in `over` is over each member: only so are there texts that what is under it has not learnt from.
     """
-    method = reranked(_method_named(method_name)) if rerank else _method_named(method_name)
-    method = with_extra_texts(method) if label_texts else method  # outermost: a re-ranker learns from them too
+    method = _method_named(method_name)
+    for name in OVER:
+        method = OVER[name](method) if name in over else method
     if type(members) is not int or members < 1:
         raise ConfigError(f"ensemble must be a whole number of 1 or more, but is {members!r}")
     if members == 1:
@@ -150,7 +201,7 @@ def ensemble_of(method_name: str, members: int, *, rerank: bool = False, label_t
         )
     return replace(
         method,
-        train=partial(train_members, method.train, members),
+        train=method.together(members) if method.together else partial(train_members, method.train, members),
         restore=partial(restore_members, method.restore, members),
     )
 
@@ -158,9 +209,7 @@ def ensemble_of(method_name: str, members: int, *, rerank: bool = False, label_t
 def train_model(corpus: Corpus, method_name: str, config: Any, run: Run, members: int = 1) -> SavedModel:
     """Trains on the corpus's training split; a run that was stopped goes on. Several members answer together."""
     method_name = method_called(method_name)
-    method = ensemble_of(
-        method_name, members, rerank=hasattr(config, "reranker"), label_texts=hasattr(config, "extra_texts")
-    )
+    method = ensemble_of(method_name, members, over=put_over(config))
     if not len(corpus.split("train")):
         raise DataError(f"{corpus.source}: there are no training texts")
     data, tokenizer = prepare(corpus, config.text, config.vocabulary, with_label_texts=method.reads_label_texts(config))
@@ -197,11 +246,12 @@ def restore_ranker(model: SavedModel, device: torch.device) -> Ranker:
 
 
 def with_settings(model: SavedModel, settings: Settings) -> SavedModel:
-    """The model with some settings overruled; what it has learnt cannot be. `alpha` is short for `reranker.alpha`."""
+    """The model with some settings overruled; what it has learnt cannot be. `alpha` and `tail` are short names."""
     method = _known(model)
-    if "alpha" in settings and "reranker.alpha" in method.answering:
-        others = {name: value for name, value in settings.items() if name != "alpha"}
-        settings = _merged(others, {"reranker": {"alpha": settings["alpha"]}})
+    for group, name in SHORT.items():
+        if name in settings and f"{group}.{name}" in method.answering:
+            others = {key: value for key, value in settings.items() if key != name}
+            settings = _merged(others, {group: {name: settings[name]}})
     config = settings_of(configure(method.config, _merged(settings_of(restore_config(model)), settings)))
     for name in _dotted(settings):
         if not any(f"{name}.".startswith(f"{one}.") for one in method.answering):
@@ -237,12 +287,8 @@ def restore_config(model: SavedModel) -> Any:
 
 def _known(model: SavedModel) -> Method:
     try:
-        return ensemble_of(
-            model.facts.get("method", ""),
-            ensemble_size(model),
-            rerank=is_reranked(model),
-            label_texts=has_extra_texts(model),
-        )
+        groups = model.facts.get("config") or {}
+        return ensemble_of(model.facts.get("method", ""), ensemble_size(model), over=groups)
     except ConfigError as error:
         raise ModelError(f"the model was made by another version: {error}") from None
 

@@ -17,7 +17,8 @@ from laconic.costs import (
 )
 from laconic.data.describe import DataFacts
 from laconic.errors import ConfigError, ModelError
-from laconic.methods import astec, inceptionxml, inceptionxml_plus, restore_config
+from laconic.methods import astec, decaf, inceptionxml, inceptionxml_plus, restore_config
+from laconic.methods.decaf_costs import needs
 from laconic.methods.inceptionxml_plus import HEADS
 from laconic.types import FIRST_WORD
 
@@ -39,6 +40,7 @@ def expected_costs(facts: DataFacts) -> dict[str, dict[str, Any]]:
         "inceptionxml": _expected(shape, texts, flat.epochs, flat.batch_size, min(flat.chunk, labels)),
         "inceptionxml+": _expected(clustered, texts, plus.epochs, plus.batch_size, 0),
         "astec": _expected_of_astec(words, labels, texts, usual, pairs=round(facts.labels.texts_per_label * labels)),
+        "decaf": _expected_of_decaf(words, labels, texts, usual),
     }
 
 
@@ -86,6 +88,23 @@ def _expected_of_astec(words: int, labels: int, texts: int, usual: int, pairs: i
             name: staged_seconds(shape, epochs=epochs, machine=machine)
             for name, machine in {"gpu": GPU, "cpu_core": CPU}.items()
         },
+    }
+
+
+def _expected_of_decaf(words: int, labels: int, texts: int, usual: int) -> dict[str, Any]:
+    config = decaf.sized(decaf.Config(), texts, labels, usual)
+    times = {
+        name: needs(config, words, labels, texts, machine) for name, machine in {"gpu": GPU, "cpu_core": CPU}.items()
+    }
+    of_any = times["gpu"]
+    return {
+        "parameters": of_any.parameters,
+        "gmacs": of_any.macs / 1e9,
+        "bytes": 4 * sum(of_any.parameters.values()),
+        "length": config.length,
+        "epochs": config.epochs,
+        "training_bytes": of_any.memory,
+        "training_seconds": {name: needed.seconds for name, needed in times.items()},
     }
 
 

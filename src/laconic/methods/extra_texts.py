@@ -10,7 +10,6 @@ from dataclasses import field, fields, make_dataclass, replace
 from functools import partial
 from typing import Any
 
-from laconic.checkpoint import SavedModel
 from laconic.data.dataset import Dataset
 from laconic.data.label_texts import ExtraTexts, with_label_texts
 from laconic.errors import ConfigError
@@ -38,8 +37,3 @@ def train_over(train_base: Callable[[Dataset, Any, Run], Trained], data: Dataset
     if config.extra_texts.share and getattr(config, "batch_size", 0) == 1:
         raise ConfigError("batch_size must be at least 2 for extra_texts.share to be a share of it, but is 1")
     return train_base(replace(data, extend=partial(with_label_texts, config.extra_texts)), config, run)
-
-
-def has_extra_texts(model: SavedModel) -> bool:
-    """Whether the model has learnt from labels' texts."""
-    return "extra_texts" in (model.facts.get("config") or {})

@@ -9,14 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, hstack, vstack
 from torch import Tensor
 
+from laconic.changing import Additions, Lesson, taught, with_labels, without_labels
+from laconic.combining import Channels
 from laconic.compiled import compiled
 from laconic.data.dataset import Dataset
 from laconic.data.text import Splitter
@@ -25,9 +26,11 @@ from laconic.errors import ConfigError, ModelError
 from laconic.methods.trained import Trained
 from laconic.rankers import Ranker
 from laconic.run import Run
-from laconic.shortlisters.inverted import TRACE, Lists, add, add_products, clear, in_threads, take_best
+from laconic.shortlisters.inverted import TRACE, Lists, add, add_products, clear, in_threads, search, take_best
 from laconic.shortlisters.nearest import NearestBags, NearestVectors, StoredLists, queries_of, tensor_of
 from laconic.types import NO_LABEL, Inputs, Ranking
+
+_ALIKE = 20  # known labels whose votes a new one without examples has a share of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,22 +125,23 @@ class NearestRanker(Ranker):
         self.register_buffer("popular", popular)  # where words give out, the most frequent labels follow with score 0
 
     def rank(self, inputs: Inputs, k: int) -> Ranking:
-        channels, popular = self._channels(inputs), self.popular.numpy()
+        channels, popular = self.channels(inputs), self.popular.numpy()
         labels = np.full((channels.size, k), NO_LABEL, dtype=np.int64)
         scores = np.zeros((channels.size, k), dtype=np.float32)
         in_threads(channels.size, lambda first, last: _rank(channels, first, last, popular, labels, scores))
         return Ranking(torch.from_numpy(labels), torch.from_numpy(scores))
 
     def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
-        channels, wanted = self._channels(inputs), labels.numpy()
+        channels, wanted = self.channels(inputs), labels.numpy()
         assert wanted.max(initial=NO_LABEL) < self.num_labels
         scores = np.zeros(wanted.shape, dtype=np.float32)
         in_threads(channels.size, lambda first, last: _score(channels, first, last, self.num_labels, wanted, scores))
         return torch.from_numpy(scores)
 
-    def _channels(self, inputs: Inputs) -> _Channels:
+    def channels(self, inputs: Inputs) -> Channels:
+        """What both channels know of a batch, before it is added up."""
         neighbours = self.texts.nearest(inputs, self.config.neighbours)
-        return _Channels(
+        return Channels(
             neighbours.labels.numpy(),
             # Opposite vectors have no say; rounding may leave a cosine a hair above 1.
             neighbours.scores.clamp(min=0).pow(self.config.power).numpy(),
@@ -146,21 +150,6 @@ class NearestRanker(Ranker):
             self.label_texts.lists(),
             np.float32(self.config.label_text),
         )
-
-
-class _Channels(NamedTuple):
-    """All that a batch's scores are made of."""
-
-    neighbours: Int[np.ndarray, "batch neighbours"]
-    weights: Float[np.ndarray, "batch neighbours"]
-    votes: Lists
-    queries: Lists
-    label_texts: Lists
-    label_weight: np.float32
-
-    @property
-    def size(self) -> int:
-        return len(self.neighbours)
 
 
 @compiled
@@ -208,3 +197,68 @@ def _fill(channels, row, totals, touched):  # type: ignore[no-untyped-def]
         # A trace stays of the smallest share, so that what is touched is never 0.
         totals[touched[i]] = max(totals[touched[i]] / largest, TRACE)
     return add_products(channels.label_texts, channels.queries, row, channels.label_weight, totals, touched, count)
+
+
+# Other labels
+
+
+@without_labels.register
+def _(ranker: NearestRanker, kept: Int[Tensor, "kept"]) -> NearestRanker:
+    """Texts stay where their labels go: so others have the same neighbours as before."""
+    numbers, known = kept.numpy(), ranker.num_labels
+    place = np.full(known, NO_LABEL)
+    place[numbers] = np.arange(len(numbers))
+    popular = place[ranker.popular.numpy()]
+    return NearestRanker(
+        ranker.config,
+        texts=ranker.texts,
+        votes=StoredLists(Lists.of(_matrix(ranker.votes, known)[:, numbers])),
+        label_texts=StoredLists(Lists.of(_matrix(ranker.label_texts, known)[:, numbers])),
+        popular=torch.from_numpy(popular[popular != NO_LABEL]),
+    )
+
+
+@with_labels.register
+def _(ranker: NearestRanker, additions: Additions) -> NearestRanker:
+    """Words join the labels' words, examples the texts; where words give out, new labels come last."""
+    known, examples = ranker.num_labels, additions.examples
+    texts, words = ranker.texts, _matrix(ranker.label_texts, known)
+    votes = _matrix(ranker.votes, known)
+    votes = hstack([votes, (votes @ _alike(additions)).minimum(1)], format="csr")
+    if ranker.config.label_text > 0:
+        words.resize(additions.label_texts.shape[1], known)
+        words = hstack([words, bags(additions.label_texts).T], format="csr")
+    if len(examples):
+        votes = vstack([votes, _votes(examples)], format="csr")
+        texts = texts.extended(examples.inputs)
+    return NearestRanker(
+        ranker.config,
+        texts=texts,
+        votes=StoredLists(Lists.of(votes)),
+        label_texts=StoredLists(Lists.of(words)),
+        popular=torch.cat([ranker.popular, torch.arange(known, additions.num_labels)]),
+    )
+
+
+@taught.register
+def _(ranker: NearestRanker, lesson: Lesson, run: Run) -> NearestRanker:
+    """It has the new texts already."""
+    return ranker
+
+
+def _alike(additions: Additions) -> csr_array:
+    """How much a vote for each known label is one for each new label: labels with like texts go with like texts.
+
+    A label that has examples has votes of its own.
+    """
+    known, new = bags(additions.known_texts), bags(additions.label_texts)
+    labels, cosines = search(Lists.inverted(known), Lists.of(new), known.shape[0], min(_ALIKE, known.shape[0]))
+    without = additions.examples.label_counts[additions.num_known :] == 0
+    row, place = np.nonzero((labels >= 0) & without[:, None])
+    pairs = labels[row, place], row
+    return csr_array((cosines[row, place] ** 2, pairs), shape=(known.shape[0], new.shape[0]), dtype=np.float32)
+
+
+def _matrix(stored: StoredLists, width: int) -> csr_array:
+    lists = stored.lists()
+    return csr_array((lists.values, lists.numbers, lists.starts), shape=(len(lists.starts) - 1, width))

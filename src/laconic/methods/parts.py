@@ -41,8 +41,20 @@ C = TypeVar("C")
 
 
 @runtime_checkable
-class Encoding(Protocol):
-    """The settings of an encoder, as every neural method has them."""
+class WordStart(Protocol):
+    """The settings of word vectors to start from."""
+
+    @property
+    def embedding(self) -> int: ...
+    @property
+    def permutation(self) -> int: ...
+    @property
+    def seed(self) -> int: ...
+
+
+@runtime_checkable
+class Encoding(WordStart, Protocol):
+    """The settings of an encoder, as most neural methods have them."""
 
     @property
     def encoder(self) -> str: ...
@@ -51,13 +63,7 @@ class Encoding(Protocol):
     @property
     def length(self) -> int: ...
     @property
-    def embedding(self) -> int: ...
-    @property
-    def permutation(self) -> int: ...
-    @property
     def dropout(self) -> float: ...
-    @property
-    def seed(self) -> int: ...
 
 
 def check_within(config: Any, bounds: Mapping[str, tuple[int | float, int | float]]) -> None:
@@ -100,7 +106,7 @@ def sizes_in(config: C, tensors: Mapping[str, Tensor]) -> tuple[C, int]:
     return replace(config, embedding=embedding), num_ids  # type: ignore[type-var]
 
 
-def start_encoder(encoder: Encoder, config: Encoding, data: Dataset) -> None:
+def start_encoder(encoder: Encoder, config: WordStart, data: Dataset) -> None:
     """Begins with the word vectors that came with the data, if any; their dimensions in another order if wanted."""
     if data.word_vectors is None:
         return
@@ -127,7 +133,12 @@ def usual_length(data: Dataset, config: Encoding, method: str) -> int:
             f"{method} with the encoder {config.encoder} reads words in their order, but this data has features "
             f"without any; --encoder {UNORDERED[0]} or --method nearest would work"
         )
-    return int(np.quantile(np.diff(data.inputs.indptr), 0.995, method="inverted_cdf"))
+    return usual_words(data.inputs)
+
+
+def usual_words(rows: csr_array) -> int:
+    """How many words 99.5 % of texts do not exceed."""
+    return int(np.quantile(np.diff(rows.indptr), 0.995, method="inverted_cdf"))
 
 
 def sized_length(length: int, usual: int, *, bag: bool) -> int:

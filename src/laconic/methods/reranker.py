@@ -17,7 +17,6 @@ from jaxtyping import Int
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from laconic.checkpoint import SavedModel
 from laconic.classifiers import LinearClassifier
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
@@ -179,11 +178,6 @@ def config_over(kind: type[Any]) -> type[Any]:
         group = [("reranker", Config, field(default=Config()))]
         _OVER[kind] = make_dataclass(kind.__name__, group, bases=(kind,), frozen=True, kw_only=True)
     return _OVER[kind]
-
-
-def is_reranked(model: SavedModel) -> bool:
-    """Whether a re-ranker has a share in the model's scores."""
-    return "reranker" in (model.facts.get("config") or {})
 
 
 def with_group(config: Any, group: Config) -> Any:

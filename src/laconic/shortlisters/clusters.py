@@ -28,11 +28,18 @@ class Clusters(nn.Module):
         self.classifier, self.size = classifier, tree.size
         self.register_buffer("order", tree.order)
         self.register_buffer("starts", tree.starts)
+        # How many labels the smallest clusters have together: on the host, which asks for it.
+        self._least = tree.starts.cpu().diff().sort().values.cumsum(0).numpy()
 
     def forward(self, vectors: Float[Tensor, "batch dim"], top: int) -> Ranking:
         """The best clusters of each text, best first."""
         best = self.classifier.score_all(vectors).topk(top)
         return Ranking(best.indices, best.values)
+
+    def enough(self, labels: int) -> int:
+        """How many clusters have so many labels, whichever clusters they are; all of them where there are fewer."""
+        usual = max(len(self.order) // len(self._least), 1)
+        return min(max(-(-labels // usual), int(self._least.searchsorted(labels)) + 1), len(self._least))
 
     def members(self, clusters: Int[Tensor, "batch k"]) -> Int[Tensor, "batch n"]:
         """The labels of these clusters."""
@@ -59,8 +66,7 @@ class OfClusters(Shortlister):
         self.clusters, self.num_labels, self.size = clusters, len(clusters.order), size
 
     def forward(self, inputs: Inputs, vectors: Float[Tensor, "batch dim"], size: int) -> Ranking:
-        count = self.clusters.classifier.num_labels
-        picked = self.clusters(vectors, min(count, -(-size // (self.num_labels // count))))
+        picked = self.clusters(vectors, self.clusters.enough(size))
         places = self.clusters.members(picked.labels)
         # Of clusters of unequal size some have room to spare: what is there moves to the front.
         there, order = (places != NO_LABEL).sort(dim=1, descending=True, stable=True)

@@ -49,13 +49,7 @@ class Graph(nn.Module):
     def of(rows: Float[Tensor, "rows dim"], links: int, build_width: int) -> Graph:
         """HNSW's M and efConstruction."""
         faiss, vectors = _faiss(), np.ascontiguousarray(rows.detach().cpu().numpy())
-        index = _empty(faiss, vectors.shape[1], links)
-        index.hnsw.efConstruction = build_width
-        index.add(vectors)  # in one go: faiss's graphs depend on how vectors are divided, not on threads
-        levels, neighbours = (faiss.vector_to_array(part) for part in (index.hnsw.levels, index.hnsw.neighbors))
-        graph = Graph(*map(torch.from_numpy, (levels, neighbours, np.array([index.hnsw.entry_point]))))
-        graph._index = index
-        return graph
+        return _grown(_empty(faiss, vectors.shape[1], links), vectors, build_width)
 
     @staticmethod
     def kept_in(tensors: Mapping[str, Tensor], name: str, num_rows: int) -> Graph | None:
@@ -67,6 +61,13 @@ class Graph(nn.Module):
         if not _sound(levels.numpy(), neighbours.numpy(), entry.numpy(), num_rows):
             raise ModelError(f"the model's tensors {name}.* do not fit together; its folder is damaged: fetch it again")
         return Graph(levels, neighbours, entry)
+
+    def extended(self, rows: Float[Tensor, "rows dim"], build_width: int) -> Graph:
+        """The graph with the vectors that follow those it knows; their links, and those of the old, are chosen anew."""
+        known = len(self.levels)
+        return _grown(
+            self._opened(rows[:known]), np.ascontiguousarray(rows[known:].detach().cpu().numpy()), build_width
+        )
 
     def nearest(
         self, units: Float[Tensor, "batch dim"], rows: Float[Tensor, "rows dim"], k: int, width: int
@@ -99,6 +100,17 @@ def _faiss() -> Any:
             f"shortlist.search=graph needs faiss: {INSTALL}; shortlist.search=exact does without"
         ) from None
     return faiss
+
+
+def _grown(index: Any, vectors: Float[np.ndarray, "rows dim"], build_width: int) -> Graph:
+    faiss = _faiss()
+    index.hnsw.efConstruction = build_width
+    if len(vectors):
+        index.add(vectors)  # in one go: faiss's graphs depend on how vectors are divided, not on threads
+    levels, neighbours = (faiss.vector_to_array(part) for part in (index.hnsw.levels, index.hnsw.neighbors))
+    graph = Graph(*map(torch.from_numpy, (levels, neighbours, np.array([index.hnsw.entry_point]))))
+    graph._index = index
+    return graph
 
 
 def _empty(faiss: Any, dim: int, links: int) -> Any:

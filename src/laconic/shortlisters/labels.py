@@ -162,6 +162,20 @@ class NearestLabels(Shortlister):
             neighbour_weight=neighbour_weight, centre_graph=self.centre_graph, text_graph=self.text_graph
         )
 
+    def holding(self, *, num_labels: int, **parts: Tensor) -> NearestLabels:
+        """The same way to search among other labels or texts; what is not given stays. Graphs follow."""
+        held = {name: getattr(self, name) for name in ("centres", "texts", *_NUMBERS)} | parts
+        near = replace(self.nearness, neighbour_weight=float(self.neighbour_weight))
+        return NearestLabels(
+            near,
+            num_labels=num_labels,
+            **held,
+            centre_graph=_followed(
+                self.centre_graph, self.centres, held["centres"], near.centre_links, near.centre_build_width
+            ),
+            text_graph=_followed(self.text_graph, self.texts, held["texts"], near.text_links, near.text_build_width),
+        )
+
     def _other(
         self, *, centre_graph: Graph | None = None, text_graph: Graph | None = None, **changes: Any
     ) -> NearestLabels:
@@ -221,6 +235,21 @@ def _graph_of(rows: Float[Tensor, "rows dim"], search: str, links: int, build_wi
     pays = rows.is_cpu and len(rows) >= _MANY
     wanted = len(rows) > 0 and (search == "graph" or (search == "auto" and pays and _can_walk()))
     return Graph.of(rows, links, build_width) if wanted else None
+
+
+def _followed(
+    graph: Graph | None,
+    before: Float[Tensor, "before dim"],
+    after: Float[Tensor, "after dim"],
+    links: int,
+    build_width: int,
+) -> Graph | None:
+    """The graph of other vectors: the same, longer where some were only added at the end, or built anew."""
+    if graph is None or after is before:
+        return graph
+    if torch.equal(after[: len(before)], before):
+        return graph.extended(after, build_width)
+    return Graph.of(after, links, build_width)
 
 
 @cache

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 from jaxtyping import Float
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, hstack
 from torch import Tensor, nn
 
 from laconic.data.vocabulary import bags
@@ -50,6 +50,13 @@ class NearestBags(nn.Module):
     def of(rows: csr_array) -> NearestBags:
         return NearestBags(StoredLists(Lists.inverted(bags(rows))), rows.shape[0])
 
+    def extended(self, rows: csr_array) -> NearestBags:
+        """With further rows after its own."""
+        lists = self.index.lists()
+        own = csr_array((lists.values, lists.numbers, lists.starts), shape=(len(lists.starts) - 1, self.num_rows))
+        joined = hstack([own, bags(rows).T], format="csr")
+        return NearestBags(StoredLists(Lists.of(joined)), joined.shape[1])
+
     def nearest(self, inputs: Inputs, k: int) -> Ranking:
         rows, scores = search(self.index.lists(), queries_of(inputs), self.num_rows, k)
         return Ranking(torch.from_numpy(rows), torch.from_numpy(scores))
@@ -67,6 +74,10 @@ class NearestVectors(nn.Module):
     @staticmethod
     def of(rows: Float[np.ndarray, "rows dim"]) -> NearestVectors:
         return NearestVectors(nn.functional.normalize(torch.from_numpy(rows), dim=1))
+
+    def extended(self, rows: Float[np.ndarray, "rows dim"]) -> NearestVectors:
+        """With further rows after its own."""
+        return NearestVectors(torch.cat([self.vectors, NearestVectors.of(rows).vectors]))
 
     def nearest(self, inputs: Inputs, k: int) -> Ranking:
         assert isinstance(inputs, Tensor)

@@ -1,0 +1,101 @@
+"""The command line's verbs for finished models: add-labels, remove-labels, update. Nothing is computed here.
+
+A model is written in the place of the old one, which stays whole until then, or elsewhere with --out.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+verbs = typer.Typer()
+out, err = Console(highlight=False, markup=False), Console(stderr=True, highlight=False, markup=False)
+
+ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder.")]
+Out = Annotated[Path | None, typer.Option("--out", metavar="MODEL", help="Write here; MODEL itself stays as it is.")]
+
+
+@verbs.command("add-labels")
+def add(
+    model: ModelFolder,
+    labels: Annotated[Path, typer.Argument(metavar="LABELS", help="labels.jsonl, as in a dataset folder.")],
+    examples: Annotated[str, typer.Option(metavar="DATA", help="Texts that have them, as for train.")] = "",
+    to: Out = None,
+) -> None:
+    """Give a model labels that it has not seen, by their own texts or by a few examples, without training."""
+    from laconic.checkpoint import check_free, read_model, write_model
+    from laconic.data.formats.assemble import corpus_of
+    from laconic.data.formats.jsonl import label_rows
+    from laconic.data.sources import read
+    from laconic.maintaining import add_labels
+
+    check_free(to or model)
+    new = corpus_of({}, label_rows(labels), source=str(labels)).labels
+    changed = add_labels(read_model(model), new, read(examples) if examples else None)
+    write_model(changed, to or model)
+    told = changed.facts["changes"][-1]
+    texts = f"their texts, of whose {told['words']:,} words {told['unknown_words']:,} are unknown"
+    by = f"{texts}, and from {told['examples']:,} examples" if examples else texts
+    out.print(f"{to or model}: {told['labels']:,} labels more, {len(changed.labels):,} in all; from {by}", soft_wrap=True)
+
+
+@verbs.command("remove-labels")
+def remove(
+    model: ModelFolder,
+    names: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="Label names, one a line.")] = None,
+    label: Annotated[list[str] | None, typer.Option(help="A label's name; again for another.")] = None,
+    to: Out = None,
+) -> None:
+    """Take labels out of a model; what it has learnt of the others stays."""
+    from laconic.checkpoint import check_free, read_model, write_model
+    from laconic.data.formats.lines import lines
+    from laconic.maintaining import remove_labels
+
+    check_free(to or model)
+    listed = [] if names is None else [line for _, line in lines(names, may_be_empty=True) if line]
+    changed = remove_labels(read_model(model), dict.fromkeys([*listed, *(label or [])]))
+    write_model(changed, to or model)
+    gone = changed.facts["changes"][-1]["labels"]
+    out.print(f"{to or model}: {gone:,} labels fewer, {len(changed.labels):,} are left", soft_wrap=True)
+
+
+@verbs.command("update")
+def update_model(
+    model: ModelFolder,
+    data: Annotated[str, typer.Argument(metavar="DATA", help="New texts with labels, as for train.")],
+    epochs: Annotated[int | None, typer.Option(help="At most so many.", min=1)] = None,
+    to: Out = None,
+    device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
+    settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting.")] = None,
+    table: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="CSV, TSV, Parquet: as for train.")
+    ] = None,
+) -> None:
+    """Let a model learn from new texts, with labels old and new. A run that was stopped goes on by the same command."""
+    from laconic.changing import Config
+    from laconic.checkpoint import RUN, check_free, read_model, write_model
+    from laconic.config import configure, read_settings
+    from laconic.data.formats.tabular import Columns
+    from laconic.data.sources import read
+    from laconic.display import training_display
+    from laconic.maintaining import update
+    from laconic.run import Run, device_named
+
+    check_free(to or model)
+    chosen = [f"epochs={epochs}"] * (epochs is not None)
+    config = configure(Config, read_settings(None, [*(settings or []), *chosen]))
+    corpus = read(data, configure(Columns, read_settings(None, table or [])))
+    try:
+        with training_display(err) as watcher:
+            run = Run((to or model) / RUN, watcher=watcher, device=device_named(device))
+            changed = update(read_model(model), corpus, config, run)
+    except KeyboardInterrupt:
+        err.print("stopped; the same command goes on from here")
+        raise typer.Exit(130) from None
+    write_model(changed, to or model)
+    told = changed.facts["changes"][-1]
+    more = f"{told['labels']:,} labels more, {len(changed.labels):,} in all"
+    out.print(f"{to or model}: learnt from {told['texts']:,} texts; {more}", soft_wrap=True)

@@ -1,0 +1,185 @@
+"""What is known of a text and a label before anything is weighed: a few numbers for every label worth a look.
+
+Such labels are a ranker's best, those of the nearest training texts, and those whose own texts share words with the
+text. Knows nothing of models: rankings and lists in, numbers out.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from laconic.compiled import compiled
+from laconic.shortlisters.inverted import Lists, add_products, clear, in_threads, take_best
+from laconic.types import NO_LABEL
+
+NUMBERS = (
+    "there",  # 1 where there is a label; rows end in zeros
+    "ranker's score",
+    "ranker's share",  # of its largest score for the text
+    "log of the ranker's share",
+    "ranker's place",  # 1 for the first, 1/2 for the second, ...; 0 for labels that it does not list
+    "votes",  # of the nearest texts that have the label, as a share of the largest sum
+    "log of votes",
+    "place by votes",
+    "nearest with it",  # the largest weight of a neighbour that has the label
+    "cosine",  # of the text and the label's own
+    "share of the cosine",  # of the text's largest
+    "place by cosine",
+    "label text found",  # the share of the label's own text whose words the text has
+    "frequency",  # log of 1 + the label's training texts
+    "frequency × log of the ranker's share",
+    "frequency × votes",
+    "frequency × cosine",
+    "nearest text",  # the largest weight of any neighbour
+    "largest cosine",
+    "words",  # log of 1 + how many the text has
+)
+
+
+class Channels(NamedTuple):
+    """What a batch's untrained scores are made of."""
+
+    neighbours: Int[np.ndarray, "batch neighbours"]  # training texts, nearest first
+    weights: Float[np.ndarray, "batch neighbours"]
+    votes: Lists  # of each training text for its labels
+    queries: Lists
+    label_texts: Lists  # by word
+    label_weight: np.float32  # of the label-text cosine, where both are added up
+
+    @property
+    def size(self) -> int:
+        return len(self.neighbours)
+
+
+class Evidence(NamedTuple):
+    """Every label once; rows end in NO_LABEL."""
+
+    labels: Int[np.ndarray, "batch n"]
+    numbers: Float[np.ndarray, "batch n numbers"]  # NUMBERS
+
+
+class Listed(NamedTuple):
+    """A ranker's best labels, and labels that are to be looked at whatever the channels say."""
+
+    labels: Int[np.ndarray, "batch k"]
+    scores: Float[np.ndarray, "batch k"]
+    wanted: Int[np.ndarray, "batch w"]
+
+
+def gathered(channels: Channels, listed: Listed, frequency: Float[np.ndarray, "labels"], width: int) -> Evidence:
+    """What is known of the listed labels, the wanted ones, and the best `width` of each channel."""
+    places = listed.labels.shape[1] + listed.wanted.shape[1] + 2 * width
+    labels = np.full((channels.size, places), NO_LABEL, dtype=np.int64)
+    numbers = np.zeros((channels.size, places, len(NUMBERS)), dtype=np.float32)
+    found = Evidence(labels, numbers)
+    in_threads(channels.size, lambda first, last: _gather(channels, listed, frequency, width, first, last, found))
+    return found
+
+
+@compiled
+def _gather(channels, listed, frequency, width, first, last, found):  # type: ignore[no-untyped-def]
+    size = len(frequency)
+    votes, nearest = np.zeros(size, dtype=np.float32), np.zeros(size, dtype=np.float32)
+    cosines, common = np.zeros(size, dtype=np.float32), np.zeros(size, dtype=np.float32)
+    voted, worded = np.empty(size + 1, dtype=np.int32), np.empty(size + 1, dtype=np.int32)
+    place = np.zeros(size, dtype=np.int32)  # of a label in its row, and one more
+    best, scores = np.empty(width, dtype=np.int64), np.empty(width, dtype=np.float32)
+    for row in range(first, last):
+        labels, numbers = found.labels[row], found.numbers[row]
+        by_votes = _vote(channels, row, votes, nearest, voted)
+        by_words = add_products(channels.label_texts, channels.queries, row, np.float32(1), cosines, worded, 0)
+        _share_words(channels.label_texts, channels.queries, row, common)
+        count = _join(listed.labels[row], place, labels, numbers, 4, 0)
+        kept = take_best(votes, voted, by_votes, best, scores)
+        count = _join(best[:kept], place, labels, numbers, 7, count)
+        largest_vote = max(scores[0], np.float32(1e-30)) if kept else np.float32(1)
+        kept = take_best(cosines, worded, by_words, best, scores)
+        count = _join(best[:kept], place, labels, numbers, 11, count)
+        largest_cosine = max(scores[0], np.float32(0)) if kept else np.float32(0)
+        count = _join(listed.wanted[row], place, labels, numbers, -1, count)
+        _listed_scores(listed, row, place, numbers)
+        words = np.log1p(np.float32(channels.queries.starts[row + 1] - channels.queries.starts[row]))
+        for i in range(count):
+            label, of_label = labels[i], numbers[i]
+            of_label[0] = 1
+            of_label[3] = np.log(np.float32(1e-4) + of_label[2])
+            of_label[5] = max(votes[label] / largest_vote, np.float32(0))
+            of_label[6] = np.log(np.float32(1e-3) + of_label[5])
+            of_label[8] = nearest[label]
+            of_label[9] = max(cosines[label], np.float32(0))
+            of_label[10] = of_label[9] / max(largest_cosine, np.float32(1e-6))
+            of_label[12] = common[label]
+            of_label[13] = frequency[label]
+            of_label[14] = of_label[13] * of_label[3]
+            of_label[15] = of_label[13] * of_label[5]
+            of_label[16] = of_label[13] * of_label[9]
+            of_label[17] = channels.weights[row, 0] if channels.weights.shape[1] else np.float32(0)
+            of_label[18] = largest_cosine
+            of_label[19] = words
+            place[label] = 0
+        clear(votes, voted, by_votes)
+        clear(nearest, voted, by_votes)
+        clear(cosines, worded, by_words)
+        clear(common, worded, by_words)
+
+
+@compiled
+def _vote(channels, row, votes, nearest, voted):  # type: ignore[no-untyped-def]
+    """The sum and the largest of the weights of the neighbours that have a label; returns how many labels have one."""
+    count, lists = 0, channels.votes
+    for i in range(channels.neighbours.shape[1]):
+        text, weight = channels.neighbours[row, i], channels.weights[row, i]
+        if text < 0 or weight == 0:
+            break
+        for j in range(lists.starts[text], lists.starts[text + 1]):
+            label, value = lists.numbers[j], weight * lists.values[j]
+            if value <= 0:
+                continue
+            if votes[label] == 0:
+                voted[count] = label
+                count += 1
+                nearest[label] = weight  # neighbours come nearest first
+            votes[label] += value
+    return count
+
+
+@compiled
+def _share_words(label_texts, queries, row, common):  # type: ignore[no-untyped-def]
+    """The squares of a label's weights of the words that the text has: of all its words they add up to 1."""
+    for i in range(queries.starts[row], queries.starts[row + 1]):
+        word = queries.numbers[i]
+        if word < len(label_texts.starts) - 1:
+            for j in range(label_texts.starts[word], label_texts.starts[word + 1]):
+                common[label_texts.numbers[j]] += label_texts.values[j] * label_texts.values[j]
+
+
+@compiled
+def _join(some, place, labels, numbers, number, count):  # type: ignore[no-untyped-def]
+    """Puts labels, best first, into a row unless they are there, with their place as one of its numbers."""
+    for i in range(len(some)):
+        label = some[i]
+        if label < 0:
+            continue
+        if place[label] == 0:
+            labels[count] = label
+            count += 1
+            place[label] = count
+        if number >= 0:
+            numbers[place[label] - 1, number] = np.float32(1) / np.float32(i + 1)
+    return count
+
+
+@compiled
+def _listed_scores(listed, row, place, numbers):  # type: ignore[no-untyped-def]
+    largest = np.float32(1e-30)
+    for i in range(listed.labels.shape[1]):
+        if listed.labels[row, i] >= 0:
+            largest = max(largest, listed.scores[row, i])
+    for i in range(listed.labels.shape[1]):
+        label = listed.labels[row, i]
+        if label >= 0:
+            numbers[place[label] - 1, 1] = listed.scores[row, i]
+            numbers[place[label] - 1, 2] = max(listed.scores[row, i] / largest, np.float32(0))
