@@ -58,7 +58,8 @@ def main() -> None:
     corpus = read(str(folder))
     for what in options.what:
         figures = (hidden if what == "hidden" else updated)(corpus, options)
-        name = " ".join(filter(None, [options.method, options.preset, *options.set]))
+        seed = f"seed {options.seed}" * (what == "hidden" and options.seed > 0)
+        name = " ".join(filter(None, [options.method, options.preset, *options.set, seed]))
         _save_beside(f"label_changes_{what}", options.data, name, figures)
 
 

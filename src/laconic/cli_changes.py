@@ -39,7 +39,8 @@ def add(
     told = changed.facts["changes"][-1]
     texts = f"their texts, of whose {told['words']:,} words {told['unknown_words']:,} are unknown"
     by = f"{texts}, and from {told['examples']:,} examples" if examples else texts
-    out.print(f"{to or model}: {told['labels']:,} labels more, {len(changed.labels):,} in all; from {by}", soft_wrap=True)
+    more = f"{told['labels']:,} labels more, {len(changed.labels):,} in all"
+    out.print(f"{to or model}: {more}; from {by}", soft_wrap=True)
 
 
 @verbs.command("remove-labels")

@@ -20,7 +20,9 @@ from laconic.rankers import Ranker, in_order
 from laconic.tasks import Task
 from laconic.types import NO_LABEL, Batch, Inputs, Ranking, Tokens
 
-_EACH = 0.1  # of the loss of labels one by one; with 1, order suffers (docs/log.md)
+_FIRST = 0.5  # of the loss of whichever true label comes first (docs/log.md)
+_EACH = 0.1  # of the loss of labels one by one; with 1, order suffers
+_NEVER = -1e4  # the score of what is not there
 
 
 class Neighbourhood(Protocol):
@@ -108,10 +110,11 @@ class Combining(Task):
         true = (batch.positives != NO_LABEL).float()
         targets = torch.zeros_like(scores).scatter_add(1, batch.positives.clamp(min=0), true)
         there = batch.inputs.view(*scores.shape, -1)[:, :, 0]
-        shares = targets / true.sum(1, keepdim=True).clamp(min=1)
-        ordering = -(shares * scores.masked_fill(there == 0, -1e4).log_softmax(1)).sum(1)
+        logs = scores.masked_fill(there == 0, _NEVER).log_softmax(1)
+        shared = -(targets * logs).sum(1) / true.sum(1).clamp(min=1)
+        first = -logs.masked_fill(targets == 0, _NEVER).logsumexp(1) * (true.sum(1) > 0)
         each = functional.binary_cross_entropy_with_logits(scores, targets, weight=there, reduction="none").sum(1)
-        loss: Tensor = (ordering + _EACH * each).mean()
+        loss: Tensor = (shared + _FIRST * first + _EACH * each).mean()
         return loss
 
     def encode(self, inputs: Inputs, progress: Float[Tensor, ""]) -> Float[Tensor, "1 batch n"]:
