@@ -133,6 +133,15 @@ def test_a_new_label_is_in_the_cluster_that_is_best_for_its_text() -> None:
     assert mine.tolist() == best.tolist()
 
 
+def test_no_cluster_becomes_much_larger_than_the_others() -> None:
+    before = clustered()
+    ranker = with_labels(before, additions([[35, 36]] * 40))
+    assert isinstance(ranker, ShortlistRanker)
+    sizes = ranker.clusters.starts.diff()
+    assert sizes.max() <= max(before.clusters.size, 2 * -(-70 // 8))
+    assert sorted(ranker.clusters.order.tolist()) == list(range(70))
+
+
 def near_labels(**changes: object) -> NearestLabels:
     """Thirty labels with two texts each."""
     vectors = torch.rand(2 * LABELS, WORDS, generator=torch.Generator().manual_seed(0))

@@ -11,10 +11,12 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 
+from laconic.changing import Config as Changes
 from laconic.checkpoint import SavedModel, read_model, write_model
-from laconic.data.corpus import Corpus
+from laconic.data.corpus import Corpus, Labels
 from laconic.errors import ConfigError
 from laconic.fusing import FusedRanker
+from laconic.maintaining import add_labels, remove_labels, update
 from laconic.methods import config_of, restore_ranker, train_model, with_settings
 from laconic.methods.fusion import Config
 from laconic.predict.predictor import Predictor
@@ -142,3 +144,26 @@ def test_pairs_that_are_left_out_teach_nothing() -> None:
     settings = SMALL | {"epochs": 1, "fusion": SMALL["fusion"] | {"epochs": 1}}
     left_out = train_model(corpus, "inceptionxml", config_of("inceptionxml", settings), Run.unkept())
     assert not same(left_out, learnt(epochs=1))
+
+
+def test_labels_join_and_leave_a_fused_model(model: SavedModel) -> None:
+    new = Labels(names=["new"], texts=["bogus word " + " ".join(words_of(3)[:1])])
+    grown = add_labels(model, new)
+    assert len(grown.labels) == 13
+    answers = Predictor(grown, "cpu").predict([" ".join(words_of(3)[:1])], k=13)[0]
+    assert "new" in {answer.label for answer in answers[:4]}
+    back = remove_labels(grown, ["new"])
+    texts = list(CORPUS.split("test").texts or ())[:9]
+    assert [[one.label for one in answers] for answers in Predictor(back, "cpu").predict(texts, k=3)] == [
+        [one.label for one in answers] for answers in Predictor(model, "cpu").predict(texts, k=3)
+    ]
+
+
+def test_a_fused_model_learns_on(model: SavedModel) -> None:
+    taught = update(model, CORPUS, Changes(epochs=1), Run.unkept())
+    assert taught.label_counts.sum() == 2 * model.label_counts.sum()
+    votes = "nearest.votes.starts"
+    assert taught.tensors[votes].numel() - 1 == 2 * (model.tensors[votes].numel() - 1)
+    frequent = torch.from_numpy(np.log1p(taught.label_counts)).float()
+    torch.testing.assert_close(taught.tensors["frequency"], frequent)
+    assert Predictor(taught, "cpu").evaluate(CORPUS, "test").metrics["P@1"] > 50

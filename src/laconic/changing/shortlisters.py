@@ -21,6 +21,7 @@ from laconic.shortlisters.labels import NearestLabels
 from laconic.types import NO_LABEL
 
 _AT_ONCE = 1 << 26  # scores of clusters that are held at a time
+_CHOICES = 64  # clusters that a new label may join
 _TEXTS = 1 << 20  # pairs of text and label that are added up at a time
 
 
@@ -123,18 +124,35 @@ def _(shortlister: OfClusters, additions: Additions, labels: Seen) -> OfClusters
 
 
 def more_in(clusters: Clusters, new: Float[Tensor, "new dim"]) -> tuple[Clusters, Int[Tensor, "labels"]]:
-    """Clusters with new labels, each in the one that is best for its vector; and which label is where, where the new
-    are numbered after the old places."""
+    """Clusters with new labels, each in the best one for its vector that has room; and which label is where, where the
+    new are numbered after the old places."""
     count, known = clusters.classifier.num_labels, len(clusters.order)
     transformed = clusters.classifier.transform(new)
     parts = torch.split(transformed, max(1, _AT_ONCE // count))
-    best = torch.cat([clusters.classifier.score_range(part, slice(0, count)).argmax(1) for part in parts])
+    choices = [
+        clusters.classifier.score_range(part, slice(0, count)).topk(min(_CHOICES, count)).indices for part in parts
+    ]
     numbers = torch.arange(known + len(new), device=new.device)
-    cluster = torch.cat([clusters.of(numbers[:known]), best])
+    # Every cluster that is opened costs as much as the largest: none may become much larger than the others.
+    most = max(clusters.size, 2 * -(-len(numbers) // count))
+    chosen = _with_room(torch.cat(choices).cpu().numpy(), clusters.starts.diff().cpu().numpy(), most)
+    cluster = torch.cat([clusters.of(numbers[:known]), torch.from_numpy(chosen).to(new.device)])
     places = cluster.sort(stable=True).indices
     order = torch.cat([clusters.order, numbers[known:]])[places]
     starts = functional.pad(cluster.bincount(minlength=count).cumsum(0), (1, 0))
     return Clusters(clusters.classifier, LabelTree(order=order, starts=starts)), places
+
+
+def _with_room(
+    choices: Int[np.ndarray, "new n"], sizes: Int[np.ndarray, "clusters"], most: int
+) -> Int[np.ndarray, "new"]:
+    """The first choice of each label that has fewer than so many by then; where none has, the smallest cluster."""
+    sizes, chosen = sizes.copy(), np.empty(len(choices), dtype=np.int64)
+    for label, own in enumerate(choices):
+        free = own[sizes[own] < most]
+        chosen[label] = free[0] if len(free) else sizes.argmin()
+        sizes[chosen[label]] += 1
+    return chosen
 
 
 def _moved(shortlister: NearestLabels, labels: Int[Tensor, "n"]) -> NearestLabels:
