@@ -6,30 +6,23 @@ As a part of other methods they are a group of their settings, `extra_texts`, an
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field, fields, make_dataclass, replace
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
 from laconic.data.dataset import Dataset
 from laconic.data.label_texts import ExtraTexts, with_label_texts
 from laconic.errors import ConfigError
+from laconic.methods.parts import config_with
 from laconic.methods.trained import Trained
 from laconic.run import Run
 
-_OVER: dict[type[Any], type[Any]] = {}
-
 
 def config_over(kind: type[Any]) -> type[Any]:
-    """The config of a method that learns from labels' texts too: its own, with a group of settings for them.
-
-    Of each kind there is one, so that equal configs are equal.
-    """
+    """The config of a method that learns from labels' texts too: its own, with a group of settings for them."""
     if not {"epochs", "reranker"} & {each.name for each in fields(kind)}:
         raise ConfigError("extra_texts are for methods that train; this one does not, and reads label texts as it is")
-    if kind not in _OVER:
-        group = [("extra_texts", ExtraTexts, field(default=ExtraTexts()))]
-        _OVER[kind] = make_dataclass(kind.__name__, group, bases=(kind,), frozen=True, kw_only=True)
-    return _OVER[kind]
+    return config_with(kind, "extra_texts", ExtraTexts())
 
 
 def train_over(train_base: Callable[[Dataset, Any, Run], Trained], data: Dataset, config: Any, run: Run) -> Trained:

@@ -7,7 +7,7 @@ their settings, `fusion`, and changes nothing else of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, make_dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from laconic.fusing import Combining, FusedRanker
 from laconic.methods.nearest import Config as Nearest
 from laconic.methods.nearest import build as build_nearest
 from laconic.methods.nearest import restore as restore_nearest
-from laconic.methods.parts import check_within, filled
+from laconic.methods.parts import check_within, config_with, filled
 from laconic.methods.trained import Trained
 from laconic.metrics.pairs import holds
 from laconic.optim import OneCycle, Plan
@@ -37,7 +37,6 @@ from laconic.run import Run
 from laconic.shortlisters.nearest import tensor_of
 
 _AT_ONCE = 1024  # texts that are looked up at a time
-_OVER: dict[type[Any], type[Any]] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,14 +55,8 @@ class Config:
 
 
 def config_over(kind: type[Any]) -> type[Any]:
-    """The config of a method whose answers are fused: its own, with a group of settings for it.
-
-    Of each kind there is one, so that equal configs are equal.
-    """
-    if kind not in _OVER:
-        group = [("fusion", Config, field(default=Config()))]
-        _OVER[kind] = make_dataclass(kind.__name__, group, bases=(kind,), frozen=True, kw_only=True)
-    return _OVER[kind]
+    """The config of a method whose answers are fused: its own, with a group of settings for it."""
+    return config_with(kind, "fusion", Config())
 
 
 def train_over(train_base: Callable[[Dataset, Any, Run], Trained], data: Dataset, config: Any, run: Run) -> Trained:

@@ -4,7 +4,7 @@ that are looked at before they are used."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from dataclasses import field, make_dataclass, replace
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -193,3 +193,14 @@ def _check_tensors(tensors: Mapping[str, Tensor], types: Mapping[str, torch.dtyp
             raise ValueError(f"{name} is {tensor.dtype}, where {types[name]} is needed")
         if not tensor.sum().isfinite():  # one pass without a copy; a sum is not finite where any number is not
             raise ValueError(f"{name} has numbers that are not finite")
+
+
+_GROUPED: dict[tuple[type[Any], str], type[Any]] = {}
+
+
+def config_with(kind: type[Any], name: str, group: Any) -> type[Any]:
+    """A method's config with one group of settings more; of each kind there is one, so that equal configs are equal."""
+    if (kind, name) not in _GROUPED:
+        more = [(name, type(group), field(default=group))]
+        _GROUPED[kind, name] = make_dataclass(kind.__name__, more, bases=(kind,), frozen=True, kw_only=True)
+    return _GROUPED[kind, name]

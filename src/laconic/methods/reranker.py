@@ -8,7 +8,7 @@ chosen by `sized`. As a part of other methods it is a group of their settings an
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, make_dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ from laconic.methods.parts import (
     check_known,
     check_subwords,
     check_within,
+    config_with,
     filled,
     sized_batch,
     sized_length,
@@ -166,18 +167,10 @@ def sized(config: Config, data: Dataset, base: Any) -> Config:
 
 # As a part of other methods
 
-_OVER: dict[type[Any], type[Any]] = {}
-
 
 def config_over(kind: type[Any]) -> type[Any]:
-    """The config of a method whose ranker is re-ranked: its own, with a group of settings for the re-ranker.
-
-    Of each kind there is one, so that equal configs are equal.
-    """
-    if kind not in _OVER:
-        group = [("reranker", Config, field(default=Config()))]
-        _OVER[kind] = make_dataclass(kind.__name__, group, bases=(kind,), frozen=True, kw_only=True)
-    return _OVER[kind]
+    """The config of a method whose ranker is re-ranked: its own, with a group of settings for the re-ranker."""
+    return config_with(kind, "reranker", Config())
 
 
 def with_group(config: Any, group: Config) -> Any:
