@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from scipy.sparse import csr_array
 
 from laconic.changing import Config as Changes
 from laconic.checkpoint import SavedModel, read_model, write_model
 from laconic.data.corpus import Corpus, Labels
+from laconic.data.prepare import prepare
 from laconic.errors import ConfigError
 from laconic.fusing import FusedRanker
 from laconic.maintaining import add_labels, remove_labels, update
-from laconic.methods import config_of, restore_ranker, train_model, with_settings
+from laconic.methods import config_of, fusion, restore_config, restore_ranker, train_model, with_settings
 from laconic.methods.fusion import Config
 from laconic.predict.predictor import Predictor
 from laconic.run import Run
@@ -133,17 +133,17 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits(model: SavedModel, tmp_
     assert watcher.steps > 0
 
 
-def test_pairs_that_are_left_out_teach_nothing() -> None:
-    """Every text's first label is left out: it is neither true nor false, and the rest is learnt as before."""
-    split = CORPUS.split("train")
-    first = csr_array(
-        (np.ones(len(split)), split.labels.indices[split.labels.indptr[:-1]], np.arange(len(split) + 1)),
-        shape=split.labels.shape,
-    )
-    corpus = replace(CORPUS, splits={**CORPUS.splits, "train": replace(split, leave_out=first)})
-    settings = SMALL | {"epochs": 1, "fusion": SMALL["fusion"] | {"epochs": 1}}
-    left_out = train_model(corpus, "inceptionxml", config_of("inceptionxml", settings), Run.unkept())
-    assert not same(left_out, learnt(epochs=1))
+def test_pairs_that_are_left_out_are_no_candidates(model: SavedModel) -> None:
+    """Neither true nor false: the combiner does not see them, and sees all others as before."""
+    ranker, config = restore_ranker(model, CPU), restore_config(model)
+    assert isinstance(ranker, FusedRanker)
+    data = prepare(CORPUS, config.text, config.vocabulary).data.rows(np.arange(20))
+    found = fusion._evidence(ranker, data, CPU)
+    left_out = fusion._evidence(ranker, replace(data, leave_out=data.labels != 0), CPU)
+    assert found["true"].any()
+    assert not left_out["true"].any()
+    assert not left_out["numbers"][found["true"]].any()
+    assert torch.equal(left_out["numbers"][~found["true"]], found["numbers"][~found["true"]])
 
 
 def test_labels_join_and_leave_a_fused_model(model: SavedModel) -> None:
