@@ -14,7 +14,7 @@ def plot_ensembles(figures: Mapping[str, Any], most: int, path: Path) -> None:
     figure, axes = canvas("What an ensemble wins over a single instance")
     sizes = list(range(1, most + 1))
     for name, colour in zip(("P@1", "P@5", "PSP@1", "PSP@5"), COLOURS, strict=False):
-        values = [figures[f"{size}: {name}"]["mean"] for size in sizes]
+        values = [figures[name if size == 1 else f"{size} instances: {name}"]["mean"] for size in sizes]
         won = [value - values[0] for value in values]
         axes.plot(sizes, won, color=colour, marker=".", label=f"{name} ({values[0]:.1f} alone)")
     axes.set_xticks(sizes)

@@ -8,9 +8,10 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import torch
 
 from benchmarks.common import RESULTS, data_folder, save
@@ -63,6 +64,19 @@ def material(
         truth = Truth(labels=test.labels, leave_out=test.leave_out, training=training)
         _materials[key] = Material(prepared, input_rows(test, prepared.tokenizer), truth)
     return _materials[key]
+
+
+def few(have: Material, rows: int) -> Material:
+    """So many training and test texts of it; 0: all."""
+    if not rows:
+        return have
+    prepared, truth, first = have.prepared, have.truth, slice(0, rows)
+    left_out = None if truth.leave_out is None else truth.leave_out[first]
+    return Material(
+        prepared._replace(data=prepared.data.rows(np.arange(rows))),
+        have.rows[first],
+        replace(truth, labels=truth.labels[first], leave_out=left_out),
+    )
 
 
 def side_by_side(
@@ -129,3 +143,7 @@ def scored(ranker: Ranker, of: Material) -> dict[str, float]:
 
 def evaluated(ranker: Ranker, of: Material) -> Evaluation:
     return evaluate(rank_all(ranker, of.rows, places_needed(of.truth)), of.truth)
+
+
+def prefixed(name: str, figures: Figures) -> Figures:
+    return {f"{name}: {key}": value for key, value in figures.items()}

@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from benchmarks._trainings import WORDS, Figures, Job, Material, evaluated, material, scored, side_by_side
+from benchmarks._trainings import WORDS, Figures, Job, Material, evaluated, material, prefixed, scored, side_by_side
 from benchmarks.common import DATA, RESULTS, data_folder
 from laconic.classifiers import LinearClassifier
 from laconic.config import configure, preset_path, read_settings
@@ -348,10 +348,6 @@ def linear(ranker: CandidatesRanker, data: Dataset, config: Any, run: Run) -> Fl
 def with_vectors(data: Dataset, path: Path, have: Material) -> Dataset:
     assert have.prepared.tokenizer is not None
     return replace(data, word_vectors=read_vectors(path, have.prepared.tokenizer.vocabulary))
-
-
-def prefixed(name: str, figures: Figures) -> Figures:
-    return {f"{name}: {key}": value for key, value in figures.items()}
 
 
 if __name__ == "__main__":

@@ -12,17 +12,14 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import replace
 from pathlib import Path
 from shutil import which
 from typing import Any
 
-import numpy as np
-
 from benchmarks import astec_quality
 from benchmarks._decaf_pictures import plot_ensembles, plot_recalls
-from benchmarks._trainings import WORDS, Figures, Job, Material, material, scored, side_by_side
-from benchmarks.astec_quality import GLOVE, HELD, merged, prefixed, with_vectors
+from benchmarks._trainings import WORDS, Figures, Job, Material, few, material, prefixed, scored, side_by_side
+from benchmarks.astec_quality import GLOVE, HELD, merged, with_vectors
 from benchmarks.common import RESULTS, data_folder
 from laconic.config import configure
 from laconic.data.dataset import Dataset
@@ -69,12 +66,12 @@ CHOICES: dict[str, dict[str, dict[str, Any]]] = {
             (0.01, 12), (0.008, 6), (0.004, 6), **{"shortlister.dropout": 0.5, "ranker.dropout": 0.5}
         ),
     },
-    "yso-titles": {
-        ".01 × 8, .008 × 4, .008 × 4": _modules((0.01, 8), (0.008, 4), (0.008, 4)),
-        ".005 × 8, .004 × 4, .004 × 4": _modules((0.005, 8), (0.004, 4), (0.004, 4)),
-        ".005 × 6, .002 × 4, .002 × 4": _modules((0.005, 6), (0.002, 4), (0.002, 4)),
-        ".005 × 8, .004 × 4, .004 × 4, dropout .5": _modules(
-            (0.005, 8), (0.004, 4), (0.004, 4), **{"shortlister.dropout": 0.5, "ranker.dropout": 0.5}
+    "yso-titles": {  # in batches of 512
+        ".01 × 10, .008 × 4, .008 × 4": _modules((0.01, 10), (0.008, 4), (0.008, 4), batch_size=512),
+        ".01 × 8, .004 × 4, .004 × 4": _modules((0.01, 8), (0.004, 4), (0.004, 4), batch_size=512),
+        ".005 × 8, .004 × 4, .004 × 4": _modules((0.005, 8), (0.004, 4), (0.004, 4), batch_size=512),
+        ".01 × 8, .008 × 4, .008 × 4, dropout .5": _modules(
+            (0.01, 8), (0.008, 4), (0.008, 4), **{"shortlister.dropout": 0.5, "ranker.dropout": 0.5}, batch_size=512
         ),
     },
 }
@@ -120,12 +117,7 @@ def main() -> None:
 
 
 def of(name: str, rows: int = 0) -> Material:
-    have = material(name, with_label_texts=True, with_self_pairs=False)
-    if not rows:
-        return have
-    truth, few = have.truth, slice(0, rows)
-    left_out = None if truth.leave_out is None else truth.leave_out[few]
-    return Material(have.prepared, have.rows[few], replace(truth, labels=truth.labels[few], leave_out=left_out))
+    return few(material(name, with_label_texts=True, with_self_pairs=False), rows)
 
 
 def choices(name: str) -> list[Job]:
@@ -134,21 +126,27 @@ def choices(name: str) -> list[Job]:
     ]
 
 
+def best(name: str) -> dict[str, Any]:
+    """The best settings on the validation split."""
+    found = _found(name)
+    return merged({}, CHOICES[name][max(found, key=lambda one: found[one]["nDCG@5"]["mean"])])
+
+
 def chosen(name: str) -> dict[str, Any]:
-    """The best settings on the validation split, with the beam and the last epoch that were best for them."""
-    found = json.loads((RESULTS / "decaf_choices.json").read_text())[name]
-    best = max(found, key=lambda one: found[one]["nDCG@5"]["mean"])
-    decided = {"beam": round(found[best]["beam"]["mean"]), "ranker.epochs": round(found[best]["epoch"]["mean"])}
-    return merged(CHOICES[name][best], {"validation": 0.0, **decided})
+    """The same with the beam and the last epoch that were best for them."""
+    figures = max(_found(name).values(), key=lambda one: one["nDCG@5"]["mean"])
+    decided = {"beam": round(figures["beam"]["mean"]), "ranker.epochs": round(figures["epoch"]["mean"])}
+    return merged(best(name), {"validation": 0.0, **decided})
+
+
+def _found(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((RESULTS / "decaf_choices.json").read_text())[name]
+    return found
 
 
 def protocol(name: str) -> list[Job]:
-    ours = {
-        "DECAF": chosen(name),
-        "DECAF-lite": chosen(name) | {"lite": True},
-        "DECAF, 3 instances": chosen(name) | {"instances": 3},
-    }
-    jobs = [Job(name, one, seed, settings, "decaf") for one, settings in ours.items() for seed in SEEDS]
+    ours = {"DECAF": chosen(name) | {"instances": 3}, "DECAF-lite": chosen(name) | {"lite": True}}
+    jobs = [Job(name, one, seed, settings, "decaf") for seed in SEEDS for one, settings in ours.items()]
     return jobs + [Job(name, "Astec", seed, {"validation": 0.0} | astec_quality.chosen(name)) for seed in SEEDS]
 
 
@@ -156,7 +154,7 @@ def ablations(name: str) -> list[Job]:
     if name == "yso-titles":
         return []
     parts = PARTS if GLOVE.exists() else {one: part for one, part in PARTS.items() if "GloVe" not in one}
-    return [Job(name, one, seed, chosen(name) | part, "decaf") for one, part in parts.items() for seed in SEEDS]
+    return [Job(name, one, seed, chosen(name) | part, "decaf") for seed in SEEDS for one, part in parts.items()]
 
 
 def figure_5(name: str) -> list[Job]:
@@ -192,7 +190,6 @@ class Working:
             settings = merged(settings, QUICK[job.method])
         config = configure(method.config, merged(PROTOCOL | {"seed": job.seed}, settings))
         data = have.prepared.data
-        data = data.rows(np.arange(self.rows)) if self.rows else data
         if config.vectors:
             data = with_vectors(data, Path(config.vectors), have)
         trained = method.train(data, config, run)
@@ -204,9 +201,7 @@ class Working:
             return found
         if isinstance(ranker, ShortlistRanker):
             found |= shortlist_figures(ranker, have.rows, have.truth.labels)
-        if self.what == "figure-5":
-            return found | by_size(ranker, have)
-        return found | scored(ranker, have)
+        return found | (by_size(ranker, have) if isinstance(ranker, Ensemble) else scored(ranker, have))
 
 
 def told(trained: Trained) -> Figures:
@@ -233,12 +228,13 @@ def on_validation(ranker: Ranker, trained: Trained, data: Dataset) -> Figures:
     }
 
 
-def by_size(ranker: Ranker, have: Material) -> Figures:
+def by_size(ranker: Ensemble, have: Material) -> Figures:
     """Of the first instance, the first two, and so on."""
-    assert isinstance(ranker, Ensemble)
-    sizes = range(1, len(ranker.rankers()) + 1)
-    ensembles = {size: Ensemble(ranker.rankers()[:size]) for size in sizes}
-    return {key: value for size in sizes for key, value in prefixed(f"{size}", scored(ensembles[size], have)).items()}
+    members = ranker.rankers()
+    found = scored(members[0], have)
+    for size in range(2, len(members) + 1):
+        found |= prefixed(f"{size} instances", scored(Ensemble(members[:size]), have))
+    return found
 
 
 def draw(what: str, results: dict[str, Any]) -> None:

@@ -14,7 +14,8 @@ import json
 from shutil import which
 from typing import Any
 
-from benchmarks._trainings import Figures, Job, Material, material, scored, side_by_side
+from benchmarks import decaf_quality
+from benchmarks._trainings import Figures, Job, Material, few, material, prefixed, scored, side_by_side
 from benchmarks.common import RESULTS, data_folder
 from laconic.config import configure, preset_path, read_settings
 from laconic.data.text import Splitter
@@ -29,34 +30,30 @@ BASES: dict[str, dict[str, dict[str, Any]]] = {  # settings by method and data
     "inceptionxml": {
         "debian-related": {"epochs": 28, "learning_rate": 0.003},
         "npm-names-deps": {"epochs": 16},
-        "yso-titles": {"epochs": 10},
+        "yso-titles": {"epochs": 8, "batch_size": 256, "prior": True},
     },
     "astec": {
         "debian-related": {"surrogate": {"epochs": 30, "learning_rate": 0.005}, "extreme": {"epochs": 10}},
         "npm-names-deps": {"surrogate": {"epochs": 12}, "extreme": {"epochs": 6}},
         "yso-titles": {"batch_size": 512, "surrogate": {"epochs": 10}, "extreme": {"epochs": 4}},
     },
-    "decaf": {"debian-related": {}, "npm-names-deps": {}, "yso-titles": {}},
 }
 SHARES = {"each once an epoch": {}, "a tenth of a batch": {"share": 0.1}, "at half weight": {"weight": 0.5}}
-OVER: dict[str, dict[str, dict[str, Any]]] = {
-    "": {},
-    ", label texts learnt": {"extra_texts": {}},
-    ", fused": {"fusion": {}},
-    ", label texts learnt, fused": {"extra_texts": {}, "fusion": {}},
-}
+TAILS = (-0.2, 0.2, 0.4)  # of the dial, for the first seed
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("what", nargs="+", choices=sorted(JOBS))
     parser.add_argument("--data", nargs="+", default=list(HELD))
-    parser.add_argument("--methods", nargs="+", default=list(BASES))
+    parser.add_argument("--methods", nargs="+", default=[*BASES, "decaf"])
     parser.add_argument("--preset", default="", help="of every method instead of the settings here: laptop, on a CPU")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--at-once", type=int, default=12)
     parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
     parser.add_argument("--only", default="", help="trainings with this in their names")
+    parser.add_argument("--ways", nargs="+", default=["plain", "learnt"], help="which of these two; protocol alone")
+    parser.add_argument("--rows", type=int, default=0, help="so many training and test texts, to see that it runs")
     options = parser.parse_args()
     if options.device == "cuda" and not which("nvidia-smi"):  # asking torch would spoil the processes to come
         print("no GPU here, left out")
@@ -66,18 +63,21 @@ def main() -> None:
         jobs = [job for name in there for method in options.methods for job in JOBS[what](name, method, options)]
         jobs = [job for job in jobs if options.only in job.name]
         for name in {job.data for job in jobs}:
-            of(name)
+            of(name, options.rows)
         preset = f"_{options.preset}" if options.preset else ""
-        work = Working(what, options.device)
+        work = Working(what, options.device, options.rows)
         side_by_side(jobs, work, f"label_text_{what}{preset}", options.at_once, others=True)
 
 
-def of(name: str) -> Material:
-    return material(name, with_label_texts=True, with_self_pairs=False, splitter=Splitter())
+def of(name: str, rows: int = 0) -> Material:
+    return few(material(name, with_label_texts=True, with_self_pairs=False, splitter=Splitter()), rows)
 
 
 def base(name: str, method: str, preset: str) -> dict[str, Any]:
-    settings = read_settings(preset_path(method, preset), []) if preset else BASES[method][name]
+    if preset:
+        settings = read_settings(preset_path(method, preset), [])
+    else:
+        settings = decaf_quality.best(name) if method == "decaf" else BASES[method][name]
     return settings | {"validation": HELD[name]}
 
 
@@ -92,25 +92,17 @@ def choices(name: str, method: str, options: Any) -> list[Job]:
 
 
 def protocol(name: str, method: str, options: Any) -> list[Job]:
-    settings = base(name, method, options.preset)
-    own = chosen(name, method, options.preset)
-    return [
-        Job(
-            name,
-            method + what,
-            seed,
-            settings | {key: own.get(key, {}) | group for key, group in groups.items()},
-            method,
-        )
-        for what, groups in OVER.items()
-        for seed in options.seeds
-    ]
+    """All of them fused: what the method answers alone is in the same model."""
+    plain = base(name, method, options.preset) | {"fusion": {}}
+    learnt = plain | {"extra_texts": chosen(name, method, options.preset)}
+    ways = {"plain": (method, plain), "learnt": (f"{method}, label texts learnt", learnt)}
+    return [Job(name, ways[way][0], seed, ways[way][1], method) for seed in options.seeds for way in options.ways]
 
 
 JOBS = {"choices": choices, "protocol": protocol}
 
 
-def chosen(name: str, method: str, preset: str) -> dict[str, Any]:
+def chosen(name: str, method: str, preset: str) -> dict[str, float]:
     """The best way of learning from label texts by nDCG@5 on the validation split; each once an epoch, if none was."""
     path = RESULTS / f"label_text_choices{f'_{preset}' if preset else ''}.json"
     found = json.loads(path.read_text()).get(name, {}) if path.exists() else {}
@@ -118,17 +110,17 @@ def chosen(name: str, method: str, preset: str) -> dict[str, Any]:
         kind: found[f"{method}, label texts {kind}"] for kind in SHARES if f"{method}, label texts {kind}" in found
     }
     best = max(tried, key=lambda kind: tried[kind]["nDCG@5"]["mean"], default="each once an epoch")
-    return {"extra_texts": SHARES[best]}
+    return SHARES[best]
 
 
 class Working:
     """What is done with a job, in a process of its own."""
 
-    def __init__(self, what: str, device: str) -> None:
-        self.what, self.device = what, device
+    def __init__(self, what: str, device: str, rows: int) -> None:
+        self.what, self.device, self.rows = what, device, rows
 
     def __call__(self, job: Job) -> Figures:
-        have, run = of(job.data), Run.unkept(self.device)
+        have, run = of(job.data, self.rows), Run.unkept(self.device)
         method = ensemble_of(job.method, 1, over=job.settings)
         config = configure(method.config, {"seed": job.seed} | job.settings)
         data = have.prepared.data
@@ -137,11 +129,10 @@ class Working:
         if self.what == "choices":
             _, held = data.split(trained.config.validation, trained.config.seed)
             return {name: float(value) for name, value in validation_figures(ranker, held).items()}
-        found: Figures = scored(ranker, have)
-        if isinstance(ranker, FusedRanker):
-            for tail in (0.2, 0.4):
-                leaning = scored(ranker.leaning(tail), have)
-                found |= {f"tail {tail}: {name}": value for name, value in leaning.items()}
+        assert isinstance(ranker, FusedRanker)
+        found = {**scored(ranker.base, have), **prefixed("fused", scored(ranker, have))}
+        for tail in TAILS if job.seed == SEEDS[0] else ():
+            found |= prefixed(f"fused, tail {tail}", scored(ranker.leaning(tail), have))
         return found
 
 

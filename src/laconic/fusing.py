@@ -72,12 +72,13 @@ class FusedRanker(Ranker):
         """What is weighed. There are `at_least` so many labels, what is wanted among them; of what comes after the
         base's best `width` its scores say nothing, so that a label has the same numbers however many are asked for.
         """
-        labels, scores = self.base.rank(inputs, min(max(self.width, at_least), self.num_labels))
+        where = next(iter(self.base.state_dict().values())).device
+        labels, scores = self.base.rank(_on(where, inputs), min(max(self.width, at_least), self.num_labels))
         further = labels[:, self.width :] if wanted is None else wanted
         parts = (labels[:, : self.width].long(), scores[:, : self.width].float(), further.long())
         listed = Listed(*(part.detach().cpu().numpy() for part in parts))
         nearest: Neighbourhood = self.nearest  # type: ignore[assignment] # a ranker that also tells why
-        return gathered(nearest.channels(_on_host(inputs)), listed, self.frequency.numpy(), self.width)
+        return gathered(nearest.channels(_on(torch.device("cpu"), inputs)), listed, self.frequency.numpy(), self.width)
 
     def leaning(self, tail: float) -> FusedRanker:
         """The same ranker with its dial turned."""
@@ -127,5 +128,5 @@ def _device(inputs: Inputs) -> torch.device:
     return inputs.ids.device if isinstance(inputs, Tokens) else inputs.device
 
 
-def _on_host(inputs: Inputs) -> Inputs:
-    return Tokens(inputs.ids.cpu(), inputs.weights.cpu()) if isinstance(inputs, Tokens) else inputs.cpu()
+def _on(device: torch.device, inputs: Inputs) -> Inputs:
+    return Tokens(*(part.to(device) for part in inputs)) if isinstance(inputs, Tokens) else inputs.to(device)

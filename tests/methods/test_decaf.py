@@ -379,6 +379,12 @@ def test_the_beam_is_the_smallest_that_finds_enough_of_held_out_texts() -> None:
     assert kept == {beam: pytest.approx(found[int(beam)], abs=1e-3) for beam in ("1", "2", "4", "8")}
 
 
+def test_recall_opens_no_more_than_a_share_of_the_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decaf, "_ALWAYS", 2)
+    done = decaf.train(data_of(), config_of("decaf", settings(recall=1.0, clusters=8, most_opened=0.25)), Run.unkept())
+    assert done.config.beam == 2
+
+
 def test_theorem_3_1_is_told_with_the_paper_s_numbers() -> None:
     labels = csr_array(np.eye(4, 10, dtype=np.float32))
     told = theorem_3_1(labels, 0.75)
@@ -594,7 +600,7 @@ def test_presets_for_the_lite_form_and_for_laptops_are_there() -> None:
 def test_figures_5_and_6_are_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     names = ("P@1", "P@5", "PSP@1", "PSP@5")
-    sizes = {f"{size}: {name}": {"mean": 30.0 + size} for size in (1, 2) for name in names}
+    sizes = {f"{before}{name}": {"mean": 30.0} for before in ("", "2 instances: ") for name in names}
     plot_ensembles(sizes, 2, tmp_path / "5.png")
     plot_recalls({2: {"1": 0.5, "2": 1.0}, 4: {"1": 0.3, "2": 0.7, "4": 1.0}}, tmp_path / "6.png")
     for name in ("5.png", "6.png"):

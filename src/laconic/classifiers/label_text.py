@@ -25,6 +25,7 @@ class Texts(nn.Module):
         super().__init__()
         self._table = (table,)  # in a tuple: as a part of this module it would be kept twice
         self.bags, self.words = Bags(bags), Bags(csr_array(bags.T))
+        self.shape = (bags.shape[0], table.embedding_dim)
 
     def forward(self) -> Float[Tensor, "texts dim"]:
         table = self._table[0].weight
@@ -76,6 +77,7 @@ class FixedTexts(nn.Module):
     def __init__(self, vectors: Float[Tensor, "texts dim"]) -> None:
         super().__init__()
         self.register_buffer("vectors", vectors, persistent=False)
+        self.shape = vectors.shape
 
     def forward(self) -> Float[Tensor, "texts dim"]:
         return self.vectors
@@ -98,17 +100,16 @@ class LabelText(Classifier):
     ) -> None:
         """`starts`: a row is of a cluster, whose labels' texts from one start to the next are added up."""
         super().__init__()
-        with torch.no_grad():
-            known = refinement if texts is None else texts()
+        known = refinement if texts is None else texts
         assert known is not None, "a row is made of a text, of a refinement vector, or of both"
-        dim, has_both = known.shape[1], texts is not None and refinement is not None
-        self.num_labels = len(known) if starts is None else len(starts) - 1
+        (count, dim), has_both = known.shape, texts is not None and refinement is not None
+        self.num_labels = count if starts is None else len(starts) - 1
         self.texts, self.transform = texts, transform
         self.register_buffer("starts", starts, persistent=False)
         self.block = None if texts is None else EmbeddingBlock(dim, dropout=dropout)
         self.refinement = None if refinement is None else nn.Parameter(refinement.clone())
         self.combination = Combination(dim) if has_both else None
-        self.bias = nn.Parameter(known.new_zeros(self.num_labels)) if bias else None
+        self.bias = nn.Parameter(torch.zeros(self.num_labels)) if bias else None
 
     def rows(self, labels: Int[Tensor, "n"] | slice) -> Float[Tensor, "n dim"]:
         every = self._rows()

@@ -39,6 +39,7 @@ from laconic.shortlisters.nearest import tensor_of
 __all__ = ["Config", "restore", "sized", "train", "train_together"]
 
 logger = logging.getLogger(__name__)
+_ALWAYS = 64  # clusters may be opened however few there are
 _SAMPLE = 10_000  # training texts by which recall is judged where none are held out
 
 
@@ -103,9 +104,12 @@ def _instance(learn: Dataset, held: Dataset, words: Words, config: Config, run: 
     shortlister = learn_shortlister(learn, words, config, run)
     judged = held if config.recall_on == "held-out" and len(held) else _sample(learn, config.seed)
     ranks = run.remember("ranks", lambda: {"ranks": true_ranks(shortlister, judged, run.device)})["ranks"]
-    beam = min(config.beam or smallest_beam(ranks, config.recall), config.clusters)
+    most = min(config.clusters, max(_ALWAYS, round(config.most_opened * config.clusters)))
+    beam = min(config.beam, config.clusters) or min(smallest_beam(ranks, config.recall), most)
     found = 100 * float((ranks < beam).float().mean())
     logger.info("%d of %d clusters are opened: %.1f %% of true labels are in them", beam, config.clusters, found)
+    if not config.beam and beam == most and found < 100 * config.recall:
+        logger.info("more would take too long; for %.0f %%, raise most_opened", 100 * config.recall)
     config = replace(config, beam=beam, answer_beam=min(config.answer_beam or beam, config.clusters))
     picks = run.remember("picks", lambda: {"clusters": best_clusters(shortlister, learn, beam, run.device)})["clusters"]
     ranker, state = learn_ranker(learn, held, shortlister, picks, config, run)

@@ -52,6 +52,7 @@ class Config:
     beam: int = 0  # clusters whose labels are scored; 0: as many as it takes for `recall`
     answer_beam: int = 0  # the same when texts are answered; 0: beam
     recall: float = 0.85  # share of true labels that are in the clusters opened
+    most_opened: float = 0.125  # the share of clusters that `recall` may open; 1: all, if it takes them
     recall_on: str = "held-out"  # texts, or training texts as in the paper
     missing: bool = True  # true labels that the shortlister misses are learnt; the code does without them
     label_text: bool = True  # rows are made of labels' texts
@@ -74,7 +75,7 @@ class Config:
         most: dict[str, tuple[int | float, int | float]] = dict.fromkeys(
             ("clusters", "beam", "answer_beam"), (0, 1 << 30)
         )
-        check_within(self, bounds | most | {"recall": (0.01, 1)})
+        check_within(self, bounds | most | {"recall": (0.01, 1), "most_opened": (1e-9, 1)})
         check_known(self, {"shortlist": SHORTLISTS, "start": STARTS, "cluster_text": CLUSTER_TEXTS})
         check_known(self, {"recall_on": TEXTS_FOR_RECALL})
         if self.clusters & (self.clusters - 1):
