@@ -124,7 +124,8 @@ def by_data(results: Mapping[Job, Figures]) -> Figures:
     for data, name in dict.fromkeys((job.data, job.name) for job in results):
         mine = sorted((job for job in results if (job.data, job.name) == (data, name)), key=lambda job: job.seed)
         runs = [results[job] for job in mine]
-        row = {key: spread([run[key] for run in runs]) for key, value in runs[0].items() if isinstance(value, float)}
+        figures = [key for key, value in runs[0].items() if isinstance(value, float)]
+        row = {key: spread([run[key] for run in runs if key in run]) for key in figures}  # some of one seed alone
         others = {key: value for key, value in runs[0].items() if not isinstance(value, float)}
         table.setdefault(data, {})[name] = {"seeds": len(runs), **row, **others}
     return table

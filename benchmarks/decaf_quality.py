@@ -21,7 +21,7 @@ from benchmarks._decaf_pictures import plot_ensembles, plot_recalls
 from benchmarks._trainings import WORDS, Figures, Job, Material, few, material, prefixed, scored, side_by_side
 from benchmarks.astec_quality import GLOVE, HELD, merged, with_vectors
 from benchmarks.common import RESULTS, data_folder
-from laconic.config import configure
+from laconic.config import configure, preset_path, read_settings
 from laconic.data.dataset import Dataset
 from laconic.evaluate import shortlist_figures, validation_figures
 from laconic.methods import ensemble_of
@@ -100,6 +100,8 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--at-once", type=int, default=12)
     parser.add_argument("--only", default="", help="trainings with this in their names; the others' results are kept")
+    parser.add_argument("--preset", default="", help="instead of the best of choices: laptop, on a CPU")
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
     parser.add_argument("--rows", type=int, default=0, help="so many training and test texts, to see that it runs")
     options = parser.parse_args()
     if options.device == "cuda" and not which("nvidia-smi"):  # asking torch would spoil the processes to come
@@ -107,10 +109,11 @@ def main() -> None:
         return
     there = [name for name in options.data if data_folder(name) is not None]
     for what in options.what:
-        jobs = [job for name in there for job in JOBS[what](name) if options.only in job.name]
+        jobs = [job for name in there for job in JOBS[what](name, options.preset) if options.only in job.name]
+        jobs = [job for job in jobs if job.seed in options.seeds]
         for job in jobs:
             of(job.data, options.rows)
-        name = f"decaf_{what.replace('-', '_')}"
+        name = f"decaf_{what.replace('-', '_')}{f'_{options.preset}' if options.preset else ''}"
         work = Working(what, options.device, options.rows)
         side_by_side(jobs, work, name, options.at_once, others=bool(options.only))
         draw(what, json.loads((RESULTS / f"{name}.json").read_text()))
@@ -120,7 +123,7 @@ def of(name: str, rows: int = 0) -> Material:
     return few(material(name, with_label_texts=True, with_self_pairs=False), rows)
 
 
-def choices(name: str) -> list[Job]:
+def choices(name: str, preset: str) -> list[Job]:
     return [
         Job(name, one, 1, settings | {"validation": HELD[name]}, "decaf") for one, settings in CHOICES[name].items()
     ]
@@ -132,8 +135,10 @@ def best(name: str) -> dict[str, Any]:
     return merged({}, CHOICES[name][max(found, key=lambda one: found[one]["nDCG@5"]["mean"])])
 
 
-def chosen(name: str) -> dict[str, Any]:
-    """The same with the beam and the last epoch that were best for them."""
+def chosen(name: str, preset: str) -> dict[str, Any]:
+    """The same with the beam and the last epoch that were best for them; or a preset's."""
+    if preset:
+        return merged(read_settings(preset_path("decaf", preset), []), {"validation": 0.0})
     figures = max(_found(name).values(), key=lambda one: one["nDCG@5"]["mean"])
     decided = {"beam": round(figures["beam"]["mean"]), "ranker.epochs": round(figures["epoch"]["mean"])}
     return merged(best(name), {"validation": 0.0, **decided})
@@ -144,28 +149,34 @@ def _found(name: str) -> dict[str, Any]:
     return found
 
 
-def protocol(name: str) -> list[Job]:
-    ours = {"DECAF": chosen(name) | {"instances": 3}, "DECAF-lite": chosen(name) | {"lite": True}}
+def protocol(name: str, preset: str) -> list[Job]:
+    own, astec = chosen(name, preset), {} if preset else astec_quality.chosen(name)
+    if preset:
+        astec = read_settings(preset_path("astec", preset), [])
+    ours = {"DECAF": own | {"instances": 3}, "DECAF-lite": own | {"lite": True}}
     jobs = [Job(name, one, seed, settings, "decaf") for seed in SEEDS for one, settings in ours.items()]
-    return jobs + [Job(name, "Astec", seed, {"validation": 0.0} | astec_quality.chosen(name)) for seed in SEEDS]
+    return jobs + [Job(name, "Astec", seed, {"validation": 0.0} | astec) for seed in SEEDS]
 
 
-def ablations(name: str) -> list[Job]:
+def ablations(name: str, preset: str) -> list[Job]:
     if name == "yso-titles":
         return []
     parts = PARTS if GLOVE.exists() else {one: part for one, part in PARTS.items() if "GloVe" not in one}
-    return [Job(name, one, seed, chosen(name) | part, "decaf") for seed in SEEDS for one, part in parts.items()]
+    return [Job(name, one, seed, chosen(name, preset) | part, "decaf") for seed in SEEDS for one, part in parts.items()]
 
 
-def figure_5(name: str) -> list[Job]:
+def figure_5(name: str, preset: str) -> list[Job]:
     wanted = name != "yso-titles"
-    return [Job(name, "instances", 1, chosen(name) | {"instances": MOST_INSTANCES}, "decaf")] * wanted
+    return [Job(name, "instances", 1, chosen(name, preset) | {"instances": MOST_INSTANCES}, "decaf")] * wanted
 
 
-def figure_6(name: str) -> list[Job]:
+def figure_6(name: str, preset: str) -> list[Job]:
     wanted = [clusters for clusters in FAN_OUTS if name != "yso-titles"]
     held = {"beam": 0, "validation": HELD[name]}
-    return [Job(name, f"{clusters}", 1, chosen(name) | held | {"clusters": clusters}, "decaf") for clusters in wanted]
+    return [
+        Job(name, f"{clusters}", 1, chosen(name, preset) | held | {"clusters": clusters}, "decaf")
+        for clusters in wanted
+    ]
 
 
 JOBS = {

@@ -30,7 +30,7 @@ BASES: dict[str, dict[str, dict[str, Any]]] = {  # settings by method and data
     "inceptionxml": {
         "debian-related": {"epochs": 28, "learning_rate": 0.003},
         "npm-names-deps": {"epochs": 16},
-        "yso-titles": {"epochs": 8, "batch_size": 256, "prior": True},
+        "yso-titles": {"epochs": 6, "batch_size": 512, "prior": True},
     },
     "astec": {
         "debian-related": {"surrogate": {"epochs": 30, "learning_rate": 0.005}, "extreme": {"epochs": 10}},
@@ -39,7 +39,8 @@ BASES: dict[str, dict[str, dict[str, Any]]] = {  # settings by method and data
     },
 }
 SHARES = {"each once an epoch": {}, "a tenth of a batch": {"share": 0.1}, "at half weight": {"weight": 0.5}}
-TAILS = (-0.2, 0.2, 0.4)  # of the dial, for the first seed
+TAILS = (0.2, 0.4)  # of the dial, for the first seed
+_FEW = 50_000  # test texts, of which that does not take long
 
 
 def main() -> None:
@@ -131,7 +132,7 @@ class Working:
             return {name: float(value) for name, value in validation_figures(ranker, held).items()}
         assert isinstance(ranker, FusedRanker)
         found = {**scored(ranker.base, have), **prefixed("fused", scored(ranker, have))}
-        for tail in TAILS if job.seed == SEEDS[0] else ():
+        for tail in TAILS if job.seed == SEEDS[0] and have.rows.shape[0] < _FEW else ():
             found |= prefixed(f"fused, tail {tail}", scored(ranker.leaning(tail), have))
         return found
 
