@@ -16,6 +16,8 @@ from pathlib import Path
 from shutil import which
 from typing import Any
 
+import numpy as np
+
 from benchmarks import astec_quality
 from benchmarks._decaf_pictures import plot_ensembles, plot_recalls
 from benchmarks._trainings import WORDS, Figures, Job, Material, few, material, prefixed, scored, side_by_side
@@ -102,6 +104,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="trainings with this in their names; the others' results are kept")
     parser.add_argument("--preset", default="", help="instead of the best of choices: laptop, on a CPU")
     parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
+    parser.add_argument("--texts", type=int, default=0, help="so many training texts, by chance; 0: all")
     parser.add_argument("--rows", type=int, default=0, help="so many training and test texts, to see that it runs")
     options = parser.parse_args()
     if options.device == "cuda" and not which("nvidia-smi"):  # asking torch would spoil the processes to come
@@ -114,8 +117,8 @@ def main() -> None:
         for job in jobs:
             of(job.data, options.rows)
         name = f"decaf_{what.replace('-', '_')}{f'_{options.preset}' if options.preset else ''}"
-        work = Working(what, options.device, options.rows)
-        side_by_side(jobs, work, name, options.at_once, others=bool(options.only))
+        work = Working(what, options.device, options.rows, options.texts)
+        side_by_side(jobs, work, name, options.at_once, others=bool(options.only or options.seeds != list(SEEDS)))
         draw(what, json.loads((RESULTS / f"{name}.json").read_text()))
 
 
@@ -191,8 +194,8 @@ JOBS = {
 class Working:
     """What is done with a job, in a process of its own."""
 
-    def __init__(self, what: str, device: str, rows: int) -> None:
-        self.what, self.device, self.rows = what, device, rows
+    def __init__(self, what: str, device: str, rows: int, texts: int) -> None:
+        self.what, self.device, self.rows, self.texts = what, device, rows, texts
 
     def __call__(self, job: Job) -> Figures:
         have, settings = of(job.data, self.rows), dict(job.settings)
@@ -201,6 +204,8 @@ class Working:
             settings = merged(settings, QUICK[job.method])
         config = configure(method.config, merged(PROTOCOL | {"seed": job.seed}, settings))
         data = have.prepared.data
+        if self.texts:
+            data = data.rows(np.sort(np.random.default_rng(0).permutation(len(data))[: self.texts]))
         if config.vectors:
             data = with_vectors(data, Path(config.vectors), have)
         trained = method.train(data, config, run)

@@ -17,6 +17,7 @@ from laconic.checkpoint import SavedModel, _lines, _write_lines, read_model, wri
 from laconic.data.corpus import Labels
 from laconic.data.vocabulary import Vocabulary
 from laconic.errors import ModelError, UserError
+from laconic.tensor_files import Storage
 
 FACTS = {
     "laconic": "0",
@@ -95,6 +96,51 @@ def test_a_sub_word_that_stands_in_more_texts_than_there_are_or_in_fewer_than_no
         read_model(tmp_path / "model")
 
 
+def large():
+    """A model whose rows do not fit into a file of 1,000 bytes."""
+    return replace(model(), tensors={"rows": torch.arange(900.0).reshape(300, 3), "part.bias": torch.ones(2)})
+
+
+def test_a_model_in_several_files_is_the_same_model(tmp_path):
+    write_model(large(), tmp_path / "model", storage=Storage(shard_size=1000))
+    files = sorted(path.name for path in (tmp_path / "model").glob("*.safetensors"))
+    assert files == [f"model-{number:05}-of-{len(files):05}.safetensors" for number in range(1, len(files) + 1)]
+    assert len(files) > 3
+    read = read_model(tmp_path / "model", verify=True)
+    assert {name: tensor.tolist() for name, tensor in read.tensors.items()} == {
+        name: tensor.tolist() for name, tensor in large().tensors.items()
+    }
+    assert read.label_counts.tolist() == [3, 2]
+
+
+def test_every_one_of_several_files_is_checked(tmp_path):
+    write_model(large(), tmp_path / "model", storage=Storage(shard_size=1000))
+    path = sorted((tmp_path / "model").glob("*.safetensors"))[1]
+    content = bytearray(path.read_bytes())
+    content[-2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ModelError, match=rf"{path.name}: .*sha256 differs"):
+        read_model(tmp_path / "model", verify=True)
+    path.unlink()
+    with pytest.raises(ModelError, match=rf"{path.name}: .*not there; copy the model again"):
+        read_model(tmp_path / "model")
+
+
+def test_a_model_that_is_written_again_is_stored_as_it_was(tmp_path):
+    write_model(large(), tmp_path / "model", storage=Storage(shard_size=1000, half=True))
+    first = {path.name for path in (tmp_path / "model").iterdir()}
+    write_model(read_model(tmp_path / "model"), tmp_path / "model")
+    assert {path.name for path in (tmp_path / "model").iterdir()} == first
+    assert read_model(tmp_path / "model").facts["storage"]["half"]
+    write_model(read_model(tmp_path / "model"), tmp_path / "model", storage=Storage())
+    assert [path.name for path in (tmp_path / "model").glob("*.safetensors")] == ["model.safetensors"]
+
+
+def test_a_model_from_before_there_were_several_files_has_one(folder):
+    change(folder, "model.json", lambda facts: {name: value for name, value in facts.items() if name != "storage"})
+    assert set(read_model(folder).tensors) == {"rows", "part.bias"}
+
+
 def test_every_file_may_be_read_by_those_who_may_read_the_others(folder):
     modes = {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
     assert len(modes) == 1
@@ -139,7 +185,7 @@ def test_a_full_disk_is_an_error_for_people_and_keeps_the_old_model(folder, monk
     def full(*arguments):
         raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
 
-    monkeypatch.setattr("laconic.checkpoint.save_file", full)
+    monkeypatch.setattr("laconic.tensor_files.save_file", full)
     with pytest.raises(UserError, match="model: the disk is full; nothing was changed there"):
         write_model(model(names=("blue", "green")), folder)
     assert read_model(folder, verify=True).labels == model().labels

@@ -19,7 +19,8 @@ from laconic.display import comparison_tables, example_table
 from laconic.errors import ConfigError, DataError
 from laconic.methods import config_of, train_model
 from laconic.metrics import TrainingCounts
-from laconic.predict.predictor import Prediction, Predictor
+from laconic.predict.answers import Prediction
+from laconic.predict.predictor import Predictor
 from laconic.run import Run
 from tests.planted import planted_texts, planted_vectors
 from tests.test_cli import laconic

@@ -5,6 +5,7 @@ from laconic.costs import (
     GPU,
     Machine,
     Shape,
+    bytes_of,
     encoder_width,
     human_bytes,
     human_seconds,
@@ -215,6 +216,30 @@ def test_an_impossible_shape_is_refused(wrong, message):
 )
 def test_bytes_for_people(number, text):
     assert human_bytes(number) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("0", 0),
+        ("1500", 1500),
+        ("16MB", 16_000_000),
+        ("16 mb", 16_000_000),
+        ("2.5GB", 2_500_000_000),
+        (" 500k ", 500_000),
+        ("1KiB", 1024),
+        ("3GiB", 3 * 2**30),
+        ("1TB", 10**12),
+    ],
+)
+def test_sizes_as_people_write_them(text, number):
+    assert bytes_of(text) == number
+
+
+@pytest.mark.parametrize("text", ["", "MB", "-1MB", "16 MB MB", "16XB", "1e9", "1,5GB", "inf", "१MB", "1" * 30])
+def test_what_is_no_size_is_refused_with_examples(text):
+    with pytest.raises(ConfigError, match="a size must look like 16MB, 500MB or 2GB, but is "):
+        bytes_of(text)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,8 @@ from laconic.config import Settings
 from laconic.data.corpus import Corpus, Split
 from laconic.errors import ConfigError, DataError, ModelError, UserError
 from laconic.estimator import scorer
-from laconic.predict.predictor import Prediction, Predictor
+from laconic.predict.answers import Prediction
+from laconic.predict.predictor import Predictor
 from tests.planted import planted_texts
 
 SMALL: dict[str, Settings] = {

@@ -8,13 +8,37 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "laconic"
 FLOORS = [
-    {"", "errors", "types", "compiled", "files", "config", "costs", "data"},
-    {"encoders", "classifiers", "shortlisters", "clustering", "combining", "kernels", "layers", "metrics", "plots"},
+    {"", "errors", "types", "compiled", "files", "manifest", "config", "costs", "data"},
+    {
+        "encoders",
+        "classifiers",
+        "shortlisters",
+        "clustering",
+        "combining",
+        "kernels",
+        "layers",
+        "metrics",
+        "plots",
+        "calibration",
+        "engine",
+    },
     {"rankers", "tasks", "losses", "fusing"},
-    {"run", "train", "step", "optim", "checkpoint", "card", "evaluate", "sweeping", "predictions", "changing"},
+    {
+        "run",
+        "train",
+        "step",
+        "optim",
+        "checkpoint",
+        "tensor_files",
+        "card",
+        "evaluate",
+        "sweeping",
+        "predictions",
+        "changing",
+    },
     {"methods"},
     {"predict", "maintaining"},
-    {"cli", "cli_changes", "comparing", "inspecting", "display", "demo", "estimator", "__main__"},
+    {"cli", "cli_changes", "cli_predict", "comparing", "inspecting", "display", "demo", "estimator", "__main__"},
 ]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 MODULES = {

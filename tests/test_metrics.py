@@ -20,6 +20,7 @@ from laconic.metrics import (
     coverage,
     equal_frequency_quantiles,
     equal_label_quantiles,
+    expected_calibration_error,
     inverse_propensities,
     judge,
     per_text,
@@ -484,3 +485,32 @@ def test_intervals_depend_on_the_seed_and_not_on_the_memory_at_hand(monkeypatch)
 def test_an_interval_that_means_nothing_is_refused(wrong):
     with pytest.raises(ConfigError, match="resamples >= 1 and 0 < level < 1"):
         bootstrap({"P@1": Ratio(np.ones(2), np.ones(2))}, **wrong)
+
+
+# --- reliability ------------------------------------------------------------------------------------------------------
+
+
+def test_the_expected_calibration_error_worked_by_hand():
+    # Bins of a fifteenth: 0.01 and 0.06 are in the first, 0.7 and 0.72 in the eleventh, 1.0 in the last.
+    scores = np.array([0.01, 0.7, 0.06, 1.0, 0.72])
+    true = np.array([False, True, True, True, False])
+    # |0.035 - 1/2| of 2 pairs, |0.71 - 1/2| of 2, |1 - 1| of 1, over 5 pairs.
+    assert expected_calibration_error(scores, true) == pytest.approx(100 * (2 * 0.465 + 2 * 0.21) / 5)
+    assert expected_calibration_error(scores, true, bins=1) == pytest.approx(100 * abs(2.49 / 5 - 3 / 5))
+
+
+def test_scores_that_are_no_probabilities_are_as_far_off_as_they_are():
+    assert expected_calibration_error(np.array([1.6, 0.95]), np.array([True, True])) == pytest.approx(100 * 0.55 / 2)
+    assert expected_calibration_error(np.zeros(0), np.zeros(0, dtype=bool)) == 0
+
+
+@given(seed=st.integers(0, 10**6), bins=st.integers(1, 20))
+def test_the_calibration_error_agrees_with_going_bin_by_bin(seed, bins):
+    generator = np.random.default_rng(seed)
+    scores, true = generator.random(50), generator.random(50) < 0.4
+    expected = 0.0
+    for number in range(bins):
+        inside = (scores >= number / bins) & (scores < (number + 1) / bins)
+        if inside.any():
+            expected += inside.mean() * abs(scores[inside].mean() - true[inside].mean())
+    assert expected_calibration_error(scores, true, bins=bins) == pytest.approx(100 * expected)

@@ -95,7 +95,7 @@ def test_a_full_disk_leaves_no_half_of_a_value(tmp_path, monkeypatch):
         path.write_bytes(b"half")
         raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
 
-    monkeypatch.setattr("laconic.checkpoint.save_file", full)
+    monkeypatch.setattr("laconic.tensor_files.save_file", full)
     with pytest.raises(UserError, match=r"clusters\.safetensors: the disk is full"):
         kept(tmp_path).remember("clusters", lambda: MADE)
     assert not list(tmp_path.iterdir())

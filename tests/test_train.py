@@ -171,7 +171,7 @@ def test_a_full_disk_is_said_and_keeps_the_last_checkpoint(data, tmp_path, monke
     def full(*arguments):
         raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
 
-    watcher = Watched(9, lambda: monkeypatch.setattr("laconic.checkpoint.save_file", full))
+    watcher = Watched(9, lambda: monkeypatch.setattr("laconic.tensor_files.save_file", full))
     with pytest.raises(UserError, match=r"train\.safetensors: the disk is full"):
         train(data, config, Run(tmp_path, watcher=watcher, device=CPU, seconds=0.0))
     monkeypatch.undo()

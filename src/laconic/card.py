@@ -12,7 +12,7 @@ from typing import Any
 SHOWN = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@3", "PSP@5", "tail R@10")
 _INPUTS = {"text": "texts", "sparse": "sparse features (no text)", "dense": "dense features (no text)"}
 _FILES = """Nothing here is a pickle: tensors are safetensors, the rest is text. `manifest.json` has every file's size
-and sha256; `label_counts` in `model.safetensors` has each label's number of training texts, which PSP needs."""
+and sha256; the tensor `label_counts` has each label's number of training texts, which PSP needs."""
 
 
 def model_card(facts: Mapping[str, Any]) -> str:
@@ -54,6 +54,7 @@ def _facts(facts: Mapping[str, Any], name: str) -> dict[str, str]:
         **_training_of(facts),
         **_trainings(facts.get("members") or []),
         **theorem_rows(facts),
+        **score_rows(facts),
         **({"propensity": "A = {a}, B = {b}".format(**facts["propensity"])} if "propensity" in facts else {}),
         **({"made": facts["created"]} if "created" in facts else {}),
         **_changes(facts.get("changes") or []),
@@ -75,6 +76,14 @@ def theorem_rows(facts: Mapping[str, Any]) -> dict[str, str]:
     told = {whose: (one.get("training") or {}).get("theorem_3_1") for whose, one in histories}
     shown = "sparsity {sparsity:.2g}, recall {recall:.1%} on training texts, excess loss of the order {bound:.2g}"
     return {f"Theorem 3.1{whose}": shown.format(**one) for whose, one in told.items() if one}
+
+
+def score_rows(facts: Mapping[str, Any]) -> dict[str, str]:
+    """What scores are; nothing where they are whatever the method makes them."""
+    match facts:
+        case {"calibration": {"how": str(how), "texts": int(texts)}}:
+            return {"scores": f"probabilities, calibrated on {texts:,} texts that training has not seen ({how})"}
+    return {}
 
 
 def _over(config: Mapping[str, Any]) -> str:

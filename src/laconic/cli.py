@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
@@ -19,8 +19,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from laconic import __version__
-from laconic.cli_changes import verbs
+from laconic import __version__, cli_changes, cli_predict
 from laconic.errors import UserError
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from laconic.comparing import Comparison
     from laconic.data.corpus import Corpus
     from laconic.evaluate import Evaluation
-    from laconic.predict.predictor import Prediction, Predictor
+    from laconic.predict.predictor import Predictor
 
 app = typer.Typer(
     help="From a short text to the right few of up to millions of labels.",
@@ -36,7 +35,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-app.add_typer(verbs)
+app.add_typer(cli_predict.verbs)
+app.add_typer(cli_changes.verbs)
 # Without markup: a path or a label may have brackets.
 out, err = Console(highlight=False, markup=False), Console(stderr=True, highlight=False, markup=False)
 
@@ -169,18 +169,27 @@ def train(
     keep_run: Annotated[
         bool, typer.Option("--keep-run", help="Keep the run folder, with its log, in the model.")
     ] = False,
+    shard_size: Annotated[
+        str, typer.Option(metavar="SIZE", help="Tensors in files of at most this size, such as 16MB; 0: in one file.")
+    ] = "0",
+    half: Annotated[
+        bool, typer.Option("--half", help="Write matrices in half precision: half the size, for a model that travels.")
+    ] = False,
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting.")] = None,
     table: Table = None,
 ) -> None:
     """Learn from texts with labels, and write a model folder. A run that was stopped goes on by the same command."""
     from laconic.checkpoint import RUN, check_free, write_model
     from laconic.config import preset_path, read_settings
+    from laconic.costs import bytes_of
     from laconic.display import metrics_table, training_display
     from laconic.methods import config_of, method_called, train_model
     from laconic.predict.predictor import scored
     from laconic.run import Run, device_named
+    from laconic.tensor_files import Storage
 
     check_free(model)
+    storage = Storage(shard_size=bytes_of(shard_size), half=half)
     method = method_called(method)
     chosen = [f"validation={validation}"] * (validation is not None) + ["refit=true"] * refit
     chosen += [f'encoder="{encoder}"'] * bool(encoder)
@@ -202,7 +211,7 @@ def train(
     if "test" in corpus.splits:
         trained, evaluation = scored(trained, corpus, "test", device)
         out.print(metrics_table({"": evaluation}, f"{model} on {data}, test: {evaluation.texts:,} texts"))
-    write_model(trained, model, pictures=_pictures(trained), keep_run=keep_run)
+    write_model(trained, model, pictures=_pictures(trained), keep_run=keep_run, storage=storage)
     size = sum(path.stat().st_size for path in model.iterdir())
     over = {"reranker": ", re-ranked", "extra_texts": ", label texts learnt", "fusion": ", fused with nearest texts"}
     members = "".join(said for group, said in over.items() if group in wanted)
@@ -333,27 +342,6 @@ def score(
     _show(evaluation, f"{predictions} on {data}, {split}", about, json_file, plots)
 
 
-@app.command()
-def predict(
-    model: ModelFolder,
-    file: Annotated[str, typer.Argument(metavar="[FILE | -]", help="One text a line; - is the standard input.")] = "-",
-    k: Annotated[int, typer.Option("-k", help="How many labels.", min=1)] = 5,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
-    device: Device = "auto",
-    settings: Overruled = None,
-    allow: Annotated[Path | None, typer.Option(help="A file of label names: answer with these alone.")] = None,
-    block: Annotated[Path | None, typer.Option(help="A file of label names: answer with none of these.")] = None,
-) -> None:
-    """Label texts, one a line, best label first."""
-    predictor = _open(model, device, settings)
-    allowed, blocked = _names(allow), _names(block)
-    for texts in _batches(file):
-        answers = predictor.predict(texts, k, allow=allowed, block=blocked)
-        for text, predictions in zip(texts, answers, strict=True):
-            _print_predictions(text, predictions, predictor, as_json)
-        sys.stdout.flush()
-
-
 def _open(model: Path, device: str, settings: list[str] | None) -> Predictor:
     from laconic.config import read_settings
     from laconic.predict.predictor import Predictor
@@ -381,12 +369,6 @@ def _propensity(given: str, corpus: Corpus) -> Any:
     except ValueError:
         raise ConfigError(f"--propensity must be two numbers, such as 0.55,1.5, but is {given!r}") from None
     return Propensity(a=a, b=b)
-
-
-def _names(path: Path | None) -> list[str] | None:
-    from laconic.data.formats.lines import lines
-
-    return None if path is None else [line for _, line in lines(path, may_be_empty=True) if line]
 
 
 def _pictures(model: SavedModel) -> dict[str, Callable[[Path], None]]:
@@ -426,32 +408,3 @@ def _show(
             path = plots / f"contributions-{name.replace(' ', '-')}.png"
             plot_contributions({title: quantiles.contribution}, quantiles.mean_frequency, path, k=quantiles.k)
             out.print(f"{path}")
-
-
-def _batches(file: str) -> Iterator[list[str]]:
-    """Lines of a file or of the standard input, many at a time; a person who types gets an answer to each line."""
-    from laconic.data.formats.lines import decoded, lines
-
-    if file == "-":
-        source = (decoded(line.rstrip(b"\r\n"), f"line {n}") for n, line in enumerate(sys.stdin.buffer, 1))
-    else:
-        source = (line for _, line in lines(Path(file), may_be_empty=True))
-    size = 1 if file == "-" and sys.stdin.isatty() else 1024
-    batch: list[str] = []
-    for text in source:
-        batch.append(text)
-        if len(batch) == size:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
-
-
-def _print_predictions(text: str, predictions: list[Prediction], predictor: Predictor, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps({"text": text, "predictions": [p._asdict() for p in predictions]}, ensure_ascii=False))
-        return
-    print(text)
-    for prediction in predictions:
-        own_text = predictor.text_of(prediction.label)
-        print(f"  {prediction.score:.3f}  {prediction.label}" + (f"  ({own_text})" if own_text else ""))

@@ -13,7 +13,8 @@ R = TypeVar("R")
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """Compiled on its first call and cached on disk; it runs outside Python's lock, so threads may share the work."""
     # Tests wrap every function of the package in checks; numba compiles only the function itself.
-    return numba.njit(cache=True, nogil=True)(inspect.unwrap(function))  # type: ignore[no-any-return]
+    # fastmath is said, or a kernel would take over that of the first kernel that calls it.
+    return numba.njit(cache=True, nogil=True, fastmath=False)(inspect.unwrap(function))  # type: ignore[no-any-return]
 
 
 def compiled_in_any_order(function: Callable[P, R]) -> Callable[P, R]:

@@ -13,6 +13,7 @@ Our encoder orders the dimension attention more cheaply and runs at a text's own
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil
@@ -170,6 +171,15 @@ def human_bytes(number: int) -> str:
         if number < 999.95 * size:  # what would be written as 1000.0 belongs to the next unit
             return f"{number / size:.{0 if unit == 'B' else 1}f} {unit}"
     return f"{number / 1e12:,.1f} TB"
+
+
+def bytes_of(size: str) -> int:
+    """A size as people write it: 16MB, 2.5 GB; a kB is 1000 bytes, a KiB 1024."""
+    number = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?))?b?", size.strip().lower(), re.ASCII)
+    if not number or len(number[1]) > 18:
+        raise ConfigError(f"a size must look like 16MB, 500MB or 2GB, but is {size!r}")
+    step = 1024.0 if number[3] else 1000.0
+    return round(float(number[1]) * step ** " kmgt".index(number[2] or " "))
 
 
 def human_seconds(seconds: float) -> str:

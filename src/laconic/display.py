@@ -14,14 +14,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from laconic.card import SHOWN, theorem_rows
+from laconic.card import SHOWN, score_rows, theorem_rows
 from laconic.checkpoint import SavedModel
 from laconic.comparing import Comparison, Example, Marked
 from laconic.costs import human_bytes, human_seconds
 from laconic.data.describe import TAIL, DataFacts, SplitFacts
 from laconic.evaluate import Evaluation
 from laconic.metrics import KS
-from laconic.predict.predictor import Prediction
+from laconic.predict.answers import Prediction
 from laconic.train import EpochFacts
 
 
@@ -51,6 +51,22 @@ def progress(console: Console, title: str, total: int) -> Iterator[Progress]:
     with _bar(console) as bar:
         bar.add_task(title, total=total)
         yield bar
+
+
+@contextmanager
+def reading_progress(console: Console, size: int | None) -> Iterator[Callable[[int, int], None]]:
+    """The same for what is read to its end, however many texts that is: called with how many more there were, and how
+    much of the whole has been read.
+    """
+    counted = TextColumn("{task.fields[texts]:,} texts")
+    columns = (TextColumn("{task.description}"), BarColumn(), counted, TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("answering", total=size, texts=0)
+
+        def advance(texts: int, position: int) -> None:
+            bar.update(task, completed=position, texts=bar.tasks[0].fields["texts"] + texts)
+
+        yield advance
 
 
 def cost_table(costs: Mapping[str, Mapping[str, Any]]) -> Table:
@@ -180,7 +196,7 @@ def model_table(name: str, model: SavedModel, cost: Mapping[str, Any] | None) ->
     for metric in SHOWN:
         if metric in facts.get("metrics", {}).get("metrics", {}):
             table.add_row(f"{metric} ({facts['metrics']['split']})", f"{facts['metrics']['metrics'][metric]:.1f}")
-    for name, value in theorem_rows(facts).items():
+    for name, value in (theorem_rows(facts) | score_rows(facts)).items():
         table.add_row(name, value)
     table.add_row("made", facts["created"])
     return table
@@ -294,6 +310,8 @@ def _by_k(evaluation: Evaluation, title: str) -> Table:
 
 
 def _with_interval(evaluation: Evaluation, metric: str) -> str:
+    if metric not in evaluation.metrics:  # not every one is there for every k
+        return ""
     value = f"{evaluation.metrics[metric]:.1f}"
     if metric not in evaluation.intervals:
         return value

@@ -26,7 +26,8 @@ from laconic.errors import ConfigError, DataError
 from laconic.maintaining import add_labels, remove_labels, update
 from laconic.methods import config_of, train_model
 from laconic.metrics import TrainingCounts, judge, report
-from laconic.predict.predictor import Prediction, Predictor
+from laconic.predict.answers import Prediction
+from laconic.predict.predictor import Predictor
 from laconic.run import Run
 
 LabelName = str | int  # a number is a name too: 7 is the label "7"

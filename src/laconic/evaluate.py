@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Float, Int
 from scipy.sparse import csr_array
 
+from laconic.calibration import Calibration
 from laconic.data.dataset import Dataset, Rows
 from laconic.data.tokenizer import inputs_of
 from laconic.metrics import (
@@ -21,14 +22,18 @@ from laconic.metrics import (
     bootstrap,
     equal_frequency_quantiles,
     equal_label_quantiles,
+    expected_calibration_error,
     judge,
     per_text,
     report,
+    without_pairs,
 )
+from laconic.metrics.pairs import holds
 from laconic.rankers import CandidatesRanker, Ranker, Reranker, ShortlistRanker
 from laconic.types import NO_LABEL, Inputs, Ranking, Tokens
 
 _BATCH = 1024
+_CALIBRATED = 5  # labels of a text by which scores are judged
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -90,15 +95,38 @@ def places_needed(truth: Truth, ks: Sequence[int] = KS) -> int:
     return max(ks) + pairs
 
 
-def evaluate(ranking: Ranking, truth: Truth, *, ks: Sequence[int] = KS, seed: int = 0) -> Evaluation:
-    """Every metric of a ranking, with intervals."""
+def evaluate(
+    ranking: Ranking,
+    truth: Truth,
+    *,
+    ks: Sequence[int] = KS,
+    seed: int = 0,
+    calibration: Calibration | None = None,
+) -> Evaluation:
+    """Every metric of a ranking, with intervals. A calibration changes no more than what its scores are worth."""
     judged = judge(ranking, truth.labels, leave_out=truth.leave_out)
+    errors = _calibration_errors(scored_pairs(ranking, truth), calibration) if max(ks) >= _CALIBRATED else {}
     return Evaluation(
         texts=len(judged.labels),
-        metrics=report(judged, truth.training, ks=ks),
+        metrics=report(judged, truth.training, ks=ks) | errors,
         intervals=bootstrap(per_text(judged, truth.training, ks=ks), seed=seed),
         quantiles=_quantiles(judged, truth.training) if max(ks) >= 5 else {},
     )
+
+
+class Pairs(NamedTuple):
+    """Ranked labels of all texts, one after another."""
+
+    scores: Float[np.ndarray, "pairs"]
+    true: Bool[np.ndarray, "pairs"]
+
+
+def scored_pairs(ranking: Ranking, truth: Truth) -> Pairs:
+    """The scores of each text's first labels, and which of them are true; pairs to leave out are not there."""
+    kept = ranking if truth.leave_out is None else without_pairs(ranking, truth.leave_out)
+    labels, scores = (part[:, :_CALIBRATED].cpu().numpy() for part in kept)
+    there = labels != NO_LABEL
+    return Pairs(scores[there], holds(truth.labels, labels)[there])
 
 
 def truth_in_numbers_of(
@@ -129,6 +157,14 @@ def _renumbered(matrix: csr_array, columns: Int[np.ndarray, "labels"], width: in
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in values.items()}
+
+
+def _calibration_errors(pairs: Pairs, calibration: Calibration | None) -> dict[str, float]:
+    """Of the scores as they are answered and, where that is not the same, as the ranker has them."""
+    raw, name = expected_calibration_error(*pairs), f"ECE@{_CALIBRATED}"
+    if calibration is None:
+        return {name: raw}
+    return {name: expected_calibration_error(calibration.apply(pairs.scores), pairs.true), f"raw {name}": raw}
 
 
 def _quantiles(judged: Judged, training: TrainingCounts | None) -> dict[str, Quantiles]:

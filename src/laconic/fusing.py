@@ -14,8 +14,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from laconic.combining import NUMBERS, Channels, Combiner, Evidence, gathered
+from laconic.combining import NUMBERS, Channels, Evidence, gathered
 from laconic.combining.evidence import Listed
+from laconic.combining.network import Combiner
 from laconic.rankers import Ranker, in_order
 from laconic.tasks import Task
 from laconic.types import NO_LABEL, Batch, Inputs, Ranking, Tokens

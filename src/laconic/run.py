@@ -25,7 +25,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from laconic.checkpoint import FINISHED, save_tensors
+from laconic.checkpoint import FINISHED
 from laconic.costs import human_bytes
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
@@ -33,6 +33,7 @@ from laconic.errors import ConfigError, TrainingError
 from laconic.files import replacing_file, writing
 from laconic.optim import Plan
 from laconic.tasks import Task
+from laconic.tensor_files import save_tensors
 from laconic.train import EpochFacts, Silent, TrainState, Watcher, fit
 
 

@@ -1,9 +1,13 @@
 """The values that every part speaks. Axis words: batch, length, k (ranked labels), p (positives), dim."""
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtyping import Float, Int
-from torch import Tensor
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 PAD = 0  # token id after the last word of a text
 UNKNOWN = 1  # token id of a word that the vocabulary does not have
@@ -18,7 +22,17 @@ class Tokens(NamedTuple):
     weights: Float[Tensor, "batch length"]
 
 
-Inputs = Tokens | Float[Tensor, "batch dim"]  # dense features and cached vectors are inputs too
+if TYPE_CHECKING:
+    Inputs = Tokens | Float[Tensor, "batch dim"]  # dense features and cached vectors are inputs too
+else:
+
+    def __getattr__(name: str) -> Any:
+        """Inputs are spelled out for those who ask: an answer from a packed model does without torch."""
+        if name == "Inputs":
+            from torch import Tensor
+
+            return Tokens | Float[Tensor, "batch dim"]
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class Ranking(NamedTuple):

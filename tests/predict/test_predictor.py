@@ -17,8 +17,9 @@ from laconic.data.text import Splitter
 from laconic.data.tokenizer import Tokenizer
 from laconic.errors import ConfigError, DataError, UserError
 from laconic.methods import config_of, restore_ranker, train_model, with_settings
-from laconic.predict import predictor as module
-from laconic.predict.predictor import Prediction, Predictor, RankerAmong
+from laconic.predict import permitting
+from laconic.predict.answers import Prediction
+from laconic.predict.predictor import Predictor, RankerAmong
 from laconic.rankers import Ranker, ShortlistRanker
 from laconic.run import Run
 from laconic.types import NO_LABEL, Inputs, Ranking, Tokens
@@ -46,7 +47,7 @@ def predictor(request: pytest.FixtureRequest) -> Predictor:
 @pytest.fixture(params=WAYS)
 def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in WAYS[request.param].items():
-        monkeypatch.setattr(module, name, value)
+        monkeypatch.setattr(permitting, name, value)
 
 
 def check(answers: list[list[Prediction]], full: list[list[Prediction]], permitted: set[str], k: int) -> None:
@@ -255,14 +256,14 @@ INPUTS = torch.tensor([[0.1, 0.3, 0.2, 0.9, 0.8, 0.7], [0.3, 0.2, 0.1, 0.7, 0.9,
 
 
 def test_an_allowed_label_is_found_outside_the_shortlist() -> None:
-    permitted = torch.tensor([True, False, False, False, True, False])
+    permitted = np.array([True, False, False, False, True, False])
     labels, scores = RankerAmong(Shortlisting(6), permitted).rank(INPUTS, 2)
     assert labels.tolist() == [[4, 0], [4, 0]]
     torch.testing.assert_close(scores, torch.tensor([[0.8, 0.1], [0.9, 0.3]]))
 
 
 def test_a_blocked_label_leaves_the_rest_of_the_shortlist() -> None:
-    permitted = torch.tensor([True, False, True, True, True, True])
+    permitted = np.array([True, False, True, True, True, True])
     labels, scores = RankerAmong(Shortlisting(6), permitted).rank(INPUTS, 3)
     assert labels.tolist() == [[2, 0, NO_LABEL], [0, 2, NO_LABEL]]
     torch.testing.assert_close(scores[:, :2], torch.tensor([[0.2, 0.1], [0.3, 0.1]]))
@@ -270,5 +271,5 @@ def test_a_blocked_label_leaves_the_rest_of_the_shortlist() -> None:
 
 def test_the_scores_of_labels_are_the_rankers_own() -> None:
     labels = torch.tensor([[3, 0], [1, 5]])
-    among = RankerAmong(Shortlisting(6), torch.ones(6, dtype=torch.bool))
+    among = RankerAmong(Shortlisting(6), np.ones(6, dtype=bool))
     torch.testing.assert_close(among.score(INPUTS, labels), INPUTS.gather(1, labels))

@@ -75,19 +75,37 @@ def gathered(channels: Channels, listed: Listed, frequency: Float[np.ndarray, "l
     labels = np.full((channels.size, places), NO_LABEL, dtype=np.int64)
     numbers = np.zeros((channels.size, places, len(NUMBERS)), dtype=np.float32)
     found = Evidence(labels, numbers)
-    in_threads(channels.size, lambda first, last: _gather(channels, listed, frequency, width, first, last, found))
+    in_threads(
+        channels.size,
+        lambda first, last: gather(channels, listed, frequency, width, (first, last), room_for(len(frequency)), found),
+    )
     return found
 
 
+class Room(NamedTuple):
+    """A place for each label, zero before and after every text, and room for the labels that a text touches."""
+
+    votes: Float[np.ndarray, "labels"]
+    nearest: Float[np.ndarray, "labels"]
+    cosines: Float[np.ndarray, "labels"]
+    common: Float[np.ndarray, "labels"]
+    place: Int[np.ndarray, "labels"]  # of a label in its row, and one more
+    voted: Int[np.ndarray, "labels+1"]
+    worded: Int[np.ndarray, "labels+1"]
+
+
+def room_for(labels: int) -> Room:
+    votes, nearest, cosines, common = np.zeros((4, labels), dtype=np.float32)
+    voted, worded = np.empty((2, labels + 1), dtype=np.int32)
+    return Room(votes, nearest, cosines, common, np.zeros(labels, dtype=np.int32), voted, worded)
+
+
 @compiled
-def _gather(channels, listed, frequency, width, first, last, found):  # type: ignore[no-untyped-def]
-    size = len(frequency)
-    votes, nearest = np.zeros(size, dtype=np.float32), np.zeros(size, dtype=np.float32)
-    cosines, common = np.zeros(size, dtype=np.float32), np.zeros(size, dtype=np.float32)
-    voted, worded = np.empty(size + 1, dtype=np.int32), np.empty(size + 1, dtype=np.int32)
-    place = np.zeros(size, dtype=np.int32)  # of a label in its row, and one more
+def gather(channels, listed, frequency, width, rows, room, found):  # type: ignore[no-untyped-def]
+    """Fills in what is known of the texts from the first to the last of `rows`."""
+    votes, nearest, cosines, common, place, voted, worded = room
     best, scores = np.empty(width, dtype=np.int64), np.empty(width, dtype=np.float32)
-    for row in range(first, last):
+    for row in range(rows[0], rows[1]):
         labels, numbers = found.labels[row], found.numbers[row]
         by_votes = _vote(channels, row, votes, nearest, voted)
         by_words = add_products(channels.label_texts, channels.queries, row, np.float32(1), cosines, worded, 0)

@@ -36,6 +36,7 @@ from laconic.methods import (
     reranker,
     xml_cnn,
 )
+from laconic.methods.calibrating import learnt_calibration
 from laconic.methods.ensembles import ensemble_size, restore_members, train_members
 from laconic.methods.trained import Trained
 from laconic.rankers import Ranker
@@ -217,8 +218,11 @@ def train_model(corpus: Corpus, method_name: str, config: Any, run: Run, members
         data = _with_vectors(data, tokenizer, Path(config.vectors))
     run.begin({"method": method_name, "config": settings_of(config), "data": fingerprint(data), "ensemble": members})
     trained = method.train(data, config, run)
+    calibration = learnt_calibration(trained, data, one_split=members == 1 or method.together is not None)
     return SavedModel(
-        facts=_facts(corpus, data, method_name) | {"config": settings_of(trained.config), **trained.facts},
+        facts=_facts(corpus, data, method_name)
+        | {"config": settings_of(trained.config), **trained.facts}
+        | ({} if calibration is None else {"calibration": calibration}),
         tensors=trained.ranker.state_dict(),
         labels=corpus.labels,
         label_counts=data.label_counts,
@@ -246,7 +250,10 @@ def restore_ranker(model: SavedModel, device: torch.device) -> Ranker:
 
 
 def with_settings(model: SavedModel, settings: Settings) -> SavedModel:
-    """The model with some settings overruled; what it has learnt cannot be. `alpha` and `tail` are short names."""
+    """The model with some settings overruled; what it has learnt cannot be. `alpha` and `tail` are short names.
+
+    What its scores are worth is known of its own settings alone: they are no longer calibrated.
+    """
     method = _known(model)
     for group, name in SHORT.items():
         if name in settings and f"{group}.{name}" in method.answering:
@@ -257,7 +264,8 @@ def with_settings(model: SavedModel, settings: Settings) -> SavedModel:
         if not any(f"{name}.".startswith(f"{one}.") for one in method.answering):
             known = ", ".join(sorted(method.answering)) or "nothing"
             raise ConfigError(f"{name} is part of what the model has learnt; what can be overruled is {known}")
-    return replace(model, facts={**model.facts, "config": config})
+    others = {name: fact for name, fact in model.facts.items() if name != "calibration"}
+    return replace(model, facts={**others, "config": config})
 
 
 def _dotted(settings: Settings, prefix: str = "") -> Iterator[str]:

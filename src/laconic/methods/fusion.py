@@ -18,7 +18,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from laconic.changing import Additions, Lesson, taught, with_labels, without_labels
-from laconic.combining import NUMBERS, Combiner, Evidence
+from laconic.combining import NUMBERS, Evidence
+from laconic.combining.network import Combiner
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
 from laconic.data.tokenizer import inputs_of
@@ -98,6 +99,11 @@ def restore_over(
         )
     fusion = config.fusion
     return FusedRanker(base, near, combiner, frequency, width=fusion.width, tail=fusion.tail).eval()
+
+
+def remembering(ranker: FusedRanker, data: Dataset, config: Config) -> FusedRanker:
+    """The same ranker with these texts alone as neighbours."""
+    return _ranker(ranker.base, data, ranker.combiner, config).eval()
 
 
 def _check_held_out(config: Any) -> None:

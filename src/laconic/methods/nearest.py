@@ -17,8 +17,8 @@ from scipy.sparse import csr_array, hstack, vstack
 from torch import Tensor
 
 from laconic.changing import Additions, Lesson, taught, with_labels, without_labels
-from laconic.combining import Channels
-from laconic.compiled import compiled
+from laconic.combining.evidence import Channels
+from laconic.combining.voting import rank_votes, score_votes
 from laconic.data.dataset import Dataset
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import VocabularyConfig, bags
@@ -26,7 +26,7 @@ from laconic.errors import ConfigError, ModelError
 from laconic.methods.trained import Trained
 from laconic.rankers import Ranker
 from laconic.run import Run
-from laconic.shortlisters.inverted import TRACE, Lists, add, add_products, clear, in_threads, search, take_best
+from laconic.shortlisters.inverted import TRACE, Lists, in_threads, search
 from laconic.shortlisters.nearest import NearestBags, NearestVectors, StoredLists, queries_of, tensor_of
 from laconic.types import NO_LABEL, Inputs, Ranking
 
@@ -128,14 +128,16 @@ class NearestRanker(Ranker):
         channels, popular = self.channels(inputs), self.popular.numpy()
         labels = np.full((channels.size, k), NO_LABEL, dtype=np.int64)
         scores = np.zeros((channels.size, k), dtype=np.float32)
-        in_threads(channels.size, lambda first, last: _rank(channels, first, last, popular, labels, scores))
+        in_threads(channels.size, lambda first, last: rank_votes(channels, first, last, popular, labels, scores))
         return Ranking(torch.from_numpy(labels), torch.from_numpy(scores))
 
     def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
         channels, wanted = self.channels(inputs), labels.numpy()
         assert wanted.max(initial=NO_LABEL) < self.num_labels
         scores = np.zeros(wanted.shape, dtype=np.float32)
-        in_threads(channels.size, lambda first, last: _score(channels, first, last, self.num_labels, wanted, scores))
+        in_threads(
+            channels.size, lambda first, last: score_votes(channels, first, last, len(self.popular), wanted, scores)
+        )
         return torch.from_numpy(scores)
 
     def channels(self, inputs: Inputs) -> Channels:
@@ -150,53 +152,6 @@ class NearestRanker(Ranker):
             self.label_texts.lists(),
             np.float32(self.config.label_text),
         )
-
-
-@compiled
-def _rank(channels, first, last, popular, labels, scores):  # type: ignore[no-untyped-def]
-    totals = np.zeros(len(popular), dtype=np.float32)
-    touched = np.empty(len(popular) + 1, dtype=np.int32)
-    for row in range(first, last):
-        count = _fill(channels, row, totals, touched)
-        kept = take_best(totals, touched, count, labels[row], scores[row])
-        for label in popular:
-            if kept == labels.shape[1]:
-                break
-            if totals[label] == 0:
-                labels[row, kept] = label
-                kept += 1
-        clear(totals, touched, count)
-
-
-@compiled
-def _score(channels, first, last, num_labels, labels, scores):  # type: ignore[no-untyped-def]
-    totals = np.zeros(num_labels, dtype=np.float32)
-    touched = np.empty(num_labels + 1, dtype=np.int32)
-    for row in range(first, last):
-        count = _fill(channels, row, totals, touched)
-        for place in range(labels.shape[1]):
-            if labels[row, place] >= 0:
-                scores[row, place] = totals[labels[row, place]]
-        clear(totals, touched, count)
-
-
-@compiled
-def _fill(channels, row, totals, touched):  # type: ignore[no-untyped-def]
-    """Every label's score for one text; returns how many labels are touched."""
-    count, votes = 0, channels.votes
-    for place in range(channels.neighbours.shape[1]):
-        text, weight = channels.neighbours[row, place], channels.weights[row, place]
-        if text < 0 or weight == 0:
-            break
-        first, last = votes.starts[text], votes.starts[text + 1]
-        count = add(votes.numbers[first:last], votes.values[first:last], weight, totals, touched, count)
-    largest = np.float32(0)
-    for i in range(count):
-        largest = max(largest, totals[touched[i]])
-    for i in range(count):
-        # A trace stays of the smallest share, so that what is touched is never 0.
-        totals[touched[i]] = max(totals[touched[i]] / largest, TRACE)
-    return add_products(channels.label_texts, channels.queries, row, channels.label_weight, totals, touched, count)
 
 
 # Other labels

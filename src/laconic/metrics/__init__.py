@@ -1,4 +1,4 @@
-"""How good a ranking is: P, nDCG, PSP, PSnDCG, recall, coverage and tail recall at k, in percent.
+"""How good a ranking is: P, nDCG, PSP, PSnDCG, recall, coverage and tail recall at k, in percent; and its scores.
 
     judged = judge(ranking, truth, leave_out=pairs)          # checked, pairs taken out, hits found
     report(judged, TrainingCounts.of(train_labels))          # {"P@1": 60.1, ..., "tail R@20": 23.8}
@@ -23,6 +23,7 @@ from laconic.metrics.ratios import (
     recall,
     report,
 )
+from laconic.metrics.reliability import expected_calibration_error
 from laconic.metrics.training import TrainingCounts, inverse_propensities
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "coverage",
     "equal_frequency_quantiles",
     "equal_label_quantiles",
+    "expected_calibration_error",
     "inverse_propensities",
     "judge",
     "ndcg",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -28,12 +28,16 @@ def lines(path: Path, *, may_be_empty: bool = False) -> Iterator[tuple[int, str]
     """Every line with its number from 1, without its line end. Only a newline ends a line."""
     number = 0
     with opened(path) as file:
-        for number, line in enumerate(file, 1):
-            if number == 1:
-                line = line.removeprefix(_BYTE_ORDER_MARK)
-            yield number, decoded(line.rstrip(b"\r\n"), f"{path}:{number}")
+        for number, line in numbered(file):
+            yield number, decoded(line, f"{path}:{number}")
     if number == 0 and not may_be_empty:
         raise DataError(f"{path}: the file is empty")
+
+
+def numbered(file: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    """The same of a file that is open, as bytes."""
+    for number, line in enumerate(file, 1):
+        yield number, (line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line).rstrip(b"\r\n")
 
 
 def decoded(line: bytes, place: str) -> str:

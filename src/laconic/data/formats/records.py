@@ -21,7 +21,27 @@ def records(path: Path) -> Iterator[tuple[int, Record]]:
     """Every record with the number of its line, from 1. Blank lines are passed over."""
     for number, line in lines(path):
         if line and not line.isspace():
-            yield number, _record(line, f"{path}:{number}")
+            yield number, record_of(line, f"{path}:{number}")
+
+
+def record_of(line: str, place: str) -> Record:
+    """The object that a line holds."""
+    try:
+        value = _DECODER.decode(line)
+    except json.JSONDecodeError as error:
+        near = excerpt(line[max(error.pos - 20, 0) :])
+        raise DataError(
+            f"{place}: this is not JSON ({error.msg.removesuffix(' at')}, character {error.pos + 1}) near '{near}'; "
+            "every line must be one whole JSON object"
+        ) from None
+    except RecursionError:
+        raise DataError(f"{place}: brackets are nested too deep: '{excerpt(line)}'; mend the line") from None
+    except ValueError as error:  # NaN and its kin, or an integer of thousands of digits
+        reason = str(error).partition(";")[0]
+        raise DataError(f"{place}: {reason}, in '{excerpt(line)}'; write a plain number") from None
+    if not isinstance(value, dict):
+        raise _wrong(value, f"{place}: the line", "a JSON object is needed, in { }")
+    return value
 
 
 def text_of(record: Record, key: str, place: str) -> str:
@@ -88,25 +108,6 @@ def excerpt(value: str, limit: int = 80) -> str:
     """The value for an error message: printable, on one line, and cut after `limit` characters."""
     cut = value if len(value) <= limit else value[: limit - 1] + "…"
     return cut if cut.isprintable() else ascii(cut)[1:-1]
-
-
-def _record(line: str, place: str) -> Record:
-    try:
-        value = _DECODER.decode(line)
-    except json.JSONDecodeError as error:
-        near = excerpt(line[max(error.pos - 20, 0) :])
-        raise DataError(
-            f"{place}: this is not JSON ({error.msg.removesuffix(' at')}, character {error.pos + 1}) near '{near}'; "
-            "every line must be one whole JSON object"
-        ) from None
-    except RecursionError:
-        raise DataError(f"{place}: brackets are nested too deep: '{excerpt(line)}'; mend the line") from None
-    except ValueError as error:  # NaN and its kin, or an integer of thousands of digits
-        reason = str(error).partition(";")[0]
-        raise DataError(f"{place}: {reason}, in '{excerpt(line)}'; write a plain number") from None
-    if not isinstance(value, dict):
-        raise _wrong(value, f"{place}: the line", "a JSON object is needed, in { }")
-    return value
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -1,0 +1,127 @@
+"""Scores as probabilities: how often a label with such a score is true, learnt on texts that training has not seen.
+
+A calibration is a rising curve through a few points, so that the order of a text's labels stays as it was: equal scores
+stay equal, others stay apart. Scores are of 0 or more, as every ranker's are. Knows nothing of texts or models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from laconic.errors import ModelError
+
+_BINS = 50  # of equally many pairs, which an isotonic curve is made of
+_POINTS = 50  # by which a logistic curve is kept
+_NEWTON = 100  # steps to a logistic curve, each of at most 1 deviation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """The curve's points from left to right. It is straight between them; to the first it comes from 0 at score 0, from
+    the last it goes towards 1.
+    """
+
+    scores: tuple[float, ...]
+    probabilities: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.scores) != len(self.probabilities) or not len(self.scores):
+            raise _unsound(f"{len(self.scores)} scores and {len(self.probabilities)} probabilities")
+        points = np.array([self.scores, self.probabilities])
+        finite, rising = np.isfinite(points).all(), (np.diff(points) > 0).all()
+        if not (finite and rising and points.min() >= 0 and points[1].max() <= 1):
+            raise _unsound(f"{self.scores!r:.60} and {self.probabilities!r:.60}")
+
+    @staticmethod
+    def of_facts(facts: Mapping[str, Any]) -> Calibration | None:
+        """What a model.json says of it; where it says nothing, scores are to stay as they are."""
+        told = facts.get("calibration")
+        if told is None:
+            return None
+        match told:
+            case {"scores": [*scores], "probabilities": [*probabilities]}:
+                if all(isinstance(number, float) for number in (*scores, *probabilities)):
+                    return Calibration(scores=tuple(scores), probabilities=tuple(probabilities))
+        raise _unsound(f"{told!r:.120}")
+
+    def apply(self, scores: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
+        """The probability of each score."""
+        values, (known, probabilities) = scores.astype(np.float64), self._points
+        found = np.interp(values, known, probabilities)
+        if known[0] > 0:
+            found *= np.clip(values / known[0], 0, 1)  # so that small scores are told apart however small they are
+        beyond = 1 - (1 - probabilities[-1]) / (1 + np.maximum(values - known[-1], 0))
+        answer: Float[np.ndarray, "..."] = np.where(values > known[-1], beyond, found)
+        return answer
+
+    @cached_property
+    def _points(self) -> tuple[Float[np.ndarray, "points"], Float[np.ndarray, "points"]]:
+        return np.array(self.scores), np.array(self.probabilities)
+
+
+def isotonic(scores: Float[np.ndarray, "pairs"], true: Bool[np.ndarray, "pairs"]) -> Calibration:
+    """The rising curve that is nearest to the truth in squares; there must be a pair.
+
+    Bins of equally many pairs are pooled where a higher one is true less often (pool adjacent violators). What is left
+    are points, not steps: on a step, scores that differ would become equal.
+    """
+    order = np.argsort(scores, kind="stable")
+    values, pairs = scores[order].astype(np.float64), len(order)
+    # A bin begins where its score is first met, so that equal scores are in one.
+    starts = np.unique(np.searchsorted(values, values[np.arange(_BINS) * pairs // _BINS]))
+    sums = (np.add.reduceat(part.astype(np.float64), starts) for part in (true[order], values, np.ones(pairs)))
+    hits, total, counts = pooled(np.stack(list(sums), axis=1)).T
+    # Never quite 0 or 1: nobody has seen so many pairs.
+    probabilities = np.clip(hits / counts, 0.5 / pairs, 1 - 0.5 / pairs)
+    return Calibration(scores=tuple((total / counts).tolist()), probabilities=tuple(probabilities.tolist()))
+
+
+def pooled(bins: Float[np.ndarray, "bins sums"]) -> Float[np.ndarray, "blocks sums"]:
+    """Sums of neighbours, as few of them as need be, such that the first sum's share of the last one rises."""
+    blocks: list[Float[np.ndarray, "sums"]] = []
+    for block in bins:
+        while blocks and blocks[-1][0] * block[-1] >= block[0] * blocks[-1][-1]:
+            block = blocks.pop() + block
+        blocks.append(block)
+    return np.stack(blocks)
+
+
+def platt(scores: Float[np.ndarray, "pairs"], true: Bool[np.ndarray, "pairs"]) -> Calibration | None:
+    """The logistic curve under which the truth is likeliest, with Platt's targets; None: truth does not rise with
+    scores.
+    """
+    values, positives = scores.astype(np.float64), int(true.sum())
+    middle, spread = values.mean(), values.std()
+    if not spread:
+        return None
+    points = np.stack([(values - middle) / spread, np.ones(len(values))], axis=1)
+    targets = np.where(true, (positives + 1) / (positives + 2), 1 / (len(true) - positives + 2))
+    line = np.zeros(2)
+    for _ in range(_NEWTON):
+        shares = _logistic(points @ line)
+        bend = (points * (shares * (1 - shares))[:, None]).T @ points + 1e-9 * np.eye(2)
+        step = np.linalg.solve(bend, points.T @ (targets - shares))
+        line = line + step / max(1, np.abs(step).max())
+    known = np.linspace(values.min(), values.max(), _POINTS)
+    probabilities = _logistic(line[0] * (known - middle) / spread + line[1])
+    if not (np.diff(probabilities) > 0).all():
+        return None
+    return Calibration(scores=tuple(known.tolist()), probabilities=tuple(probabilities.tolist()))
+
+
+def _logistic(values: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
+    shares: Float[np.ndarray, "n"] = 1 / (1 + np.exp(np.minimum(-values, 700)))  # more would overflow
+    return shares
+
+
+def _unsound(found: str) -> ModelError:
+    return ModelError(
+        "the calibration in model.json must be points of a rising curve, scores from 0 on and probabilities of 0 to 1, "
+        f"but is {found}; copy the model again"
+    )

@@ -1,0 +1,186 @@
+"""Texts one by one, with what their records say besides, from each form of file; nothing is held but the row at hand.
+
+A row that cannot be read is handed to `on_bad`, which raises its error or lets the next one come. What is wrong with a
+file as a whole is an error at once.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+from laconic.data.formats.lines import decoded
+from laconic.data.formats.records import excerpt, record_of, text, text_of
+from laconic.data.formats.tabular import USUAL_NAMES
+from laconic.errors import DataError
+
+_LONGEST_CELL = 1 << 20  # characters; a quote that is never closed would swallow all the rest
+_ROWS = 1024  # of a Parquet file that are unpacked at a time
+
+R = TypeVar("R")
+Lines: TypeAlias = Iterator[tuple[int, bytes]]  # numbered
+OnBad: TypeAlias = Callable[[DataError], None]
+
+
+class Entry(NamedTuple):
+    text: str
+    fields: dict[str, Any]  # a record's own, as they came; of a table the id
+
+
+class Entries(NamedTuple):
+    rows: Iterator[Entry]
+    have_ids: bool  # whether records of this form may have one
+
+
+def of_lines(lines: Lines, name: str, on_bad: OnBad) -> Entries:
+    """A text a line; an empty line is an empty text."""
+
+    def entry(numbered: tuple[int, bytes]) -> Entry:
+        number, line = numbered
+        return Entry(decoded(line, f"{name}:{number}"), {})
+
+    return Entries(_good(lines, entry, on_bad), have_ids=False)
+
+
+def of_records(lines: Lines, name: str, key: str, on_bad: OnBad) -> Entries:
+    """A JSON object a line, whose text is under that key. Blank lines are passed over."""
+
+    def entry(numbered: tuple[int, bytes]) -> Entry:
+        number, line = numbered
+        place = f"{name}:{number}"
+        record = record_of(decoded(line, place), place)
+        return Entry(text_of(record, key, place), record)
+
+    written = (numbered for numbered in lines if numbered[1].strip())
+    return Entries(_good(written, entry, on_bad), have_ids=True)
+
+
+def of_table(lines: Lines, name: str, column: str, delimiter: str, on_bad: OnBad) -> Entries:
+    """A row of a table for each text; the first names the columns and, where no delimiter is given, tells it."""
+    feed = _Feed(lines, name)
+    first = next(feed, None)
+    if first is None:
+        raise DataError(f"{name}: the file is empty; its first line must name the columns")
+    delimiter = delimiter or next((sign for sign in "\t,;" if sign in first), ",")
+    rows = _table_rows(chain([first], feed), feed, delimiter)
+    _, header = next(rows)
+    if isinstance(header, DataError):
+        raise header
+    columns = _columns(header, column, name)
+
+    def entry(row: tuple[str, list[str] | DataError]) -> Entry:
+        place, cells = row
+        if isinstance(cells, DataError):
+            raise cells
+        if len(cells) != len(header):
+            raise DataError(
+                f"{place}: {len(cells)} cells, where the first line names {len(header)} columns; mend the row or its "
+                "quotes"
+            )
+        own_text, *id = (cells[number] for number in columns)
+        return Entry(own_text, {"id": id[0]} if id else {})
+
+    return Entries(_good(rows, entry, on_bad), have_ids=len(columns) > 1)
+
+
+def of_parquet(path: Path, file: Any, column: str, on_bad: OnBad) -> Entries:
+    """A row for each text, of an open `pyarrow.parquet.ParquetFile`."""
+    header = file.schema_arrow.names
+    names = [header[number] for number in _columns(header, column, str(path))]
+
+    def entry(row: tuple[int, Sequence[Any]]) -> Entry:
+        number, cells = row
+        place = f"{path}, row {number}"
+        own_text, *id = (_cell(cell, f"{place}: {name!r}") for cell, name in zip(cells, names, strict=True))
+        if not isinstance(own_text, str):
+            raise DataError(f"{place}: {names[0]!r} is {excerpt(repr(own_text))}, where a text is needed; write one")
+        return Entry(text(own_text, place), {"id": id[0]} if id else {})
+
+    rows = enumerate(_parquet_rows(path, file, names), 1)
+    return Entries(_good(rows, entry, on_bad), have_ids=len(names) > 1)
+
+
+def _good(rows: Iterable[R], entry: Callable[[R], Entry], on_bad: OnBad) -> Iterator[Entry]:
+    for row in rows:
+        try:
+            found = entry(row)
+        except DataError as error:
+            on_bad(error)
+        else:
+            yield found
+
+
+class _Feed:
+    """Lines for a reader of tables. It knows the last one's number, and can go on after a line that is not UTF-8."""
+
+    def __init__(self, lines: Lines, name: str) -> None:
+        self.lines, self.name, self.number = lines, name, 0
+
+    def __iter__(self) -> _Feed:
+        return self
+
+    def __next__(self) -> str:
+        self.number, line = next(self.lines)
+        return decoded(line, f"{self.name}:{self.number}") + "\n"
+
+
+def _table_rows(lines: Iterable[str], feed: _Feed, delimiter: str) -> Iterator[tuple[str, list[str] | DataError]]:
+    """Every row that is not blank with its place, or what is wrong with it."""
+    csv.field_size_limit(_LONGEST_CELL)
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    begun = 1
+    while True:
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except DataError as error:
+            yield feed.name, error
+        except csv.Error as error:
+            remedy = "double a quote inside quotes, and close every quote"
+            yield feed.name, DataError(f"{feed.name}:{begun}: not a whole row ({error}); {remedy}")
+        else:
+            if cells:
+                yield f"{feed.name}:{begun}", cells
+        begun = feed.number + 1
+
+
+def _columns(header: Sequence[str], asked: str, place: str) -> list[int]:
+    """The numbers of the columns of the texts and, where there is one, of the ids."""
+    folded = [name.strip().lower() for name in header]
+    usual = (asked,) if asked else USUAL_NAMES["text"]
+    found = [folded.index(name.lower()) for name in usual if name.lower() in folded]
+    if not found:
+        has = ", ".join(excerpt(name, 30) for name in header)
+        raise DataError(
+            f"{place}: no column {' or '.join(map(repr, usual))}; the columns are: {has}. "
+            "Name the one that holds the texts (--column NAME)"
+        )
+    ids = [folded.index(name) for name in USUAL_NAMES["id"] if name in folded]
+    columns = list(dict.fromkeys(found[:1] + ids))
+    for number in columns:
+        if list(header).count(header[number]) > 1:
+            raise DataError(f"{place}: the column {header[number]!r} is there twice; rename one")
+    return columns
+
+
+def _cell(scalar: Any, place: str) -> Any:
+    """A value of Parquet as JSON can have it: texts and whole numbers as they are, others as they are written."""
+    try:
+        value = scalar.as_py()
+    except ValueError as error:
+        raise DataError(f"{place} cannot be read ({error}); write it again as UTF-8") from None
+    return value if value is None or isinstance(value, str | int) else str(value)
+
+
+def _parquet_rows(path: Path, file: Any, names: Sequence[str]) -> Iterator[Sequence[Any]]:
+    import pyarrow.lib
+
+    try:
+        for batch in file.iter_batches(batch_size=_ROWS, columns=list(names)):
+            yield from zip(*(batch.column(name) for name in names), strict=True)
+    except (pyarrow.lib.ArrowException, OSError) as error:
+        raise DataError(f"{path}: this is not a whole Parquet file ({excerpt(str(error))}); write it again") from None

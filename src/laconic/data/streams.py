@@ -1,0 +1,123 @@
+"""Texts to be answered, from a file however long or from the standard input: read in their order, a few at a time.
+
+lines   a text a line                          csv, tsv   a table, whose first line names its columns
+jsonl   an object a line, its text in "text"   parquet    a table
+
+A file's ending says which it is; .gz may follow, but for Parquet. Anything else is lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from gzip import GzipFile
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from laconic.data.formats.entries import Entries, Entry, OnBad, of_lines, of_parquet, of_records, of_table
+from laconic.data.formats.lines import numbered, opened
+from laconic.data.formats.records import excerpt
+from laconic.errors import ConfigError, DataError
+
+FORMS = ("lines", "jsonl", "csv", "tsv", "parquet")
+_ENDINGS = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+}
+_DELIMITERS = {"csv": "", "tsv": "\t"}  # what is called csv may well have another
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How texts are to be read."""
+
+    form: str  # one of FORMS
+    column: str = ""  # of a table, or the key of a record, that holds the text; empty: the usual one
+
+    def __post_init__(self) -> None:
+        if self.form not in FORMS:
+            raise ConfigError(f"--format must be {' or '.join(FORMS)}, but is {self.form!r}")
+        if self.column and self.form == "lines":
+            raise ConfigError(
+                f"--column is {self.column!r}, but lines have no columns; --format csv, for one, is a table"
+            )
+
+
+class Stream(NamedTuple):
+    entries: Iterator[Entry]
+    have_ids: bool
+    size: int | None  # of all there is to read; None: nobody knows
+    position: Callable[[], int]  # how much of it has been read
+
+
+def form_of(path: Path) -> str | None:
+    """The form that a file's ending says; None: it says nothing that we know."""
+    return _ENDINGS.get(Path(path.name.lower().removesuffix(".gz")).suffix)
+
+
+@contextmanager
+def opened_stream(path: Path, reading: Reading, on_bad: OnBad) -> Iterator[Stream]:
+    """The texts of a file. What is bad in it goes to `on_bad`, text by text."""
+    with opened(path) as file:
+        packed: Any = file if isinstance(file, GzipFile) else None  # type: ignore[unreachable]  # it may well be one
+        if reading.form != "parquet":
+            raw = file if packed is None else packed.fileobj
+            yield Stream(*_entries(file, str(path), reading, on_bad), path.stat().st_size, raw.tell)
+        elif packed is None:
+            yield _of_parquet(path, file, reading, on_bad)
+        else:
+            raise DataError(f"{path}: Parquet inside gzip cannot be read a few rows at a time; gunzip it first")
+
+
+def stream_of(file: Iterable[bytes], name: str, reading: Reading, on_bad: OnBad) -> Stream:
+    """The same of a file that is open and can only be read on, such as the standard input."""
+    if reading.form == "parquet":
+        raise DataError(f"{name}: Parquet is read from its end, so not from here; give the file's name")
+    return Stream(*_entries(file, name, reading, on_bad), None, lambda: 0)
+
+
+def in_pieces(entries: Iterable[Entry], size: int) -> Iterator[list[Entry]]:
+    """So many at a time, in their order; the last piece may be smaller."""
+    piece: list[Entry] = []
+    for entry in entries:
+        piece.append(entry)
+        if len(piece) == size:
+            yield piece
+            piece = []
+    if piece:
+        yield piece
+
+
+def _entries(file: Iterable[bytes], name: str, reading: Reading, on_bad: OnBad) -> Entries:
+    lines = numbered(file)
+    if reading.form == "lines":
+        return of_lines(lines, name, on_bad)
+    if reading.form == "jsonl":
+        return of_records(lines, name, reading.column or "text", on_bad)
+    return of_table(lines, name, reading.column, _DELIMITERS[reading.form], on_bad)
+
+
+def _of_parquet(path: Path, file: IO[bytes], reading: Reading, on_bad: OnBad) -> Stream:
+    import pyarrow.lib
+    import pyarrow.parquet
+
+    try:
+        # Not buffered ahead: that would be whole columns of a row group at a time.
+        table = pyarrow.parquet.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20)
+    except (pyarrow.lib.ArrowException, OSError) as error:
+        raise DataError(f"{path}: this is not a whole Parquet file ({excerpt(str(error))}); write it again") from None
+    read = 0
+
+    def counted(rows: Iterator[Entry]) -> Iterator[Entry]:
+        nonlocal read
+        for row in rows:
+            read += 1
+            yield row
+
+    rows, have_ids = of_parquet(path, table, reading.column, on_bad)
+    return Stream(counted(rows), have_ids, table.metadata.num_rows, lambda: read)

@@ -1,0 +1,224 @@
+"""The compiled way to Astec's answers: labels near a text and labels of texts near it, blended, and scored by rows."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Int
+
+from laconic.compiled import compiled
+from laconic.engine.row_kernels import Grid, choose, fetch_run, half_dot, score_run, whole_numbers
+from laconic.engine.search_kernels import Dial, Tree, near_clusters
+from laconic.types import NO_LABEL
+
+_EMPTY = -1
+_AHEAD = 2  # cells
+
+
+class Near(NamedTuple):
+    """Labels and texts by their vectors."""
+
+    centres: Tree
+    centre_dial: Dial
+    owners: Int[np.ndarray, "centres"]  # the label of each centre
+    texts: Tree
+    text_dial: Dial
+    text_starts: Int[np.ndarray, "texts+1"]
+    text_labels: Int[np.ndarray, "pairs"]
+
+
+class Blend(NamedTuple):
+    counted: int  # labels taken by their centres
+    neighbours: int  # texts that are asked
+    power: float  # of their cosines
+    votes: float  # their share; the centres' is the rest
+    beta: float  # the rows' share of the score; nearness has the rest
+    size: int  # of the shortlist
+    rescored: int
+
+
+class Own(NamedTuple):
+    """Rows, label by label."""
+
+    rows: Grid
+    bits: Int[np.ndarray, "labels dim"]
+
+
+@compiled
+def nearest_rows(tree, dial, vector, found, places, wanted, best, cosines):  # type: ignore[no-untyped-def]
+    """The numbers of the `wanted` rows of largest product, best first; returns how many. `found`, `places` are room."""
+    clusters = len(tree.starts) - 1
+    width = max(clusters, len(found))
+    scores, cluster_of = np.empty(clusters, np.float32), np.empty(clusters, np.int32)
+    room, chosen = np.empty(width, np.float32), np.empty(width, np.int32)
+    numbers = np.empty(len(vector), np.int16)
+    scale = whole_numbers(vector, numbers)
+    count = near_clusters(tree, dial, numbers, scale, scores, cluster_of, room, chosen)
+    opened = choose(scores, count, dial.clusters, room, chosen)
+    count = 0
+    for i in range(opened):
+        first, last = tree.starts[cluster_of[chosen[i]]], tree.starts[cluster_of[chosen[i]] + 1]
+        if i + _AHEAD < opened:
+            ahead = cluster_of[chosen[i + _AHEAD]]
+            fetch_run(tree.rows, tree.starts[ahead], tree.starts[ahead + 1])
+        end = score_run(tree.rows, first, last, numbers, scale, found, count)
+        for j in range(count, end):
+            places[j] = first + j - count
+        count = end
+    kept = choose(found, count, wanted, room, chosen)
+    for i in range(kept):
+        room[i] = -found[chosen[i]]
+    order = np.argsort(room[:kept], kind="mergesort")
+    for i in range(kept):
+        best[i] = tree.order[places[chosen[order[i]]]]
+        cosines[i] = -room[order[i]]
+    return kept
+
+
+@compiled
+def shortlist(near, blend, vector, labels, nearness):  # type: ignore[no-untyped-def]
+    """The labels that are worth scoring, in no order, and how near they are; returns how many.
+
+    Votes, divided by the most that a label has, count for their share, cosines of centres for the rest.
+    """
+    found = np.empty(max(near.centre_dial.room, near.text_dial.room), np.float32)
+    places = np.empty(len(found), np.int32)
+    width = max(blend.counted, blend.neighbours)
+    best, cosines = np.empty(width, np.int32), np.empty(width, np.float32)
+    slots = 64
+    while slots < 4 * len(labels):
+        slots *= 2
+    table = np.full(slots, _EMPTY, np.int32)
+    votes, by_centre = np.zeros(len(labels), np.float32), np.zeros(len(labels), np.float32)
+    count, most = 0, np.float32(1e-12)
+    if blend.neighbours > 0:
+        texts = nearest_rows(near.texts, near.text_dial, vector, found, places, blend.neighbours, best, cosines)
+        for i in range(texts):
+            weight = np.float32(max(cosines[i], np.float32(0)) ** blend.power)
+            for j in range(near.text_starts[best[i]], near.text_starts[best[i] + 1]):
+                slot = _slot(table, labels, near.text_labels[j], count)
+                if slot == count:
+                    if count == len(labels):
+                        continue
+                    count += 1
+                votes[slot] += weight
+                most = max(most, votes[slot])
+    kept = nearest_rows(near.centres, near.centre_dial, vector, found, places, blend.counted, best, cosines)
+    for i in range(kept):
+        slot = _slot(table, labels, near.owners[best[i]], count)
+        if slot == count:
+            if count == len(labels):
+                break
+            count += 1
+        if by_centre[slot] == 0:  # its nearest centre comes first
+            by_centre[slot] = cosines[i]
+    share = np.float32(blend.votes) if blend.neighbours > 0 else np.float32(0)
+    for i in range(count):
+        nearness[i] = share * votes[i] / most + (1 - share) * by_centre[i]
+    return count
+
+
+@compiled
+def _slot(table, labels, label, count):  # type: ignore[no-untyped-def]
+    """Where the label is in the list, which has `count`; one that is new comes last, if there is room."""
+    place = (np.uint32(label) * np.uint32(2654435769)) & np.uint32(len(table) - 1)
+    while table[place] != _EMPTY:
+        if labels[table[place]] == label:
+            return np.int64(table[place])
+        place = (place + np.uint32(1)) & np.uint32(len(table) - 1)
+    if count < len(labels):
+        table[place] = count
+        labels[count] = label
+    return np.int64(count)
+
+
+@compiled
+def rank_candidates(near, blend, own, encoded, vectors, into):  # type: ignore[no-untyped-def]
+    """The best labels of each text, best first."""
+    labels, scores = into
+    most = blend.counted + 8 * blend.neighbours
+    some, nearness, by_rows = np.empty(most, np.int32), np.empty(most, np.float32), np.empty(most, np.float32)
+    totals, room, chosen = np.empty(most, np.float32), np.empty(most, np.float32), np.empty(most, np.int32)
+    decoded = np.empty(vectors.shape[1], np.uint32)
+    for text in range(len(labels)):
+        vector = vectors[text]
+        kept, largest, nearest = _candidates(near, blend, own, encoded[text], vector, some, nearness, by_rows)
+        for i in range(kept):
+            totals[i] = blend.beta * by_rows[i] / largest + (1 - blend.beta) * nearness[i] / nearest
+        last = choose(totals, kept, blend.rescored, room, chosen)
+        for i in range(last):
+            exact = _probability(own, some[chosen[i]], vector, decoded)
+            room[i] = -(blend.beta * exact / largest + (1 - blend.beta) * nearness[chosen[i]] / nearest)
+        best = np.argsort(room[:last], kind="mergesort")
+        for i in range(min(last, labels.shape[1])):
+            labels[text, i], scores[text, i] = some[chosen[best[i]]], -room[best[i]]
+
+
+@compiled
+def score_candidates(near, blend, own, encoded, vectors, into):  # type: ignore[no-untyped-def]
+    """The scores of given labels; one that is no candidate comes after all that are."""
+    labels, scores = into
+    most = blend.counted + 8 * blend.neighbours
+    some, nearness, by_rows = np.empty(most, np.int32), np.empty(most, np.float32), np.empty(most, np.float32)
+    decoded = np.empty(vectors.shape[1], np.uint32)
+    for text in range(len(labels)):
+        vector = vectors[text]
+        kept, largest, nearest = _candidates(near, blend, own, encoded[text], vector, some, nearness, by_rows)
+        least = np.float32(np.inf)
+        for i in range(kept):
+            least = min(least, blend.beta * by_rows[i] / largest + (1 - blend.beta) * nearness[i] / nearest)
+        for j in range(labels.shape[1]):
+            label = labels[text, j]
+            if label == NO_LABEL:
+                continue
+            score = blend.beta * _probability(own, label, vector, decoded) / largest
+            place = 0
+            while place < kept and some[place] != label:
+                place += 1
+            if place < kept:
+                scores[text, j] = score + (1 - blend.beta) * nearness[place] / nearest
+            else:
+                scores[text, j] = min(score, least)
+
+
+@compiled
+def _candidates(near, blend, own, encoded, vector, some, nearness, by_rows):  # type: ignore[no-untyped-def]
+    """Fills in the shortlist, what its rows say by coarse products, and how near it is, both as sigmoids.
+
+    Returns how many labels there are, and the largest of either, by which others will be divided.
+    """
+    room, first = np.empty(len(some), np.float32), np.empty(len(some), np.int32)
+    numbers, decoded = np.empty(len(vector), np.int16), np.empty(len(vector), np.uint32)
+    count = shortlist(near, blend, _unit(encoded), some, nearness)
+    kept = choose(nearness, count, blend.size, room, first)
+    nearest, likeliest = np.float32(1e-12), 0
+    scale = whole_numbers(vector, numbers)
+    for i in range(kept):
+        label = some[first[i]]
+        score_run(own.rows, label, label + 1, numbers, scale, by_rows, i)
+        by_rows[i] = _sigmoid(by_rows[i])
+        if by_rows[i] > by_rows[likeliest]:
+            likeliest = i
+        some[i], nearness[i] = label, _sigmoid(nearness[first[i]])  # what is read comes after what was written
+        nearest = max(nearest, nearness[i])
+    largest = _probability(own, some[likeliest], vector, decoded) if kept else np.float32(1)
+    return kept, max(largest, np.float32(1e-12)), nearest
+
+
+@compiled
+def _unit(vector):  # type: ignore[no-untyped-def]
+    total = np.float32(0)
+    for i in range(len(vector)):
+        total += vector[i] * vector[i]
+    return vector / max(np.sqrt(total), np.float32(1e-12))
+
+
+@compiled
+def _probability(own, label, vector, decoded):  # type: ignore[no-untyped-def]
+    return _sigmoid(half_dot(own.bits[label], vector, decoded) + own.rows.biases[label])
+
+
+@compiled
+def _sigmoid(score):  # type: ignore[no-untyped-def]
+    return np.float32(1) / (np.float32(1) + np.exp(-score))

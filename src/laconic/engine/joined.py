@@ -1,0 +1,116 @@
+"""Rankers made of rankers: the mean of several, and one whose best labels another scores again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from laconic.engine.encoders import Encoder
+from laconic.engine.ranking import PackedRanker
+from laconic.engine.row_kernels import probabilities
+from laconic.engine.rows import Rows
+from laconic.engine.texts import Inputs, Ranked
+from laconic.engine.transforms import Transform
+from laconic.errors import ModelError
+from laconic.types import NO_LABEL
+
+_LAST = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Averaged(PackedRanker):
+    """The mean of several rankers' scores, of every label that one of them has among its best `width` or k."""
+
+    members: tuple[PackedRanker, ...]
+    width: int
+
+    def __post_init__(self) -> None:
+        if not self.members or len({member.num_labels for member in self.members}) > 1 or self.width < 1:
+            raise ModelError("the packed model's members do not fit together; pack it again")
+
+    @property
+    def num_labels(self) -> int:
+        return self.members[0].num_labels
+
+    def rank(self, inputs: Inputs, k: int) -> Ranked:
+        width = min(max(k, self.width), self.num_labels)
+        every = each_once(np.concatenate([member.rank(inputs, width).labels for member in self.members], axis=1))
+        return in_order(every, self.score(inputs, every), k)
+
+    def score(self, inputs: Inputs, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:
+        total = self.members[0].score(inputs, labels)
+        for member in self.members[1:]:
+            total = total + member.score(inputs, labels)
+        return total / np.float32(len(self.members))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Reranked(PackedRanker):
+    """The best `size` labels of the base, scored by rows too; both scores are divided by the text's largest."""
+
+    base: PackedRanker
+    encoder: Encoder
+    transform: Transform
+    rows: Rows  # label by label
+    size: int
+    alpha: float  # the rows' share; the base's is the rest
+
+    def __post_init__(self) -> None:
+        if self.rows.size != self.base.num_labels or self.rows.exact is None or self.size < 1:
+            raise ModelError("the packed model's re-ranker does not fit its base; pack it again")
+
+    @property
+    def num_labels(self) -> int:
+        return self.rows.size
+
+    def rank(self, inputs: Inputs, k: int) -> Ranked:
+        ranked = self.base.rank(inputs, min(max(self.size, k), self.num_labels))
+        own = np.zeros_like(ranked.scores)
+        own[:, : self.size] = self._shares(inputs, ranked.labels[:, : self.size])
+        scores = np.float32(self.alpha) * own + np.float32(1 - self.alpha) * ranked.scores / _largest(ranked.scores)
+        return in_order(ranked.labels, scores, k)
+
+    def score(self, inputs: Inputs, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:
+        ranked = self.base.rank(inputs, min(self.size, self.num_labels))
+        shares = self._shares(inputs, ranked.labels)
+        same = (labels[:, :, None] == ranked.labels[:, None]) & (labels != NO_LABEL)[:, :, None]
+        own = np.where(same, shares[:, None], np.float32(0)).max(2, initial=0)
+        by_base = self.base.score(inputs, labels) / _largest(ranked.scores)
+        scores: np.ndarray = np.float32(self.alpha) * own + np.float32(1 - self.alpha) * by_base
+        scores[labels == NO_LABEL] = 0
+        return scores
+
+    def _shares(self, inputs: Inputs, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:
+        vectors = self.transform.apply(self.encoder.encode(inputs))
+        found = np.zeros(labels.shape, dtype=np.float32)
+        probabilities(self.rows.bits, self.rows.grid.biases, vectors, np.ascontiguousarray(labels), found)
+        found /= _largest(found)
+        return found
+
+
+def in_order(labels: Int[np.ndarray, "texts n"], scores: Float[np.ndarray, "texts n"], k: int) -> Ranked:
+    """The best k; of equals the one that came first."""
+    kept = np.where(labels == NO_LABEL, -np.inf, scores)
+    best = np.argsort(-kept, axis=1, kind="stable")[:, :k]
+    missing = ((0, 0), (0, max(0, k - labels.shape[1])))
+    chosen = np.take_along_axis(labels, best, 1)
+    found = np.where(chosen == NO_LABEL, 0, np.take_along_axis(scores, best, 1)).astype(np.float32)
+    return Ranked(np.pad(chosen, missing, constant_values=NO_LABEL), np.pad(found, missing))
+
+
+def each_once(labels: Int[np.ndarray, "texts n"]) -> Int[np.ndarray, "texts k"]:
+    """Every label of a row once, smallest first; rows end in NO_LABEL."""
+    ordered = np.sort(np.where(labels == NO_LABEL, _LAST, labels), axis=1)
+    repeated = np.zeros(ordered.shape, dtype=bool)
+    repeated[:, 1:] = ordered[:, 1:] == ordered[:, :-1]
+    once = np.sort(np.where(repeated, _LAST, ordered), axis=1)
+    width = int((once != _LAST).any(0).sum())
+    return np.where(once == _LAST, NO_LABEL, once)[:, :width]
+
+
+def _largest(scores: Float[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts 1"]:
+    """Of each row, to divide by."""
+    largest: np.ndarray = np.maximum(scores.max(1, keepdims=True, initial=0), np.float32(1e-12))
+    return largest

@@ -1,0 +1,119 @@
+"""A packed ranker of rows: an encoder, a tree of clusters, and a row for every label.
+
+What a classifier over all labels and one over learnt clusters have become: the former's tree is grown from its rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from laconic.engine.encoders import Encoder
+from laconic.engine.parts import check_array, check_numbers, check_starts, for_kernels
+from laconic.engine.ranking import PackedRanker
+from laconic.engine.rows import NO_ROWS, Rows
+from laconic.engine.search_kernels import Dial, Tree, Vectors, score_places, search
+from laconic.engine.texts import Inputs, Ranked, size_of
+from laconic.engine.transforms import Transform
+from laconic.errors import ModelError
+from laconic.types import NO_LABEL
+
+_LEAST_RESCORED = 64
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Searched(PackedRanker):
+    encoder: Encoder
+    transform: Transform
+    rows: Rows  # in the order of places
+    order: np.ndarray  # int32: the label of each place
+    starts: np.ndarray  # int32: where clusters begin; places before the first are of labels that are always scored
+    clusters: Rows
+    cluster_transform: Transform | None  # None: clusters read the labels' vectors
+    group_starts: np.ndarray  # int32: where groups of clusters begin
+    groups: Rows | None  # None: every cluster is scored
+    open_groups: int
+    beam: int  # clusters that are opened
+    rescored: int = _LEAST_RESCORED
+    product: bool = False
+
+    def __post_init__(self) -> None:
+        labels, clusters = self.rows.size, self.clusters.size
+        check_array(self.order, "order of labels", np.int32, (labels,))
+        check_array(self.starts, "bounds of clusters", np.int32, (clusters + 1,))
+        check_array(self.group_starts, "bounds of groups", np.int32, (None,))
+        check_starts(np.concatenate([[0], self.starts]), "bounds of clusters", labels)
+        if not np.array_equal(np.sort(self.order), np.arange(labels)):
+            raise ModelError("the packed model's order must name every label once; pack it again")
+        if self.groups is not None:
+            check_starts(self.group_starts, "bounds of groups", clusters)
+            if len(self.group_starts) != self.groups.size + 1 or self.groups.dim != self.clusters.dim:
+                raise ModelError("the packed model's groups do not fit its clusters; pack it again")
+        if self.rows.exact is None or min(self.beam, self.open_groups, self.rescored) < 1:
+            raise ModelError("the packed model's rows or its dials are not complete; pack it again")
+
+    @property
+    def num_labels(self) -> int:
+        return self.rows.size
+
+    def rank(self, inputs: Inputs, k: int) -> Ranked:
+        labels = np.full((size_of(inputs), k), NO_LABEL, dtype=np.int64)
+        scores = np.full((size_of(inputs), k), -np.inf, dtype=np.float32)
+        search(self._tree, self._dial(k), self.vectors(inputs), labels, scores)
+        return Ranked(labels, np.exp(scores))
+
+    def score(self, inputs: Inputs, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:
+        check_numbers(labels, "labels to be scored", NO_LABEL, self.num_labels)
+        scores = np.empty(labels.shape, dtype=np.float32)
+        places = np.where(labels == NO_LABEL, NO_LABEL, self._places[labels])
+        score_places(self._tree, self._dial(1), self.vectors(inputs), places, scores)
+        return np.exp(scores)
+
+    def vectors(self, inputs: Inputs) -> Vectors:
+        encoded = self.encoder.encode(inputs)
+        own = self.transform.apply(encoded)
+        return Vectors(own if self.cluster_transform is None else self.cluster_transform.apply(encoded), own)
+
+    def opening(self, beam: int) -> Searched:
+        """The same with so many clusters opened."""
+        return replace(self, beam=max(1, min(beam, self.clusters.size)))
+
+    def exact(self) -> Searched:
+        """The same with every label scored, and more of the best a second time."""
+        return replace(self, groups=None, beam=self.clusters.size, rescored=max(self.rescored, 256))
+
+    def _dial(self, k: int) -> Dial:
+        enough = int(self._in_smallest.searchsorted(k - int(self.starts[0]))) + 1  # clusters, whichever they are
+        beam = min(max(self.beam, enough), self.clusters.size)
+        groups = max(self.open_groups, int(self._in_small_groups.searchsorted(beam)) + 1)
+        room = int(self.starts[0]) + int(self._in_largest[beam - 1])
+        return Dial(groups, beam, max(self.rescored, 2 * k), room, self.product)
+
+    @cached_property
+    def _in_smallest(self) -> Int[np.ndarray, "clusters"]:
+        """How many labels the smallest cluster has, the smallest two, and so on."""
+        return np.sort(np.diff(self.starts)).cumsum()
+
+    @cached_property
+    def _in_largest(self) -> Int[np.ndarray, "clusters"]:
+        return np.sort(np.diff(self.starts))[::-1].cumsum()
+
+    @cached_property
+    def _in_small_groups(self) -> Int[np.ndarray, "groups"]:
+        """How many clusters the smallest group has, the smallest two, and so on."""
+        return np.sort(np.diff(self.group_starts)).cumsum()
+
+    @cached_property
+    def _places(self) -> Int[np.ndarray, "labels"]:
+        places = np.empty(len(self.order), dtype=np.int32)
+        places[self.order] = np.arange(len(self.order), dtype=np.int32)
+        return places
+
+    @cached_property
+    def _tree(self) -> Tree:
+        groups = NO_ROWS if self.groups is None else self.groups.grid
+        group_starts, starts, order = map(for_kernels, (self.group_starts, self.starts, self.order))
+        return Tree(groups, group_starts, self.clusters.grid, starts, self.rows.grid, self.rows.bits, order)

@@ -1,0 +1,48 @@
+"""What the scores of a finished model are worth, learnt on texts that it has not seen."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from laconic.calibration import isotonic, platt
+from laconic.data.dataset import Dataset
+from laconic.evaluate import Truth, places_to_validate, rank_all, scored_pairs
+from laconic.fusing import FusedRanker
+from laconic.methods.fusion import remembering
+from laconic.methods.trained import Trained
+from laconic.rankers import Ranker
+
+_FEWEST = 50  # texts; fewer say too little
+_ENOUGH = 300  # texts for a curve that may bend as it likes (docs/log.md)
+
+
+def learnt_calibration(trained: Trained, data: Dataset, *, one_split: bool) -> dict[str, Any] | None:
+    """A calibration for model.json; None: too little was held out, or nothing, so that scores stay as they are.
+
+    `one_split` is whether all that is in the ranker has learnt from the same texts.
+    """
+    share = _share_held_out(trained.config) if one_split else 0.0
+    if data.validation is None and not share:
+        return None
+    learn, held = (data, data.validation) if data.validation is not None else data.split(share, trained.config.seed)
+    if len(held) < _FEWEST:
+        return None
+    ranking = rank_all(_unaware(trained, learn), held.inputs, places_to_validate(held))
+    pairs = scored_pairs(ranking, Truth(labels=held.labels, leave_out=held.leave_out, training=None))
+    how, curve = ("isotonic", isotonic) if len(held) >= _ENOUGH else ("platt", platt)
+    found = curve(*pairs) if len(pairs.scores) else None
+    return None if found is None else {"how": how, "texts": len(held), **asdict(found)}
+
+
+def _share_held_out(config: Any) -> float:
+    """Of all texts; those that a model is trained on once more in the end are not held out from it."""
+    share: float = 0.0 if getattr(config, "refit", False) else getattr(config, "validation", 0.0)
+    return share
+
+
+def _unaware(trained: Trained, learn: Dataset) -> Ranker:
+    """The ranker without held-out texts among those that it remembers: each would find itself, with all its labels."""
+    if isinstance(trained.ranker, FusedRanker):
+        return remembering(trained.ranker, learn, trained.config.fusion)
+    return trained.ranker

@@ -1,0 +1,141 @@
+"""Texts in, label names and scores out, from a packed model: no torch, no lock, nothing that grows with questions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.sparse import csr_array
+
+from laconic.data.dataset import Rows
+from laconic.engine.texts import Inputs, Ranked, Texts, size_of
+from laconic.errors import ConfigError
+from laconic.predict.answers import Prediction, check_question, check_rows, named
+from laconic.predict.names import LabelNames
+from laconic.predict.packed import PackedModel, Ranks, open_packed
+from laconic.predict.permitting import Find, finder, joined, permitted_labels, rank_among
+from laconic.predict.reading import Reader
+from laconic.types import NO_LABEL
+
+A = TypeVar("A")
+_AT_ONCE = 256  # texts that a thread answers together: their vectors stay in its cache
+_FEW = 16  # texts that are not worth a second thread
+
+
+class Answerer:
+    """A packed model, ready to answer; many threads may ask it at once."""
+
+    def __init__(self, model: PackedModel, threads: int = 1) -> None:
+        if threads < 1:
+            raise ConfigError(f"threads must be 1 or more, but is {threads}")
+        self.facts, self.labels, self.version, self.threads = model.facts, model.labels, model.version, threads
+        self.ranker = model.ranker
+        self._reader = None if model.vocabulary is None else Reader(model.splitter, model.vocabulary)
+        self._label_texts = model.label_texts
+
+    @staticmethod
+    def open(folder: Path | str, *, threads: int = 1, verify: bool = False) -> Answerer:
+        """`threads`: how many a batch of texts is divided among; a few texts are answered by the caller's own."""
+        return Answerer(open_packed(Path(folder), verify=verify), threads)
+
+    def predict(
+        self,
+        texts: Sequence[str],
+        k: int = 5,
+        *,
+        allow: Iterable[str] | None = None,
+        block: Iterable[str] | None = None,
+    ) -> list[list[Prediction]]:
+        """The best k labels of each text, best first: of those in `allow` (None: all) without those in `block`."""
+        check_question(k, reads_texts=self._reader is not None)
+        reader, rank = self._reader, self._rank_among(k, allow, block)
+        assert reader is not None
+        answers = self._in_parts(
+            len(texts), lambda first, last: named(*rank(reader.read(texts[first:last])), self.labels)
+        )
+        return list(chain.from_iterable(answers))
+
+    def rank_rows(self, rows: Rows, k: int) -> Ranked:
+        """The best k labels of rows that were read before, as a Predictor's evaluation reads them."""
+        check_rows(rows, self.facts, reads_texts=self._reader is not None)
+        inputs = inputs_of(rows)
+        parts = self._in_parts(rows.shape[0], lambda first, last: self.ranker.rank(_part(inputs, first, last), k))
+        return joined(parts, k)
+
+    def text_of(self, label: str) -> str:
+        """What a label says of itself, where it says more than its name."""
+        number = int(self._find([label])[0])
+        return "" if self._label_texts is None or number == NO_LABEL else self._label_texts[number]
+
+    def _rank_among(
+        self, k: int, allow: Iterable[str] | None, block: Iterable[str] | None
+    ) -> Callable[[Inputs], Ranked]:
+        """How inputs are ranked where only some labels may be answered; k is cut to how many these are."""
+        if allow is None and block is None:
+            k = min(k, len(self.labels))
+            return lambda inputs: self.ranker.rank(inputs, k)
+        permitted = permitted_labels(allow, block, self._find, len(self.labels))
+        k = min(k, int(np.count_nonzero(permitted)))
+        return lambda inputs: rank_among(_Numbered(self.ranker, inputs), size_of(inputs), permitted, k)
+
+    @cached_property
+    def _find(self) -> Find:
+        return self.labels.numbers_of if isinstance(self.labels, LabelNames) else finder(self.labels)
+
+    def _in_parts(self, count: int, work: Callable[[int, int], A]) -> list[A]:
+        """What work(first, last) gives on parts of 0..count, in their order."""
+        threads = self.threads if count > _FEW else 1
+        size = max(1, min(_AT_ONCE, -(-count // threads)))
+        if count == size:
+            return [work(0, count)]
+        firsts = range(0, count, size)
+        lasts = [min(first + size, count) for first in firsts]
+        if threads == 1:
+            return list(map(work, firsts, lasts))
+        with ThreadPoolExecutor(threads) as pool:
+            return list(pool.map(work, firsts, lasts))
+
+
+class _Numbered:
+    """Inputs of a ranker, asked for by their numbers."""
+
+    def __init__(self, ranker: Ranks, inputs: Inputs) -> None:
+        self.ranker, self.inputs = ranker, inputs
+
+    def rank(self, texts: Int[np.ndarray, "n"], k: int) -> Ranked:
+        return self.ranker.rank(_chosen(self.inputs, texts), k)
+
+    def score(self, texts: Int[np.ndarray, "n"], labels: Int[np.ndarray, "n m"]) -> Float[np.ndarray, "n m"]:
+        return self.ranker.score(_chosen(self.inputs, texts), labels)
+
+
+def inputs_of(rows: Rows) -> Inputs:
+    """Rows of a dataset as the engine reads them."""
+    if not isinstance(rows, csr_array):
+        return np.ascontiguousarray(rows, dtype=np.float32)
+    return Texts(
+        rows.indices.astype(np.int32, copy=False),
+        rows.data.astype(np.float32, copy=False),
+        rows.indptr.astype(np.int64, copy=False),
+    )
+
+
+def _part(inputs: Inputs, first: int, last: int) -> Inputs:
+    return inputs.part(first, last) if isinstance(inputs, Texts) else inputs[first:last]
+
+
+def _chosen(inputs: Inputs, which: Int[np.ndarray, "n"]) -> Inputs:
+    """Some of the texts, in that order."""
+    if not isinstance(inputs, Texts):
+        features: Inputs = inputs[which]
+        return features
+    lengths = np.diff(inputs.starts)[which]
+    starts = np.concatenate([[0], lengths.cumsum()])
+    places = np.arange(starts[-1]) + np.repeat(inputs.starts[:-1][which] - starts[:-1], lengths)
+    return Texts(inputs.ids[places], inputs.weights[places], starts)

@@ -1,0 +1,47 @@
+"""What all ways of answering share: what may be asked, and the form of an answer. Needs no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.sparse import csr_array
+
+from laconic.data.dataset import Rows
+from laconic.errors import ConfigError, DataError
+from laconic.types import NO_LABEL
+
+
+class Prediction(NamedTuple):
+    label: str
+    score: float
+
+
+def named(
+    labels: Int[np.ndarray, "texts k"], scores: Float[np.ndarray, "texts k"], names: Sequence[str]
+) -> list[list[Prediction]]:
+    """A ranking in words."""
+    return [
+        [Prediction(names[label], score) for label, score in zip(*row, strict=True) if label != NO_LABEL]
+        for row in zip(labels.tolist(), scores.tolist(), strict=True)
+    ]
+
+
+def check_question(k: int, *, reads_texts: bool) -> None:
+    """Refuses texts where a model does not read them, and to answer with nothing."""
+    if not reads_texts:
+        raise DataError("this model was trained on features, not on texts; `laconic evaluate` reads feature files")
+    if k < 1:
+        raise ConfigError(f"k must be 1 or more, but is {k}")
+
+
+def check_rows(rows: Rows, facts: Mapping[str, Any], *, reads_texts: bool) -> None:
+    """Refuses rows of another kind or width than those that the model was trained on."""
+    wanted = facts["inputs"], facts["sizes"]["inputs"]
+    kind = "text" if reads_texts else "sparse" if isinstance(rows, csr_array) else "dense"
+    if (kind, rows.shape[1]) != wanted:
+        raise DataError(
+            f"the model reads {wanted[1]} {wanted[0]} inputs, but this data has {rows.shape[1]} {kind} ones"
+        )

@@ -1,0 +1,204 @@
+"""Writes and opens a packed model: what the engine answers from, in files that are mapped. Nothing of it is trained.
+
+packed.json          method, sizes, where the model came from, how its parts are put together
+arrays.safetensors   the parts' arrays, the vocabulary's counts, where strings begin     manifest.json   as of a model
+labels.utf8          the labels' names, one after another; label_texts.utf8, where labels have one; vocabulary.utf8
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from laconic.config import configure, settings_of
+from laconic.data.text import Splitter
+from laconic.data.vocabulary import Vocabulary
+from laconic.engine import PARTS
+from laconic.engine.parts import Part, check_array, check_numbers, flattened, restored
+from laconic.engine.texts import Inputs, Ranked
+from laconic.errors import ConfigError, ModelError
+from laconic.files import replacing
+from laconic.manifest import (
+    check_manifest,
+    check_replaceable,
+    json_object,
+    kind_of,
+    version_of,
+    write_json,
+    write_manifest,
+)
+from laconic.predict.mapped import map_arrays, write_arrays
+from laconic.predict.names import LabelNames, NameIndex, Strings, write_strings
+
+FORMAT = 1
+_KIND = "packed model"
+_RANKER = "ranker."
+_MOST_TEXTS = 1 << 53  # up to here, doubles are exact
+
+
+@runtime_checkable
+class Ranks(Protocol):
+    """The part that all others are in: it ranks labels as laconic.rankers.Ranker does."""
+
+    @property
+    def num_labels(self) -> int: ...
+
+    def rank(self, inputs: Inputs, k: int) -> Ranked:
+        """The best k labels of each text, best first; rows end in NO_LABEL, with score 0."""
+
+    def score(self, inputs: Inputs, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:
+        """The scores of the given labels."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PackedModel:
+    """Everything that a packed folder holds."""
+
+    facts: Mapping[str, Any]  # packed.json; of model.json at least laconic, method, inputs, sizes, created
+    ranker: Ranks  # it is a Part too
+    labels: Sequence[str]
+    label_texts: Sequence[str] | None = None
+    splitter: Splitter = Splitter()
+    vocabulary: Vocabulary | None  # None: the model reads features, not texts
+    version: str = ""  # of its files: it changes when any of them does
+
+
+def write_packed(model: PackedModel, folder: Path) -> None:
+    """The folder appears whole; an older one of that name goes away in the same step."""
+    check_replaceable(folder, kind=_KIND)
+    assert isinstance(model.ranker, Part)
+    structure, arrays = flattened(model.ranker, _RANKER)
+    facts = {"format": FORMAT, **model.facts, "text": settings_of(model.splitter), "ranker": structure}
+    index = NameIndex.of(model.labels)
+    with replacing(folder) as partial:
+        arrays["labels.starts"] = write_strings(partial / "labels.utf8", model.labels)
+        arrays["labels.hashes"], arrays["labels.order"] = index
+        if model.label_texts is not None:
+            arrays["label_texts.starts"] = write_strings(partial / "label_texts.utf8", model.label_texts)
+        if model.vocabulary is not None:
+            arrays["vocabulary.starts"] = write_strings(partial / "vocabulary.utf8", model.vocabulary.words)
+            arrays["vocabulary.counts"] = model.vocabulary.text_counts.astype(np.int64)
+            arrays["vocabulary.subwords"] = model.vocabulary.subword_counts.astype(np.int64)
+        write_arrays(partial / "arrays.safetensors", arrays)
+        write_json(partial / "packed.json", {**facts, "vocabulary": _vocabulary_facts(model.vocabulary)})
+        write_manifest(partial, format=FORMAT, kind=_KIND)
+
+
+def is_packed(folder: Path) -> bool:
+    """Whether `open_packed` is the one to open a folder, by what its manifest says."""
+    return kind_of(folder) == _KIND
+
+
+def open_packed(folder: Path, *, verify: bool = False, kinds: Mapping[str, type[Part]] = PARTS) -> PackedModel:
+    """The model, after a check of every file's size; with `verify`, of every byte. `kinds` of parts it may have."""
+    check_manifest(folder, verify=verify, kind=_KIND)
+    facts = json_object(folder / "packed.json")
+    if facts.get("format") != FORMAT:
+        raise ModelError(
+            f"{folder}: the packed model has format {facts.get('format')!r}, but this version reads {FORMAT}; pack the "
+            "model again"
+        )
+    _check_facts(facts, folder)
+    arrays = map_arrays(folder / "arrays.safetensors")
+    model = PackedModel(
+        facts=facts,
+        ranker=_ranker(facts.get("ranker"), arrays, kinds),
+        labels=LabelNames(
+            Strings(folder / "labels.utf8", _array("labels.starts", arrays)),
+            NameIndex(_array("labels.hashes", arrays), _array("labels.order", arrays)),
+        ),
+        label_texts=_label_texts(folder, arrays),
+        splitter=_splitter(facts.get("text"), folder),
+        vocabulary=_vocabulary(folder, facts.get("vocabulary"), arrays),
+        version=version_of(folder),
+    )
+    _check_sizes(model, folder)
+    return model
+
+
+def _vocabulary_facts(vocabulary: Vocabulary | None) -> dict[str, Any] | None:
+    return None if vocabulary is None else {"num_texts": vocabulary.num_texts, "sublinear": vocabulary.sublinear}
+
+
+def _check_facts(facts: Mapping[str, Any], folder: Path) -> None:
+    """What everybody who opens a packed model relies on."""
+    match facts:
+        case {
+            "laconic": str(),
+            "method": str(),
+            "inputs": "text" | "sparse" | "dense",
+            "sizes": {"labels": int(), "inputs": int()},
+            "created": str(),
+        }:
+            return
+    raise ModelError(f"{folder}/packed.json: it lacks what a model must say of itself; pack the model again")
+
+
+def _ranker(structure: Any, arrays: Mapping[str, np.ndarray], kinds: Mapping[str, type[Part]]) -> Ranks:
+    try:
+        ranker = restored(structure, arrays, kinds)
+    except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError) as error:
+        # Parts look at their arrays; of a structure that was tampered with they may be taken aback.
+        raise ModelError(f"the packed model's parts do not fit together ({error}); pack the model again") from None
+    if not isinstance(ranker, Ranks):
+        raise ModelError(f"the packed model is a part that cannot rank, {type(ranker).__name__}; pack the model again")
+    return ranker
+
+
+def _array(name: str, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+    if name not in arrays:
+        raise ModelError(f"the packed model lacks its array {name!r}; pack the model again")
+    return arrays[name]
+
+
+def _label_texts(folder: Path, arrays: Mapping[str, np.ndarray]) -> Strings | None:
+    starts = arrays.get("label_texts.starts")
+    return None if starts is None else Strings(folder / "label_texts.utf8", starts)
+
+
+def _splitter(settings: Any, folder: Path) -> Splitter:
+    try:
+        return configure(Splitter, settings)
+    except (ConfigError, TypeError, AttributeError) as error:
+        raise ModelError(
+            f"{folder}/packed.json: how texts are read is not of this version: {error}; pack the model again"
+        ) from None
+
+
+def _vocabulary(folder: Path, facts: Any, arrays: Mapping[str, np.ndarray]) -> Vocabulary | None:
+    match facts:
+        case None:
+            return None
+        case {"num_texts": int(num_texts), "sublinear": bool(sublinear)} if 0 <= num_texts < _MOST_TEXTS:
+            words = Strings(folder / "vocabulary.utf8", _array("vocabulary.starts", arrays)).all()
+            counts, subwords = _array("vocabulary.counts", arrays), _array("vocabulary.subwords", arrays)
+            check_array(counts, "words' counts", np.int64, (len(words),))
+            check_array(subwords, "sub-words' counts", np.int64, (None,))
+            for numbers, name in ((counts, "words' counts"), (subwords, "sub-words' counts")):
+                check_numbers(numbers, name, 0, _MOST_TEXTS)
+            return Vocabulary(
+                words=words, text_counts=counts, num_texts=num_texts, sublinear=sublinear, subword_counts=subwords
+            )
+    raise ModelError(
+        f"{folder}/packed.json: num_texts and sublinear of the vocabulary are needed, but it has {facts!r}"
+    )
+
+
+def _check_sizes(model: PackedModel, folder: Path) -> None:
+    sizes = {
+        "sizes.labels": model.facts["sizes"]["labels"],
+        "labels.utf8": len(model.labels),
+        "label_texts.utf8": len(model.labels if model.label_texts is None else model.label_texts),
+        "the ranker": model.ranker.num_labels,
+    }
+    if len(set(sizes.values())) != 1:
+        raise ModelError(f"{folder}: the labels do not fit together ({sizes}); pack the model again")
+    inputs, vocabulary = model.facts["sizes"]["inputs"], model.vocabulary
+    fits = vocabulary is None if model.facts["inputs"] != "text" else vocabulary and vocabulary.num_ids == inputs
+    if not fits:
+        raise ModelError(f"{folder}: the vocabulary does not fit the model's {inputs:,} inputs; pack the model again")

@@ -1,0 +1,145 @@
+"""Tensors in safetensors files: in one, or in several of about the same size, so that a large model can travel.
+
+model.safetensors, or model-00001-of-00003.safetensors and so on. A tensor that is larger than a file may be is cut by
+rows: each file has a piece of it under the tensor's own name, and the pieces of all files, one after another, are it.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from laconic.config import configure
+from laconic.errors import ConfigError, ModelError
+
+_SMALLEST = 1000  # bytes of a file; who asks for less has forgotten the unit
+_ENTRY = 128  # bytes that a header has for a tensor, apart from its name; rather too many
+
+
+@dataclass(frozen=True, kw_only=True)
+class Storage:
+    """How tensors lie on disk."""
+
+    shard_size: int = 0  # bytes that a file has at most, if no row is larger; 0: one file for all
+    half: bool = False  # matrices of float32 are written as float16; they are float32 again when they are read
+
+    def __post_init__(self) -> None:
+        if self.shard_size and self.shard_size < _SMALLEST:
+            raise ConfigError(
+                f"the size of a model's files must be 0 (one file) or {_SMALLEST:,} bytes or more, but is "
+                f"{self.shard_size:,} bytes; write 16MB for 16 million"
+            )
+
+
+def write_tensors(tensors: Mapping[str, Tensor], folder: Path, storage: Storage) -> list[Path]:
+    """The files that hold them."""
+    stored = {name: _halved(tensor) if storage.half else tensor for name, tensor in tensors.items()}
+    shards = _shards(stored, storage.shard_size) if storage.shard_size else [stored]
+    paths = list(_paths(folder, len(shards)))
+    for path, shard in zip(paths, shards, strict=True):
+        save_tensors(shard, path)
+    return paths
+
+
+def read_tensors(folder: Path, storage: Storage, files: int) -> dict[str, Tensor]:
+    """The tensors of so many files."""
+    pieces: dict[str, list[Tensor]] = {}
+    for path in _paths(folder, files):
+        for name, piece in _tensors(path).items():
+            pieces.setdefault(name, []).append(piece)
+    tensors = {name: _joined(pieces.pop(name), name, folder) for name in list(pieces)}
+    if not storage.half:
+        return tensors
+    return {name: tensor.float() if tensor.dtype == torch.float16 else tensor for name, tensor in tensors.items()}
+
+
+def storage_facts(storage: Storage, files: int) -> dict[str, Any]:
+    """What `storage_of` reads."""
+    return {"shard_size": storage.shard_size, "half": storage.half, "files": files}
+
+
+def storage_of(facts: Any, place: Path) -> tuple[Storage, int]:
+    """How a model's tensors lie on disk, and in how many files; `facts` None: as they always did before."""
+    match facts:
+        case None:
+            return Storage(), 1
+        case {"files": int(files), **settings} if files >= 1:
+            try:
+                return configure(Storage, {str(name): value for name, value in settings.items()}), files
+            except ConfigError as error:
+                raise ModelError(f"{place}: the model's storage is not of this version: {error}") from None
+    raise ModelError(f"{place}: storage must say how many files there are, but is {facts!r}; copy the model again")
+
+
+def save_tensors(tensors: Mapping[str, Tensor], path: Path, facts: Mapping[str, str] | None = None) -> None:
+    """Writes a safetensors file; a full disk is the same error as anywhere else."""
+    try:
+        save_file(dict(tensors), path, None if facts is None else dict(facts))
+    except SafetensorError as error:
+        number = re.search(r"os error (\d+)", str(error))
+        raise OSError(int(number[1]) if number else errno.EIO, str(error)) from None
+
+
+def _halved(tensor: Tensor) -> Tensor:
+    """A matrix in half precision. Vectors stay: they weigh nothing, and a layer's statistics may be tiny."""
+    if tensor.dtype != torch.float32 or tensor.ndim < 2:
+        assert tensor.dtype != torch.float16, "it would be read back as float32"
+        return tensor
+    half = tensor.half()
+    return tensor if half.isinf().any() else half
+
+
+def _shards(tensors: Mapping[str, Tensor], size: int) -> list[dict[str, Tensor]]:
+    """Pieces in the tensors' order, as many in a file as it may have."""
+    shards, room = list[dict[str, Tensor]](), 0
+    for name, tensor in tensors.items():
+        header = len(name.encode()) + _ENTRY
+        for piece in _pieces(tensor, size - header):
+            needed = piece.nbytes + header
+            if needed > room:
+                shards.append({})
+                room = size
+            shards[-1][name] = piece
+            room -= needed
+    return shards
+
+
+def _pieces(tensor: Tensor, size: int) -> Iterator[Tensor]:
+    if tensor.nbytes <= size or tensor.ndim == 0 or not len(tensor):
+        yield tensor
+        return
+    rows = max(1, size // (tensor.nbytes // len(tensor)))
+    yield from torch.split(tensor, rows)
+
+
+def _paths(folder: Path, files: int) -> Iterator[Path]:
+    if files == 1:
+        yield folder / "model.safetensors"
+        return
+    for number in range(1, files + 1):
+        yield folder / f"model-{number:05}-of-{files:05}.safetensors"
+
+
+def _tensors(path: Path) -> dict[str, Tensor]:
+    try:
+        tensors: dict[str, Tensor] = load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise ModelError(f"{path}: not a whole safetensors file ({error}); copy the model again") from None
+    return tensors
+
+
+def _joined(pieces: Sequence[Tensor], name: str, folder: Path) -> Tensor:
+    if len(pieces) == 1:
+        return pieces[0]
+    if any(piece.ndim == 0 for piece in pieces) or len({(piece.dtype, piece.shape[1:]) for piece in pieces}) > 1:
+        raise ModelError(f"{folder}: the pieces of the tensor {name!r} do not fit together; copy the model again")
+    return torch.cat(list(pieces))

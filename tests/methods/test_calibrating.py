@@ -1,0 +1,147 @@
+"""Scores of a finished model, calibrated on texts that it has not seen, and on no others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from laconic.calibration import Calibration
+from laconic.checkpoint import SavedModel, read_model, write_model
+from laconic.data.corpus import Corpus
+from laconic.data.prepare import prepare
+from laconic.errors import ModelError
+from laconic.evaluate import rank_all
+from laconic.fusing import FusedRanker
+from laconic.maintaining import remove_labels
+from laconic.methods import calibrating, config_of, restore_config, restore_ranker, train_model, with_settings
+from laconic.methods.calibrating import learnt_calibration
+from laconic.methods.trained import Trained
+from laconic.predict.predictor import Predictor
+from laconic.run import Run
+from tests.planted import planted_texts
+
+CPU = torch.device("cpu")
+SMALL: dict[str, Any] = {
+    "epochs": 3,
+    "batch_size": 32,
+    "embedding": 16,
+    "length": 6,
+    "learning_rate": 0.02,
+    "validation": 0.25,
+    "encoder": "bag",
+}
+# Divided by the row's largest, scores are no probabilities: the first label always has about 1.
+RERANKED = {**SMALL, "reranker": {"epochs": 1, "embedding": 16, "alpha": 0.5}}
+CORPUS = planted_texts(num_labels=20, num_texts=1200)
+TEXTS = list(CORPUS.split("test").texts or ())
+
+
+def trained(
+    settings: dict[str, Any], corpus: Corpus = CORPUS, method: str = "inceptionxml", members: int = 1
+) -> SavedModel:
+    return train_model(corpus, method, config_of(method, settings), Run.unkept("cpu"), members)
+
+
+def with_validation(corpus: Corpus, texts: int) -> Corpus:
+    """The last training texts are a validation split that came with the data."""
+    split = corpus.split("train")
+    parts = {"train": slice(0, -texts), "valid": slice(-texts, None)}
+    splits = {
+        name: replace(split, labels=split.labels[at], texts=(split.texts or [])[at]) for name, at in parts.items()
+    }
+    return replace(corpus, splits={**splits, "test": corpus.split("test")})
+
+
+@pytest.fixture(scope="module")
+def model() -> SavedModel:
+    return trained(RERANKED)
+
+
+def test_scores_are_nearer_to_the_truth_than_they_were(model: SavedModel) -> None:
+    assert (model.facts["calibration"]["how"], model.facts["calibration"]["texts"]) == ("isotonic", 300)
+    figures = Predictor(model, "cpu").evaluate(CORPUS, "test").metrics
+    assert figures["raw ECE@5"] > 20
+    assert figures["ECE@5"] < 8
+
+
+def test_answers_are_the_same_but_for_their_scores(model: SavedModel) -> None:
+    calibration = Calibration.of_facts(model.facts)
+    assert calibration is not None
+    raw = replace(model, facts={name: fact for name, fact in model.facts.items() if name != "calibration"})
+    for more in ({}, {"block": ["L0"]}, {"allow": ["L3", "L4"]}):
+        calibrated, plain = (Predictor(one, "cpu").predict(TEXTS, k=8, **more) for one in (model, raw))
+        for own, other in zip(calibrated, plain, strict=True):
+            assert [label for label, _ in own] == [label for label, _ in other]
+            expected = calibration.apply(np.array([score for _, score in other]))
+            assert [score for _, score in own] == expected.tolist()
+
+
+def test_it_is_learnt_on_the_texts_that_were_held_out(model: SavedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    monkeypatch.setattr(calibrating, "rank_all", lambda ranker, rows, k: seen.append(rows) or rank_all(ranker, rows, k))
+    config = restore_config(model)
+    data, _ = prepare(CORPUS, config.text, config.vocabulary)
+    found = learnt_calibration(Trained(restore_ranker(model, CPU), config), data, one_split=True)
+    assert found is not None
+    assert Calibration.of_facts({"calibration": found}) == Calibration.of_facts(model.facts)
+    assert (seen[0] != data.split(config.validation, config.seed)[1].inputs).nnz == 0
+
+
+def test_few_texts_give_a_plain_curve_and_hardly_any_none() -> None:
+    facts = trained({**RERANKED, "validation": 0.1}).facts
+    assert (facts["calibration"]["how"], facts["calibration"]["texts"]) == ("platt", 120)
+    assert "calibration" not in trained({**RERANKED, "validation": 0.04}).facts
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "members"),
+    [
+        ("nearest", {}, 1),
+        ("inceptionxml", {**SMALL, "refit": True}, 1),
+        ("inceptionxml", SMALL, 2),  # each member holds out texts that the other has learnt from
+        ("inceptionxml", {**SMALL, "validation": 0.0}, 1),
+    ],
+)
+def test_where_nothing_is_held_out_scores_stay_unless_there_is_a_validation_split(
+    method: str, settings: dict[str, Any], members: int
+) -> None:
+    assert "calibration" not in trained(settings, method=method, members=members).facts
+    facts = trained(settings, with_validation(CORPUS, 100), method, members).facts
+    assert facts["calibration"]["texts"] == 100
+
+
+def test_a_text_does_not_find_itself_among_its_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[FusedRanker] = []
+    monkeypatch.setattr(
+        calibrating, "rank_all", lambda ranker, rows, k: asked.append(ranker) or rank_all(ranker, rows, k)
+    )
+    model = trained({**SMALL, "fusion": {"width": 6, "neighbours": 8, "epochs": 2, "hidden": 8}})
+    answering = restore_ranker(model, CPU)
+    assert isinstance(answering, FusedRanker)
+    assert [len(ranker.nearest.votes.starts) - 1 for ranker in (asked[0], answering)] == [900, 1200]
+    figures = Predictor(model, "cpu").evaluate(CORPUS, "test").metrics
+    assert figures["ECE@5"] < 8
+
+
+def test_a_dial_that_is_turned_leaves_scores_as_they_are(model: SavedModel) -> None:
+    assert "calibration" not in with_settings(model, {"alpha": 0.3}).facts
+    assert "calibration" in model.facts
+
+
+def test_a_calibration_is_kept_with_the_model(model: SavedModel, tmp_path: Path) -> None:
+    write_model(model, tmp_path / "model")
+    opened = read_model(tmp_path / "model")
+    assert Predictor(opened, "cpu").predict(TEXTS) == Predictor(model, "cpu").predict(TEXTS)
+    changed = remove_labels(opened, ["L3"])
+    assert Calibration.of_facts(changed.facts) == Calibration.of_facts(model.facts)
+
+
+def test_a_damaged_calibration_is_refused(model: SavedModel) -> None:
+    falling = {**model.facts["calibration"], "probabilities": [0.5] * len(model.facts["calibration"]["scores"])}
+    with pytest.raises(ModelError, match="the calibration in model"):
+        Predictor(replace(model, facts={**model.facts, "calibration": falling}), "cpu")

@@ -1,0 +1,210 @@
+"""The verb predict as a user types it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from laconic.checkpoint import read_model, write_model
+from laconic.data.writing import write_folder
+from laconic.methods import config_of, train_model
+from laconic.predict.predictor import Predictor
+from laconic.run import Run
+from tests.planted import planted_texts
+from tests.test_cli import laconic, process, shown_and_told
+
+CORPUS = planted_texts()
+TEXTS = list(CORPUS.split("test").texts or ())
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "model"
+    write_model(train_model(CORPUS, "nearest", config_of("nearest", {}), Run.unkept()), folder)
+    return folder
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    """Records with an id and something else."""
+    records = ({"id": number, "text": text, "more": [number]} for number, text in enumerate(TEXTS))
+    (tmp_path / "texts.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    return tmp_path / "texts.jsonl"
+
+
+def objects(shown: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in shown.splitlines()]
+
+
+def test_every_way_in_and_out_gives_the_same_answers(model: Path, texts: Path, tmp_path: Path) -> None:
+    expected = [
+        [prediction._asdict() for prediction in answer]
+        for answer in Predictor.open(model, device="cpu").predict(TEXTS, 3)
+    ]
+    shown = laconic("predict", model, texts, "-k", 3, "--json")
+    assert objects(shown) == [
+        {"text": text, "id": number, "more": [number], "predictions": answer}
+        for number, (text, answer) in enumerate(zip(TEXTS, expected, strict=True))
+    ]
+    for name in ("a.jsonl", "a.csv", "a.tsv.gz", "a.parquet"):
+        assert laconic("predict", model, texts, "-k", 3, "--out", tmp_path / name) == ""
+    assert (tmp_path / "a.jsonl").read_text() == shown
+    rows = pq.read_table(tmp_path / "a.parquet").to_pylist()
+    assert [[row[f"{what}_{place}"] for what in ("label", "score")] for row in rows for place in (1, 2, 3)] == [
+        list(prediction.values()) for answer in expected for prediction in answer
+    ]
+    lines = "".join(text + "\n" for text in TEXTS)
+    for file, more, stdin in (
+        ("-", [], lines),
+        (tmp_path / "a.csv", [], ""),
+        (tmp_path / "a.tsv.gz", [], ""),
+        (tmp_path / "a.parquet", ["--column", "text"], ""),
+        ("-", ["--format", "csv"], (tmp_path / "a.csv").read_text()),
+        ("-", ["--format", "tsv"], gzip.decompress((tmp_path / "a.tsv.gz").read_bytes())),
+        ("-", ["--format", "jsonl"], shown),
+    ):
+        answers = objects(laconic("predict", model, file, "-k", 3, "--json", *more, stdin=stdin))
+        assert [answer["text"] for answer in answers] == TEXTS
+        assert [answer["predictions"] for answer in answers] == expected
+
+
+def test_many_texts_are_answered_in_their_order(model: Path, tmp_path: Path) -> None:
+    many = [TEXTS[number % len(TEXTS)] + f" {number}" for number in range(2500)]  # in three pieces
+    (tmp_path / "texts").write_text("".join(text + "\n" for text in many))
+    answers = objects(laconic("predict", model, tmp_path / "texts", "-k", 1, "--json"))
+    assert [answer["text"] for answer in answers] == many
+
+
+def test_labels_with_too_low_a_score_are_left_out(model: Path, texts: Path, tmp_path: Path) -> None:
+    every = objects(laconic("predict", model, texts, "--json"))
+    some = objects(laconic("predict", model, texts, "--json", "--min-score", 0.7))
+    for one, other in zip(every, some, strict=True):
+        assert other["predictions"] == [found for found in one["predictions"] if found["score"] >= 0.7]
+    assert 0 < sum(len(one["predictions"]) for one in some) < sum(len(one["predictions"]) for one in every)
+    assert not re.search(r"L\d", laconic("predict", model, "--min-score", 9, stdin=TEXTS[0]))
+
+
+@pytest.fixture
+def calibrated(model: Path, tmp_path: Path) -> Path:
+    """The same model, whose scores are divided by ten on their way out."""
+    curve = {"how": "isotonic", "texts": 1234, "scores": [2.0], "probabilities": [0.2]}
+    saved = read_model(model)
+    write_model(replace(saved, facts={**saved.facts, "calibration": curve}), tmp_path / "calibrated")
+    return tmp_path / "calibrated"
+
+
+def test_the_least_score_is_one_of_calibrated_scores(model: Path, calibrated: Path, texts: Path) -> None:
+    plain = objects(laconic("predict", model, texts, "--json", "--min-score", 0.7))
+    tenth = objects(laconic("predict", calibrated, texts, "--json", "--min-score", 0.07))
+    for one, other in zip(plain, tenth, strict=True):
+        assert [found["label"] for found in one["predictions"]] == [found["label"] for found in other["predictions"]]
+        assert [found["score"] / 10 for found in one["predictions"]] == pytest.approx(
+            [found["score"] for found in other["predictions"]]
+        )
+
+
+def test_an_evaluation_shows_what_scores_are_worth(model: Path, calibrated: Path, tmp_path: Path) -> None:
+    write_folder(CORPUS, tmp_path / "data")
+    figures = []
+    for one in (model, calibrated):
+        shown = laconic("evaluate", one, tmp_path / "data", "--json", tmp_path / "figures.json")
+        figures.append(json.loads((tmp_path / "figures.json").read_text())["metrics"])
+        assert re.search(rf"│ ECE +│ +│ +│ +{figures[-1]['ECE@5']:.1f} │", shown)
+    plain, tenth = figures
+    assert tenth["raw ECE@5"] == plain["ECE@5"] != tenth["ECE@5"]
+    assert re.search(rf"│ raw ECE +│ +│ +│ +{plain['ECE@5']:.1f} │", shown)
+    assert "raw ECE@5" not in plain
+
+
+def test_a_model_tells_what_its_scores_are(model: Path, calibrated: Path) -> None:
+    told = "probabilities, calibrated on 1,234 texts"
+    assert told in laconic("inspect", calibrated)
+    assert told in (calibrated / "README.md").read_text()
+    assert "calibrated" not in laconic("inspect", model).replace(str(model), "")
+
+
+def test_a_bad_line_stops_with_its_place_and_leaves_no_file(model: Path, texts: Path, tmp_path: Path) -> None:
+    with texts.open("a") as file:
+        file.write('{"text": 3}\n{"text": "last"}\n')
+    (tmp_path / "old.csv").write_text("old")
+    for out in ("new.csv", "old.csv"):
+        complained = laconic("predict", model, texts, "--out", tmp_path / out, code=2)
+        assert f'{texts}:{len(TEXTS) + 1}: "text" is 3, where a text is needed' in complained
+        assert "--skip-bad" in complained
+    assert {path.name for path in tmp_path.iterdir()} == {"texts.jsonl", "old.csv"}
+    assert (tmp_path / "old.csv").read_text() == "old"
+
+
+def test_bad_lines_can_be_passed_over_and_are_counted(model: Path) -> None:
+    given = '{"text": "first"}\nno JSON\n{"id": 2}\n{"text": "last"}\n'
+    shown, told = shown_and_told("predict", model, "-", "--format", "jsonl", "--json", "--skip-bad", stdin=given)
+    assert [answer["text"] for answer in objects(shown)] == ["first", "last"]
+    assert "2 could not be read and were passed over" in told
+    assert "the first: the standard input:2: this is not JSON" in told
+    assert shown_and_told("predict", model, "--skip-bad", stdin="text\n")[1] == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["texts.jsonl", "--out", "a.txt"], "--out must end in .jsonl"),
+        (["texts.jsonl", "--out", "a.csv", "--json"], "--json does not go with --out a.csv, which is csv"),
+        (["texts.jsonl", "--out", "texts.jsonl"], "this is the file that is read"),
+        (["texts.jsonl", "--format", "xml"], "--format must be lines or jsonl"),
+        (["texts.jsonl", "--column", "title"], 'texts.jsonl:1: the key "title" is missing'),
+        (["nowhere.csv"], "nowhere.csv: there is no such file"),
+        (["-", "--format", "parquet"], "the standard input: Parquet is read from its end"),
+    ],
+)
+def test_a_mistake_is_one_message(
+    arguments: list[str], message: str, model: Path, texts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(texts.parent)
+    before = texts.read_bytes()
+    complained = laconic("predict", model, *arguments, code=2)
+    assert message in complained.replace("\n", " ")
+    assert "Traceback" not in complained
+    assert {path.name: path.read_bytes() for path in texts.parent.iterdir()} == {"texts.jsonl": before}
+
+
+def test_json_may_go_to_a_file_of_any_name(model: Path, texts: Path, tmp_path: Path) -> None:
+    laconic("predict", model, texts, "--json", "--out", tmp_path / "answers")
+    assert len(objects((tmp_path / "answers").read_text())) == len(TEXTS)
+
+
+def test_an_interrupt_leaves_the_old_file_and_nothing_else(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("old")
+    running = process("predict", model, "--out", tmp_path / "a.csv", stdin=subprocess.PIPE)
+    assert running.stdin is not None
+    running.stdin.write(b"a text\n" * 5000)
+    running.stdin.flush()
+    while len(list(tmp_path.iterdir())) < 2:  # until it writes
+        time.sleep(0.05)
+    running.send_signal(signal.SIGINT)
+    running.communicate()
+    assert running.returncode in (130, -signal.SIGINT)  # a shell shows 130 for both
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a.csv": "old"}
+
+
+def test_a_terminal_shows_how_far_it_is_and_nothing_else_does(model: Path, texts: Path, tmp_path: Path) -> None:
+    terminal, end = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    command = ["predict", model, texts, "--out", tmp_path / "a.csv"]
+    assert process(*command, stdout=end, stderr=end, env=environment).wait() == 0
+    os.close(end)
+    assert f"{len(TEXTS)} texts" in os.read(terminal, 1 << 16).decode()
+    done = subprocess.run([sys.executable, "-m", "laconic", *map(str, command)], capture_output=True, check=True)
+    assert (done.stdout, done.stderr) == (b"", b"")
