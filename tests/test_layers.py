@@ -38,7 +38,19 @@ FLOORS = [
     },
     {"methods"},
     {"predict", "maintaining"},
-    {"cli", "cli_changes", "cli_predict", "comparing", "inspecting", "display", "demo", "estimator", "__main__"},
+    {
+        "cli",
+        "cli_changes",
+        "cli_pack",
+        "cli_predict",
+        "comparing",
+        "inspecting",
+        "display",
+        "bars",
+        "demo",
+        "estimator",
+        "__main__",
+    },
 ]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 MODULES = {

@@ -24,8 +24,16 @@ from laconic.card import model_card
 from laconic.data.corpus import Labels
 from laconic.data.vocabulary import Vocabulary
 from laconic.errors import ModelError
-from laconic.files import replacing
-from laconic.manifest import check_manifest, check_replaceable, json_object, write_json, write_manifest
+from laconic.files import left_behind, replacing
+from laconic.manifest import (
+    PACKED,
+    PACKED_MODEL,
+    check_manifest,
+    check_replaceable,
+    json_object,
+    write_json,
+    write_manifest,
+)
 from laconic.tensor_files import Storage, read_tensors, storage_facts, storage_of, write_tensors
 
 FORMAT = 1
@@ -89,8 +97,10 @@ def write_model(
 
 
 def check_free(folder: Path) -> None:
-    """A model may take the place of a model or of its own unfinished run, and of nothing else."""
-    check_replaceable(folder, besides=[RUN])
+    """A model may take the place of a model with what was packed of it, or of its own unfinished run; of no more."""
+    packed = folder / PACKED
+    check_replaceable(folder, besides=[RUN, PACKED, *(path.name for path in left_behind(packed))])
+    check_replaceable(packed, kind=PACKED_MODEL)
 
 
 def read_model(folder: Path, *, verify: bool = False) -> SavedModel:

@@ -19,7 +19,8 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from laconic import __version__, cli_changes, cli_predict
+from laconic import __version__, cli_changes, cli_pack, cli_predict
+from laconic.cli_pack import Beam, Exact, Threads
 from laconic.errors import UserError
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ app = typer.Typer(
     add_completion=False,
 )
 app.add_typer(cli_predict.verbs)
+app.add_typer(cli_pack.verbs)
 app.add_typer(cli_changes.verbs)
 # Without markup: a path or a label may have brackets.
 out, err = Console(highlight=False, markup=False), Console(stderr=True, highlight=False, markup=False)
@@ -109,10 +111,11 @@ def inspect(
     table: Table = None,
 ) -> None:
     """Say what is in a data set, and what training on it would cost; or what is in a model."""
-    from laconic.inspecting import inspect_data, inspect_model, plot_data
+    from laconic.inspecting import inspect_data, inspect_model, inspect_packed, plot_data
+    from laconic.predict.packed import is_packed
 
     if (Path(data) / "manifest.json").exists():
-        inspection = inspect_model(Path(data), verify=verify)
+        inspection = (inspect_packed if is_packed(Path(data)) else inspect_model)(Path(data), verify=verify)
     else:
         corpus = _read(data, table)
         inspection = inspect_data(corpus, length=length, vectors=vectors)
@@ -175,6 +178,9 @@ def train(
     half: Annotated[
         bool, typer.Option("--half", help="Write matrices in half precision: half the size, for a model that travels.")
     ] = False,
+    packing: Annotated[
+        bool, typer.Option("--pack/--no-pack", help="Then pack it into MODEL/packed, for quick answers on a CPU.")
+    ] = True,
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting.")] = None,
     table: Table = None,
 ) -> None:
@@ -218,6 +224,8 @@ def train(
     members += f" ({ensemble} members)" * (ensemble > 1)
     learnt_from = f"{len(corpus.split('train')):,} texts, {len(corpus.labels):,} labels"
     out.print(f"{model}: {method}{members}, {learnt_from}, {size:,} bytes")
+    if packing:
+        cli_pack.pack_trained(trained, model, corpus, device)
 
 
 @app.command()
@@ -231,12 +239,18 @@ def evaluate(
     device: Device = "auto",
     settings: Overruled = None,
     shuffle_words: Annotated[int | None, typer.Option(metavar="SEED", min=0, help="Words in another order.")] = None,
+    beam: Beam = None,
+    exact: Exact = False,
+    threads: Threads = None,
     table: Table = None,
 ) -> None:
-    """Score a model on data with known labels."""
-    from laconic.display import progress
+    """Score a model on data with known labels; what was packed of it, by its own folder: MODEL/packed."""
+    from laconic.bars import progress
+    from laconic.config import read_settings
+    from laconic.predict.opening import Speed, open_as_it_is
 
-    predictor = _open(model, device, settings)
+    speed = Speed(beam=beam, exact=exact, threads=threads)
+    predictor = open_as_it_is(model, device=device, settings=read_settings(None, settings or []), speed=speed)
     corpus = _read(data, table, keep_self=keep_self)
     with progress(err, "ranking", len(corpus.split(split))) as bar:
         evaluation = predictor.evaluate(
@@ -300,8 +314,9 @@ def compare(
     table: Table = None,
 ) -> None:
     """Two models on the same texts: figures, how sure their difference is, and the texts that tell them apart."""
+    from laconic.bars import progress
     from laconic.comparing import Config, Contender, compare
-    from laconic.display import comparison_tables, example_table, examples_legend, progress
+    from laconic.display import comparison_tables, example_table, examples_legend
     from laconic.files import writing
 
     contenders = Contender.open(one, device), Contender.open(other, device)

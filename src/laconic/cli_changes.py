@@ -6,10 +6,14 @@ A model is written in the place of the old one, which stays whole until then, or
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from laconic.checkpoint import SavedModel
 
 verbs = typer.Typer()
 out, err = Console(highlight=False, markup=False), Console(stderr=True, highlight=False, markup=False)
@@ -26,7 +30,7 @@ def add(
     to: Out = None,
 ) -> None:
     """Give a model labels that it has not seen, by their own texts or by a few examples, without training."""
-    from laconic.checkpoint import check_free, read_model, write_model
+    from laconic.checkpoint import check_free, read_model
     from laconic.data.formats.assemble import corpus_of
     from laconic.data.formats.jsonl import label_rows
     from laconic.data.sources import read
@@ -35,7 +39,7 @@ def add(
     check_free(to or model)
     new = corpus_of({}, label_rows(labels), source=str(labels)).labels
     changed = add_labels(read_model(model), new, read(examples) if examples else None)
-    write_model(changed, to or model)
+    _write(changed, to or model)
     told = changed.facts["changes"][-1]
     texts = f"their texts, of whose {told['words']:,} words {told['unknown_words']:,} are unknown"
     by = f"{texts}, and from {told['examples']:,} examples" if examples else texts
@@ -51,14 +55,14 @@ def remove(
     to: Out = None,
 ) -> None:
     """Take labels out of a model; what it has learnt of the others stays."""
-    from laconic.checkpoint import check_free, read_model, write_model
+    from laconic.checkpoint import check_free, read_model
     from laconic.data.formats.lines import lines
     from laconic.maintaining import remove_labels
 
     check_free(to or model)
     listed = [] if names is None else [line for _, line in lines(names, may_be_empty=True) if line]
     changed = remove_labels(read_model(model), dict.fromkeys([*listed, *(label or [])]))
-    write_model(changed, to or model)
+    _write(changed, to or model)
     gone = changed.facts["changes"][-1]["labels"]
     out.print(f"{to or model}: {gone:,} labels fewer, {len(changed.labels):,} are left", soft_wrap=True)
 
@@ -96,7 +100,19 @@ def update_model(
     except KeyboardInterrupt:
         err.print("stopped; the same command goes on from here")
         raise typer.Exit(130) from None
-    write_model(changed, to or model)
+    _write(changed, to or model)
     told = changed.facts["changes"][-1]
     more = f"{told['labels']:,} labels more, {len(changed.labels):,} in all"
     out.print(f"{to or model}: learnt from {told['texts']:,} texts; {more}", soft_wrap=True)
+
+
+def _write(model: SavedModel, folder: Path) -> None:
+    """What was packed of the old model goes with it."""
+    from laconic.checkpoint import write_model
+    from laconic.manifest import PACKED
+
+    had_packed = (folder / PACKED).exists()
+    write_model(model, folder)
+    if had_packed:
+        told = f"{folder / PACKED} was of the old model and is gone; `laconic pack {folder}` makes a new one"
+        err.print(Text.assemble(("note: ", "yellow"), told), soft_wrap=True)

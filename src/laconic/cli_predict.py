@@ -15,11 +15,13 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from laconic.cli_pack import Beam, Exact, Threads
 from laconic.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from laconic.data.formats.entries import Entry, OnBad
     from laconic.data.streams import Reading, Stream
+    from laconic.predict.answering import Answerer
     from laconic.predict.answers import Prediction
     from laconic.predict.predictor import Predictor
     from laconic.predict.writing import Answers, Destination, Write
@@ -33,7 +35,7 @@ _FORMS = "lines, jsonl, csv, tsv or parquet; by default what the file's ending s
 
 @verbs.command()
 def predict(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder, or a packed one.")],
     file: Annotated[
         str, typer.Argument(metavar="[FILE | -]", help="Texts: lines, JSON Lines, a table. - is the standard input.")
     ] = "-",
@@ -53,16 +55,20 @@ def predict(
     ] = None,
     allow: Annotated[Path | None, typer.Option(help="A file of label names: answer with these alone.")] = None,
     block: Annotated[Path | None, typer.Option(help="A file of label names: answer with none of these.")] = None,
+    beam: Beam = None,
+    exact: Exact = False,
+    threads: Threads = None,
 ) -> None:
     """Label texts, best label first."""
     from laconic.config import read_settings
     from laconic.data.streams import Reading, form_of, in_pieces
-    from laconic.predict.predictor import Predictor
+    from laconic.predict.opening import Speed, open_model
     from laconic.predict.writing import Shape, answers_file
 
     destination = None if to is None else _destination(to, file, as_json)
     reading = Reading(form=form or form_of(Path(file)) or "lines", column=column)
-    predictor = Predictor.open(model, device=device, settings=read_settings(None, settings or []))
+    speed = Speed(beam=beam, exact=exact, threads=threads)
+    predictor = open_model(model, device=device, settings=read_settings(None, settings or []), speed=speed)
     allowed, blocked, bad = _names(allow), _names(block), _Tally()
     with _texts(file, reading, bad.add if skip_bad else _refused) as stream:
         shape = Shape(stream.have_ids, min(k, len(predictor.labels)))
@@ -121,7 +127,7 @@ def _texts(file: str, reading: Reading, on_bad: OnBad) -> AbstractContextManager
     return opened_stream(Path(file), reading, on_bad)
 
 
-def _printer(predictor: Predictor, as_json: bool) -> Write:
+def _printer(predictor: Answerer | Predictor, as_json: bool) -> Write:
     """Answers on the standard output, at once: somebody may be waiting for them."""
     from laconic.predict.writing import json_line
 
@@ -149,7 +155,7 @@ def _at_least(score: float, answers: Answers) -> Answers:
 @contextmanager
 def _bar(stream: Stream, *, printing: bool) -> Iterator[Callable[[int], None]]:
     """How far reading has come, on a terminal that does not have the answers to show."""
-    from laconic.display import reading_progress
+    from laconic.bars import reading_progress
 
     if printing and sys.stdout.isatty():
         yield lambda texts: None

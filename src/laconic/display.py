@@ -10,18 +10,21 @@ from textwrap import shorten
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
+from laconic.bars import counting
 from laconic.card import SHOWN, score_rows, theorem_rows
 from laconic.checkpoint import SavedModel
 from laconic.comparing import Comparison, Example, Marked
 from laconic.costs import human_bytes, human_seconds
 from laconic.data.describe import TAIL, DataFacts, SplitFacts
+from laconic.data.vocabulary import Vocabulary
 from laconic.evaluate import Evaluation
 from laconic.metrics import KS
 from laconic.predict.answers import Prediction
+from laconic.predict.packed import PackedModel
 from laconic.train import EpochFacts
 
 
@@ -43,30 +46,6 @@ def predictions_table(text: str, predictions: Sequence[Prediction], label_texts:
     for label, score in predictions:
         table.add_row(f"{score:.3f}", label, label_texts.get(label, ""))
     return table
-
-
-@contextmanager
-def progress(console: Console, title: str, total: int) -> Iterator[Progress]:
-    """A bar with the time left on a terminal; nothing elsewhere."""
-    with _bar(console) as bar:
-        bar.add_task(title, total=total)
-        yield bar
-
-
-@contextmanager
-def reading_progress(console: Console, size: int | None) -> Iterator[Callable[[int, int], None]]:
-    """The same for what is read to its end, however many texts that is: called with how many more there were, and how
-    much of the whole has been read.
-    """
-    counted = TextColumn("{task.fields[texts]:,} texts")
-    columns = (TextColumn("{task.description}"), BarColumn(), counted, TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("answering", total=size, texts=0)
-
-        def advance(texts: int, position: int) -> None:
-            bar.update(task, completed=position, texts=bar.tasks[0].fields["texts"] + texts)
-
-        yield advance
 
 
 def cost_table(costs: Mapping[str, Mapping[str, Any]]) -> Table:
@@ -185,9 +164,7 @@ def model_table(name: str, model: SavedModel, cost: Mapping[str, Any] | None) ->
         table.add_row("members", f"{facts['ensemble']}, whose scores are averaged")
     table.add_row("trained on", f"{facts['data']['name']}: {sizes['texts']:,} texts")
     table.add_row("labels", f"{len(model.labels):,}")
-    table.add_row(
-        "words", "none: it reads features" if model.vocabulary is None else f"{len(model.vocabulary.words):,}"
-    )
+    table.add_row("words", _words(model.vocabulary))
     table.add_row("tensors", human_bytes(sum(tensor.nbytes for tensor in model.tensors.values())))
     if cost is not None:
         for part, count in cost["parameters"].items():
@@ -202,6 +179,37 @@ def model_table(name: str, model: SavedModel, cost: Mapping[str, Any] | None) ->
     return table
 
 
+def packed_table(name: str, packed: PackedModel, size: int) -> Table:
+    facts, table = packed.facts, _plain_table(name)
+    table.add_row("packed", facts["method"])
+    table.add_row("labels", f"{len(packed.labels):,}")
+    table.add_row("words", _words(packed.vocabulary))
+    table.add_row("files", human_bytes(size))
+    for name, value in (packing_rows(facts) | score_rows(facts)).items():
+        table.add_row(name, value)
+    table.add_row("model made", facts["created"])
+    return table
+
+
+def packing_rows(facts: Mapping[str, Any]) -> dict[str, str]:
+    """What packing has cost; nothing where that was not measured."""
+    match facts.get("packing"):
+        case {
+            "split": str(split),
+            "texts": int(texts),
+            "found": float(found),
+            "P@5 before": float(before),
+            "P@5 after": float(after),
+        }:
+            where = f"on {texts:,} texts of {split}"
+            return {"of the model's best five": f"{found:.2f} % {where}", "P@5": f"{after:.2f} (model: {before:.2f})"}
+    return {}
+
+
+def _words(vocabulary: Vocabulary | None) -> str:
+    return "none: it reads features" if vocabulary is None else f"{len(vocabulary.words):,}"
+
+
 def _plain_table(title: str) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold", show_header=False)
     table.add_column(justify="left")
@@ -212,13 +220,8 @@ def _plain_table(title: str) -> Table:
 @contextmanager
 def training_display(console: Console) -> Iterator[TrainingDisplay]:
     """Watches a run: a bar with the time left on a terminal, a line for every epoch everywhere."""
-    with _bar(console) as bar:
+    with counting(console) as bar:
         yield TrainingDisplay(bar)
-
-
-def _bar(console: Console) -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
 class TrainingDisplay:

@@ -19,14 +19,19 @@ from scipy.sparse import csr_array
 from laconic.changing import Config as Further
 from laconic.checkpoint import SavedModel, read_model, write_model
 from laconic.config import Settings, configure
-from laconic.data.corpus import Corpus
+from laconic.data.corpus import Corpus, Split
 from laconic.data.formats.assemble import LabelRow, Row, corpus_of
 from laconic.data.formats.records import text
-from laconic.errors import ConfigError, DataError
+from laconic.errors import ConfigError, DataError, ModelError
 from laconic.maintaining import add_labels, remove_labels, update
+from laconic.manifest import PACKED, version_of
 from laconic.methods import config_of, train_model
 from laconic.metrics import TrainingCounts, judge, report
+from laconic.predict.answering import Answerer
 from laconic.predict.answers import Prediction
+from laconic.predict.opening import answerer, on_cpu, open_answerer, packed_of
+from laconic.predict.pack import pack
+from laconic.predict.packed import is_packed, of_version, write_packed
 from laconic.predict.predictor import Predictor
 from laconic.run import Run
 
@@ -39,12 +44,12 @@ class Laconic:
     `ensemble` is how many models are trained, with one seed after another, and answer with the mean of their scores.
     A group's settings are written `text={"stop_words": False}` or, as grid searches want it, `text__stop_words=False`,
     which overrules the former; mistakes among them are found by `fit`. Learnt are `labels_`, the names; `model_`, all
-    that a model folder holds; and `predictor_`, which answers.
+    that a model folder holds; and `predictor_`, which answers: from the model, or from what was packed of it.
     """
 
     labels_: Sequence[str]
-    model_: SavedModel
-    predictor_: Predictor
+    model_: SavedModel  # not there where a packed model was loaded alone
+    predictor_: Predictor | Answerer
 
     def __init__(
         self, method: str = "inceptionxml", *, device: str = "auto", ensemble: int = 1, **settings: Any
@@ -119,16 +124,15 @@ class Laconic:
 
         Nothing is trained; a label that has examples may have an empty text.
         """
-        self._learnt()
+        model = self._whole()
         new = corpus_of({}, _label_rows(label_texts), source="label_texts").labels
         every = list(texts)
-        model = add_labels(self.model_, new, _corpus("train", every, labels) if every else None)
+        model = add_labels(model, new, _corpus("train", every, labels) if every else None)
         return self._answering(model, Predictor(model, self.device))
 
     def remove_labels(self, labels: Iterable[LabelName]) -> Laconic:
         """Takes labels out of the model; what it has learnt of the others stays."""
-        self._learnt()
-        model = remove_labels(self.model_, _names(labels, "labels"))
+        model = remove_labels(self._whole(), _names(labels, "labels"))
         return self._answering(model, Predictor(model, self.device))
 
     def update(
@@ -139,24 +143,42 @@ class Laconic:
         **settings: Any,
     ) -> Laconic:
         """Lets the model learn from new texts, whose labels may be old or new; `settings` are those of the update."""
-        self._learnt()
+        model = self._whole()
         corpus, config = _corpus("train", texts, labels, label_texts), configure(Further, _nested(settings))
-        model = update(self.model_, corpus, config, Run.unkept(self.device))
+        model = update(model, corpus, config, Run.unkept(self.device))
         return self._answering(model, Predictor(model, self.device))
+
+    def pack(self, texts: Iterable[str] = ()) -> Laconic:
+        """Lets the model answer from its packed form, which is much quicker on a CPU and nearly the same; `save` writes
+        it too. `texts`, such as those of training, say how much of it must be looked at.
+        """
+        model, every = self._whole(), _texts(texts)
+        split = Split(labels=csr_array((len(every), len(model.labels)), dtype=np.float32), texts=every)
+        corpus = Corpus(splits={"train": split}, labels=model.labels, source="texts in memory")
+        return self._answering(model, answerer(pack(model, corpus)))
 
     def save(self, folder: Path | str) -> None:
         """Writes a model folder, for `Laconic.load` and for the command line."""
-        self._learnt()
-        write_model(self.model_, Path(folder))
+        model, folder = self._whole(), Path(folder)
+        write_model(model, folder)
+        if isinstance(self.predictor_, Answerer):
+            write_packed(of_version(self.predictor_.model, version_of(folder)), folder / PACKED)
 
     @staticmethod
     def load(folder: Path | str, *, device: str = "auto") -> Laconic:
-        """The model of a folder, with all of its settings, also those that training chose."""
-        model = read_model(Path(folder))
-        predictor = Predictor(model, device)  # refuses a model whose method or settings this version does not know
-        members = model.facts.get("ensemble", 1)
-        loaded = Laconic(model.facts["method"], device=device, ensemble=members, **model.facts["config"])
-        return loaded._answering(model, predictor)
+        """The model of a folder, with all of its settings, also those that training chose.
+
+        On a CPU it answers from what was packed of it, where the folder has that. A packed folder alone answers too.
+        """
+        folder = Path(folder)
+        if is_packed(folder):
+            alone = open_answerer(folder, device=device)
+            loaded = _described(alone.facts, device)
+            loaded.predictor_, loaded.labels_ = alone, alone.labels
+            return loaded
+        model, packed = read_model(folder), packed_of(folder) if on_cpu(device) else None
+        predictor = Predictor(model, device) if packed is None else answerer(packed)
+        return _described(model.facts, device)._answering(model, predictor)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         return {"method": self.method, "device": self.device, "ensemble": self.ensemble, **self.settings}
@@ -176,16 +198,37 @@ class Laconic:
         targets = TargetTags(required=True, multi_output=True, single_output=False)
         return Tags(estimator_type=None, target_tags=targets, input_tags=inputs)
 
-    def _answering(self, model: SavedModel, predictor: Predictor) -> Laconic:
+    def _answering(self, model: SavedModel, predictor: Predictor | Answerer) -> Laconic:
         self.model_, self.predictor_, self.labels_ = model, predictor, model.labels.names
         return self
 
-    def _learnt(self) -> Predictor:
+    def _whole(self) -> SavedModel:
+        """All that was learnt."""
+        self._learnt()
+        if not hasattr(self, "model_"):
+            raise ModelError(
+                "a packed model answers, but it can neither be saved nor changed; load the model that it was made from"
+            )
+        return self.model_
+
+    def _learnt(self) -> Predictor | Answerer:
         if not hasattr(self, "predictor_"):
             from sklearn.exceptions import NotFittedError
 
             raise NotFittedError("this Laconic has not learnt anything yet; call fit(texts, labels), or Laconic.load")
         return self.predictor_
+
+
+def _described(facts: Mapping[str, Any], device: str) -> Laconic:
+    """The method and the settings of a model, which must be known to this version."""
+    match facts:
+        case {"method": str(method), "config": dict(settings)}:
+            try:
+                config_of(method, settings)
+            except ConfigError as error:
+                raise ModelError(f"the model's settings are not those of this version: {error}") from None
+            return Laconic(method, device=device, ensemble=facts.get("ensemble", 1), **settings)
+    raise ModelError("the model does not tell its method and settings; pack it again")
 
 
 def scorer(metric: str) -> Callable[[Laconic, Iterable[str], Iterable[Iterable[LabelName]]], float]:

@@ -45,8 +45,8 @@ def replacing_file(path: Path) -> Iterator[Path]:
 def replacing(folder: Path) -> Iterator[Path]:
     """An empty folder to fill. It takes the place of `folder` when the block ends well; otherwise that stays."""
     folder = Path(os.path.realpath(folder))  # what a link points at is replaced, not the link
-    for left_behind in folder.parent.glob(glob.escape(f".{folder.name}{_PARTIAL}") + "*"):
-        shutil.rmtree(left_behind, ignore_errors=True)
+    for path in left_behind(folder):
+        shutil.rmtree(path, ignore_errors=True)
     partial = folder.with_name(f".{folder.name}{_PARTIAL}{os.getpid()}")
     try:
         partial.mkdir(parents=True)
@@ -61,6 +61,11 @@ def replacing(folder: Path) -> Iterator[Path]:
         raise _explained(error, folder) from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def left_behind(folder: Path) -> list[Path]:
+    """What a writer of that folder that was killed has left beside it; the next one takes it away."""
+    return list(folder.parent.glob(glob.escape(f".{folder.name}{_PARTIAL}") + "*"))
 
 
 def _put_in_place(partial: Path, folder: Path) -> None:

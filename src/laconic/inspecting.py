@@ -17,10 +17,13 @@ from laconic.data.text import Splitter
 from laconic.data.tokenizer import Tokenizer
 from laconic.data.vectors import read_vectors
 from laconic.data.vocabulary import VocabularyConfig
-from laconic.display import cost_table, facts_tables, model_table
+from laconic.display import cost_table, facts_tables, model_table, packed_table
+from laconic.manifest import PACKED
 from laconic.methods.ensembles import ensemble_size, first_member
 from laconic.methods.estimates import expected_costs, model_cost
 from laconic.plots import plot_label_frequencies, plot_lengths
+from laconic.predict.opening import packed_of
+from laconic.predict.packed import open_packed
 
 
 class Inspection(NamedTuple):
@@ -45,8 +48,21 @@ def inspect_model(folder: Path, *, verify: bool) -> Inspection:
     cost = model_cost(first_member(model))
     if cost is not None:
         cost = _times(cost, ensemble_size(model))
-    verified = ["every byte is as it was written"] * verify
-    return Inspection({**model.facts, "cost": cost}, [model_table(str(folder), model, cost), *verified])
+    packed = packed_of(folder)
+    answers = [] if packed is None else [packed_table(str(folder / PACKED), packed, _size(folder / PACKED))]
+    shown: list[Table | str] = [
+        model_table(str(folder), model, cost),
+        *answers,
+        *["every byte is as it was written"] * verify,
+    ]
+    return Inspection({**model.facts, "cost": cost, "packed": packed is not None}, shown)
+
+
+def inspect_packed(folder: Path, *, verify: bool) -> Inspection:
+    packed, size = open_packed(folder, verify=verify), _size(folder)
+    told = {name: fact for name, fact in packed.facts.items() if name != "ranker"}
+    shown: list[Table | str] = [packed_table(str(folder), packed, size), *["every byte is as it was written"] * verify]
+    return Inspection({**told, "bytes": size}, shown)
 
 
 def plot_data(corpus: Corpus, folder: Path) -> None:
@@ -55,6 +71,10 @@ def plot_data(corpus: Corpus, folder: Path) -> None:
     plot_label_frequencies(label_counts(training.labels), folder / "label-frequencies.png")
     if training.texts is not None:
         plot_lengths(text_lengths(training, Splitter()), folder / "sequence-lengths.png")
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.iterdir())
 
 
 def _times(cost: Mapping[str, Any], members: int) -> dict[str, Any]:

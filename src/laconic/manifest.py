@@ -11,11 +11,13 @@ from typing import Any
 from laconic.errors import ModelError, UserError
 
 MANIFEST = "manifest.json"
+MODEL, PACKED_MODEL = "model", "packed model"  # kinds of folders
+PACKED = "packed"  # where a model's folder has its packed model
 _LARGEST_JSON = 16 * 2**20
-_KIND, _MODEL = "kind", "model"  # folders from before there were several kinds say nothing: they are models
+_KIND = "kind"  # folders from before there were several kinds say nothing: they are models
 
 
-def write_manifest(folder: Path, *, format: int, kind: str = _MODEL) -> None:
+def write_manifest(folder: Path, *, format: int, kind: str = MODEL) -> None:
     """Lists all files that the folder has by now."""
     files = {
         path.name: {"bytes": path.stat().st_size, "sha256": _sha256(path)}
@@ -25,14 +27,14 @@ def write_manifest(folder: Path, *, format: int, kind: str = _MODEL) -> None:
     write_json(folder / MANIFEST, {_KIND: kind, "format": format, "files": files})
 
 
-def check_manifest(folder: Path, *, verify: bool, kind: str = _MODEL) -> None:
+def check_manifest(folder: Path, *, verify: bool, kind: str = MODEL) -> None:
     """Every file has the size that it was written with and, with `verify`, every byte."""
     if not folder.is_dir():
         raise ModelError(f"{folder}: there is no such model folder")
     if not (folder / MANIFEST).exists():
         raise ModelError(f"{folder}: this is not a model folder: it has no {MANIFEST}")
     manifest = json_object(folder / MANIFEST)
-    found = manifest.get(_KIND, _MODEL)
+    found = manifest.get(_KIND, MODEL)
     if found != kind:
         raise ModelError(f"{folder}: a folder of kind {kind!r} is needed here, but this one is of kind {found!r}")
     files = manifest.get("files")
@@ -52,7 +54,7 @@ def _check_file(path: Path, entry: Any, *, verify: bool) -> None:
         raise ModelError(f"{path}: its content is not what was written (sha256 differs); copy the model again")
 
 
-def check_replaceable(folder: Path, *, kind: str = _MODEL, besides: Collection[str] = ()) -> None:
+def check_replaceable(folder: Path, *, kind: str = MODEL, besides: Collection[str] = ()) -> None:
     """A folder may take the place of one of its own kind with nothing in it but our files and what is named besides."""
     if not folder.exists():
         return
@@ -73,7 +75,7 @@ def _own_files(folder: Path, kind: str) -> set[str]:
     except ModelError:
         return set()
     match manifest:
-        case {"format": int(), "files": dict(files)} if manifest.get(_KIND, _MODEL) == kind:
+        case {"format": int(), "files": dict(files)} if manifest.get(_KIND, MODEL) == kind:
             return {MANIFEST, *files}
     return set()
 
@@ -82,7 +84,7 @@ def kind_of(folder: Path) -> str:
     """What kind of folder this is, by its manifest; empty: none of ours."""
     if not (folder / MANIFEST).is_file():
         return ""
-    return str(json_object(folder / MANIFEST).get(_KIND, _MODEL))
+    return str(json_object(folder / MANIFEST).get(_KIND, MODEL))
 
 
 def version_of(folder: Path) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from laconic.compiled import compiled
 from laconic.engine.row_kernels import Grid, choose, fetch_run, half_dot, score_run, whole_numbers
@@ -29,13 +29,12 @@ class Near(NamedTuple):
 
 
 class Blend(NamedTuple):
-    counted: int  # labels taken by their centres
+    counted: int  # labels whose centres count
+    listed: int  # centres that are looked up: of what comes after, a list is filled
     neighbours: int  # texts that are asked
     power: float  # of their cosines
     votes: float  # their share; the centres' is the rest
-    beta: float  # the rows' share of the score; nearness has the rest
     size: int  # of the shortlist
-    rescored: int
 
 
 class Own(NamedTuple):
@@ -43,6 +42,17 @@ class Own(NamedTuple):
 
     rows: Grid
     bits: Int[np.ndarray, "labels dim"]
+    beta: float  # the rows' share of the score; nearness has the rest
+    rescored: int
+
+
+class Ballot(NamedTuple):
+    """Labels in the order in which they are first named, and what is said of each."""
+
+    table: Int[np.ndarray, "slots"]  # where in the list a label is, by its hash
+    labels: Int[np.ndarray, "n"]
+    votes: Float[np.ndarray, "n"]
+    by_centre: Float[np.ndarray, "n"]
 
 
 @compiled
@@ -77,67 +87,102 @@ def nearest_rows(tree, dial, vector, found, places, wanted, best, cosines):  # t
 
 
 @compiled
-def shortlist(near, blend, vector, labels, nearness):  # type: ignore[no-untyped-def]
-    """The labels that are worth scoring, in no order, and how near they are; returns how many.
+def shortlist(near, blend, vector):  # type: ignore[no-untyped-def]
+    """Labels that are worth scoring, `blend.size` or more, in no order, how near they are, and how many there are.
 
-    Votes, divided by the most that a label has, count for their share, cosines of centres for the rest.
+    Votes, divided by the most that a label has, count for their share, cosines of centres for the rest. Where that
+    makes too few labels, further ones follow by their centres, and then any.
     """
-    found = np.empty(max(near.centre_dial.room, near.text_dial.room), np.float32)
-    places = np.empty(len(found), np.int32)
-    width = max(blend.counted, blend.neighbours)
+    room = max(near.centre_dial.room, near.text_dial.room)
+    found, places = np.empty(room, np.float32), np.empty(room, np.int32)
+    width = max(blend.listed, blend.neighbours)
     best, cosines = np.empty(width, np.int32), np.empty(width, np.float32)
-    slots = 64
-    while slots < 4 * len(labels):
-        slots *= 2
-    table = np.full(slots, _EMPTY, np.int32)
-    votes, by_centre = np.zeros(len(labels), np.float32), np.zeros(len(labels), np.float32)
-    count, most = 0, np.float32(1e-12)
+    texts, named = 0, blend.listed + blend.size
     if blend.neighbours > 0:
         texts = nearest_rows(near.texts, near.text_dial, vector, found, places, blend.neighbours, best, cosines)
-        for i in range(texts):
-            weight = np.float32(max(cosines[i], np.float32(0)) ** blend.power)
-            for j in range(near.text_starts[best[i]], near.text_starts[best[i] + 1]):
-                slot = _slot(table, labels, near.text_labels[j], count)
-                if slot == count:
-                    if count == len(labels):
-                        continue
-                    count += 1
-                votes[slot] += weight
-                most = max(most, votes[slot])
-    kept = nearest_rows(near.centres, near.centre_dial, vector, found, places, blend.counted, best, cosines)
-    for i in range(kept):
-        slot = _slot(table, labels, near.owners[best[i]], count)
-        if slot == count:
-            if count == len(labels):
-                break
-            count += 1
-        if by_centre[slot] == 0:  # its nearest centre comes first
-            by_centre[slot] = cosines[i]
-    share = np.float32(blend.votes) if blend.neighbours > 0 else np.float32(0)
+    for i in range(texts):
+        named += near.text_starts[best[i] + 1] - near.text_starts[best[i]]
+    ballot, nearness = _empty_ballot(named), np.empty(named, np.float32)
+    count, most = _vote(near, blend, best[:texts], cosines, ballot)
+    kept = nearest_rows(near.centres, near.centre_dial, vector, found, places, blend.listed, best, cosines)
+    counted, seen = 0, 0
+    while seen < kept and counted < blend.counted:
+        slot = _slot(ballot, near.owners[best[seen]], count)
+        count += slot == count
+        if ballot.by_centre[slot] == 0:  # its nearest centre comes first
+            ballot.by_centre[slot] = cosines[seen]
+            counted += 1
+        seen += 1
+    share, least = np.float32(blend.votes) if blend.neighbours > 0 else np.float32(0), np.float32(0)
     for i in range(count):
-        nearness[i] = share * votes[i] / most + (1 - share) * by_centre[i]
-    return count
+        nearness[i] = share * ballot.votes[i] / most + (1 - share) * ballot.by_centre[i]
+        least = min(least, nearness[i])
+    begun, label = count, 0
+    while count < blend.size:
+        count += _slot(ballot, near.owners[best[seen]] if seen < kept else label, count) == count
+        label += seen >= kept
+        seen += 1
+    nearness[begun:count] = least
+    return ballot.labels, nearness, count
 
 
 @compiled
-def _slot(table, labels, label, count):  # type: ignore[no-untyped-def]
-    """Where the label is in the list, which has `count`; one that is new comes last, if there is room."""
+def _empty_ballot(most):  # type: ignore[no-untyped-def]
+    slots = 64
+    while slots < 2 * most:
+        slots *= 2
+    table, labels = np.full(slots, _EMPTY, np.int32), np.empty(most, np.int32)
+    return Ballot(table, labels, np.zeros(most, np.float32), np.zeros(most, np.float32))
+
+
+@compiled
+def _vote(near, blend, texts, cosines, ballot):  # type: ignore[no-untyped-def]
+    """Counts the votes of texts; returns how many labels have some, and the most that a label has."""
+    count, most = 0, np.float32(1e-12)
+    for i in range(len(texts)):
+        weight = np.float32(max(cosines[i], np.float32(0)) ** blend.power)
+        for j in range(near.text_starts[texts[i]], near.text_starts[texts[i] + 1]):
+            slot = _slot(ballot, near.text_labels[j], count)
+            count += slot == count
+            ballot.votes[slot] += weight
+            most = max(most, ballot.votes[slot])
+    return count, most
+
+
+@compiled
+def _slot(ballot, label, count):  # type: ignore[no-untyped-def]
+    """Where the label is in the list, which has `count`; one that is new comes last."""
+    table = ballot.table
     place = (np.uint32(label) * np.uint32(2654435769)) & np.uint32(len(table) - 1)
     while table[place] != _EMPTY:
-        if labels[table[place]] == label:
+        if ballot.labels[table[place]] == label:
             return np.int64(table[place])
         place = (place + np.uint32(1)) & np.uint32(len(table) - 1)
-    if count < len(labels):
-        table[place] = count
-        labels[count] = label
+    table[place] = count
+    ballot.labels[count] = label
     return np.int64(count)
+
+
+@compiled
+def list_labels(near, blend, encoded, into):  # type: ignore[no-untyped-def]
+    """The nearest labels of each text, nearest first, and how near they are."""
+    labels, nearness = into
+    for text in range(len(labels)):
+        some, near_by, count = shortlist(near, blend, _unit(encoded[text]))
+        room, chosen = np.empty(count, np.float32), np.empty(count, np.int32)
+        kept = choose(near_by, count, labels.shape[1], room, chosen)
+        for i in range(kept):
+            room[i] = -near_by[chosen[i]]
+        order = np.argsort(room[:kept], kind="mergesort")
+        for i in range(kept):
+            labels[text, i], nearness[text, i] = some[chosen[order[i]]], -room[order[i]]
 
 
 @compiled
 def rank_candidates(near, blend, own, encoded, vectors, into):  # type: ignore[no-untyped-def]
     """The best labels of each text, best first."""
     labels, scores = into
-    most = blend.counted + 8 * blend.neighbours
+    most = blend.size
     some, nearness, by_rows = np.empty(most, np.int32), np.empty(most, np.float32), np.empty(most, np.float32)
     totals, room, chosen = np.empty(most, np.float32), np.empty(most, np.float32), np.empty(most, np.int32)
     decoded = np.empty(vectors.shape[1], np.uint32)
@@ -145,11 +190,11 @@ def rank_candidates(near, blend, own, encoded, vectors, into):  # type: ignore[n
         vector = vectors[text]
         kept, largest, nearest = _candidates(near, blend, own, encoded[text], vector, some, nearness, by_rows)
         for i in range(kept):
-            totals[i] = blend.beta * by_rows[i] / largest + (1 - blend.beta) * nearness[i] / nearest
-        last = choose(totals, kept, blend.rescored, room, chosen)
+            totals[i] = own.beta * by_rows[i] / largest + (1 - own.beta) * nearness[i] / nearest
+        last = choose(totals, kept, own.rescored, room, chosen)
         for i in range(last):
             exact = _probability(own, some[chosen[i]], vector, decoded)
-            room[i] = -(blend.beta * exact / largest + (1 - blend.beta) * nearness[chosen[i]] / nearest)
+            room[i] = -(own.beta * exact / largest + (1 - own.beta) * nearness[chosen[i]] / nearest)
         best = np.argsort(room[:last], kind="mergesort")
         for i in range(min(last, labels.shape[1])):
             labels[text, i], scores[text, i] = some[chosen[best[i]]], -room[best[i]]
@@ -159,7 +204,7 @@ def rank_candidates(near, blend, own, encoded, vectors, into):  # type: ignore[n
 def score_candidates(near, blend, own, encoded, vectors, into):  # type: ignore[no-untyped-def]
     """The scores of given labels; one that is no candidate comes after all that are."""
     labels, scores = into
-    most = blend.counted + 8 * blend.neighbours
+    most = blend.size
     some, nearness, by_rows = np.empty(most, np.int32), np.empty(most, np.float32), np.empty(most, np.float32)
     decoded = np.empty(vectors.shape[1], np.uint32)
     for text in range(len(labels)):
@@ -167,17 +212,17 @@ def score_candidates(near, blend, own, encoded, vectors, into):  # type: ignore[
         kept, largest, nearest = _candidates(near, blend, own, encoded[text], vector, some, nearness, by_rows)
         least = np.float32(np.inf)
         for i in range(kept):
-            least = min(least, blend.beta * by_rows[i] / largest + (1 - blend.beta) * nearness[i] / nearest)
+            least = min(least, own.beta * by_rows[i] / largest + (1 - own.beta) * nearness[i] / nearest)
         for j in range(labels.shape[1]):
             label = labels[text, j]
             if label == NO_LABEL:
                 continue
-            score = blend.beta * _probability(own, label, vector, decoded) / largest
+            score = own.beta * _probability(own, label, vector, decoded) / largest
             place = 0
             while place < kept and some[place] != label:
                 place += 1
             if place < kept:
-                scores[text, j] = score + (1 - blend.beta) * nearness[place] / nearest
+                scores[text, j] = score + (1 - own.beta) * nearness[place] / nearest
             else:
                 scores[text, j] = min(score, least)
 
@@ -188,19 +233,19 @@ def _candidates(near, blend, own, encoded, vector, some, nearness, by_rows):  # 
 
     Returns how many labels there are, and the largest of either, by which others will be divided.
     """
-    room, first = np.empty(len(some), np.float32), np.empty(len(some), np.int32)
     numbers, decoded = np.empty(len(vector), np.int16), np.empty(len(vector), np.uint32)
-    count = shortlist(near, blend, _unit(encoded), some, nearness)
-    kept = choose(nearness, count, blend.size, room, first)
+    listed, near_by, count = shortlist(near, blend, _unit(encoded))
+    room, first = np.empty(count, np.float32), np.empty(count, np.int32)
+    kept = choose(near_by, count, blend.size, room, first)
     nearest, likeliest = np.float32(1e-12), 0
     scale = whole_numbers(vector, numbers)
     for i in range(kept):
-        label = some[first[i]]
+        label = listed[first[i]]
         score_run(own.rows, label, label + 1, numbers, scale, by_rows, i)
         by_rows[i] = _sigmoid(by_rows[i])
         if by_rows[i] > by_rows[likeliest]:
             likeliest = i
-        some[i], nearness[i] = label, _sigmoid(nearness[first[i]])  # what is read comes after what was written
+        some[i], nearness[i] = label, _sigmoid(near_by[first[i]])
         nearest = max(nearest, nearness[i])
     largest = _probability(own, some[likeliest], vector, decoded) if kept else np.float32(1)
     return kept, max(largest, np.float32(1e-12)), nearest

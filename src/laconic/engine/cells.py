@@ -10,8 +10,8 @@ from functools import cached_property
 
 import numpy as np
 
-from laconic.engine.parts import Part, check_array, check_starts, for_kernels
-from laconic.engine.rows import NO_ROWS, Rows
+from laconic.engine.parts import Part, check_array, check_kind, check_order, check_starts, check_whole, for_kernels
+from laconic.engine.rows import NO_ROWS, Rows, check_groups
 from laconic.engine.search_kernels import Dial, Tree
 from laconic.errors import ModelError
 
@@ -28,18 +28,18 @@ class Cells(Part):
     beam: int  # cells that are opened
 
     def __post_init__(self) -> None:
+        check_kind(self.rows, "rows of cells", Rows)
+        check_kind(self.middles, "middles of cells", Rows)
         count, cells = self.rows.size, self.middles.size
         check_array(self.order, "order of rows", np.int32, (count,))
         check_array(self.starts, "bounds of cells", np.int32, (cells + 1,))
-        check_array(self.group_starts, "bounds of groups", np.int32, (None,))
         check_starts(self.starts, "bounds of cells", count)
-        check_starts(self.group_starts, "bounds of groups", cells)
-        if not np.array_equal(np.sort(self.order), np.arange(count)):
-            raise ModelError("the packed model's order must name every row once; pack it again")
-        rooms = {self.rows.dim, self.middles.dim} | (set() if self.groups is None else {self.groups.dim})
-        groups = 1 if self.groups is None else self.groups.size
-        if len(rooms) > 1 or len(self.group_starts) != groups + 1 or min(self.beam, self.open_groups) < 1:
-            raise ModelError("the packed model's cells do not fit together; pack it again")
+        check_order(self.order, "order of rows")
+        if self.rows.dim != self.middles.dim:
+            raise ModelError("the packed model's cells are not as wide as their middles; pack it again")
+        check_groups(self.groups, self.group_starts, self.middles)
+        check_whole(self.beam, "beam", 1)
+        check_whole(self.open_groups, "open groups", 1)
 
     def opening(self, beam: int) -> Cells:
         """The same with so many cells opened, and groups enough for them."""

@@ -35,6 +35,13 @@ class Encoder(Part, ABC):
     def encode(self, inputs: Inputs) -> Float[np.ndarray, "texts dim"]: ...
 
 
+def check_fits(encoder: Encoder, transform: Transform, width: int) -> None:
+    """Refuses a transform that does not read what the encoder gives, or gives what rows of that width do not read."""
+    kinds = isinstance(encoder, Encoder) and isinstance(transform, Transform)
+    if not kinds or (transform.inputs, transform.width) != (encoder.dim, width):
+        raise ModelError("the packed model's encoder, transform and rows do not fit together; pack it again")
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Inception(Encoder):
     """InceptionXML's, with normalisations and spectral norms multiplied into its weights; both attentions, or none."""

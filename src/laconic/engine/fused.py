@@ -14,12 +14,21 @@ from laconic.combining.evidence import NUMBERS, Evidence, Listed, Room, gather, 
 from laconic.compiled import compiled_in_any_order
 from laconic.engine.joined import in_order
 from laconic.engine.neighbours import Neighbours
-from laconic.engine.parts import check_array, check_finite, check_numbers, for_kernels
+from laconic.engine.parts import (
+    check_array,
+    check_finite,
+    check_kind,
+    check_numbers,
+    check_real,
+    check_whole,
+    for_kernels,
+)
 from laconic.engine.ranking import PackedRanker
 from laconic.engine.texts import Inputs, Ranked, size_of
 from laconic.errors import ModelError
 from laconic.types import NO_LABEL
 
+_LARGEST = float(np.finfo(np.float32).max)
 _FARTHEST = np.float32(5)  # deviations from the mean
 _STEEPEST = np.float32(16)  # beyond which a sigmoid no longer changes
 
@@ -53,13 +62,19 @@ class Fused(PackedRanker):
     tail: float  # a dial: rare labels gain by it what frequent ones lose
 
     def __post_init__(self) -> None:
+        check_kind(self.base, "base", PackedRanker)
+        check_kind(self.nearest, "nearest texts", Neighbours)
+        check_array(self.last, "fusion's last", np.float32, (None,))
         hidden, numbers = len(self.last), len(NUMBERS)
         shapes = {"mean": (numbers,), "deviation": (numbers,), "first": (numbers, hidden), "first_bias": (hidden,)}
         shapes |= {"second": (hidden, hidden), "second_bias": (hidden,), "last": (hidden,)}
         for name, shape in {**shapes, "frequency": (self.base.num_labels,)}.items():
             check_array(getattr(self, name), f"fusion's {name}", np.float32, shape)
             check_finite(getattr(self, name), f"fusion's {name}")
-        if self.nearest.num_labels != self.base.num_labels or self.width < 1 or not (self.deviation > 0).all():
+        check_whole(self.width, "width of a list", 1)
+        for name in ("last_bias", "tail"):
+            check_real(getattr(self, name), f"fusion's {name}", -_LARGEST)
+        if self.nearest.num_labels != self.base.num_labels or not (self.deviation > 0).all():
             raise ModelError("the packed model's channels do not fit together; pack it again")
 
     @property
@@ -76,6 +91,12 @@ class Fused(PackedRanker):
         same = (labels[:, :, None] == found.labels[:, None]) & (labels != NO_LABEL)[:, :, None]
         scores: np.ndarray = (same * self._scores(found)[:, None]).sum(2, dtype=np.float32)
         return scores
+
+    def opening(self, beam: int) -> Fused:
+        return replace(self, base=self.base.opening(beam))
+
+    def exact(self) -> Fused:
+        return replace(self, base=self.base.exact())
 
     def leaning(self, tail: float) -> Fused:
         """The same with its dial turned."""

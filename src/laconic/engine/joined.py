@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from laconic.engine.encoders import Encoder
+from laconic.engine.encoders import Encoder, check_fits
+from laconic.engine.parts import check_kind, check_real, check_whole
 from laconic.engine.ranking import PackedRanker
 from laconic.engine.row_kernels import probabilities
-from laconic.engine.rows import Rows
+from laconic.engine.rows import Rows, check_exact
 from laconic.engine.texts import Inputs, Ranked
 from laconic.engine.transforms import Transform
 from laconic.errors import ModelError
@@ -27,8 +28,12 @@ class Averaged(PackedRanker):
     width: int
 
     def __post_init__(self) -> None:
-        if not self.members or len({member.num_labels for member in self.members}) > 1 or self.width < 1:
-            raise ModelError("the packed model's members do not fit together; pack it again")
+        check_kind(self.members, "members", tuple)
+        for member in self.members:
+            check_kind(member, "member", PackedRanker)
+        check_whole(self.width, "width of a list", 1)
+        if len({member.num_labels for member in self.members}) != 1:
+            raise ModelError("the packed model's members are none, or not of the same labels; pack it again")
 
     @property
     def num_labels(self) -> int:
@@ -45,6 +50,12 @@ class Averaged(PackedRanker):
             total = total + member.score(inputs, labels)
         return total / np.float32(len(self.members))
 
+    def opening(self, beam: int) -> Averaged:
+        return replace(self, members=tuple(member.opening(beam) for member in self.members))
+
+    def exact(self) -> Averaged:
+        return replace(self, members=tuple(member.exact() for member in self.members))
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Reranked(PackedRanker):
@@ -58,7 +69,12 @@ class Reranked(PackedRanker):
     alpha: float  # the rows' share; the base's is the rest
 
     def __post_init__(self) -> None:
-        if self.rows.size != self.base.num_labels or self.rows.exact is None or self.size < 1:
+        check_kind(self.base, "base", PackedRanker)
+        check_exact(self.rows, "re-ranker's rows")
+        check_fits(self.encoder, self.transform, self.rows.dim)
+        check_whole(self.size, "size of a list", 1)
+        check_real(self.alpha, "share of the re-ranker", 0, 1)
+        if self.rows.size != self.base.num_labels:
             raise ModelError("the packed model's re-ranker does not fit its base; pack it again")
 
     @property
@@ -69,7 +85,7 @@ class Reranked(PackedRanker):
         ranked = self.base.rank(inputs, min(max(self.size, k), self.num_labels))
         own = np.zeros_like(ranked.scores)
         own[:, : self.size] = self._shares(inputs, ranked.labels[:, : self.size])
-        scores = np.float32(self.alpha) * own + np.float32(1 - self.alpha) * ranked.scores / _largest(ranked.scores)
+        scores = np.float32(self.alpha) * own + np.float32(1 - self.alpha) * ranked.scores / largest_of(ranked.scores)
         return in_order(ranked.labels, scores, k)
 
     def score(self, inputs: Inputs, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:
@@ -77,16 +93,22 @@ class Reranked(PackedRanker):
         shares = self._shares(inputs, ranked.labels)
         same = (labels[:, :, None] == ranked.labels[:, None]) & (labels != NO_LABEL)[:, :, None]
         own = np.where(same, shares[:, None], np.float32(0)).max(2, initial=0)
-        by_base = self.base.score(inputs, labels) / _largest(ranked.scores)
+        by_base = self.base.score(inputs, labels) / largest_of(ranked.scores)
         scores: np.ndarray = np.float32(self.alpha) * own + np.float32(1 - self.alpha) * by_base
         scores[labels == NO_LABEL] = 0
         return scores
+
+    def opening(self, beam: int) -> Reranked:
+        return replace(self, base=self.base.opening(beam))
+
+    def exact(self) -> Reranked:
+        return replace(self, base=self.base.exact())
 
     def _shares(self, inputs: Inputs, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:
         vectors = self.transform.apply(self.encoder.encode(inputs))
         found = np.zeros(labels.shape, dtype=np.float32)
         probabilities(self.rows.bits, self.rows.grid.biases, vectors, np.ascontiguousarray(labels), found)
-        found /= _largest(found)
+        found /= largest_of(found)
         return found
 
 
@@ -110,7 +132,7 @@ def each_once(labels: Int[np.ndarray, "texts n"]) -> Int[np.ndarray, "texts k"]:
     return np.where(once == _LAST, NO_LABEL, once)[:, :width]
 
 
-def _largest(scores: Float[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts 1"]:
+def largest_of(scores: Float[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts 1"]:
     """Of each row, to divide by."""
     largest: np.ndarray = np.maximum(scores.max(1, keepdims=True, initial=0), np.float32(1e-12))
     return largest

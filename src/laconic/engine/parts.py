@@ -15,11 +15,15 @@ from laconic.errors import ModelError
 
 _KIND = "kind"
 _PLAIN = (int, float, bool, str, type(None))
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Part:
     """Checks what it is made of when it is made: it may come from a stranger's file, and kernels look at no bounds."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # not the room that threads keep
 
 
 def flattened(part: Part, name: str = "") -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -48,7 +52,7 @@ def _flat(value: Any, path: str, arrays: dict[str, np.ndarray]) -> Any:
 
 def restored(facts: Any, arrays: Mapping[str, np.ndarray], kinds: Mapping[str, type[Part]]) -> Part:
     """The part of which these are structure and arrays; `kinds` are the parts there can be."""
-    if not isinstance(facts, dict) or facts.get(_KIND) not in kinds:
+    if not isinstance(facts, dict) or not isinstance(facts.get(_KIND), str) or facts[_KIND] not in kinds:
         raise ModelError("the packed model has a part of a kind that this version does not know; pack it again")
     kind = kinds[facts[_KIND]]
     if {field.name for field in fields(kind)} != facts.keys() - {_KIND}:
@@ -86,8 +90,18 @@ def check_numbers(array: np.ndarray, name: str, least: int, below: int) -> None:
 
 def check_starts(array: np.ndarray, name: str, last: int) -> None:
     """Refuses bounds of ranges that do not go from 0 to `last` in order."""
-    if len(array) < 1 or array[0] != 0 or array[-1] != last or (np.diff(array) < 0).any():
+    # Neighbours are compared: their differences could overflow, and seem to be in order.
+    if len(array) < 1 or array[0] != 0 or array[-1] != last or (array[1:] < array[:-1]).any():
         raise ModelError(f"the packed model's {name} are not bounds from 0 to {last:,}; pack it again")
+
+
+def check_order(array: np.ndarray, name: str) -> None:
+    """Refuses an order that does not name every place once."""
+    check_numbers(array, name, 0, len(array))
+    named = np.zeros(len(array), dtype=bool)
+    named[array] = True
+    if not named.all():
+        raise ModelError(f"the packed model's {name} must name each once; pack it again")
 
 
 def check_finite(array: np.ndarray, name: str) -> None:
@@ -99,6 +113,19 @@ def check_whole(number: Any, name: str, least: int) -> None:
     """Refuses what is no whole number, or is too small or too large for compiled loops."""
     if type(number) is not int or not least <= number < 1 << 31:
         raise ModelError(f"the packed model's {name} must be {least:,} or more, but is {number!r}; pack it again")
+
+
+def check_real(number: Any, name: str, least: float, most: float = _LARGEST) -> None:
+    """Refuses what is no number from `least` to `most`."""
+    if type(number) not in (int, float) or not least <= number <= most:
+        raise ModelError(f"the packed model's {name} must be {least:g} to {most:g}, but is {number!r}; pack it again")
+
+
+def check_kind(value: Any, name: str, kind: type[Any]) -> None:
+    """Refuses a part, or anything else, of another kind."""
+    if not isinstance(value, kind):
+        found = type(value).__name__
+        raise ModelError(f"the packed model's {name} must be of kind {kind.__name__}, but is {found}; pack it again")
 
 
 def for_kernels(array: np.ndarray) -> np.ndarray:

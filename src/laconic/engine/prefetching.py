@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.core import cgutils
+from numba.core.cgutils import ir
 from numba.extending import intrinsic
 
 _BYTE, _NUMBER = ir.IntType(8), ir.IntType(32)

@@ -27,3 +27,11 @@ class PackedRanker(Part, ABC):
     @abstractmethod
     def score(self, inputs: Inputs, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:
         """The scores of the given labels; NO_LABEL has 0."""
+
+    @abstractmethod
+    def opening(self, beam: int) -> PackedRanker:
+        """The same with so many clusters or cells opened, or as many as there are; itself, where there are none."""
+
+    @abstractmethod
+    def exact(self) -> PackedRanker:
+        """The same with nothing passed over."""

@@ -18,6 +18,7 @@ MOST_DIM = 8000
 _BINS = 512
 _LINE = 64  # bytes that are fetched together
 _LARGEST = 2047.0
+_LEAST = 1e-30  # what is smaller is nothing: what it would be stretched by has no end
 
 
 class Grid(NamedTuple):
@@ -34,7 +35,7 @@ def whole_numbers(vector, into):  # type: ignore[no-untyped-def]
     largest = np.float32(0)
     for i in range(len(vector)):
         largest = max(largest, abs(vector[i]))
-    if not (largest > 0 and largest < np.inf):
+    if not (largest > _LEAST and largest < np.inf):
         for i in range(len(vector)):
             into[i] = 0
         return np.float32(0)
@@ -111,14 +112,14 @@ def _threshold(scores, count, wanted, room):  # type: ignore[no-untyped-def]
     stretch = np.float32(_BINS - 1) / max(high - low, np.float32(1e-30))
     counts = np.zeros(_BINS, np.int32)
     for i in range(count):
-        counts[np.int32((scores[i] - low) * stretch)] += 1
+        counts[_bin(scores[i], low, stretch)] += 1
     above, bin = 0, _BINS - 1
     while above + counts[bin] < wanted:
         above += counts[bin]
         bin -= 1
     inside = 0
     for i in range(count):
-        if np.int32((scores[i] - low) * stretch) == bin:
+        if _bin(scores[i], low, stretch) == bin:
             room[inside] = scores[i]
             inside += 1
     least = _nth_largest(room, inside, wanted - above)
@@ -126,6 +127,15 @@ def _threshold(scores, count, wanted, room):  # type: ignore[no-untyped-def]
     for i in range(inside):
         larger += room[i] > least
     return least, wanted - above - larger
+
+
+@compiled
+def _bin(score, low, stretch):  # type: ignore[no-untyped-def]
+    """By size; what is not finite has a bin too."""
+    place = (score - low) * stretch
+    if place >= _BINS - 1:
+        return _BINS - 1
+    return np.int64(place) if place > 0 else 0
 
 
 @compiled

@@ -11,14 +11,21 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float, Int
 
-from laconic.engine.encoders import Encoder
-from laconic.engine.parts import check_array, check_numbers, check_starts, for_kernels
+from laconic.engine.encoders import Encoder, check_fits
+from laconic.engine.parts import (
+    check_array,
+    check_kind,
+    check_numbers,
+    check_order,
+    check_starts,
+    check_whole,
+    for_kernels,
+)
 from laconic.engine.ranking import PackedRanker
-from laconic.engine.rows import NO_ROWS, Rows
+from laconic.engine.rows import NO_ROWS, Rows, check_exact, check_groups
 from laconic.engine.search_kernels import Dial, Tree, Vectors, score_places, search
 from laconic.engine.texts import Inputs, Ranked, size_of
 from laconic.engine.transforms import Transform
-from laconic.errors import ModelError
 from laconic.types import NO_LABEL
 
 _LEAST_RESCORED = 64
@@ -41,19 +48,19 @@ class Searched(PackedRanker):
     product: bool = False
 
     def __post_init__(self) -> None:
+        check_fits(self.encoder, self.transform, self.rows.dim)
+        check_fits(self.encoder, self.cluster_transform or self.transform, self.clusters.dim)
+        check_exact(self.rows, "rows")
+        check_kind(self.clusters, "clusters", Rows)
         labels, clusters = self.rows.size, self.clusters.size
         check_array(self.order, "order of labels", np.int32, (labels,))
         check_array(self.starts, "bounds of clusters", np.int32, (clusters + 1,))
-        check_array(self.group_starts, "bounds of groups", np.int32, (None,))
         check_starts(np.concatenate([[0], self.starts]), "bounds of clusters", labels)
-        if not np.array_equal(np.sort(self.order), np.arange(labels)):
-            raise ModelError("the packed model's order must name every label once; pack it again")
-        if self.groups is not None:
-            check_starts(self.group_starts, "bounds of groups", clusters)
-            if len(self.group_starts) != self.groups.size + 1 or self.groups.dim != self.clusters.dim:
-                raise ModelError("the packed model's groups do not fit its clusters; pack it again")
-        if self.rows.exact is None or min(self.beam, self.open_groups, self.rescored) < 1:
-            raise ModelError("the packed model's rows or its dials are not complete; pack it again")
+        check_order(self.order, "order of labels")
+        check_groups(self.groups, self.group_starts, self.clusters)
+        for name in ("beam", "open_groups", "rescored"):
+            check_whole(getattr(self, name), name.replace("_", " "), 1)
+        check_kind(self.product, "product", bool)
 
     @property
     def num_labels(self) -> int:
@@ -83,7 +90,8 @@ class Searched(PackedRanker):
 
     def exact(self) -> Searched:
         """The same with every label scored, and more of the best a second time."""
-        return replace(self, groups=None, beam=self.clusters.size, rescored=max(self.rescored, 256))
+        whole = np.array([0, self.clusters.size], dtype=np.int32)
+        return replace(self, groups=None, group_starts=whole, beam=self.clusters.size, rescored=max(self.rescored, 256))
 
     def _dial(self, k: int) -> Dial:
         enough = int(self._in_smallest.searchsorted(k - int(self.starts[0]))) + 1  # clusters, whichever they are

@@ -66,6 +66,8 @@ def search(tree, dial, vectors, labels, scores):  # type: ignore[no-untyped-def]
         for i in range(count):
             places[i] = i
             from_cluster[i] = 0
+            if dial.product:
+                found[i] = log_sigmoid(found[i])
         for i in range(opened):
             cluster = cluster_of[chosen[i]]
             first, last = tree.starts[cluster], tree.starts[cluster + 1]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 
+from laconic.calibration import Calibration
+from laconic.data.corpus import Corpus
 from laconic.data.dataset import Rows
 from laconic.engine.texts import Inputs, Ranked, Texts, size_of
 from laconic.errors import ConfigError
@@ -22,6 +25,9 @@ from laconic.predict.packed import PackedModel, Ranks, open_packed
 from laconic.predict.permitting import Find, finder, joined, permitted_labels, rank_among
 from laconic.predict.reading import Reader
 from laconic.types import NO_LABEL
+
+if TYPE_CHECKING:
+    from laconic.evaluate import Evaluation
 
 A = TypeVar("A")
 _AT_ONCE = 256  # texts that a thread answers together: their vectors stay in its cache
@@ -36,6 +42,7 @@ class Answerer:
             raise ConfigError(f"threads must be 1 or more, but is {threads}")
         self.facts, self.labels, self.version, self.threads = model.facts, model.labels, model.version, threads
         self.ranker = model.ranker
+        self.model, self._calibration = model, Calibration.of_facts(model.facts)
         self._reader = None if model.vocabulary is None else Reader(model.splitter, model.vocabulary)
         self._label_texts = model.label_texts
 
@@ -56,17 +63,39 @@ class Answerer:
         check_question(k, reads_texts=self._reader is not None)
         reader, rank = self._reader, self._rank_among(k, allow, block)
         assert reader is not None
-        answers = self._in_parts(
-            len(texts), lambda first, last: named(*rank(reader.read(texts[first:last])), self.labels)
-        )
+        answers = self._in_parts(len(texts), lambda first, last: self._named(rank(reader.read(texts[first:last]))))
         return list(chain.from_iterable(answers))
 
-    def rank_rows(self, rows: Rows, k: int) -> Ranked:
+    def evaluate(
+        self,
+        corpus: Corpus,
+        split_name: str,
+        on_batch: Callable[[int], None] = lambda done: None,
+        *,
+        shuffle: int | None = None,
+    ) -> Evaluation:
+        """Every metric on a split of the data, as a Predictor has them."""
+        import torch  # which answers do without
+
+        from laconic.evaluate import evaluate, places_needed
+        from laconic.predict.judging import Judging
+        from laconic.types import Ranking
+
+        rows, truth = Judging.of_packed(self.model).judged(corpus, split_name, shuffle=shuffle)
+        ranked = self.rank_rows(rows, places_needed(truth), on_batch)
+        return evaluate(Ranking(*map(torch.from_numpy, ranked)), truth, calibration=self._calibration)
+
+    def rank_rows(self, rows: Rows, k: int, on_batch: Callable[[int], None] = lambda done: None) -> Ranked:
         """The best k labels of rows that were read before, as a Predictor's evaluation reads them."""
         check_rows(rows, self.facts, reads_texts=self._reader is not None)
         inputs = inputs_of(rows)
-        parts = self._in_parts(rows.shape[0], lambda first, last: self.ranker.rank(_part(inputs, first, last), k))
-        return joined(parts, k)
+
+        def rank(first: int, last: int) -> Ranked:
+            ranked = self.ranker.rank(_part(inputs, first, last), k)
+            on_batch(last - first)
+            return ranked
+
+        return joined(self._in_parts(rows.shape[0], rank), k)
 
     def text_of(self, label: str) -> str:
         """What a label says of itself, where it says more than its name."""
@@ -83,6 +112,10 @@ class Answerer:
         permitted = permitted_labels(allow, block, self._find, len(self.labels))
         k = min(k, int(np.count_nonzero(permitted)))
         return lambda inputs: rank_among(_Numbered(self.ranker, inputs), size_of(inputs), permitted, k)
+
+    def _named(self, ranked: Ranked) -> list[list[Prediction]]:
+        scores = ranked.scores if self._calibration is None else self._calibration.apply(ranked.scores)
+        return named(ranked.labels, scores, self.labels)
 
     @cached_property
     def _find(self) -> Find:
@@ -113,6 +146,11 @@ class _Numbered:
 
     def score(self, texts: Int[np.ndarray, "n"], labels: Int[np.ndarray, "n m"]) -> Float[np.ndarray, "n m"]:
         return self.ranker.score(_chosen(self.inputs, texts), labels)
+
+
+def usable_cores() -> int:
+    """How many this process may work on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def inputs_of(rows: Rows) -> Inputs:

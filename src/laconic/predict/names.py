@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from jaxtyping import Int, UInt
@@ -32,6 +32,9 @@ class Strings(Sequence[str]):
         self._path, self._starts, self._content = path, starts, map_bytes(path)
         check_array(starts, f"bounds of {path.name}", np.int64, (None,))
         check_starts(starts, f"bounds of {path.name}", len(self._content))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_content": self._content[:]}  # a copy has its own bytes: a mapped file stays where it is
 
     def __len__(self) -> int:
         return len(self._starts) - 1

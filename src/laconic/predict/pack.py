@@ -6,22 +6,22 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Int
 
 from laconic.checkpoint import SavedModel
-from laconic.data.corpus import Corpus
-from laconic.data.dataset import Rows
-from laconic.data.text import Splitter
-from laconic.data.tokenizer import Tokenizer
-from laconic.evaluate import rank_all
+from laconic.data.corpus import Corpus, Split
+from laconic.evaluate import Truth, places_needed, rank_all
 from laconic.methods import restore_config, restore_ranker
-from laconic.metrics.pairs import holds
-from laconic.predict.answering import Answerer, inputs_of
+from laconic.metrics import judge, report
+from laconic.predict.answering import Answerer, inputs_of, usable_cores
+from laconic.predict.judging import Judging
 from laconic.predict.packed import PackedModel
 from laconic.predict.packing import packed
-from laconic.predict.predictor import Predictor
 from laconic.run import device_named
+from laconic.types import NO_LABEL
 
-_TOLD = ("laconic", "method", "inputs", "sizes", "created", "data", "propensity", "calibration", "metrics")
+_TOLD = ("laconic", "method", "config", "ensemble", "inputs", "sizes", "created", "data", "propensity")
+_MEASURED = ("calibration", "metrics")
 _PROBES = 4000  # training texts by which dials are set
 _JUDGED = 5000  # texts on which the cost is measured
 _BEST = 5
@@ -30,49 +30,74 @@ _BEST = 5
 class Cost(NamedTuple):
     """What a packed model's answers are worth, beside those of the model it was made from."""
 
+    split: str
     texts: int
     found: float  # of the model's best five labels, in percent
     before: float  # P@5
     after: float
 
     def facts(self) -> dict[str, Any]:
-        return {"texts": self.texts, "found": self.found, "P@5 before": self.before, "P@5 after": self.after}
+        figures = {"found": self.found, "P@5 before": self.before, "P@5 after": self.after}
+        return {"split": self.split, "texts": self.texts, **figures}
 
 
 def pack(model: SavedModel, corpus: Corpus | None = None) -> PackedModel:
     """What the engine answers from. A corpus has training texts, by which dials are set."""
-    config = restore_config(model)
     ranker = restore_ranker(model, device_named("cpu"))
-    probes = None if corpus is None or "train" not in corpus.splits else _probes(model, config.text, corpus)
+    train = "" if corpus is None else _first_split(corpus, "train", "all")
+    probes = None
+    if corpus is not None and train:
+        probes = inputs_of(Judging.of_model(model).judged(_some(corpus, train, _PROBES), train)[0])
     return PackedModel(
-        facts={name: model.facts[name] for name in _TOLD if name in model.facts},
-        ranker=packed(ranker, None if probes is None else inputs_of(probes)),
+        facts={name: model.facts[name] for name in (*_TOLD, *_MEASURED) if name in model.facts},
+        ranker=packed(ranker, probes),
         labels=model.labels.names,
         label_texts=model.labels.texts,
-        splitter=config.text,
+        label_counts=model.label_counts,
+        splitter=restore_config(model).text,
         vocabulary=model.vocabulary,
     )
 
 
-def measured(packed_model: PackedModel, model: SavedModel, corpus: Corpus, split: str) -> tuple[PackedModel, Cost]:
-    """The packed model with what packing has cost on the first texts of a split among its facts."""
-    rows, truth = Predictor(model, "cpu").judged(corpus, split)
-    rows = rows[:_JUDGED]
-    known, answerer = min(_BEST, len(model.labels)), Answerer(packed_model)
-    wanted = rank_all(restore_ranker(model, device_named("cpu")), rows, known).labels.numpy()
-    found = answerer.rank_rows(rows, known).labels
-    shared = (wanted[:, :, None] == found[:, None]).any(2)
-    hits = [100 * float(holds(truth.labels[: len(wanted)], labels).sum(1).mean()) / _BEST for labels in (wanted, found)]
-    cost = Cost(rows.shape[0], 100 * float(shared.mean()), *hits)
-    return replace(packed_model, facts={**packed_model.facts, "packing": {"split": split, **cost.facts()}}), cost
+def measured(
+    packed_model: PackedModel, model: SavedModel, corpus: Corpus, split: str, device: str = "cpu"
+) -> tuple[PackedModel, Cost]:
+    """The packed model with what packing has cost on some texts of a split among its facts; the model itself answers
+    on the device.
+    """
+    rows, truth = Judging.of_model(model).judged(_some(corpus, split, _JUDGED), split)
+    places = places_needed(truth, (_BEST,))
+    wanted = rank_all(restore_ranker(model, device_named(device)), rows, places).labels.numpy()
+    found = Answerer(packed_model, usable_cores()).rank_rows(rows, places).labels
+    best = wanted[:, :_BEST]
+    shared = (best[:, :, None] == found[:, None, :_BEST]).any(2)[best != NO_LABEL]
+    before, after = (_precision(labels, truth) for labels in (wanted, found))
+    cost = Cost(split, len(best), 100 * float(shared.mean()), before, after)
+    return replace(packed_model, facts={**packed_model.facts, "packing": cost.facts()}), cost
 
 
-def _probes(model: SavedModel, splitter: Splitter, corpus: Corpus) -> Rows:
-    """Some training texts as the model reads them."""
-    split = corpus.split("train")
-    chosen = np.sort(np.random.default_rng(0).permutation(len(split))[:_PROBES])
-    if model.vocabulary is not None:
-        texts = split.texts or ()
-        return Tokenizer(splitter, model.vocabulary).rows([texts[place] for place in chosen])
-    assert split.features is not None
-    return split.features[chosen]
+def split_to_judge(corpus: Corpus) -> str:
+    """That which training has seen least of; empty: there are no texts at all."""
+    return _first_split(corpus, "test", "valid", "train", "all")
+
+
+def _precision(labels: Int[np.ndarray, "texts k"], truth: Truth) -> float:
+    """P@5, in percent."""
+    return report(judge(labels, truth.labels, leave_out=truth.leave_out), ks=(_BEST,))[f"P@{_BEST}"]
+
+
+def _first_split(corpus: Corpus, *names: str) -> str:
+    return next((name for name in names if len(corpus.splits.get(name, ()))), "")
+
+
+def _some(corpus: Corpus, name: str, count: int) -> Corpus:
+    """That split alone, with no more than so many of its texts."""
+    split = corpus.split(name)
+    chosen = np.sort(np.random.default_rng(0).permutation(len(split))[:count])
+    some = Split(
+        labels=split.labels[chosen],
+        texts=None if split.texts is None else [split.texts[at] for at in chosen],
+        features=None if split.features is None else split.features[chosen],
+        leave_out=None if split.leave_out is None else split.leave_out[chosen],
+    )
+    return replace(corpus, splits={name: some})

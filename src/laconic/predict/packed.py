@@ -8,7 +8,7 @@ labels.utf8          the labels' names, one after another; label_texts.utf8, whe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -24,6 +24,7 @@ from laconic.engine.texts import Inputs, Ranked
 from laconic.errors import ConfigError, ModelError
 from laconic.files import replacing
 from laconic.manifest import (
+    PACKED_MODEL,
     check_manifest,
     check_replaceable,
     json_object,
@@ -36,7 +37,7 @@ from laconic.predict.mapped import map_arrays, write_arrays
 from laconic.predict.names import LabelNames, NameIndex, Strings, write_strings
 
 FORMAT = 1
-_KIND = "packed model"
+SOURCE = "source"  # among the facts: the version of the model folder that was packed
 _RANKER = "ranker."
 _MOST_TEXTS = 1 << 53  # up to here, doubles are exact
 
@@ -63,6 +64,7 @@ class PackedModel:
     ranker: Ranks  # it is a Part too
     labels: Sequence[str]
     label_texts: Sequence[str] | None = None
+    label_counts: Int[np.ndarray, "labels"] | None = None  # training texts of each; None: rare labels are not known
     splitter: Splitter = Splitter()
     vocabulary: Vocabulary | None  # None: the model reads features, not texts
     version: str = ""  # of its files: it changes when any of them does
@@ -70,7 +72,7 @@ class PackedModel:
 
 def write_packed(model: PackedModel, folder: Path) -> None:
     """The folder appears whole; an older one of that name goes away in the same step."""
-    check_replaceable(folder, kind=_KIND)
+    check_replaceable(folder, kind=PACKED_MODEL)
     assert isinstance(model.ranker, Part)
     structure, arrays = flattened(model.ranker, _RANKER)
     facts = {"format": FORMAT, **model.facts, "text": settings_of(model.splitter), "ranker": structure}
@@ -78,6 +80,8 @@ def write_packed(model: PackedModel, folder: Path) -> None:
     with replacing(folder) as partial:
         arrays["labels.starts"] = write_strings(partial / "labels.utf8", model.labels)
         arrays["labels.hashes"], arrays["labels.order"] = index
+        if model.label_counts is not None:
+            arrays["labels.counts"] = model.label_counts.astype(np.int64)
         if model.label_texts is not None:
             arrays["label_texts.starts"] = write_strings(partial / "label_texts.utf8", model.label_texts)
         if model.vocabulary is not None:
@@ -86,17 +90,22 @@ def write_packed(model: PackedModel, folder: Path) -> None:
             arrays["vocabulary.subwords"] = model.vocabulary.subword_counts.astype(np.int64)
         write_arrays(partial / "arrays.safetensors", arrays)
         write_json(partial / "packed.json", {**facts, "vocabulary": _vocabulary_facts(model.vocabulary)})
-        write_manifest(partial, format=FORMAT, kind=_KIND)
+        write_manifest(partial, format=FORMAT, kind=PACKED_MODEL)
+
+
+def of_version(model: PackedModel, version: str) -> PackedModel:
+    """The packed model, known to be made of that version of a model folder."""
+    return replace(model, facts={**model.facts, SOURCE: version})
 
 
 def is_packed(folder: Path) -> bool:
     """Whether `open_packed` is the one to open a folder, by what its manifest says."""
-    return kind_of(folder) == _KIND
+    return kind_of(folder) == PACKED_MODEL
 
 
 def open_packed(folder: Path, *, verify: bool = False, kinds: Mapping[str, type[Part]] = PARTS) -> PackedModel:
     """The model, after a check of every file's size; with `verify`, of every byte. `kinds` of parts it may have."""
-    check_manifest(folder, verify=verify, kind=_KIND)
+    check_manifest(folder, verify=verify, kind=PACKED_MODEL)
     facts = json_object(folder / "packed.json")
     if facts.get("format") != FORMAT:
         raise ModelError(
@@ -113,6 +122,7 @@ def open_packed(folder: Path, *, verify: bool = False, kinds: Mapping[str, type[
             NameIndex(_array("labels.hashes", arrays), _array("labels.order", arrays)),
         ),
         label_texts=_label_texts(folder, arrays),
+        label_counts=_label_counts(arrays),
         splitter=_splitter(facts.get("text"), folder),
         vocabulary=_vocabulary(folder, facts.get("vocabulary"), arrays),
         version=version_of(folder),
@@ -161,6 +171,14 @@ def _label_texts(folder: Path, arrays: Mapping[str, np.ndarray]) -> Strings | No
     return None if starts is None else Strings(folder / "label_texts.utf8", starts)
 
 
+def _label_counts(arrays: Mapping[str, np.ndarray]) -> Int[np.ndarray, "labels"] | None:
+    counts = arrays.get("labels.counts")
+    if counts is not None:
+        check_array(counts, "labels' counts", np.int64, (None,))
+        check_numbers(counts, "labels' counts", 0, _MOST_TEXTS)
+    return counts
+
+
 def _splitter(settings: Any, folder: Path) -> Splitter:
     try:
         return configure(Splitter, settings)
@@ -194,6 +212,7 @@ def _check_sizes(model: PackedModel, folder: Path) -> None:
         "sizes.labels": model.facts["sizes"]["labels"],
         "labels.utf8": len(model.labels),
         "label_texts.utf8": len(model.labels if model.label_texts is None else model.label_texts),
+        "labels.counts": len(model.labels if model.label_counts is None else model.label_counts),
         "the ranker": model.ranker.num_labels,
     }
     if len(set(sizes.values())) != 1:

@@ -8,61 +8,53 @@ its rows alone, and dials are where they were right for others.
 from __future__ import annotations
 
 from functools import singledispatch
-from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
 
-from laconic.classifiers import Classifier
 from laconic.clustering import cluster_vectors
+from laconic.engine.blended import Blended
+from laconic.engine.buckets import Buckets
 from laconic.engine.candidates import Candidates
 from laconic.engine.cells import Cells
 from laconic.engine.fused import Fused
 from laconic.engine.joined import Averaged, Reranked
+from laconic.engine.near_labels import NearLabels
 from laconic.engine.neighbours import Neighbours, Pairs
 from laconic.engine.ranking import PackedRanker
 from laconic.engine.rows import Rows
 from laconic.engine.search import Searched
-from laconic.engine.texts import Inputs, halves
+from laconic.engine.texts import Inputs, halves, size_of
 from laconic.errors import ConfigError
 from laconic.fusing import FusedRanker
 from laconic.methods.nearest import NearestRanker
+from laconic.predict.packing_cells import BEAM, cells_of, grouped, rows_of
 from laconic.predict.packing_encoders import packed_encoder, packed_transform
-from laconic.rankers import CandidatesRanker, Ensemble, FlatRanker, Ranker, Reranker, ShortlistRanker
-from laconic.shortlisters.centres import k_means
-from laconic.shortlisters.labels import NearestLabels
-from laconic.shortlisters.nearest import NearestBags
+from laconic.predict.packing_shortlists import packed_shortlist
+from laconic.rankers import BucketsRanker, CandidatesRanker, Ensemble, FlatRanker, Ranker, Reranker, ShortlistRanker
+from laconic.shortlisters.nearest import NearestVectors
 
 FAITHFUL = 0.998  # of what all labels' best five would be, a tree must find
 NEARLY = 0.993  # and cells: a text that is not found changes what others are worth
 _ALL = 2048  # labels that are scored without a tree's help
 _ALWAYS = 64  # one of so many labels, the likeliest of all, is always scored: it may be among the best of any text
 _CLUSTER = 16  # labels of a cluster, about
-_BEAM = 12  # one of so many clusters is opened, where no text says how many it takes
 _HIGH = 0.1  # of probes, those that are most above a cluster's mean, say how far it may rise
-_CELL = 40  # rows of a cell, about
-_SEEN_OF_CELL = 64  # rows by which its middle is found
-_ROUNDS = 8  # of k-means
-_AT_ONCE = 8192  # rows that look for their cell together
-_SCANNED_CELLS = 2048  # cells whose middles are all looked at
-_CELLS_OF_GROUP = 32
-_SCANNED = 8192  # clusters that are all scored; where there are more, they are in groups
-_GROUP = 256  # clusters of a group
-_GROUPS = 16  # groups that are opened
 
 
 @singledispatch
 def packed(ranker: Ranker, probes: Inputs | None = None) -> PackedRanker:
-    raise NotImplementedError(type(ranker))
+    raise ConfigError(
+        f"a ranker of the kind {type(ranker).__name__} cannot be packed; laconic predict answers from the model itself"
+    )
 
 
 @packed.register
 @torch.no_grad()
-def _(ranker: FlatRanker, probes: Inputs | None = None) -> Searched:
+def _(ranker: FlatRanker, probes: Inputs | None = None) -> PackedRanker:
     """The likeliest labels come first and are always scored; then clusters of rows that point the same way."""
-    rows, biases = _rows_of(ranker.classifier)
+    rows, biases = rows_of(ranker.classifier)
     order, starts = _grown(rows, biases)
     rows, biases = rows[order], biases[order]
     encoder, transform = (
@@ -70,7 +62,7 @@ def _(ranker: FlatRanker, probes: Inputs | None = None) -> Searched:
         packed_transform(ranker.classifier.transform, ranker.encoder.dim),
     )
     seen, unseen = (None, None) if probes is None else halves(probes)  # what shapes the tree must not judge it
-    vectors = None if seen is None else transform.apply(encoder.encode(seen))
+    vectors = None if seen is None or not size_of(seen) else transform.apply(encoder.encode(seen))
     clusters = _cluster_rows(rows, biases, starts, vectors)
     tree = Searched(
         encoder=encoder,
@@ -80,10 +72,10 @@ def _(ranker: FlatRanker, probes: Inputs | None = None) -> Searched:
         starts=starts.astype(np.int32),
         clusters=clusters,
         cluster_transform=None,
-        **_grouped(clusters),
-        beam=-(-clusters.size // _BEAM),
+        **grouped(clusters),
+        beam=-(-clusters.size // BEAM),
     )
-    return tree if unseen is None else _dialled(tree, unseen, FAITHFUL)
+    return _dialled(tree, unseen, FAITHFUL, most=clusters.size)
 
 
 @packed.register
@@ -91,16 +83,16 @@ def _(ranker: FlatRanker, probes: Inputs | None = None) -> Searched:
 def _(ranker: ShortlistRanker, probes: Inputs | None = None) -> Searched:
     """Clusters are as they were learnt, and as many are opened."""
     of_clusters, dim = ranker.clusters.classifier, ranker.encoder.dim
-    clusters = Rows.of(*_rows_of(of_clusters), with_exact=False)
+    clusters = Rows.of(*rows_of(of_clusters), with_exact=False)
     return Searched(
         encoder=packed_encoder(ranker.encoder),
         transform=packed_transform(ranker.classifier.transform, dim),
-        rows=Rows.of(*_rows_of(ranker.classifier)),
+        rows=Rows.of(*rows_of(ranker.classifier)),
         order=ranker.clusters.order.cpu().numpy().astype(np.int32),
         starts=ranker.clusters.starts.cpu().numpy().astype(np.int32),
         clusters=clusters,
         cluster_transform=packed_transform(of_clusters.transform, dim),
-        **_grouped(clusters),
+        **grouped(clusters),
         beam=ranker.top,
         product=ranker.product,
     )
@@ -108,29 +100,34 @@ def _(ranker: ShortlistRanker, probes: Inputs | None = None) -> Searched:
 
 @packed.register
 @torch.no_grad()
-def _(ranker: CandidatesRanker, probes: Inputs | None = None) -> Candidates:
-    """Labels and texts lie in cells, of which as many are opened as it takes."""
-    near = ranker.shortlister
-    assert isinstance(near, NearestLabels)
-    how = near.nearness
-    has_texts = len(near.texts) > 0
-    part = Candidates(
-        encoder=packed_encoder(ranker.encoder),
-        transform=packed_transform(ranker.classifier.transform, ranker.encoder.dim),
-        rows=Rows.of(*_rows_of(ranker.classifier)),
-        beta=float(ranker.beta),
-        centres=cells_of(near.centres.cpu().numpy()),
-        owners=near.centre_labels.cpu().numpy().astype(np.int32),
-        texts=cells_of(near.texts.cpu().numpy()) if has_texts else None,
-        text_starts=near.text_starts.cpu().numpy(),
-        text_labels=near.text_labels.cpu().numpy().astype(np.int32),
-        counted=min(how.centroids, near.num_labels),
-        neighbours=how.neighbours if has_texts else 0,
-        power=how.neighbour_power or 1.0,
-        votes=float(near.neighbour_weight),
-        size=near.size,
+def _(ranker: CandidatesRanker, probes: Inputs | None = None) -> PackedRanker:
+    """Of cells as many are opened as it takes."""
+    dim, shortlist = ranker.encoder.dim, packed_shortlist(ranker.shortlister, ranker.encoder.dim)
+    encoder, rows = packed_encoder(ranker.encoder), Rows.of(*rows_of(ranker.classifier))
+    transform = packed_transform(ranker.classifier.transform, dim)
+    beta, size = float(ranker.beta), ranker.shortlister.size
+    part: PackedRanker
+    if isinstance(shortlist, NearLabels):
+        part = Candidates(encoder=encoder, transform=transform, rows=rows, near=shortlist, beta=beta, size=size)
+    else:
+        part = Blended(encoder=encoder, transform=transform, rows=rows, shortlist=shortlist, beta=beta, size=size)
+    return _dialled(part, None if probes is None else halves(probes)[1], NEARLY, most=shortlist.cells)
+
+
+@packed.register
+@torch.no_grad()
+def _(ranker: BucketsRanker, probes: Inputs | None = None) -> Buckets:
+    encoders, classifiers = zip(*ranker.parts(), strict=True)
+    rows, biases = zip(*(rows_of(classifier.buckets) for classifier in classifiers), strict=True)
+    starts = np.cumsum([0, *map(len, rows)])
+    buckets = np.stack([classifier.bucket_of.cpu().numpy() for classifier in classifiers], axis=1) + starts[:-1]
+    return Buckets(
+        encoders=tuple(map(packed_encoder, encoders)),
+        transforms=tuple(packed_transform(classifier.transform, encoder.dim) for encoder, classifier in ranker.parts()),
+        rows=Rows.of(np.concatenate(rows), np.concatenate(biases)),
+        starts=starts.astype(np.int32),
+        buckets=buckets.astype(np.int32),
     )
-    return part if probes is None else _dialled(part, halves(probes)[1], NEARLY)
 
 
 @packed.register
@@ -146,7 +143,7 @@ def _(ranker: Reranker, probes: Inputs | None = None) -> Reranked:
         base=packed(ranker.base, probes),
         encoder=packed_encoder(ranker.encoder),
         transform=packed_transform(ranker.classifier.transform, ranker.encoder.dim),
-        rows=Rows.of(*_rows_of(ranker.classifier)),
+        rows=Rows.of(*rows_of(ranker.classifier)),
         size=ranker.size,
         alpha=float(ranker.alpha),
     )
@@ -154,11 +151,11 @@ def _(ranker: Reranker, probes: Inputs | None = None) -> Reranked:
 
 @packed.register
 @torch.no_grad()
-def _(ranker: NearestRanker, probes: Inputs | None = None) -> Neighbours:
-    if not isinstance(ranker.texts, NearestBags):
-        raise ConfigError("a model of dense features cannot be packed: its nearest texts are found by every cosine")
-    return Neighbours(
-        index=Pairs.of(ranker.texts.index.lists()),
+def _(ranker: NearestRanker, probes: Inputs | None = None) -> PackedRanker:
+    texts = ranker.texts
+    index = cells_of(texts.vectors.numpy()) if isinstance(texts, NearestVectors) else Pairs.of(texts.index.lists())
+    part = Neighbours(
+        index=index,
         votes=Pairs.of(ranker.votes.lists()),
         label_texts=Pairs.of(ranker.label_texts.lists()),
         popular=ranker.popular.numpy(),
@@ -166,16 +163,17 @@ def _(ranker: NearestRanker, probes: Inputs | None = None) -> Neighbours:
         power=ranker.config.power,
         label_text=ranker.config.label_text,
     )
+    return _dialled(part, probes, NEARLY, most=index.middles.size) if isinstance(index, Cells) else part
 
 
 @packed.register
 @torch.no_grad()
 def _(ranker: FusedRanker, probes: Inputs | None = None) -> Fused:
-    network, nearest = ranker.combiner, packed(ranker.nearest)
+    network, nearest = ranker.combiner, packed(ranker.nearest, probes)
     assert isinstance(nearest, Neighbours)
     layers = {"first": network.first, "second": network.second}
-    weights = {name: np.ascontiguousarray(layer.weight.numpy().T) for name, layer in layers.items()}
-    biases = {f"{name}_bias": layer.bias.numpy() for name, layer in layers.items()}
+    weights = {name: layer.weight.numpy().T.copy() for name, layer in layers.items()}
+    biases = {f"{name}_bias": layer.bias.numpy().copy() for name, layer in layers.items()}
     return Fused(
         base=packed(ranker.base, probes),
         nearest=nearest,
@@ -184,49 +182,11 @@ def _(ranker: FusedRanker, probes: Inputs | None = None) -> Fused:
         deviation=network.deviation.numpy(),
         **weights,
         **biases,
-        last=network.last.weight.numpy()[0],
+        last=network.last.weight.numpy()[0].copy(),
         last_bias=float(network.last.bias),
         width=ranker.width,
         tail=ranker.tail,
     )
-
-
-def cells_of(rows: Float[np.ndarray, "rows dim"]) -> Cells:
-    """Cells of rows that point the same way, by k-means; cells that point the same way lie together."""
-    cells = 1 << int(np.log2(max(1, len(rows) // _CELL)))
-    middles = _middles(torch.from_numpy(rows), cells).numpy()
-    nearest = _nearest_of(rows, middles)
-    order, starts = np.argsort(nearest, kind="stable"), np.searchsorted(np.sort(nearest), np.arange(cells + 1))
-    of_cells = Rows.of(middles, np.zeros(cells, np.float32), with_exact=False)
-    return Cells(
-        rows=Rows.of(rows[order], np.zeros(len(rows), np.float32), with_exact=False),
-        order=order.astype(np.int32),
-        starts=starts.astype(np.int32),
-        middles=of_cells,
-        **_grouped(of_cells, _SCANNED_CELLS, _CELLS_OF_GROUP),
-        beam=-(-cells // _BEAM),
-    )
-
-
-def _middles(rows: Float[Tensor, "rows dim"], cells: int) -> Float[Tensor, "cells dim"]:
-    """In the order of a tree of them, so that a run of cells is a group of like ones."""
-    chance = torch.Generator().manual_seed(0)
-    some = rows[torch.randperm(len(rows), generator=chance)[: cells * _SEEN_OF_CELL]]
-    middles = k_means(some, cells, seed=0, rounds=_ROUNDS)
-    groups = max(1, cells // _CELLS_OF_GROUP)
-    return middles[cluster_vectors(middles.numpy(), groups, seed=0).order]
-
-
-def _nearest_of(
-    rows: Float[np.ndarray, "rows dim"], middles: Float[np.ndarray, "cells dim"]
-) -> Int[np.ndarray, "rows"]:
-    parts = range(0, len(rows), _AT_ONCE)
-    return np.concatenate([(rows[first : first + _AT_ONCE] @ middles.T).argmax(1) for first in parts])
-
-
-def _rows_of(classifier: Classifier) -> tuple[Float[np.ndarray, "labels dim"], Float[np.ndarray, "labels"]]:
-    every = slice(0, classifier.num_labels)
-    return classifier.rows(every).detach().cpu().numpy(), classifier.biases(every).detach().cpu().numpy()
 
 
 def _grown(
@@ -275,23 +235,11 @@ def _rises(
     return found
 
 
-def _grouped(clusters: Rows, scanned: int = _SCANNED, size: int = _GROUP) -> dict[str, Any]:
-    """Clusters that are neighbours in their tree are alike, so a group is a run of them."""
-    if clusters.size <= scanned:
-        return {"groups": None, "group_starts": np.array([0, clusters.size], dtype=np.int32), "open_groups": 1}
-    starts = np.append(np.arange(0, clusters.size, size), clusters.size)
-    rows = clusters.coarse * clusters.scales[:, None]
-    means = np.add.reduceat(rows, starts[:-1]) / np.diff(starts)[:, None]
-    groups = Rows.of(means, np.maximum.reduceat(clusters.biases, starts[:-1]), with_exact=False)
-    return {"groups": groups, "group_starts": starts.astype(np.int32), "open_groups": _GROUPS}
-
-
-Tree = TypeVar("Tree", Searched, Candidates)
-
-
-def _dialled(tree: Tree, probes: Inputs, share: float) -> Tree:
+def _dialled(tree: PackedRanker, probes: Inputs | None, share: float, most: int) -> PackedRanker:
     """With the smallest beam, of some, that finds that share of what would be the best five."""
-    wanted, most = tree.exact().rank(probes, 5).labels, tree.exact().beam
+    if probes is None or not size_of(probes):
+        return tree
+    wanted = tree.exact().rank(probes, 5).labels
     for beam in sorted({max(1, round(most / 2 ** (step / 2))) for step in range(2, 22)}):
         if _share_found(tree.opening(beam).rank(probes, 5).labels, wanted) >= share:
             return tree.opening(beam)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -33,8 +34,11 @@ class Rankable(Protocol):
 
 def finder(names: Sequence[str]) -> Find:
     """Finds names in a list of them."""
-    number = {name: number for number, name in enumerate(names)}
-    return lambda asked: np.array([number.get(name, NO_LABEL) for name in asked], dtype=np.int64)
+    return partial(_found, {name: number for number, name in enumerate(names)})  # which can be pickled
+
+
+def _found(number: Mapping[str, int], names: Sequence[str]) -> Int[np.ndarray, "n"]:
+    return np.array([number.get(name, NO_LABEL) for name in names], dtype=np.int64)
 
 
 def permitted_labels(

@@ -10,22 +10,18 @@ from pathlib import Path
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
-from scipy.sparse import csr_array
 from torch import Tensor
 
 from laconic.calibration import Calibration
 from laconic.checkpoint import SavedModel, read_model
 from laconic.config import Settings
 from laconic.data.corpus import Corpus
-from laconic.data.dataset import Rows
-from laconic.data.prepare import input_rows
-from laconic.data.tokenizer import Tokenizer, shuffled
 from laconic.engine.texts import Ranked
-from laconic.errors import DataError, ModelError
-from laconic.evaluate import Evaluation, Truth, evaluate, places_needed, rank_all, truth_in_numbers_of
-from laconic.methods import restore_config, restore_ranker, with_settings
-from laconic.metrics import Propensity, TrainingCounts
-from laconic.predict.answers import Prediction, check_question, check_rows, named
+from laconic.errors import ModelError
+from laconic.evaluate import Evaluation, evaluate, places_needed, rank_all
+from laconic.methods import restore_ranker, with_settings
+from laconic.predict.answers import Prediction, check_question, named
+from laconic.predict.judging import Judging
 from laconic.predict.permitting import Find, finder, permitted_labels, rank_among
 from laconic.rankers import Ranker
 from laconic.run import device_named
@@ -43,10 +39,9 @@ class Predictor:
             raise ModelError(f"the model ranks {self._ranker.num_labels} labels, but names {len(model.labels)}")
         if model.vocabulary is not None and self._ranker.num_ids not in (0, model.vocabulary.num_ids):
             raise ModelError(f"the model knows {self._ranker.num_ids} token ids, but has {model.vocabulary.num_ids}")
-        config = restore_config(model)
-        self._tokenizer = None if model.vocabulary is None else Tokenizer(config.text, model.vocabulary)
+        self._judging = Judging.of_model(model)
+        self._tokenizer = self._judging.tokenizer
         self._label_texts = dict(zip(model.labels.names, model.labels.texts or (), strict=False))
-        self._training = _training_counts(model)
         self._calibration = Calibration.of_facts(model.facts)
 
     @staticmethod
@@ -93,29 +88,13 @@ class Predictor:
 
         `shuffle` is a seed: words come in another order, to see how much of it a model needs.
         """
-        rows, truth = self.judged(corpus, split_name)
-        if shuffle is not None:
-            rows = self._shuffled(rows, shuffle)
+        rows, truth = self._judging.judged(corpus, split_name, shuffle=shuffle)
         ranking = rank_all(self._ranker, rows, places_needed(truth), on_batch)
         return evaluate(ranking, truth, calibration=self._calibration)
 
     def sweep(self, corpus: Corpus, split_name: str, places: Sequence[Place] = ()) -> list[Point]:
         """What the model would be worth with its dial at each of these places, or all over it."""
-        return sweep(self._ranker, *self.judged(corpus, split_name), places)
-
-    def judged(self, corpus: Corpus, split_name: str) -> tuple[Rows, Truth]:
-        """A split as the model reads it, and what is true of it in the model's numbers."""
-        split = corpus.split(split_name)
-        names = corpus.labels.names
-        truth = truth_in_numbers_of(self.labels.names, names, split.labels, split.leave_out, self._training)
-        rows = input_rows(split, self._tokenizer)
-        check_rows(rows, self.facts, reads_texts=self._tokenizer is not None)
-        return rows, truth
-
-    def _shuffled(self, rows: Rows, seed: int) -> csr_array:
-        if self._tokenizer is None or not isinstance(rows, csr_array):
-            raise DataError("the words of features cannot be shuffled: they have no order")
-        return shuffled(rows, seed)
+        return sweep(self._ranker, *self._judging.judged(corpus, split_name), places)
 
     @cached_property
     def _find(self) -> Find:
@@ -170,16 +149,3 @@ def scored(model: SavedModel, corpus: Corpus, split_name: str, device: str) -> t
     evaluation = Predictor(model, device).evaluate(corpus, split_name)
     figures = {"split": split_name, "metrics": evaluation.metrics, "intervals": evaluation.intervals}
     return replace(model, facts={**model.facts, "metrics": figures}), evaluation
-
-
-def _training_counts(model: SavedModel) -> TrainingCounts:
-    match model.facts:
-        case {
-            "inputs": str(),
-            "sizes": {"texts": int(texts), "inputs": int()},
-            "propensity": {"a": float(a), "b": float(b)},
-        }:
-            return TrainingCounts(per_label=model.label_counts, texts=texts, propensity=Propensity(a=a, b=b))
-    raise ModelError(
-        "model.json lacks the number of training texts or the propensity's constants; copy the model again"
-    )

@@ -30,7 +30,13 @@ class Reader:
         self._id_of, self._weight_of = vocabulary.ids, vocabulary.word_weights.tolist()
 
     def read(self, texts: Sequence[str]) -> Texts:
-        split = [self._splitter.words(text) for text in texts]
+        return self.read_words([self._splitter.words(text) for text in texts])
+
+    def words(self, text: str) -> list[str]:
+        return self._splitter.words(text)
+
+    def read_words(self, split: Sequence[list[str]]) -> Texts:
+        """Texts that are cut into words already."""
         subwords = self._subwords(split) if len(self._vocabulary.subword_counts) else repeat(([], []))
         ids, weights, starts, known = list[int](), list[float](), [0], self._id_of.get
         for words, (buckets, of_buckets) in zip(split, subwords, strict=False):

@@ -1,0 +1,103 @@
+"""The command line's verb pack, and the options of those that answer from what was packed. Nothing is computed here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from laconic.errors import UserError
+
+if TYPE_CHECKING:
+    from laconic.checkpoint import SavedModel
+    from laconic.data.corpus import Corpus
+    from laconic.predict.pack import Cost
+
+verbs = typer.Typer()
+out, err = Console(highlight=False, markup=False), Console(stderr=True, highlight=False, markup=False)
+
+Beam = Annotated[int | None, typer.Option("--beam", metavar="N", min=1, help="Packed: open so many clusters or cells.")]
+Exact = Annotated[bool, typer.Option("--exact", help="Packed: score everything.")]
+Threads = Annotated[int | None, typer.Option("--threads", metavar="N", min=1, help="Packed: by default all cores.")]
+
+
+@verbs.command()
+def pack(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder.")],
+    to: Annotated[
+        Path | None, typer.Option("--out", metavar="PACKED", help="The folder to make; by default MODEL/packed.")
+    ] = None,
+    data: Annotated[
+        str, typer.Option(metavar="DATA", help="What it was trained on: sets its dials and measures the cost.")
+    ] = "",
+    device: Annotated[str, typer.Option("--device", help="Of the model itself, measured: auto, cpu or cuda.")] = "auto",
+    table: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="CSV, TSV, Parquet: as for train.")
+    ] = None,
+) -> None:
+    """Make of a model what opens and answers quickest on a CPU, and say what that costs.
+
+    `laconic predict MODEL` then answers from MODEL/packed; a packed folder alone can be asked and evaluated too.
+    """
+    from laconic.checkpoint import read_model
+    from laconic.config import configure, read_settings
+    from laconic.data.formats.tabular import Columns
+    from laconic.data.sources import read
+    from laconic.manifest import PACKED, PACKED_MODEL, check_replaceable, kind_of, version_of
+
+    folder = to or model / PACKED
+    check_replaceable(folder, kind=PACKED_MODEL)
+    version = version_of(model) if kind_of(model) else ""  # before it is read: a model may be exchanged meanwhile
+    source = _Source(read_model(model), model, version)
+    corpus = read(data, configure(Columns, read_settings(None, table or []))) if data else None
+    _pack(source, folder, corpus, device)
+
+
+def pack_trained(model: SavedModel, folder: Path, corpus: Corpus, device: str) -> None:
+    """Packs what was just trained into its folder; where that cannot be done, the model is there all the same."""
+    from laconic.manifest import PACKED, version_of
+
+    try:
+        _pack(_Source(model, folder, version_of(folder)), folder / PACKED, corpus, device)
+    except UserError as error:
+        err.print(Text.assemble(("note: ", "yellow"), f"the model was not packed: {error}"), soft_wrap=True)
+
+
+class _Source(NamedTuple):
+    """What is packed."""
+
+    model: SavedModel
+    folder: Path
+    version: str
+
+
+def _pack(source: _Source, folder: Path, corpus: Corpus | None, device: str) -> None:
+    from laconic.costs import human_bytes
+    from laconic.predict.pack import measured, split_to_judge
+    from laconic.predict.pack import pack as packed_model
+    from laconic.predict.packed import of_version, write_packed
+
+    began = perf_counter()
+    packed, cost = of_version(packed_model(source.model, corpus), source.version), None
+    if corpus is not None and (split := split_to_judge(corpus)):
+        packed, cost = measured(packed, source.model, corpus, split, device)
+    write_packed(packed, folder)
+    seconds, sizes = perf_counter() - began, [human_bytes(_size(one)) for one in (folder, source.folder)]
+    out.print(f"{folder}: {sizes[0]} of {sizes[1]}, in {seconds:.1f} s; {_told(cost)}", soft_wrap=True)
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
+
+
+def _told(cost: Cost | None) -> str:
+    if cost is None:
+        return "nothing was measured, and its dials are a guess: that takes the data it was trained on (--data)"
+    precision = f"P@5 is {cost.after:.2f} instead of {cost.before:.2f}"
+    return (
+        f"on {cost.texts:,} texts of {cost.split}, {cost.found:.2f} % of the model's best five are found, {precision}"
+    )
