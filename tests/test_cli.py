@@ -226,7 +226,8 @@ def test_settings_of_a_re_ranker_ask_for_one(data, tmp_path):
     (tmp_path / "settings.toml").write_text("neighbours = 5\n[reranker]\nepochs = 1\nembedding = 16\n")
     for number, asking in enumerate((RERANK, ["--preset", tmp_path / "settings.toml"])):
         folder = tmp_path / str(number)
-        assert "re-ranked" in laconic("train", data, "--method", "nearest", "--device", "cpu", "--out", folder, *asking)
+        command = ["train", data, "--method", "nearest", "--device", "cpu", "--no-pack", "--out", folder]
+        assert "re-ranked" in laconic(*command, *asking)
         assert "reranker" in json.loads((folder / "model.json").read_text())["config"]
 
 
@@ -259,7 +260,7 @@ def test_what_a_re_ranker_has_learnt_is_not_overruled(reranked, data):
 def test_label_texts_are_learnt_from_where_they_are_asked_for(data, tmp_path):
     for number, asking in enumerate((["--label-texts"], ["--set", "extra_texts.share=0.5"])):
         command = ["train", data, "--method", "xml-cnn", "--device", "cpu", "--out", tmp_path / str(number), *asking]
-        shown = laconic(*command, "--set", "epochs=2", "--set", "embedding=16", "--set", "batch_size=2")
+        shown = laconic(*command, "--no-pack", "--set", "epochs=2", "--set", "embedding=16", "--set", "batch_size=2")
         assert "xml-cnn, label texts learnt, 6 texts, 3 labels" in shown
         config = json.loads((tmp_path / str(number) / "model.json").read_text())["config"]
         assert config["extra_texts"]["share"] == number / 2
@@ -267,7 +268,7 @@ def test_label_texts_are_learnt_from_where_they_are_asked_for(data, tmp_path):
 
 
 def test_members_are_re_ranked_one_by_one(data, tmp_path):
-    command = ["train", data, "--encoder", "bag", "--ensemble", 2, "--rerank", "--out", tmp_path / "m"]
+    command = ["train", data, "--encoder", "bag", "--ensemble", 2, "--rerank", "--no-pack", "--out", tmp_path / "m"]
     shown = laconic(*command, *SMALL[:-8], "--set", "epochs=2", "--set", "embedding=16", *RERANK)
     assert "inceptionxml, re-ranked (2 members)" in shown
     assert {path.name for path in (tmp_path / "m").glob("reranking*.png")} == {"reranking0.png", "reranking1.png"}
@@ -297,7 +298,7 @@ def test_predictions_score_the_same_as_the_model_that_made_them(data, model, tmp
     texts = "".join(text + "\n" for text, _ in TEST)
     (tmp_path / "predictions.jsonl").write_text(laconic("predict", model, "-k", 3, "--json", stdin=texts))
     laconic("score", tmp_path / "predictions.jsonl", data, "--json", tmp_path / "scored.json")
-    laconic("evaluate", model, data, "--json", tmp_path / "evaluated.json")
+    laconic("evaluate", model / "packed", data, "--json", tmp_path / "evaluated.json")
     scored, evaluated = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("scored", "evaluated"))
     assert scored["metrics"] == evaluated["metrics"]
 
@@ -310,6 +311,7 @@ def test_settings_reach_the_method(data, tmp_path):
         "nearest",
         "--out",
         tmp_path / "m",
+        "--no-pack",
         "--set",
         "neighbours=1",
         "--set",
@@ -383,7 +385,7 @@ def test_an_unknown_verb_exits_with_2():
 
 def test_a_model_travels_in_small_files_and_stays_in_them(data, tmp_path):
     small = ["--method", "inceptionxml+", "--encoder", "bag", "--shard-size", "1kB", "--half", *SMALL]
-    laconic("train", data, "--out", tmp_path / "m", *small)
+    laconic("train", data, "--no-pack", "--out", tmp_path / "m", *small)
     assert len(list((tmp_path / "m").glob("model-*-of-*.safetensors"))) > 1
     laconic("remove-labels", tmp_path / "m", "--label", "red", "--out", tmp_path / "fewer")
     assert len(list((tmp_path / "fewer").glob("model-*-of-*.safetensors"))) > 1
@@ -428,7 +430,7 @@ def test_an_interrupted_training_says_how_to_go_on_and_does(data, tmp_path):
 
 def test_brackets_in_a_path_are_no_markup(data, tmp_path):
     folder = tmp_path / "a[bold]b[/c]"
-    assert "a[bold]b[/c]" in laconic("train", data, "--method", "nearest", "--out", folder)
+    assert "a[bold]b[/c]" in laconic("train", data, "--method", "nearest", "--no-pack", "--out", folder)
 
 
 def test_a_mistake_in_a_process_of_its_own_exits_with_2():

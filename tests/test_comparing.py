@@ -296,7 +296,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for split, rows in splits.items():
             lines = [json.dumps({"text": text, "labels": labels.split()}) + "\n" for text, labels in rows]
             (place / f"{name} data" / f"{split}.jsonl").write_text("".join(lines))
-        laconic("train", place / f"{name} data", "--method", "nearest", "--out", place / name)
+        laconic("train", place / f"{name} data", "--method", "nearest", "--no-pack", "--out", place / name)
     return place
 
 

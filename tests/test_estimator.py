@@ -23,6 +23,7 @@ from laconic.config import Settings
 from laconic.data.corpus import Corpus, Split
 from laconic.errors import ConfigError, DataError, ModelError, UserError
 from laconic.estimator import scorer
+from laconic.predict.answering import Answerer
 from laconic.predict.answers import Prediction
 from laconic.predict.predictor import Predictor
 from tests.planted import planted_texts
@@ -336,6 +337,68 @@ def test_a_saved_model_is_not_put_where_something_else_is(fitted: Laconic, tmp_p
         fitted.save(tmp_path)
     with pytest.raises(ModelError, match="not a model folder"):
         Laconic.load(tmp_path)
+
+
+@pytest.fixture
+def packed(fitted: Laconic) -> Laconic:
+    """The same model, packed; what others have of it stays as it is."""
+    return copy.copy(fitted).pack(TEXTS)
+
+
+def test_a_packed_model_answers_nearly_as_before(fitted: Laconic, packed: Laconic) -> None:
+    assert isinstance(packed.predictor_, Answerer)
+    assert isinstance(fitted.predictor_, Predictor)
+    for own, others in zip(packed.predict(TEST_TEXTS), fitted.predict(TEST_TEXTS), strict=True):
+        assert own[0].label == others[0].label
+        assert [score for _, score in own] == pytest.approx([score for _, score in others], abs=5e-3)
+    plain, same = fitted.score(TEST_TEXTS, TEST_LABELS), packed.score(TEST_TEXTS, TEST_LABELS)
+    assert same["PSP@5"] == pytest.approx(plain["PSP@5"], abs=0.5)
+
+
+def test_a_packed_model_is_saved_and_loaded_with_the_model(fitted: Laconic, packed: Laconic, tmp_path: Path) -> None:
+    packed.save(tmp_path / "model")
+    loaded = Laconic.load(tmp_path / "model", device="cpu")
+    assert isinstance(loaded.predictor_, Answerer)
+    assert loaded.predict(TEST_TEXTS) == packed.predict(TEST_TEXTS)
+    assert loaded.get_params() == Laconic.load(tmp_path / "model" / "packed", device="cpu").get_params()
+    loaded.save(tmp_path / "model")  # in its own place
+    assert Laconic.load(tmp_path / "model", device="cpu").predict(TEST_TEXTS) == packed.predict(TEST_TEXTS)
+    fitted.save(tmp_path / "model")
+    assert isinstance(Laconic.load(tmp_path / "model", device="cpu").predictor_, Predictor)
+
+
+def test_a_changed_model_is_no_longer_packed(packed: Laconic) -> None:
+    fewer = packed.remove_labels(["L0"])
+    assert isinstance(fewer.predictor_, Predictor)
+    assert "L0" not in {label for answer in fewer.predict(TEST_TEXTS) for label, _ in answer}
+
+
+def test_a_packed_folder_alone_answers_and_no_more(packed: Laconic, tmp_path: Path) -> None:
+    packed.save(tmp_path / "model")
+    alone = Laconic.load(tmp_path / "model" / "packed")
+    check_is_fitted(alone)
+    assert alone.predict(TEST_TEXTS, 3) == packed.predict(TEST_TEXTS, 3)
+    assert alone.score(TEST_TEXTS, TEST_LABELS) == packed.score(TEST_TEXTS, TEST_LABELS)
+    assert list(alone.labels_) == list(packed.labels_)
+    asks: list[Callable[[], Any]] = [
+        lambda: alone.save(tmp_path / "other"),
+        lambda: alone.pack(),
+        lambda: alone.remove_labels(["L0"]),
+        lambda: alone.add_labels({"new": " ".join(TEXTS[:1])}),
+        lambda: alone.update(TEXTS, LABELS),
+    ]
+    for ask in asks:
+        with pytest.raises(ModelError, match="a packed model answers, but it can neither be saved nor changed"):
+            ask()
+    assert isinstance(clone(alone).fit(TEXTS[:40], LABELS[:40]).predictor_, Predictor)
+
+
+def test_copies_of_a_packed_model_answer_alike(packed: Laconic, tmp_path: Path) -> None:
+    packed.save(tmp_path / "model")
+    for model in (packed, Laconic.load(tmp_path / "model", device="cpu"), Laconic.load(tmp_path / "model" / "packed")):
+        expected = model.predict(TEST_TEXTS, block=["L0"])
+        for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+            assert other.predict(TEST_TEXTS, block=["L0"]) == expected
 
 
 def test_copies_answer_alike(fitted: Laconic) -> None:

@@ -40,6 +40,7 @@ FLOORS = [
     {"predict", "maintaining"},
     {
         "cli",
+        "cli_bench",
         "cli_changes",
         "cli_pack",
         "cli_predict",
@@ -47,6 +48,7 @@ FLOORS = [
         "inspecting",
         "display",
         "bars",
+        "benching",
         "demo",
         "estimator",
         "__main__",

@@ -10,12 +10,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from laconic.errors import ConfigError
-from laconic.plots import plot_contributions, plot_label_frequencies, plot_lengths, plot_sweep
+from laconic.plots import plot_contributions, plot_label_frequencies, plot_lengths, plot_speed, plot_sweep
 
 COUNTS = np.array([0, 7, 1, 30, 0, 2])
 LENGTHS = np.array([1, 2, 2, 3, 9])
 CONTRIBUTIONS = {"astec": np.array([1.0, 2.0, 3.0]), "decaf": np.array([2.0, 2.5, 3.0])}
 FREQUENCIES = np.array([1.2, 10.0, 400.0])
+PLACES = [{"dial": "beam 2", "p50": 0.5, "P@5": 30.0}, {"dial": "exact", "p50": 4.0, "P@5": 30.2}]
 POINTS = [{"beta": 0.5, "P@5": 30.0, "PSP@5": 19.0}, {"beta": 0.1, "P@5": 28.0, "PSP@5": 21.0}]
 
 PICTURES = {
@@ -23,6 +24,7 @@ PICTURES = {
     "lengths": lambda path: plot_lengths(LENGTHS, path),
     "frequencies": lambda path: plot_label_frequencies(COUNTS, path),
     "sweep": lambda path: plot_sweep(POINTS, "beta", path),
+    "speed": lambda path: plot_speed(PLACES, path),
     "no lengths": lambda path: plot_lengths(LENGTHS[:0], path),
     "no frequencies": lambda path: plot_label_frequencies(COUNTS[:1], path),
 }
@@ -112,6 +114,15 @@ def test_a_sweep_is_drawn_along_its_dial(tmp_path, drawn):
     assert (plain.get_xdata().tolist(), plain.get_ydata().tolist()) == ([0.1, 0.5], [28, 30])
     assert (weighed.get_label(), weighed.get_ydata().tolist()) == ("PSP@5", [21, 19])
     assert (drawn[0].get_xlabel(), drawn[0].get_xscale()) == ("beta", "linear")
+
+
+def test_places_of_a_dial_stand_by_name_at_their_time_and_small_differences_look_small(tmp_path, drawn):
+    plot_speed(PLACES, tmp_path / "picture.png")
+    line, low_and_high = drawn[0].lines[0], drawn[0].get_ylim()
+    assert (line.get_xdata().tolist(), line.get_ydata().tolist()) == ([0.5, 4.0], [30.0, 30.2])
+    assert {text.get_text(): text.xy for text in drawn[0].texts} == {"beam 2": (0.5, 30.0), "exact": (4.0, 30.2)}
+    assert drawn[0].get_xscale() == "log"
+    assert low_and_high[1] - low_and_high[0] > 1
 
 
 def test_drawing_starts_no_window_system(tmp_path, monkeypatch):

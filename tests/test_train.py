@@ -231,7 +231,7 @@ def test_the_smallest_data_can_be_trained_on(texts, labels):
     assert trained.ranker.num_labels == labels
 
 
-COMMAND = ["train", "DATA", "--method", "inceptionxml", "--validation", "0.1", "--device", "cpu"]
+COMMAND = ["train", "DATA", "--method", "inceptionxml", "--validation", "0.1", "--device", "cpu", "--no-pack"]
 SETTINGS = ["epochs=6", "embedding=64", "length=6", "batch_size=4"]
 MORE_SETTINGS = {"inceptionxml+": ["encoder=bag", "clusters=4", "top=2", "epochs=3", "batch_size=8"]}
 

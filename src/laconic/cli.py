@@ -19,7 +19,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from laconic import __version__, cli_changes, cli_pack, cli_predict
+from laconic import __version__, cli_bench, cli_changes, cli_pack, cli_predict
 from laconic.cli_pack import Beam, Exact, Threads
 from laconic.errors import UserError
 
@@ -38,6 +38,7 @@ app = typer.Typer(
 )
 app.add_typer(cli_predict.verbs)
 app.add_typer(cli_pack.verbs)
+app.add_typer(cli_bench.verbs)
 app.add_typer(cli_changes.verbs)
 # Without markup: a path or a label may have brackets.
 out, err = Console(highlight=False, markup=False), Console(stderr=True, highlight=False, markup=False)

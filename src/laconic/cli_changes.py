@@ -81,7 +81,7 @@ def update_model(
 ) -> None:
     """Let a model learn from new texts, with labels old and new. A run that was stopped goes on by the same command."""
     from laconic.changing import Config
-    from laconic.checkpoint import RUN, check_free, read_model, write_model
+    from laconic.checkpoint import RUN, check_free, read_model
     from laconic.config import configure, read_settings
     from laconic.data.formats.tabular import Columns
     from laconic.data.sources import read

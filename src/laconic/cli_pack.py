@@ -65,6 +65,9 @@ def pack_trained(model: SavedModel, folder: Path, corpus: Corpus, device: str) -
         _pack(_Source(model, folder, version_of(folder)), folder / PACKED, corpus, device)
     except UserError as error:
         err.print(Text.assemble(("note: ", "yellow"), f"the model was not packed: {error}"), soft_wrap=True)
+    except KeyboardInterrupt:
+        err.print(f"stopped; the model is finished, and `laconic pack {folder}` packs it")
+        raise typer.Exit(130) from None
 
 
 class _Source(NamedTuple):

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from laconic.bars import counting
+from laconic.benching import Point
 from laconic.card import SHOWN, score_rows, theorem_rows
 from laconic.checkpoint import SavedModel
 from laconic.comparing import Comparison, Example, Marked
@@ -74,6 +75,20 @@ def sweep_table(found: Sequence[Mapping[str, int | float]], title: str) -> Table
     forms = {"top": ",.0f", "texts a second": ",.0f", "alpha": "g", "beta": "g"}
     for row in found:
         table.add_row(*(format(value, forms.get(name, ".1f")) for name, value in row.items()))
+    return table
+
+
+def speed_table(points: Sequence[Point], title: str) -> Table:
+    """How quick a packed model is at every place of its dial, and what it is worth there."""
+    table = Table(title=title, title_justify="left", title_style="bold")
+    table.add_column("")
+    for name in ("p50, ms", "p99, ms", "texts/s", "memory", *points[0].figures):
+        table.add_column(name, justify="right")
+    for point in points:
+        timing = point.timing
+        memory = "" if timing.private is None else human_bytes(timing.private)
+        cells = (f"{timing.p50:.2f}", f"{timing.p99:.2f}", f"{timing.texts_a_second:,.0f}", memory)
+        table.add_row(point.dial.name, *cells, *(f"{value:.2f}" for value in point.figures.values()))
     return table
 
 

@@ -109,6 +109,26 @@ def plot_sweep(points: Sequence[Mapping[str, float]], dial: str, path: Path) -> 
     write_picture(figure, path)
 
 
+def plot_speed(points: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Precision against the time of one text, at every place of a packed model's dial."""
+    figure, axes = canvas("P@5 against the time of one text")
+    times, precision = [point["p50"] for point in points], [point["P@5"] for point in points]
+    axes.plot(times, precision, color=COLOURS[0], marker="o", markersize=4)
+    axes.set_xscale("log", subs=[2, 5])
+    for point in points:
+        where, text = (point["p50"], point["P@5"]), str(point["dial"])
+        name = axes.annotate(text, where, (4, -4), textcoords="offset points", fontsize=8, va="top")
+        name.set(rotation=-40, rotation_mode="anchor")  # below the line, which falls the other way
+    height = max(1, max(precision) - min(precision))  # or what is hardly anything would look like much
+    axes.set_ylim(max(precision) - 1.4 * height, max(precision) + 0.1 * height)
+    for formatted in (axes.xaxis.set_major_formatter, axes.xaxis.set_minor_formatter):
+        formatted("{x:g}")
+    axes.margins(x=0.12)
+    axes.set_xlabel("milliseconds, the median, one thread")
+    axes.set_ylabel("P@5 (%)")
+    write_picture(figure, path)
+
+
 def canvas(title: str) -> tuple[Figure, Axes]:
     """An empty picture in the style of all of them."""
     try:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 
 from laconic.errors import DataError
@@ -36,6 +36,15 @@ class Split:
             if part is not None
         }
         assert len(set(sizes.values())) == 1, f"parts of a split differ in length: {sizes}"
+
+    def rows(self, which: Int[np.ndarray, "n"]) -> Split:
+        """Some of its texts, in that order."""
+        parts: dict[str, Any] = {
+            name: part[which] if hasattr(part, "shape") else [part[row] for row in which]
+            for name, part in vars(self).items()
+            if part is not None
+        }
+        return Split(**parts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +76,12 @@ class Corpus:
         if list(self.splits) == ["all"]:
             return self.splits["all"]
         raise DataError(f"{self.source}: there is no split {name!r}; it has {', '.join(self.splits)}")
+
+    def sampled(self, name: str, count: int, seed: int = 0) -> Corpus:
+        """That split alone, with no more than so many of its texts, which chance has chosen."""
+        split = self.split(name)
+        chosen = np.sort(np.random.default_rng(seed).permutation(len(split))[:count])
+        return replace(self, splits={name: split.rows(chosen)})
 
     def keeping_self_pairs(self) -> Corpus:
         """The same data with nothing left out of truth and predictions."""

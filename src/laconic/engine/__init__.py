@@ -10,7 +10,8 @@ from laconic.engine.encoders import Given, Inception, Layered, Summed, Windows
 from laconic.engine.fused import Fused
 from laconic.engine.joined import Averaged, Reranked
 from laconic.engine.near_labels import NearLabels
-from laconic.engine.neighbours import Neighbours, Pairs
+from laconic.engine.neighbours import Neighbours
+from laconic.engine.pairs import Pairs
 from laconic.engine.parts import Part
 from laconic.engine.rows import Rows
 from laconic.engine.search import Searched

@@ -37,7 +37,7 @@ class Blended(PackedRanker):
         check_kind(self.shortlist, "shortlist", Shortlist)
         if self.shortlist.num_labels != self.rows.size or self.shortlist.dim != self.encoder.dim:
             raise ModelError("the packed model's shortlist does not fit its rows; pack it again")
-        check_real(self.beta, "share of rows", 0, 1)
+        check_real(self.beta, "share of rows", 0.0, 1.0)
         check_whole(self.size, "size of a shortlist", 1)
 
     @property

@@ -210,9 +210,14 @@ def score_candidates(near, blend, own, encoded, vectors, into):  # type: ignore[
     for text in range(len(labels)):
         vector = vectors[text]
         kept, largest, nearest = _candidates(near, blend, own, encoded[text], vector, some, nearness, by_rows)
-        least = np.float32(np.inf)
+        last, least = 0, np.float32(np.inf)
         for i in range(kept):
-            least = min(least, own.beta * by_rows[i] / largest + (1 - own.beta) * nearness[i] / nearest)
+            total = own.beta * by_rows[i] / largest + (1 - own.beta) * nearness[i] / nearest
+            if total < least:
+                last, least = i, total
+        if kept > 0:
+            exact = _probability(own, some[last], vector, decoded)
+            least = own.beta * exact / largest + (1 - own.beta) * nearness[last] / nearest
         for j in range(labels.shape[1]):
             label = labels[text, j]
             if label == NO_LABEL:

@@ -39,7 +39,7 @@ class Candidates(PackedRanker):
         check_kind(self.near, "nearest labels", NearLabels)
         if self.near.num_labels != self.rows.size or self.near.dim != self.encoder.dim:
             raise ModelError("the packed model's nearest labels do not fit its rows; pack it again")
-        check_real(self.beta, "share of rows", 0, 1)
+        check_real(self.beta, "share of rows", 0.0, 1.0)
         check_whole(self.size, "size of a shortlist", 1)
         check_whole(self.rescored, "number of labels scored again", 1)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -35,7 +36,7 @@ class Encoder(Part, ABC):
     def encode(self, inputs: Inputs) -> Float[np.ndarray, "texts dim"]: ...
 
 
-def check_fits(encoder: Encoder, transform: Transform, width: int) -> None:
+def check_fits(encoder: Any, transform: Any, width: int) -> None:
     """Refuses a transform that does not read what the encoder gives, or gives what rows of that width do not read."""
     kinds = isinstance(encoder, Encoder) and isinstance(transform, Transform)
     if not kinds or (transform.inputs, transform.width) != (encoder.dim, width):

@@ -73,7 +73,7 @@ class Reranked(PackedRanker):
         check_exact(self.rows, "re-ranker's rows")
         check_fits(self.encoder, self.transform, self.rows.dim)
         check_whole(self.size, "size of a list", 1)
-        check_real(self.alpha, "share of the re-ranker", 0, 1)
+        check_real(self.alpha, "share of the re-ranker", 0.0, 1.0)
         if self.rows.size != self.base.num_labels:
             raise ModelError("the packed model's re-ranker does not fit its base; pack it again")
 

@@ -51,8 +51,8 @@ class NearLabels(Shortlist):
         check_starts(self.text_starts, "bounds of texts' labels", len(self.text_labels))
         check_whole(self.counted, "number of centres that count", 1)
         check_whole(self.neighbours, "number of neighbours", 0)
-        check_real(self.power, "power of cosines", 0)
-        check_real(self.votes, "share of votes", 0, 1)
+        check_real(self.power, "power of cosines", 0.0)
+        check_real(self.votes, "share of votes", 0.0, 1.0)
 
     @property
     def dim(self) -> int:

@@ -14,45 +14,25 @@ from laconic.combining.voting import rank_votes, score_votes
 from laconic.compiled import compiled
 from laconic.engine.candidate_kernels import nearest_rows
 from laconic.engine.cells import Cells
+from laconic.engine.pairs import Pairs, bags_of
 from laconic.engine.parts import (
-    Part,
     check_array,
     check_kind,
     check_numbers,
     check_order,
     check_real,
-    check_starts,
     check_whole,
     for_kernels,
 )
 from laconic.engine.ranking import PackedRanker
+from laconic.engine.row_kernels import half_dot
+from laconic.engine.rows import check_exact
 from laconic.engine.texts import Inputs, Ranked, Texts, size_of
 from laconic.errors import DataError, ModelError
-from laconic.shortlisters.inverted import Lists, add_products, clear, take_best
+from laconic.shortlisters.inverted import add_products, clear, take_best
 from laconic.types import NO_LABEL
 
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Pairs(Part):
-    """Rows of numbers and values."""
-
-    starts: np.ndarray  # int64
-    numbers: np.ndarray  # int32
-    values: np.ndarray  # float32
-
-    def __post_init__(self) -> None:
-        check_array(self.starts, "bounds of lists", np.int64, (None,))
-        check_array(self.numbers, "numbers of lists", np.int32, (None,))
-        check_array(self.values, "values of lists", np.float32, self.numbers.shape)
-        check_starts(self.starts, "bounds of lists", len(self.numbers))
-
-    @staticmethod
-    def of(lists: Lists) -> Pairs:
-        return Pairs(starts=lists.starts, numbers=lists.numbers, values=lists.values)
-
-    @cached_property
-    def lists(self) -> Lists:
-        return Lists(for_kernels(self.starts), for_kernels(self.numbers), for_kernels(self.values))
+_SPARE = 16  # vectors that are compared again though they are not wanted
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -73,14 +53,15 @@ class Neighbours(PackedRanker):
         check_kind(self.label_texts, "labels of words", Pairs)
         check_numbers(self.label_texts.numbers, "labels of words", 0, self.num_labels)
         if isinstance(self.index, Cells):
+            check_exact(self.index.rows, "texts' vectors")
             if self.index.rows.size != self._num_texts:
                 raise ModelError("the packed model's texts and their labels do not fit together; pack it again")
         else:
             check_kind(self.index, "texts of words", Pairs)
             check_numbers(self.index.numbers, "texts of words", 0, self._num_texts)
         check_whole(self.neighbours, "number of neighbours", 1)
-        check_real(self.power, "power of cosines", 0)
-        check_real(self.label_text, "weight of label texts", 0)
+        check_real(self.power, "power of cosines", 0.0)
+        check_real(self.label_text, "weight of label texts", 0.0)
 
     @property
     def num_labels(self) -> int:
@@ -112,8 +93,9 @@ class Neighbours(PackedRanker):
         texts = np.full((size_of(inputs), self.neighbours), -1, dtype=np.int64)
         cosines = np.zeros((size_of(inputs), self.neighbours), dtype=np.float32)
         if isinstance(self.index, Cells):
-            cells = self.index.enough_for(min(self.neighbours, self._num_texts))
-            _nearest_vectors(cells.tree, cells.dial, _features(inputs, cells.rows.dim), texts, cosines)
+            cells = self.index.enough_for(min(self.neighbours + _SPARE, self._num_texts))
+            exact = self.index.rows.bits, self._places
+            _nearest_vectors(cells.tree, cells.dial, exact, _features(inputs, cells.rows.dim), (texts, cosines))
         else:
             _check_words(inputs)
             _nearest(self.index.lists, words, *self._room, texts, cosines)
@@ -125,6 +107,12 @@ class Neighbours(PackedRanker):
             self.label_texts.lists,
             np.float32(self.label_text),
         )
+
+    @cached_property
+    def _places(self) -> Int[np.ndarray, "texts"]:
+        """Where each text is in the cells."""
+        assert isinstance(self.index, Cells)
+        return for_kernels(np.argsort(self.index.order).astype(np.int32))
 
     @property
     def _num_texts(self) -> int:
@@ -144,16 +132,6 @@ class Neighbours(PackedRanker):
         return threading.local()
 
 
-def bags_of(inputs: Inputs) -> Lists:
-    """Every word of a text once, in the order of ids, unknown words gone; dense features have no words."""
-    nothing = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32)
-    texts = inputs if isinstance(inputs, Texts) else Texts(*nothing, np.zeros(len(inputs) + 1, dtype=np.int64))
-    starts = np.zeros(texts.size + 1, dtype=np.int64)
-    numbers, values = np.empty(len(texts.ids), dtype=np.int32), np.empty(len(texts.ids), dtype=np.float32)
-    _sum_words(texts.ids, texts.weights, texts.starts, starts, numbers, values)
-    return Lists(starts, numbers[: starts[-1]], values[: starts[-1]])
-
-
 def _check_words(inputs: Inputs) -> None:
     if not isinstance(inputs, Texts):
         raise DataError("the model finds texts by their words, but is given dense features; give it texts")
@@ -168,27 +146,6 @@ def _features(inputs: Inputs, width: int) -> Float[np.ndarray, "texts features"]
 
 
 @compiled
-def _sum_words(ids, weights, bounds, starts, numbers, values):  # type: ignore[no-untyped-def]
-    count = 0
-    for text in range(len(bounds) - 1):
-        first = bounds[text]
-        order = np.argsort(ids[first : bounds[text + 1]], kind="mergesort")
-        begun = count
-        for place in order:
-            word, weight = ids[first + place], weights[first + place]
-            if count > begun and numbers[count - 1] == word:
-                values[count - 1] += weight
-            else:
-                if count > begun and values[count - 1] == 0:
-                    count -= 1
-                numbers[count], values[count] = word, weight
-                count += 1
-        if count > begun and values[count - 1] == 0:
-            count -= 1
-        starts[text + 1] = count
-
-
-@compiled
 def _nearest(index, words, totals, touched, texts, cosines):  # type: ignore[no-untyped-def]
     for text in range(len(texts)):
         count = add_products(index, words, text, np.float32(1), totals, touched, 0)
@@ -197,9 +154,16 @@ def _nearest(index, words, totals, touched, texts, cosines):  # type: ignore[no-
 
 
 @compiled
-def _nearest_vectors(tree, dial, vectors, texts, cosines):  # type: ignore[no-untyped-def]
+def _nearest_vectors(tree, dial, exact, vectors, into):  # type: ignore[no-untyped-def]
+    """Some more than are wanted are compared in half precision: coarse cosines may err about the last."""
+    (bits, place_of), (texts, cosines) = exact, into
     found, places = np.empty(dial.room, np.float32), np.empty(dial.room, np.int32)
-    best = np.empty(texts.shape[1], np.int32)
+    wanted, decoded = texts.shape[1] + _SPARE, np.empty(vectors.shape[1], np.uint32)
+    best, room = np.empty(wanted, np.int32), np.empty(wanted, np.float32)
     for text in range(len(texts)):
-        kept = nearest_rows(tree, dial, vectors[text], found, places, len(best), best, cosines[text])
-        texts[text, :kept] = best[:kept]
+        kept = nearest_rows(tree, dial, vectors[text], found, places, wanted, best, room)
+        for i in range(kept):
+            room[i] = -half_dot(bits[place_of[best[i]]], vectors[text], decoded)
+        order = np.argsort(room[:kept], kind="mergesort")
+        for i in range(min(kept, texts.shape[1])):
+            texts[text, i], cosines[text, i] = best[order[i]], -room[order[i]]

@@ -95,6 +95,8 @@ def choose(scores, count, wanted, room, chosen):  # type: ignore[no-untyped-def]
                 if equal == 0:
                     continue
                 equal -= 1
+            if kept == wanted:  # where some are no numbers, there is no knowing
+                break
             chosen[kept] = i
             kept += 1
     return kept

@@ -48,10 +48,11 @@ class Searched(PackedRanker):
     product: bool = False
 
     def __post_init__(self) -> None:
-        check_fits(self.encoder, self.transform, self.rows.dim)
-        check_fits(self.encoder, self.cluster_transform or self.transform, self.clusters.dim)
         check_exact(self.rows, "rows")
         check_kind(self.clusters, "clusters", Rows)
+        check_fits(self.encoder, self.transform, self.rows.dim)
+        for_clusters = self.transform if self.cluster_transform is None else self.cluster_transform
+        check_fits(self.encoder, for_clusters, self.clusters.dim)
         labels, clusters = self.rows.size, self.clusters.size
         check_array(self.order, "order of labels", np.int32, (labels,))
         check_array(self.starts, "bounds of clusters", np.int32, (clusters + 1,))

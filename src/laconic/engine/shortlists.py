@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from laconic.compiled import compiled
-from laconic.engine.neighbours import Pairs, bags_of
+from laconic.engine.pairs import Pairs, bags_of
 from laconic.engine.parts import (
     Part,
     check_array,

@@ -26,6 +26,7 @@ class Texts(NamedTuple):
 
 
 Inputs: TypeAlias = Texts | Float[np.ndarray, "texts features"]
+Some: TypeAlias = Texts | Float[np.ndarray, "_ features"]  # of the inputs, however many
 
 
 class Ranked(NamedTuple):
@@ -40,10 +41,10 @@ def size_of(inputs: Inputs) -> int:
     return inputs.size if isinstance(inputs, Texts) else len(inputs)
 
 
-def some(inputs: Inputs, first: int, last: int) -> Inputs:
+def some(inputs: Inputs, first: int, last: int) -> Some:
     return inputs.part(first, last) if isinstance(inputs, Texts) else inputs[first:last]
 
 
-def halves(inputs: Inputs) -> tuple[Inputs, Inputs]:
+def halves(inputs: Inputs) -> tuple[Some, Some]:
     half, size = size_of(inputs) // 2, size_of(inputs)
     return some(inputs, 0, half), some(inputs, half, size)

@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 from laconic.calibration import Calibration
 from laconic.data.corpus import Corpus
 from laconic.data.dataset import Rows
-from laconic.engine.texts import Inputs, Ranked, Texts, size_of
+from laconic.engine.texts import Inputs, Ranked, Some, Texts, size_of, some
 from laconic.errors import ConfigError
 from laconic.predict.answers import Prediction, check_question, check_rows, named
 from laconic.predict.names import LabelNames
@@ -91,7 +91,7 @@ class Answerer:
         inputs = inputs_of(rows)
 
         def rank(first: int, last: int) -> Ranked:
-            ranked = self.ranker.rank(_part(inputs, first, last), k)
+            ranked = self.ranker.rank(some(inputs, first, last), k)
             on_batch(last - first)
             return ranked
 
@@ -164,14 +164,10 @@ def inputs_of(rows: Rows) -> Inputs:
     )
 
 
-def _part(inputs: Inputs, first: int, last: int) -> Inputs:
-    return inputs.part(first, last) if isinstance(inputs, Texts) else inputs[first:last]
-
-
-def _chosen(inputs: Inputs, which: Int[np.ndarray, "n"]) -> Inputs:
+def _chosen(inputs: Inputs, which: Int[np.ndarray, "n"]) -> Some:
     """Some of the texts, in that order."""
     if not isinstance(inputs, Texts):
-        features: Inputs = inputs[which]
+        features: Some = inputs[which]
         return features
     lengths = np.diff(inputs.starts)[which]
     starts = np.concatenate([[0], lengths.cumsum()])

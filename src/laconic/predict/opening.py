@@ -38,7 +38,7 @@ class Speed:
             if number is not None and number < 1:
                 raise ConfigError(f"{name} must be 1 or more, but is {number}")
         if self.exact and self.beam is not None:
-            raise ConfigError(f"exact opens everything, so beam={self.beam} says nothing; leave one of them out")
+            raise ConfigError(f"exact opens everything, so a beam of {self.beam} says nothing; leave one of them out")
 
 
 USUAL = Speed()

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Int
 
 from laconic.checkpoint import SavedModel
-from laconic.data.corpus import Corpus, Split
+from laconic.data.corpus import Corpus
 from laconic.evaluate import Truth, places_needed, rank_all
 from laconic.methods import restore_config, restore_ranker
 from laconic.metrics import judge, report
@@ -47,7 +47,7 @@ def pack(model: SavedModel, corpus: Corpus | None = None) -> PackedModel:
     train = "" if corpus is None else _first_split(corpus, "train", "all")
     probes = None
     if corpus is not None and train:
-        probes = inputs_of(Judging.of_model(model).judged(_some(corpus, train, _PROBES), train)[0])
+        probes = inputs_of(Judging.of_model(model).judged(corpus.sampled(train, _PROBES), train)[0])
     return PackedModel(
         facts={name: model.facts[name] for name in (*_TOLD, *_MEASURED) if name in model.facts},
         ranker=packed(ranker, probes),
@@ -65,7 +65,7 @@ def measured(
     """The packed model with what packing has cost on some texts of a split among its facts; the model itself answers
     on the device.
     """
-    rows, truth = Judging.of_model(model).judged(_some(corpus, split, _JUDGED), split)
+    rows, truth = Judging.of_model(model).judged(corpus.sampled(split, _JUDGED), split)
     places = places_needed(truth, (_BEST,))
     wanted = rank_all(restore_ranker(model, device_named(device)), rows, places).labels.numpy()
     found = Answerer(packed_model, usable_cores()).rank_rows(rows, places).labels
@@ -88,16 +88,3 @@ def _precision(labels: Int[np.ndarray, "texts k"], truth: Truth) -> float:
 
 def _first_split(corpus: Corpus, *names: str) -> str:
     return next((name for name in names if len(corpus.splits.get(name, ()))), "")
-
-
-def _some(corpus: Corpus, name: str, count: int) -> Corpus:
-    """That split alone, with no more than so many of its texts."""
-    split = corpus.split(name)
-    chosen = np.sort(np.random.default_rng(0).permutation(len(split))[:count])
-    some = Split(
-        labels=split.labels[chosen],
-        texts=None if split.texts is None else [split.texts[at] for at in chosen],
-        features=None if split.features is None else split.features[chosen],
-        leave_out=None if split.leave_out is None else split.leave_out[chosen],
-    )
-    return replace(corpus, splits={name: some})

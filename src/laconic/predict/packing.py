@@ -21,7 +21,8 @@ from laconic.engine.cells import Cells
 from laconic.engine.fused import Fused
 from laconic.engine.joined import Averaged, Reranked
 from laconic.engine.near_labels import NearLabels
-from laconic.engine.neighbours import Neighbours, Pairs
+from laconic.engine.neighbours import Neighbours
+from laconic.engine.pairs import Pairs
 from laconic.engine.ranking import PackedRanker
 from laconic.engine.rows import Rows
 from laconic.engine.search import Searched
@@ -33,7 +34,7 @@ from laconic.predict.packing_cells import BEAM, cells_of, grouped, rows_of
 from laconic.predict.packing_encoders import packed_encoder, packed_transform
 from laconic.predict.packing_shortlists import packed_shortlist
 from laconic.rankers import BucketsRanker, CandidatesRanker, Ensemble, FlatRanker, Ranker, Reranker, ShortlistRanker
-from laconic.shortlisters.nearest import NearestVectors
+from laconic.shortlisters.nearest import NearestBags, NearestVectors
 
 FAITHFUL = 0.998  # of what all labels' best five would be, a tree must find
 NEARLY = 0.993  # and cells: a text that is not found changes what others are worth
@@ -152,8 +153,7 @@ def _(ranker: Reranker, probes: Inputs | None = None) -> Reranked:
 @packed.register
 @torch.no_grad()
 def _(ranker: NearestRanker, probes: Inputs | None = None) -> PackedRanker:
-    texts = ranker.texts
-    index = cells_of(texts.vectors.numpy()) if isinstance(texts, NearestVectors) else Pairs.of(texts.index.lists())
+    index = _index_of(ranker.texts)
     part = Neighbours(
         index=index,
         votes=Pairs.of(ranker.votes.lists()),
@@ -187,6 +187,12 @@ def _(ranker: FusedRanker, probes: Inputs | None = None) -> Fused:
         width=ranker.width,
         tail=ranker.tail,
     )
+
+
+def _index_of(texts: NearestBags | NearestVectors) -> Pairs | Cells:
+    if isinstance(texts, NearestVectors):
+        return cells_of(texts.vectors.numpy(), with_exact=True)
+    return Pairs.of(texts.index.lists())
 
 
 def _grown(

@@ -6,20 +6,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from laconic.classifiers import Classifier
 from laconic.clustering import cluster_vectors
 from laconic.engine.cells import Cells
 from laconic.engine.rows import Rows
-from laconic.shortlisters.centres import k_means
+from laconic.shortlisters.centres import k_means, nearest_means
 
 BEAM = 12  # one of so many clusters is opened, where no text says how many it takes
-_CELL = 40  # rows of a cell, about
-_SEEN_OF_CELL = 64  # rows by which its middle is found
-_ROUNDS = 8  # of k-means
-_AT_ONCE = 8192  # rows that look for their cell together
+_CELL = 64  # rows of a cell, about
+_SEEN_OF_CELL = 24  # rows by which its middle is found
+_ROUNDS = 6  # of k-means
 _SCANNED_CELLS = 2048  # cells whose middles are all looked at
 _CELLS_OF_GROUP = 32
 _SCANNED = 8192  # clusters that are all scored; where there are more, they are in groups
@@ -32,15 +31,16 @@ def rows_of(classifier: Classifier) -> tuple[Float[np.ndarray, "labels dim"], Fl
     return classifier.rows(every).detach().cpu().numpy(), classifier.biases(every).detach().cpu().numpy()
 
 
-def cells_of(rows: Float[np.ndarray, "rows dim"]) -> Cells:
+def cells_of(rows: Float[np.ndarray, "rows dim"], *, with_exact: bool = False) -> Cells:
     """Cells of rows that point the same way, by k-means; cells that point the same way lie together."""
     cells = 1 << int(np.log2(max(1, len(rows) // _CELL)))
-    middles = _middles(torch.from_numpy(rows), cells).numpy()
-    nearest = _nearest_of(rows, middles)
+    vectors = torch.from_numpy(rows)
+    middles = _middles(vectors, cells)
+    nearest = nearest_means(vectors, middles).numpy()
     order, starts = np.argsort(nearest, kind="stable"), np.searchsorted(np.sort(nearest), np.arange(cells + 1))
-    of_cells = Rows.of(middles, np.zeros(cells, np.float32), with_exact=False)
+    of_cells = Rows.of(middles.numpy(), np.zeros(cells, np.float32), with_exact=False)
     return Cells(
-        rows=Rows.of(rows[order], np.zeros(len(rows), np.float32), with_exact=False),
+        rows=Rows.of(rows[order], np.zeros(len(rows), np.float32), with_exact=with_exact),
         order=order.astype(np.int32),
         starts=starts.astype(np.int32),
         middles=of_cells,
@@ -67,10 +67,3 @@ def _middles(rows: Float[Tensor, "rows dim"], cells: int) -> Float[Tensor, "cell
     middles = k_means(some, cells, seed=0, rounds=_ROUNDS)
     groups = max(1, cells // _CELLS_OF_GROUP)
     return middles[cluster_vectors(middles.numpy(), groups, seed=0).order]
-
-
-def _nearest_of(
-    rows: Float[np.ndarray, "rows dim"], middles: Float[np.ndarray, "cells dim"]
-) -> Int[np.ndarray, "rows"]:
-    parts = range(0, len(rows), _AT_ONCE)
-    return np.concatenate([(rows[first : first + _AT_ONCE] @ middles.T).argmax(1) for first in parts])

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from laconic.engine.near_labels import NearLabels
-from laconic.engine.neighbours import Pairs
+from laconic.engine.pairs import Pairs
 from laconic.engine.rows import Rows
 from laconic.engine.shortlists import ClusterLabels, Shortlist, WordLabels
 from laconic.errors import ModelError

@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import cycle, islice
 from pathlib import Path
@@ -40,7 +41,6 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
-    first_answer: float  # seconds from a process with nothing but its imports to the first answer
     singly: int  # texts that were timed
     p50: float  # milliseconds of one text on one thread
     p99: float
@@ -68,32 +68,29 @@ class OwnProcess:
     def ask(self, trial: Trial) -> Timing:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(asdict(trial)) + "\n")
-        self._process.stdin.flush()
+        with suppress(BrokenPipeError):  # it has ended; then there is no answer either
+            self._process.stdin.write(json.dumps(asdict(trial)) + "\n")
+            self._process.stdin.flush()
         line = self._process.stdout.readline()
         if not line:
             code = self._process.wait()
-            raise UserError(f"{trial.folder}: the process that timed it ended with code {code}; is there enough memory?")
+            raise UserError(
+                f"{trial.folder}: the process that timed it ended with code {code}; is there enough memory?"
+            )
         return Timing(**json.loads(line))
 
 
-def timed(trial: Trial) -> Timing:
+def opened(trial: Trial) -> Answerer:
+    return answerer(open_packed(Path(trial.folder)), Speed(beam=trial.beam, exact=trial.exact))
+
+
+def timed(packed: Answerer, trial: Trial) -> Timing:
     """In this process."""
-    started = perf_counter()
-    packed = answerer(open_packed(Path(trial.folder)), Speed(beam=trial.beam, exact=trial.exact))
-    packed.predict(trial.texts[:1], trial.k)
-    first_answer = perf_counter() - started
     milliseconds = _singly(packed, trial)
-    private = _private_memory()
     p50, p99 = np.percentile(milliseconds, [50, 99]).tolist()
-    return Timing(
-        first_answer=first_answer,
-        singly=len(milliseconds),
-        p50=p50,
-        p99=p99,
-        texts_a_second=_texts_a_second(packed, trial),
-        private=private,
-    )
+    private = _private_memory()  # before there are many answers to keep
+    texts_a_second = _texts_a_second(packed, trial)
+    return Timing(singly=len(milliseconds), p50=p50, p99=p99, texts_a_second=texts_a_second, private=private)
 
 
 def _singly(packed: Answerer, trial: Trial) -> list[float]:
@@ -111,13 +108,11 @@ def _singly(packed: Answerer, trial: Trial) -> list[float]:
 
 
 def _texts_a_second(packed: Answerer, trial: Trial) -> float:
-    started = perf_counter()
-    for batches in range(1, sys.maxsize):
+    answered, started = 0, perf_counter()
+    while (seconds := perf_counter() - started) < _LEAST_SECONDS:
         packed.predict(trial.texts, trial.k)
-        seconds = perf_counter() - started
-        if seconds >= _LEAST_SECONDS:
-            break
-    return batches * len(trial.texts) / seconds
+        answered += len(trial.texts)
+    return answered / seconds
 
 
 def _private_memory() -> int | None:
@@ -128,9 +123,12 @@ def _private_memory() -> int | None:
 
 def main() -> None:
     for line in sys.stdin:
-        sys.stdout.write(json.dumps(asdict(timed(Trial(**json.loads(line))))) + "\n")
+        trial = Trial(**json.loads(line))
+        packed = opened(trial)  # and it stays so: somebody may want to see which pages are shared
+        sys.stdout.write(json.dumps(asdict(timed(packed, trial))) + "\n")
         sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    main()
+    with suppress(KeyboardInterrupt):  # whoever asked is told
+        main()

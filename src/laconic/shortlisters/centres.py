@@ -9,6 +9,8 @@ from scipy.sparse import csr_array
 from torch import Tensor
 from torch.nn import functional
 
+_COSINES = 1 << 26  # that are held at a time
+
 
 def label_centres(
     units: Float[Tensor, "texts dim"], labels: csr_array, *, more: int, frequent: float, seed: int
@@ -35,9 +37,15 @@ def k_means(units: Float[Tensor, "n dim"], centres: int, seed: int, rounds: int 
     chance = torch.Generator().manual_seed(seed)
     means = units[torch.randperm(len(units), generator=chance)[:centres].to(units.device)]
     for _ in range(rounds):
-        sums = torch.zeros_like(means).index_add_(0, (units @ means.T).argmax(1), units)
+        sums = torch.zeros_like(means).index_add_(0, nearest_means(units, means), units)
         moved = torch.where(sums.any(1, keepdim=True), functional.normalize(sums, dim=1), means)
         if torch.equal(moved, means):
             break
         means = moved
     return means
+
+
+def nearest_means(units: Float[Tensor, "n dim"], means: Float[Tensor, "centres dim"]) -> Int[Tensor, "n"]:
+    """The centre that is nearest to each vector."""
+    rows = max(1, _COSINES // max(1, len(means)))
+    return torch.cat([(part @ means.T).argmax(1) for part in torch.split(units, rows)])

@@ -1,0 +1,117 @@
+"""The fused ranker against torch's, and the network that weighs against torch's combiner."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from laconic.combining.evidence import NUMBERS
+from laconic.combining.network import Combiner
+from laconic.engine.fused import Fused, Layers, sigmoid, weigh
+from laconic.engine.neighbours import Neighbours
+from laconic.engine.parts import for_kernels
+from laconic.engine.texts import Texts
+from laconic.fusing import FusedRanker
+from laconic.methods.nearest import NearestRanker
+from laconic.predict.packing import packed
+from laconic.types import NO_LABEL
+from tests.engine.making import mapped, numbers
+from tests.engine.test_neighbours import LABELS, by_words, torch_inputs
+
+WIDTH = 8
+
+
+def combiner(seed: int = 0) -> Combiner:
+    torch.manual_seed(seed)
+    made = Combiner(len(NUMBERS), WIDTH)
+    made.standardise(torch.randn(50, len(NUMBERS)) * 3)
+    return made
+
+
+def fused(width: int = 4, tail: float = 0.0) -> tuple[Fused, FusedRanker, Texts]:
+    """Over `nearest` with other settings, so that base and neighbours differ."""
+    _, ranker, asked = by_words()
+    _, base, _ = by_words(neighbours=3, label_text=0.0)
+    frequency = torch.from_numpy(np.log1p(np.arange(LABELS, dtype=np.float32)))
+    whole = FusedRanker(base, ranker, combiner(), frequency, width=width, tail=tail)
+    part = packed(whole)
+    assert isinstance(part, Fused)
+    return part, whole, asked
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("tail", [0.0, 0.7, -2.0])
+@pytest.mark.parametrize("width", [1, 4, 99])
+def test_the_fused_ranker_is_torch_s(width: int, tail: float) -> None:
+    part, ranker, asked = fused(width, tail)
+    inputs = torch_inputs(asked)
+    for k in (0, 1, 5, LABELS, LABELS + 3):
+        found, expected = part.rank(asked, k), ranker.rank(inputs, k)
+        np.testing.assert_allclose(found.scores, expected.scores.numpy(), atol=2e-5)
+        np.testing.assert_allclose(part.score(asked, found.labels), found.scores, atol=1e-6)
+        there = np.diff(expected.scores.numpy(), prepend=2, append=-1)  # where no rounding can change the order
+        clear = np.minimum(-there[:, :-1], -there[:, 1:]) > 1e-4
+        assert np.array_equal(found.labels[clear], expected.labels.numpy()[clear])
+    labels = np.tile([3, NO_LABEL, 11, 3], (asked.size, 1))
+    np.testing.assert_allclose(part.score(asked, labels), ranker.score(inputs, torch.from_numpy(labels)), atol=2e-5)
+
+
+def test_its_dial_is_turned_as_torch_s_is() -> None:
+    part, ranker, asked = fused()
+    with torch.no_grad():
+        expected = ranker.leaning(1.5).rank(torch_inputs(asked), 5)
+    np.testing.assert_allclose(part.leaning(1.5).rank(asked, 5).scores, expected.scores.numpy(), atol=2e-5)
+
+
+@torch.no_grad()
+def test_what_is_weighed_is_the_combiner_s_answer() -> None:
+    network, found = combiner(3), 5 * numbers(4, 9, len(NUMBERS))
+    found[1, 6:, 0] = 0  # no labels
+    found[2] *= 100  # far from what is usual
+    names = {"first": network.first, "second": network.second}
+    arrays = {name: getattr(network, name).numpy() for name in ("mean", "deviation")}
+    arrays["last"] = network.last.weight.numpy()[0]
+    arrays |= {name: part.weight.numpy().T.copy() for name, part in names.items()}
+    arrays |= {f"{name}_bias": part.bias.numpy() for name, part in names.items()}
+    layers = Layers(**{name: for_kernels(array) for name, array in arrays.items()})
+    scores = np.zeros((4, 9), dtype=np.float32)
+    weigh(layers, found, scores)
+    expected = (network(torch.from_numpy(found)) - network.last.bias).numpy()
+    np.testing.assert_allclose(scores, np.where(found[:, :, 0] == 0, 0, expected), rtol=1e-4, atol=2e-5)
+
+
+def test_the_sigmoid_is_right_to_a_millionth() -> None:
+    scores = np.concatenate([np.linspace(-20, 20, 20_001), [-1e30, 1e30, -np.inf, np.inf, 0]]).astype(np.float32)
+    with np.errstate(over="ignore"):
+        expected = 1 / (1 + np.exp(-scores.astype(np.float64)))
+    found = np.array([sigmoid(score) for score in scores])
+    assert np.abs(found - expected).max() <= 1e-6
+
+
+def test_threads_do_not_disturb_each_other() -> None:
+    part, _, asked = fused()
+    expected = part.rank(asked, 5)
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: part.rank(asked, 5), range(24)))
+    assert all(np.array_equal(answer.labels, expected.labels) for answer in answers)
+    assert all(np.array_equal(answer.scores, expected.scores) for answer in answers)
+
+
+def test_it_stays_as_it_is_while_the_model_learns_on() -> None:
+    part, ranker, asked = fused()
+    expected = part.rank(asked, 5)
+    with torch.no_grad():
+        for parameter in ranker.combiner.parameters():
+            parameter.add_(1)
+    assert np.array_equal(part.rank(asked, 5).scores, expected.scores)
+
+
+def test_mapped_arrays_answer_the_same(folder: Path) -> None:
+    part, ranker, asked = fused()
+    assert np.array_equal(mapped(part, folder).rank(asked, 7).scores, part.rank(asked, 7).scores)
+    assert isinstance(ranker.nearest, NearestRanker)
+    assert isinstance(part.exact().opening(3).nearest, Neighbours)

@@ -1,0 +1,168 @@
+"""Label rows: what is lost by making them small, and every loop over them against plain numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from laconic.engine.row_kernels import (
+    MOST_DIM,
+    choose,
+    fetch_run,
+    half_dot,
+    log_sigmoid,
+    probabilities,
+    score_run,
+    whole_numbers,
+)
+from laconic.engine.rows import Rows
+from laconic.errors import ModelError
+from laconic.types import NO_LABEL
+from tests.engine.making import coarsely, exactly, numbers, rows, sigmoid
+
+FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
+
+
+def whole(vector: np.ndarray) -> tuple[np.ndarray, np.float32]:
+    into = np.full(len(vector), 99, dtype=np.int16)
+    return into, whole_numbers(vector, into)
+
+
+@given(arrays(np.float32, st.integers(1, 40), elements=st.floats(-1e6, 1e6, width=32)))
+def test_a_vector_in_whole_numbers_is_the_vector_to_twelve_bits(vector: np.ndarray) -> None:
+    found, scale = whole(vector)
+    assert np.abs(found).max() <= 2047
+    assert np.abs(found * np.float64(scale) - vector).max() <= 0.5001 * max(np.abs(vector).max(), 1e-30) / 2047
+
+
+@pytest.mark.parametrize("vector", [[0, 0, 0], [1e-40, 0, -1e-42], [np.inf, 1, 2], [1, -np.inf, 2]])
+def test_a_vector_that_is_nothing_or_endless_is_zeros(vector: list[float]) -> None:
+    found, scale = whole(np.array(vector, dtype=np.float32))
+    assert (found.tolist(), scale) == ([0, 0, 0], 0)
+
+
+@given(st.data())
+def test_scores_of_a_run_are_products_of_whole_numbers(data: st.DataObject) -> None:
+    count, dim = data.draw(st.integers(1, 30)), data.draw(st.integers(1, 70))
+    part, vector = rows(count, dim), numbers(dim, seed=3)
+    first = data.draw(st.integers(0, count))
+    last = data.draw(st.integers(first, count))
+    into, (whole_vector, scale) = np.full(count + 5, -7, np.float32), whole(vector)
+    end = score_run(part.grid, first, last, whole_vector, scale, into, 2)
+    assert end == 2 + last - first
+    np.testing.assert_allclose(into[2:end], coarsely(part, vector[None])[0, first:last], rtol=1e-5, atol=1e-5)
+    assert (into[:2] == -7).all()
+    assert (into[end:] == -7).all()
+
+
+def test_the_widest_rows_do_not_overflow() -> None:
+    part = Rows(
+        coarse=np.full((2, MOST_DIM), [[-128], [127]], dtype=np.int8),
+        scales=np.ones(2, dtype=np.float32),
+        biases=np.zeros(2, dtype=np.float32),
+    )
+    into = np.empty(2, dtype=np.float32)
+    score_run(part.grid, 0, 2, np.full(MOST_DIM, 2047, np.int16), np.float32(1), into, 0)
+    np.testing.assert_allclose(into, [-128 * 2047 * MOST_DIM, 127 * 2047 * MOST_DIM], rtol=1e-6)
+
+
+def test_every_finite_half_is_read_as_it_is() -> None:
+    halves, room = np.arange(1 << 16, dtype=np.uint16), np.empty(1, dtype=np.uint32)
+    finite = halves[np.isfinite(halves.view(np.float16))]
+    one = np.ones(1, dtype=np.float32)
+    found = np.array([half_dot(finite[place : place + 1], one, room) for place in range(len(finite))])
+    assert len(finite) == 63_488
+    assert np.array_equal(found, finite.view(np.float16).astype(np.float64))
+
+
+@pytest.mark.parametrize("dim", [1, 7, 64, 301])
+def test_a_product_in_half_precision_is_numpy_s(dim: int) -> None:
+    row, vector = numbers(dim).astype(np.float16), numbers(dim, seed=1)
+    found = half_dot(row.view(np.uint16), vector, np.empty(dim, dtype=np.uint32))
+    assert found == pytest.approx(float(row.astype(np.float64) @ vector), rel=1e-4, abs=1e-5)
+
+
+def chosen(scores: np.ndarray, wanted: int, count: int | None = None) -> np.ndarray:
+    places, room = np.full(len(scores) + 1, -9, dtype=np.int32), np.empty(len(scores), dtype=np.float32)
+    kept = choose(scores, len(scores) if count is None else count, wanted, room, places)
+    assert (places[kept:] == -9).all()
+    return places[:kept]
+
+
+@given(arrays(np.float32, st.integers(1, 60), elements=FLOATS | st.sampled_from([0.0, 1.0, -1.0])), st.integers(1, 70))
+def test_the_largest_are_chosen_in_the_order_of_places_and_of_equals_the_first(scores: np.ndarray, wanted: int) -> None:
+    best = np.argsort(-scores.astype(np.float64), kind="stable")[:wanted]
+    assert chosen(scores, wanted).tolist() == sorted(best.tolist())
+
+
+@pytest.mark.parametrize("wanted", [1, 50, 999, 1000, 1001])
+def test_of_many_scores_the_largest_are_chosen(wanted: int) -> None:
+    scores = np.round(numbers(1000), 2)  # with many equals
+    found = chosen(scores, wanted)
+    assert len(found) == min(wanted, 1000)
+    assert np.array_equal(np.sort(scores[found]), np.sort(scores)[-wanted:])
+
+
+def test_only_the_first_scores_count() -> None:
+    assert chosen(np.array([3, 1, 2, 9, 9], np.float32), 2, count=3).tolist() == [0, 2]
+    assert chosen(np.array([3, 1, 2], np.float32), 5).tolist() == [0, 1, 2]
+    assert chosen(np.full(300, 2, np.float32), 7).tolist() == list(range(7))
+
+
+ODD = st.floats(width=32) | st.sampled_from([np.nan, np.inf, -np.inf, 3.4e38, -3.4e38])
+
+
+@given(arrays(np.float32, st.integers(1, 40), elements=ODD), st.integers(1, 40))
+def test_scores_that_are_not_finite_do_no_harm(scores: np.ndarray, wanted: int) -> None:
+    found = chosen(scores, wanted)
+    assert len(found) <= max(wanted, 0)
+    assert np.array_equal(found, np.unique(found))
+    if not np.isnan(scores).any():
+        assert np.array_equal(np.sort(scores[found]), np.sort(scores)[-wanted:])
+
+
+def test_log_sigmoid_is_the_logarithm_of_the_sigmoid() -> None:
+    scores = np.concatenate([np.linspace(-100, 100, 4001), [-14, -13.999, 0, 1e-8]]).astype(np.float32)
+    expected = -np.logaddexp(0, -scores.astype(np.float64))
+    found = np.array([log_sigmoid(score) for score in scores])
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_probabilities_are_those_of_the_rows_and_no_label_keeps_what_is_there() -> None:
+    part, vectors = rows(20), numbers(3, 24, seed=7)
+    labels = np.array([[3, NO_LABEL, 19], [0, 0, NO_LABEL], [NO_LABEL, 5, 7]])
+    found = np.full(labels.shape, 9, dtype=np.float32)
+    probabilities(part.bits, part.grid.biases, vectors, labels, found)
+    expected = np.take_along_axis(sigmoid(exactly(part, vectors)), labels.clip(0), 1)
+    np.testing.assert_allclose(found, np.where(labels == NO_LABEL, 9, expected), rtol=1e-5)
+
+
+def test_asking_for_memory_changes_nothing() -> None:
+    part = rows(9, 200)
+    before = part.coarse.copy()
+    for first, last in ((0, 9), (3, 3), (8, 9)):
+        fetch_run(part.grid, first, last)
+    assert np.array_equal(part.coarse, before)
+
+
+def test_small_rows_are_the_rows_to_a_half_step() -> None:
+    table, biases = numbers(50, 33), numbers(50)
+    table[7] = 0
+    part = Rows.of(table, biases)
+    steps = np.abs(table).max(1, keepdims=True) / 127
+    assert (np.abs(part.coarse * part.scales[:, None] - table) <= 0.5001 * steps).all()
+    assert np.array_equal(part.exact, table.astype(np.float16))
+    assert np.array_equal(part.biases, biases)
+    assert (part.size, part.dim) == (50, 33)
+    assert Rows.of(table, biases, with_exact=False).exact is None
+
+
+def test_rows_beyond_half_precision_are_refused() -> None:
+    table = numbers(3, 4)
+    table[1, 2] = -70_000
+    with pytest.raises(ModelError, match="rows reach 70000, but half precision ends at 65,504"):
+        Rows.of(table, numbers(3))
+    Rows.of(table, numbers(3), with_exact=False)

@@ -1,0 +1,113 @@
+"""A model is packed with what it takes to answer, and what that costs is measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from jaxtyping import Int
+
+from laconic.checkpoint import SavedModel
+from laconic.data.corpus import Corpus
+from laconic.engine.texts import Inputs, Ranked, size_of
+from laconic.methods import config_of, train_model
+from laconic.predict import pack as module
+from laconic.predict.answering import Answerer
+from laconic.predict.pack import measured, pack, split_to_judge
+from laconic.predict.packed import Ranks
+from laconic.predict.predictor import Predictor
+from laconic.run import Run
+from tests.planted import planted_texts
+
+CORPUS = planted_texts()
+TEXTS = list(CORPUS.split("test").texts or ())
+QUICK = {"encoder": "bag", "epochs": 3, "embedding": 16, "batch_size": 16}
+
+
+@pytest.fixture(scope="module")
+def model() -> SavedModel:
+    return train_model(CORPUS, "inceptionxml", config_of("inceptionxml", QUICK), Run.unkept())
+
+
+def named(corpus: Corpus, **names: str) -> Corpus:
+    """The corpus's splits under other names."""
+    return replace(corpus, splits={name: corpus.split(split) for name, split in names.items()})
+
+
+def test_scores_are_calibrated_as_the_models_are(model: SavedModel) -> None:
+    curve = {"how": "platt", "texts": 60, "scores": [0.0, 1.0], "probabilities": [0.25, 0.5]}
+    calibrated = replace(model, facts={**model.facts, "calibration": curve})
+    plain, other = (Answerer(pack(one)).predict(TEXTS) for one in (model, calibrated))
+    for answer, changed in zip(plain, other, strict=True):
+        assert [label for label, _ in changed] == [label for label, _ in answer]
+        expected = [0.25 + score / 4 for _, score in answer]
+        assert [score for _, score in changed] == pytest.approx(expected)
+    figures = [
+        one.evaluate(CORPUS, "test").metrics for one in (Answerer(pack(calibrated)), Predictor(calibrated, "cpu"))
+    ]
+    assert figures[0] == pytest.approx(figures[1], abs=1e-2)
+
+
+class Second:
+    """Ranks as another does, but leaves the first label of every other text out."""
+
+    def __init__(self, ranker: Ranks) -> None:
+        self.ranker, self.num_labels = ranker, ranker.num_labels
+
+    def rank(self, inputs: Inputs, k: int) -> Ranked:
+        ranked = self.ranker.rank(inputs, k + 1)
+        start = np.arange(size_of(inputs)) % 2
+        return Ranked(*(np.stack([row[at : at + k] for row, at in zip(part, start, strict=True)]) for part in ranked))
+
+    def score(self, inputs: Inputs, labels: Int[np.ndarray, "texts n"]) -> Any:
+        return self.ranker.score(inputs, labels)
+
+
+def test_what_is_lost_is_counted(model: SavedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "usable_cores", lambda: 1)
+    whole = pack(model)
+    packed, cost = measured(whole, model, CORPUS, "test")
+    assert (cost.split, cost.texts, cost.found, cost.after) == ("test", 60, 100.0, cost.before)
+    assert cost.before == pytest.approx(Predictor(model, "cpu").evaluate(CORPUS, "test").metrics["P@5"])
+    assert packed.facts["packing"] == cost.facts()
+    spoilt = measured(replace(whole, ranker=Second(whole.ranker)), model, CORPUS, "test")[1]
+    assert spoilt.found == pytest.approx(100 - 100 / 5 / 2)
+    assert spoilt.after < spoilt.before == cost.before
+
+
+def test_a_part_of_many_texts_is_enough(model: SavedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_JUDGED", 7)
+    assert measured(pack(model), model, CORPUS, "test")[1].texts == 7
+
+
+def test_pairs_that_are_left_out_are_not_judged(model: SavedModel) -> None:
+    split = CORPUS.split("test")
+    left_out = replace(split, leave_out=split.labels.astype(bool))
+    corpus = replace(CORPUS, splits={"test": left_out})
+    cost = measured(pack(model), model, corpus, "test")[1]
+    assert (cost.before, cost.after) == (0, 0)
+
+
+@pytest.mark.parametrize("name", ["train", "all"])
+def test_dials_are_set_by_training_texts(model: SavedModel, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def record(ranker: Any, probes: Any = None) -> Any:
+        seen.append(None if probes is None else size_of(probes))
+        return packed(ranker, probes)
+
+    packed = module.packed
+    monkeypatch.setattr(module, "packed", record)
+    monkeypatch.setattr(module, "_PROBES", 50)
+    pack(model)
+    pack(model, named(CORPUS, test="test"))
+    pack(model, named(CORPUS, **{name: "train"}))
+    assert seen == [None, None, 50]
+
+
+def test_the_split_to_judge_is_the_one_that_training_has_seen_least_of() -> None:
+    for names in (["train", "valid", "test"], ["train", "valid"], ["train"], ["all"]):
+        assert split_to_judge(named(CORPUS, **dict.fromkeys(names, "test"))) == names[-1]
+    assert split_to_judge(replace(CORPUS, splits={})) == ""

@@ -1,0 +1,163 @@
+"""What packing makes of many labels: trees, cells and groups, and dials that are set by probes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from laconic.classifiers import LinearClassifier
+from laconic.clustering import LabelTree
+from laconic.encoders import Identity
+from laconic.engine.rows import Rows
+from laconic.engine.search import Searched
+from laconic.engine.shortlists import ClusterLabels
+from laconic.errors import ConfigError, ModelError
+from laconic.layers import Residual
+from laconic.predict.packing import packed
+from laconic.predict.packing_cells import cells_of, grouped
+from laconic.predict.packing_shortlists import packed_shortlist
+from laconic.rankers import FlatRanker, Ranker, ShortlistRanker
+from laconic.shortlisters.base import Shortlister
+from laconic.shortlisters.clusters import Clusters, OfClusters
+from laconic.types import Inputs, Ranking
+
+DIM, LABELS = 24, 3000
+
+
+def topical(count: int, seed: int) -> Tensor:
+    """Vectors of fifty topics, as trained rows and texts have them."""
+    chance = torch.Generator().manual_seed(seed)
+    topics = torch.randn(50, DIM, generator=torch.Generator().manual_seed(1))
+    return topics[torch.randint(50, (count,), generator=chance)] + 0.6 * torch.randn(count, DIM, generator=chance)
+
+
+def classifier(count: int, seed: int = 0, *, transform: torch.nn.Module | None = None) -> LinearClassifier:
+    made = LinearClassifier(DIM, count, transform=transform).eval()
+    with torch.no_grad():
+        made.weight.copy_(topical(count, seed) / 4)
+        assert made.bias is not None
+        made.bias.copy_(torch.randn(count, generator=torch.Generator().manual_seed(seed)) - 4)
+    return made
+
+
+def flat(count: int = LABELS) -> FlatRanker:
+    torch.manual_seed(0)
+    return FlatRanker(Identity(DIM), classifier(count, transform=Residual(DIM, dropout=0.0).eval())).eval()
+
+
+@torch.no_grad()
+def share_found(ranker: Ranker, part: Any, vectors: Tensor) -> float:
+    wanted, found = ranker.rank(vectors, 5).labels.numpy(), part.rank(vectors.numpy(), 5).labels
+    return float((wanted[:, :, None] == found[:, None]).any(2).mean())
+
+
+def test_a_tree_is_grown_over_many_labels_and_finds_nearly_all_with_probes() -> None:
+    ranker, vectors = flat(), topical(300, 7)
+    part = packed(ranker, topical(400, 8).numpy())
+    assert isinstance(part, Searched)
+    assert 0 < part.starts[0] < LABELS // 10
+    assert part.clusters.size > 50
+    assert part.beam < part.clusters.size // 2
+    assert share_found(ranker, part, vectors) > 0.98
+    assert share_found(ranker, part.exact(), vectors) > 0.999
+    assert share_found(ranker, part.opening(1), vectors) < share_found(ranker, part, vectors)
+
+
+def test_a_tree_grows_without_probes() -> None:
+    ranker, vectors = flat(), topical(300, 7)
+    part = packed(ranker)
+    assert isinstance(part, Searched)
+    assert part.beam == -(-part.clusters.size // 12)
+    assert share_found(ranker, part, vectors) > 0.5
+    assert share_found(ranker, part.exact(), vectors) > 0.999
+
+
+@pytest.mark.parametrize("count", [1, 2, 40, 2048, 2049])
+def test_so_few_labels_are_all_found(count: int) -> None:
+    ranker, vectors = flat(count), topical(20, 7)
+    part = packed(ranker)
+    assert share_found(ranker, part.exact(), vectors) == 1 or count > 40
+    assert share_found(ranker, part, vectors) > (0.99 if count <= 2048 else 0.5)
+    assert (np.sort(part.rank(vectors.numpy(), count).labels) == np.arange(count)).all()
+
+
+def clustered(sizes: list[int], *, top: int, product: bool) -> ShortlistRanker:
+    """Clusters as they are after labels have come and gone: of any size."""
+    torch.manual_seed(0)
+    order = torch.randperm(sum(sizes))
+    tree = LabelTree(order=order, starts=torch.tensor([0, *sizes]).cumsum(0))
+    clusters = Clusters(classifier(len(sizes), 3, transform=Residual(DIM, dropout=0.0).eval()), tree)
+    return ShortlistRanker(Identity(DIM), clusters, classifier(sum(sizes)), top=top, product=product).eval()
+
+
+@pytest.mark.parametrize("product", [False, True])
+def test_learnt_clusters_of_any_size_are_opened_as_before(product: bool) -> None:
+    ranker = clustered([9, 14, 3, 1, 33, 8, 16, 7], top=3, product=product)
+    part, vectors = packed(ranker), topical(60, 7)
+    assert share_found(ranker, part, vectors) > 0.99
+    with torch.no_grad():
+        expected = ranker.rank(vectors, 20)
+    found = part.rank(vectors.numpy(), 20)
+    assert (np.abs(found.scores - expected.scores.numpy()) < 1e-2).all()
+
+
+def test_cells_hold_every_row_with_the_middle_that_is_nearest() -> None:
+    units = torch.nn.functional.normalize(topical(2000, 3), dim=1).numpy()
+    part, cell_of = cells_of(units), np.empty(len(units), dtype=int)
+    assert 8 <= part.middles.size <= 64
+    assert 1 <= part.beam < part.middles.size
+    middles = part.middles.coarse * part.middles.scales[:, None]
+    cell_of[part.order] = np.repeat(np.arange(len(middles)), np.diff(part.starts))
+    assert (cell_of == (units @ middles.T).argmax(1)).mean() > 0.98  # but for what coarse middles have lost
+    assert (part.rows.exact is None, cells_of(units[:3], with_exact=True).rows.exact is None) == (True, False)
+    assert cells_of(units[:1]).middles.size == 1
+
+
+def test_groups_are_runs_of_clusters_and_as_their_mean() -> None:
+    clusters = Rows.of(topical(100, 3).numpy(), np.arange(100, dtype=np.float32), with_exact=False)
+    parts = grouped(clusters, scanned=99, size=30)
+    assert parts["group_starts"].tolist() == [0, 30, 60, 90, 100]
+    table = clusters.coarse * clusters.scales[:, None]
+    found = parts["groups"].coarse * parts["groups"].scales[:, None]
+    expected = np.stack([table[first : first + 30].mean(0) for first in (0, 30, 60, 90)])
+    np.testing.assert_allclose(found, expected, atol=0.02)
+    assert parts["groups"].biases.tolist() == [29, 59, 89, 99]
+    assert grouped(clusters, scanned=100)["groups"] is None
+
+
+def test_a_packed_ranker_stays_as_it_is_while_the_model_learns_on() -> None:
+    for ranker in (flat(40), clustered([9, 14, 3, 1], top=3, product=True)):
+        part, vectors = packed(ranker), topical(9, 7).numpy()
+        expected = part.rank(vectors, 5).scores
+        with torch.no_grad():
+            for parameter in ranker.parameters():
+                parameter.add_(1)
+        assert np.array_equal(part.rank(vectors, 5).scores, expected)
+
+
+class Odd(Ranker):
+    num_labels = 3
+
+    def rank(self, inputs: Inputs, k: int) -> Ranking:
+        raise NotImplementedError
+
+    def score(self, inputs: Inputs, labels: Tensor) -> Tensor:
+        raise NotImplementedError
+
+
+class OddShortlister(Shortlister):
+    def forward(self, inputs: Inputs, vectors: Tensor, size: int) -> Ranking:
+        raise NotImplementedError
+
+
+def test_what_cannot_be_packed_says_so() -> None:
+    with pytest.raises(ConfigError, match="kind Odd cannot be packed; laconic predict answers from the model itself"):
+        packed(Odd())
+    with pytest.raises(ModelError, match="kind OddShortlister cannot be packed"):
+        packed_shortlist(OddShortlister(), DIM)
+    of_clusters = OfClusters(clustered([2, 3], top=1, product=False).clusters, 4)
+    assert isinstance(packed_shortlist(of_clusters, DIM), ClusterLabels)
