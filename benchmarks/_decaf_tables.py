@@ -63,7 +63,12 @@ def ablations(results: Results) -> str:
             gaps = [] if whole else list(apart(run, runs["DECAF"], ("P@1", "PSP@5")).values())
             rows.append([*shown, *([gap.signed for gap in gaps] or ["", ""])])
     head = ["", "", "seeds", *FIGURES, "ΔP@1", "ΔPSP@5"]
-    return joined("### One part changed at a time, preset `laptop` (Tables 5 and 6)", table(head, rows))
+    command = found(results, "decaf_ablations_laptop")["command"]
+    return joined(
+        "### One part changed at a time, preset `laptop` (Tables 5 and 6)",
+        table(head, rows),
+        f"Made by `{command}`; `--texts` is how many of the training texts, by chance, were learnt from.",
+    )
 
 
 def pictures(folder: Path) -> str:

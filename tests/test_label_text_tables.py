@@ -106,7 +106,9 @@ def test_an_ensembles_sizes_follow_its_first_instance() -> None:
 
 def test_an_ablation_is_compared_with_the_whole() -> None:
     runs = {"DECAF-lite": {"seeds": 3} | of(48.0), "DECAF": {"seeds": 3} | of(50.0)}
-    whole, lite = ablations({"decaf_ablations_laptop": {DEBIAN: runs}}).splitlines()[-2:]
+    shown = ablations({"decaf_ablations_laptop": {DEBIAN: runs, "command": "python -m this --texts 9"}}).splitlines()
+    whole, lite = shown[-4:-2]
+    assert shown[-1].startswith("Made by `python -m this --texts 9`")
     assert whole.startswith("| debian-related | DECAF |")
     assert whole.endswith("|  |  |")
     assert lite.endswith("| −2.00 ± 0.24 | −2.00 ± 0.24 |")

@@ -136,6 +136,7 @@ NO_TEXTS: dict[str, Any] = {
 WAYS: dict[str, dict[str, Any]] = {
     "usual": {},
     "few centres": {"counted": 3},
+    "nearly all centres": {"counted": 45},
     "more centres than labels": {"counted": 400},
     "no texts": NO_TEXTS,
     "no neighbours": {"neighbours": 0},

@@ -146,11 +146,13 @@ def test_one_label_is_found() -> None:
         assert ((scores[:, 0] > 0) & (scores[:, 1] == 0)).all()
 
 
-def test_of_many_labels_the_best_are_scored_again() -> None:
-    part, vectors = searched([50] * 20, always=0, rescored=64).exact(), numbers(40, DIM, seed=9)
+@pytest.mark.parametrize("product", [False, True])
+def test_of_many_labels_the_best_are_scored_again(product: bool) -> None:
+    part = searched([50] * 16, always=200, rescored=32, product=product).exact()
+    few, vectors = replace(part, rescored=32), numbers(40, DIM, seed=9)
     check(replace(part, rescored=1000), vectors, 5)
     wanted = np.argsort(-plainly(part, vectors), axis=1)[:, :5]
-    found = part.rank(vectors, 5).labels
+    found = few.rank(vectors, 5).labels
     assert (wanted[:, :, None] == found[:, None]).any(2).mean() > 0.99
 
 
