@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from laconic.data.streams import Reading, Stream
     from laconic.predict.answering import Answerer
     from laconic.predict.answers import Prediction
+    from laconic.predict.explaining import Explained, WordShare
     from laconic.predict.predictor import Predictor
     from laconic.predict.writing import Answers, Destination, Write
 
@@ -55,6 +56,7 @@ def predict(
     ] = None,
     allow: Annotated[Path | None, typer.Option(help="A file of label names: answer with these alone.")] = None,
     block: Annotated[Path | None, typer.Option(help="A file of label names: answer with none of these.")] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Packed: what each word is worth to each label.")] = False,
     beam: Beam = None,
     exact: Exact = False,
     threads: Threads = None,
@@ -66,6 +68,8 @@ def predict(
     from laconic.predict.writing import Shape, answers_file
 
     destination = None if to is None else _destination(to, file, as_json)
+    if explain and destination is not None and destination.form != "jsonl":
+        raise ConfigError(f"--explain wants a .jsonl to write to, but --out is {to}")
     reading = Reading(form=form or form_of(Path(file)) or "lines", column=column)
     speed = Speed(beam=beam, exact=exact, threads=threads)
     predictor = open_model(model, device=device, settings=read_settings(None, settings or []), speed=speed)
@@ -77,7 +81,8 @@ def predict(
         with writing as write, _bar(stream, printing=destination is None) as advance:
             for piece in in_pieces(stream.entries, 1 if file == "-" and sys.stdin.isatty() else _AT_ONCE):
                 answers = predictor.predict([entry.text for entry in piece], k, allow=allowed, block=blocked)
-                write(piece, answers if min_score is None else _at_least(min_score, answers))
+                answers = answers if min_score is None else _at_least(min_score, answers)
+                write(piece, _explained(predictor, piece, answers) if explain else answers)
                 advance(len(piece))
     bad.tell()
 
@@ -131,14 +136,15 @@ def _printer(predictor: Answerer | Predictor, as_json: bool) -> Write:
     """Answers on the standard output, at once: somebody may be waiting for them."""
     from laconic.predict.writing import json_line
 
-    def lines(entry: Entry, predictions: Sequence[Prediction]) -> Iterator[str]:
+    def lines(entry: Entry, predictions: Sequence[Prediction | Explained]) -> Iterator[str]:
         if as_json:
             yield json_line(entry, predictions)
             return
         yield entry.text
-        for label, score in predictions:
+        for label, score, *words in predictions:
             own_text = predictor.text_of(label)
             yield f"  {score:.3f}  {label}" + (f"  ({own_text})" if own_text else "")
+            yield from (f"         {_shares(own)}" for own in words)
 
     def write(entries: Sequence[Entry], answers: Answers) -> None:
         for entry, predictions in zip(entries, answers, strict=True):
@@ -148,7 +154,21 @@ def _printer(predictor: Answerer | Predictor, as_json: bool) -> Write:
     return write
 
 
-def _at_least(score: float, answers: Answers) -> Answers:
+def _shares(words: Sequence[WordShare]) -> str:
+    return "  ".join(f"{word} {share:+.3f}" for word, share in words)
+
+
+def _explained(
+    predictor: Answerer | Predictor, entries: Sequence[Entry], answers: Sequence[Sequence[Prediction]]
+) -> Answers:
+    from laconic.predict.answering import Answerer
+
+    if not isinstance(predictor, Answerer):
+        raise ConfigError("--explain is for a packed model, which answers on a CPU; `laconic pack` packs one")
+    return [predictor.explained(entry.text, own) for entry, own in zip(entries, answers, strict=True)]
+
+
+def _at_least(score: float, answers: list[list[Prediction]]) -> list[list[Prediction]]:
     return [[one for one in own if one.score >= score] for own in answers]
 
 

@@ -20,6 +20,7 @@ from laconic.data.dataset import Rows
 from laconic.engine.texts import Inputs, Ranked, Some, Texts, size_of, some
 from laconic.errors import ConfigError
 from laconic.predict.answers import Prediction, check_question, check_rows, named
+from laconic.predict.explaining import Explained, word_shares
 from laconic.predict.names import LabelNames
 from laconic.predict.packed import PackedModel, Ranks, open_packed
 from laconic.predict.permitting import Find, finder, joined, permitted_labels, rank_among
@@ -96,6 +97,18 @@ class Answerer:
             return ranked
 
         return joined(self._in_parts(rows.shape[0], rank), k)
+
+    def explained(self, text: str, predictions: Sequence[Prediction]) -> list[Explained]:
+        """What was answered, each with what the text's words are worth to it."""
+        check_question(1, reads_texts=self._reader is not None)
+        assert self._reader is not None
+        labels = self._find([prediction.label for prediction in predictions])
+        words = word_shares(self._reader, self._probabilities, text, labels) if predictions else []
+        return [Explained(*prediction, own) for prediction, own in zip(predictions, words, strict=True)]
+
+    def _probabilities(self, texts: Texts, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:
+        scores = self.ranker.score(texts, labels)
+        return scores if self._calibration is None else self._calibration.apply(scores)
 
     def text_of(self, label: str) -> str:
         """What a label says of itself, where it says more than its name."""

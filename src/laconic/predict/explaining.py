@@ -6,42 +6,40 @@ left out once, and the text is scored again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float, Int
 
-from laconic.engine.ranking import PackedRanker
+from laconic.engine.texts import Texts
 from laconic.predict.reading import Reader
-from laconic.types import NO_LABEL
+
+Score = Callable[[Texts, Int[np.ndarray, "texts n"]], Float[np.ndarray, "texts n"]]
 
 
 class WordShare(NamedTuple):
     word: str
-    share: float  # of the label's score: what is lost without the word, less than 0 where it speaks against the label
+    share: float  # of the label's score: what is lost without the word; below 0 where it speaks against the label
 
 
-class Reason(NamedTuple):
-    """A label's number and score, and the text's words, those that speak most for it first."""
+class Explained(NamedTuple):
+    """A prediction, and the text's words, those that speak most for the label first."""
 
-    label: int
+    label: str
     score: float
     words: list[WordShare]
 
 
-def reasons(reader: Reader, ranker: PackedRanker, text: str, k: int) -> list[Reason]:
-    """The best k labels of a text, each with what its words are worth."""
+def word_shares(reader: Reader, score: Score, text: str, labels: Int[np.ndarray, "n"]) -> list[list[WordShare]]:
+    """What a text's words are worth to each of these labels."""
     words = reader.words(text)
     different = list(dict.fromkeys(words))
     without = [[word for word in words if word != left_out] for left_out in different]
-    labels, scores = ranker.rank(reader.read_words([words]), k)
-    lost = scores - ranker.score(reader.read_words(without), np.repeat(labels, len(without), axis=0))
-    return [
-        Reason(int(label), float(scores[0, place]), _in_order(different, lost[:, place]))
-        for place, label in enumerate(labels[0])
-        if label != NO_LABEL
-    ]
+    wanted = np.tile(labels, (len(different) + 1, 1))
+    scores = score(reader.read_words([words, *without]), wanted)
+    return [_in_order(different, scores[0, place] - scores[1:, place]) for place in range(len(labels))]
 
 
-def _in_order(words: list[str], lost: np.ndarray) -> list[WordShare]:
-    order = np.argsort(-lost, kind="stable")
-    return [WordShare(words[place], float(lost[place])) for place in order]
+def _in_order(words: list[str], lost: Float[np.ndarray, "words"]) -> list[WordShare]:
+    return [WordShare(words[place], round(float(lost[place]), 6)) for place in np.argsort(-lost, kind="stable")]

@@ -1,6 +1,7 @@
 """Answers as a file, in the order of the texts; it appears whole or not at all.
 
-jsonl      {"text": ..., whatever else the text's record had, "predictions": [{"label": ..., "score": ...}, ...]}
+jsonl      {"text": ..., whatever else the text's record had, "predictions": [{"label": ..., "score": ...}, ...]}; where
+           answers are explained, each has "words": [{"word": ..., "share": ...}, ...] too
 csv, tsv   a row a text: text, id (where texts come with one), label_1, score_1, label_2, ...; empty where there is none
 parquet    the same columns
 
@@ -23,10 +24,11 @@ from laconic.data.streams import form_of
 from laconic.errors import ConfigError
 from laconic.files import writing
 from laconic.predict.answers import Prediction
+from laconic.predict.explaining import Explained
 
 _ROW_GROUP = 1 << 15  # rows that Parquet gets at a time
 
-Answers: TypeAlias = Sequence[Sequence[Prediction]]
+Answers: TypeAlias = Sequence[Sequence[Prediction | Explained]]
 Write: TypeAlias = Callable[[Sequence[Entry], Answers], None]
 
 
@@ -70,9 +72,15 @@ def answers_file(destination: Destination, shape: Shape) -> Iterator[Write]:
                 yield _json_writer(text) if form == "jsonl" else _table_writer(text, form, shape)
 
 
-def json_line(entry: Entry, predictions: Sequence[Prediction]) -> str:
-    own = [prediction._asdict() for prediction in predictions]
+def json_line(entry: Entry, predictions: Sequence[Prediction | Explained]) -> str:
+    own = [_object(prediction) for prediction in predictions]
     return _encodable(json.dumps({"text": entry.text, **entry.fields, "predictions": own}, ensure_ascii=False))
+
+
+def _object(prediction: Prediction | Explained) -> dict[str, Any]:
+    if isinstance(prediction, Prediction):
+        return prediction._asdict()
+    return {**prediction._asdict(), "words": [word._asdict() for word in prediction.words]}
 
 
 def _is_packed(path: Path) -> bool:
@@ -117,8 +125,8 @@ def _header(shape: Shape) -> list[str]:
     return ["text", *["id"] * shape.have_ids, *places]
 
 
-def _row(entry: Entry, predictions: Sequence[Prediction], shape: Shape) -> list[Any]:
-    cells = [cell for prediction in predictions for cell in prediction]
+def _row(entry: Entry, predictions: Sequence[Prediction | Explained], shape: Shape) -> list[Any]:
+    cells = [cell for prediction in predictions for cell in prediction[:2]]
     missing = [None] * (2 * shape.places - len(cells))
     return [entry.text, *[_id(entry)] * shape.have_ids, *cells, *missing]
 
