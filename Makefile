@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 TORCH := $(shell grep '^torch==' constraints.txt)
 
-.PHONY: demo test check bench clean
+.PHONY: demo test test-slow check bench clean
 .DELETE_ON_ERROR:
 
 demo: .venv/laconic
@@ -12,6 +12,9 @@ demo: .venv/laconic
 
 test: .venv/dev
 	$(BIN)/python -m pytest -n auto
+
+test-slow: .venv/dev
+	$(BIN)/python -m pytest -n auto -m slow
 
 check: .venv/dev
 	$(BIN)/ruff check .

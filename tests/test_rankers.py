@@ -77,11 +77,11 @@ RERANKER: Settings = {  # over any of them
     "size": 8,
 }
 FUSION: dict[str, Any] = {"width": 6, "hidden": 16, "epochs": 60, "neighbours": 8}
-RANKERS: list[tuple[str, int, dict[str, Any]]] = [  # of which method, how many members, with what over each
+RANKERS: list[Any] = [  # of which method, how many members, with what over each
     *((name, 1, {}) for name in METHODS),
-    ("inceptionxml", 2, {}),
+    pytest.param(("inceptionxml", 2, {}), marks=pytest.mark.slow),
     ("nearest", 1, {"reranker": RERANKER}),
-    ("inceptionxml", 2, {"reranker": RERANKER}),
+    pytest.param(("inceptionxml", 2, {"reranker": RERANKER}), marks=pytest.mark.slow),
     ("astec", 1, {"fusion": FUSION}),
     ("inceptionxml", 2, {"reranker": RERANKER, "fusion": FUSION}),
 ]

@@ -65,7 +65,7 @@ SMALL = [
 @pytest.mark.parametrize(
     ("name", "encoder", "groups", "rate"),
     [
-        ("xml-cnn", "cnn", "clusters", 0.01),
+        pytest.param("xml-cnn", "cnn", "clusters", 0.01, marks=pytest.mark.slow),
         ("mach", "mlp", "random", 0.03),
         ("inception", "inception", "clusters", 0.02),
     ],

@@ -54,7 +54,7 @@ def share_of_hidden_first(model):
     [
         ("astec", {"validation": 0.0}),
         ("inceptionxml", BAG),
-        ("inceptionxml+", BAG),
+        pytest.param("inceptionxml+", BAG, marks=pytest.mark.slow),
         ("mach", {"validation": 0.0}),
     ],
 )
@@ -113,7 +113,10 @@ class Stopped(Silent):
             signal.raise_signal(signal.SIGINT)
 
 
-@pytest.mark.parametrize(("method", "stop"), [("astec", 9), ("astec", 170), ("mach", 20), ("inceptionxml", 31)])
+@pytest.mark.parametrize(
+    ("method", "stop"),
+    [("astec", 9), ("astec", 170), pytest.param("mach", 20, marks=pytest.mark.slow), ("inceptionxml", 31)],
+)
 def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path, method, stop):
     changes = {"encoder": "bag", "epochs": 8, "extra_texts": EXTRA} | ({"members": 2} if method == "mach" else {})
     changes |= {"surrogate": {"epochs": 4}, "extreme": {"epochs": 9}} if method == "astec" else {}
