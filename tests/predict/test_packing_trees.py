@@ -17,6 +17,7 @@ from laconic.engine.search import Searched
 from laconic.engine.shortlists import ClusterLabels
 from laconic.errors import ConfigError, ModelError
 from laconic.layers import Residual
+from laconic.predict import packing
 from laconic.predict.packing import packed
 from laconic.predict.packing_cells import cells_of, grouped
 from laconic.predict.packing_shortlists import packed_shortlist
@@ -161,3 +162,18 @@ def test_what_cannot_be_packed_says_so() -> None:
         packed_shortlist(OddShortlister(), DIM)
     of_clusters = OfClusters(clustered([2, 3], top=1, product=False).clusters, 4)
     assert isinstance(packed_shortlist(of_clusters, DIM), ClusterLabels)
+
+
+def test_probes_say_how_many_groups_are_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    def in_groups_of_four(clusters: Rows) -> dict[str, Any]:
+        return {**grouped(clusters, scanned=1, size=4), "open_groups": 1}
+
+    monkeypatch.setattr(packing, "grouped", in_groups_of_four)
+    ranker, probes = clustered([5] * 64, top=6, product=False), topical(300, 8).numpy()
+    guessed, chosen = packed(ranker), packed(ranker, probes)
+    assert isinstance(guessed, Searched)
+    assert isinstance(chosen, Searched)
+    vectors = topical(200, 9)
+    assert (guessed.open_groups, guessed.opening(6).open_groups) == (1, 1)
+    assert 1 < chosen.open_groups <= 16
+    assert share_found(ranker, guessed, vectors) < 0.95 < 0.98 < share_found(ranker, chosen, vectors)

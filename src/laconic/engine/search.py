@@ -99,7 +99,8 @@ class Searched(PackedRanker):
         beam = min(max(self.beam, enough), self.clusters.size)
         groups = max(self.open_groups, int(self._in_small_groups.searchsorted(beam)) + 1)
         room = int(self.starts[0]) + int(self._in_largest[beam - 1])
-        return Dial(groups, beam, max(self.rescored, 2 * k), room, self.product)
+        scored = 0 if self.groups is None else int(self._in_large_groups[min(groups, self.groups.size) - 1])
+        return Dial(groups, beam, max(self.rescored, 2 * k), room, self.product, scored)
 
     @cached_property
     def _in_smallest(self) -> Int[np.ndarray, "clusters"]:
@@ -114,6 +115,10 @@ class Searched(PackedRanker):
     def _in_small_groups(self) -> Int[np.ndarray, "groups"]:
         """How many clusters the smallest group has, the smallest two, and so on."""
         return np.sort(np.diff(self.group_starts)).cumsum()
+
+    @cached_property
+    def _in_large_groups(self) -> Int[np.ndarray, "groups"]:
+        return np.sort(np.diff(self.group_starts))[::-1].cumsum()
 
     @cached_property
     def _places(self) -> Int[np.ndarray, "labels"]:

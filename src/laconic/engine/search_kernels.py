@@ -35,6 +35,7 @@ class Dial(NamedTuple):
     rescored: int  # labels that are scored again in half precision
     room: int  # labels that the opened clusters may have together
     product: bool  # a label's probability is multiplied with its cluster's
+    scored: int = 0  # clusters that the opened groups may have together; 0: there may be all
 
 
 class Vectors(NamedTuple):
@@ -47,11 +48,11 @@ class Vectors(NamedTuple):
 @compiled
 def search(tree, dial, vectors, labels, scores):  # type: ignore[no-untyped-def]
     """Fills in the best labels of each text, best first, and what is known of them as logarithms."""
-    num_clusters = len(tree.starts) - 1
+    num_clusters = dial.scored if dial.scored else len(tree.starts) - 1
     cluster_scores, cluster_of = np.empty(num_clusters, np.float32), np.empty(num_clusters, np.int32)
     found, places = np.empty(dial.room, np.float32), np.empty(dial.room, np.int32)
     from_cluster = np.empty(dial.room, np.float32)
-    width = max(num_clusters, dial.room)
+    width = max(num_clusters, dial.room, len(tree.groups.scales))
     room, chosen = np.empty(width, np.float32), np.empty(width, np.int32)
     numbers = np.empty(vectors.for_clusters.shape[1], np.int16)
     own_numbers = np.empty(vectors.for_labels.shape[1], np.int16)

@@ -7,6 +7,7 @@ its rows alone, and dials are where they were right for others.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import singledispatch
 
 import numpy as np
@@ -82,10 +83,10 @@ def _(ranker: FlatRanker, probes: Inputs | None = None) -> PackedRanker:
 @packed.register
 @torch.no_grad()
 def _(ranker: ShortlistRanker, probes: Inputs | None = None) -> Searched:
-    """Clusters are as they were learnt, and as many are opened."""
+    """Clusters are as they were learnt, and as many are opened; of their groups as many as it takes."""
     of_clusters, dim = ranker.clusters.classifier, ranker.encoder.dim
     clusters = Rows.of(*rows_of(of_clusters), with_exact=False)
-    return Searched(
+    tree = Searched(
         encoder=packed_encoder(ranker.encoder),
         transform=packed_transform(ranker.classifier.transform, dim),
         rows=Rows.of(*rows_of(ranker.classifier)),
@@ -97,6 +98,7 @@ def _(ranker: ShortlistRanker, probes: Inputs | None = None) -> Searched:
         beam=ranker.top,
         product=ranker.product,
     )
+    return tree if tree.groups is None or probes is None else _with_groups(tree, probes)
 
 
 @packed.register
@@ -250,6 +252,19 @@ def _dialled(tree: PackedRanker, probes: Inputs | None, share: float, most: int)
         if _share_found(tree.opening(beam).rank(probes, 5).labels, wanted) >= share:
             return tree.opening(beam)
     return tree.opening(most)
+
+
+def _with_groups(tree: Searched, probes: Inputs) -> Searched:
+    """With so many groups opened, doubled as often as it takes, that answers are what all clusters would give."""
+    assert tree.groups is not None
+    whole = np.array([0, tree.clusters.size], dtype=np.int32)
+    wanted, groups = replace(tree, groups=None, group_starts=whole).rank(probes, 5).labels, tree.open_groups
+    while groups < tree.groups.size:
+        found = replace(tree, open_groups=groups)
+        if _share_found(found.rank(probes, 5).labels, wanted) >= FAITHFUL:
+            return found
+        groups *= 2
+    return replace(tree, open_groups=tree.groups.size)
 
 
 def _share_found(found: Int[np.ndarray, "texts k"], wanted: Int[np.ndarray, "texts k"]) -> float:

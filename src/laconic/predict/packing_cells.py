@@ -22,8 +22,8 @@ _ROUNDS = 6  # of k-means
 _SCANNED_CELLS = 2048  # cells whose middles are all looked at
 _CELLS_OF_GROUP = 32
 _SCANNED = 8192  # clusters that are all scored; where there are more, they are in groups
-_GROUP = 256  # clusters of a group
-_GROUPS = 16  # groups that are opened
+_GROUP = 128  # clusters of a group
+_GROUPS = 16  # groups that are opened, at first
 
 
 def rows_of(classifier: Classifier) -> tuple[Float[np.ndarray, "labels dim"], Float[np.ndarray, "labels"]]:
