@@ -14,6 +14,7 @@ from laconic.types import NO_LABEL
 
 _EMPTY = -1
 _AHEAD = 2  # cells
+_CLOSE = np.float32(0.95)  # of the largest probability by coarse rows
 
 
 class Near(NamedTuple):
@@ -252,8 +253,11 @@ def _candidates(near, blend, own, encoded, vector, some, nearness, by_rows):  # 
             likeliest = i
         some[i], nearness[i] = label, _sigmoid(near_by[first[i]])
         nearest = max(nearest, nearness[i])
-    largest = _probability(own, some[likeliest], vector, decoded) if kept else np.float32(1)
-    return kept, max(largest, np.float32(1e-12)), nearest
+    largest = np.float32(1e-12)
+    for i in range(kept):  # of those that may be the likeliest, rounding being what it is
+        if by_rows[i] >= _CLOSE * by_rows[likeliest]:
+            largest = max(largest, _probability(own, some[i], vector, decoded))
+    return kept, largest, nearest
 
 
 @compiled
