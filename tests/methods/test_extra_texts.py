@@ -115,7 +115,12 @@ class Stopped(Silent):
 
 @pytest.mark.parametrize(
     ("method", "stop"),
-    [("astec", 9), ("astec", 170), pytest.param("mach", 20, marks=pytest.mark.slow), ("inceptionxml", 31)],
+    [
+        ("astec", 9),
+        pytest.param("astec", 170, marks=pytest.mark.slow),
+        pytest.param("mach", 20, marks=pytest.mark.slow),
+        ("inceptionxml", 31),
+    ],
 )
 def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path, method, stop):
     changes = {"encoder": "bag", "epochs": 8, "extra_texts": EXTRA} | ({"members": 2} if method == "mach" else {})
