@@ -237,7 +237,7 @@ def test_no_more_is_read_than_is_asked_for() -> None:
 
     def lines() -> Any:
         nonlocal read
-        for read in range(1, 100):  # noqa: B007
+        for read in range(1, 100):  # noqa: B007 - how often is asked after the loop
             yield b"text\n"
 
     pieces = in_pieces(stream_of(lines(), "it", Reading(form="lines"), refused).entries, 10)

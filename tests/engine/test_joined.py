@@ -79,7 +79,7 @@ def reranked(base: PackedRanker, *, size: int, alpha: float) -> tuple[Reranked, 
     own, biases = numbers(LABELS, DIM, seed=3).astype(np.float16).astype(np.float32), numbers(LABELS, seed=4)
     with torch.no_grad():
         classifier.weight.copy_(torch.from_numpy(own))
-        classifier.bias.copy_(torch.from_numpy(biases))  # type: ignore[union-attr]
+        classifier.bias.copy_(torch.from_numpy(biases))  # type: ignore[union-attr] # it has one
     part = Reranked(base=base, **given_vectors(), rows=Rows.of(own, biases), size=size, alpha=alpha)
     return part, rankers.Reranker(Answering(base), Identity(DIM), classifier, size=size, alpha=alpha)
 

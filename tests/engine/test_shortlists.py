@@ -133,7 +133,7 @@ def both(beta: float, size: int) -> tuple[Blended, CandidatesRanker]:
     own, biases = numbers(LABELS, DIM, seed=3).astype(np.float16).astype(np.float32), numbers(LABELS, seed=4)
     with torch.no_grad():
         classifier.weight.copy_(torch.from_numpy(own))
-        classifier.bias.copy_(torch.from_numpy(biases))  # type: ignore[union-attr]
+        classifier.bias.copy_(torch.from_numpy(biases))  # type: ignore[union-attr] # it has one
     ranker = CandidatesRanker(Identity(DIM), Listed(clusters(), size), classifier, beta=beta)
     part = Blended(**given_vectors(), rows=Rows.of(own, biases), shortlist=clusters(), beta=beta, size=size)
     return part, ranker.eval()
