@@ -3,8 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 TORCH := $(shell grep '^torch==' constraints.txt)
+AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo -n)
+MODEL ?= build/debian-laptop
 
-.PHONY: demo test test-slow check bench clean
+.PHONY: demo test test-slow test-browser check bench chaos screenshot chromium clean
 .DELETE_ON_ERROR:
 
 demo: .venv/laconic
@@ -16,6 +18,9 @@ test: .venv/dev
 test-slow: .venv/dev
 	$(BIN)/python -m pytest -n auto -m slow
 
+test-browser: chromium
+	$(BIN)/python -m pytest tests/browser
+
 check: .venv/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -24,6 +29,22 @@ check: .venv/dev
 
 bench: .venv/dev
 	$(BIN)/python -m benchmarks
+
+# What the service must survive, on two cores that have nothing else to do: about twenty minutes.
+chaos: .venv/chaos build/debian-laptop
+	$(BIN)/python -m benchmarks.chaos --model build/debian-laptop
+
+build/debian-laptop: | .venv/laconic
+	$(BIN)/laconic train debian-related --preset laptop --out $@
+
+screenshot: chromium $(MODEL)
+	$(BIN)/python -m benchmarks._page_pictures $(MODEL)
+
+# The system's Chromium is used. Where there is none apt is asked for it, by root or by a sudo that needs no password.
+chromium: .venv/browser
+	@$(BIN)/python -m benchmarks._browser >/dev/null 2>&1 || { $(AS_ROOT) apt-get -qq update && \
+	$(AS_ROOT) apt-get -qq install -y --no-install-recommends chromium fonts-inter >/dev/null; } || true
+	@$(BIN)/python -m benchmarks._browser
 
 # torch first and by its pin, then the rest held to it: any other order fetches gigabytes of CUDA.
 .venv/laconic: pyproject.toml constraints.txt
@@ -34,6 +55,14 @@ bench: .venv/dev
 
 .venv/dev: .venv/laconic
 	$(PIP) --editable '.[dev]'
+	@touch $@
+
+.venv/chaos: .venv/laconic
+	$(PIP) --editable '.[chaos]'
+	@touch $@
+
+.venv/browser: .venv/dev
+	$(PIP) --editable '.[browser]'
 	@touch $@
 
 clean:

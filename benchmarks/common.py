@@ -34,7 +34,8 @@ def machine() -> str:
 
 def save(name: str, figures: dict[str, Any]) -> None:
     """Prints the figures and writes them to results/NAME.json with the command that makes them."""
-    module = Path(sys.argv[0]).stem
+    path = Path(sys.argv[0])
+    module = path.parent.name if path.stem == "__main__" else path.stem
     figures = {
         "command": shlex.join(["python", "-m", f"benchmarks.{module}", *sys.argv[1:]]),
         **figures,

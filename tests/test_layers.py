@@ -44,6 +44,7 @@ FLOORS = [
         "cli_changes",
         "cli_pack",
         "cli_predict",
+        "cli_serve",
         "comparing",
         "inspecting",
         "display",
@@ -51,6 +52,7 @@ FLOORS = [
         "benching",
         "demo",
         "estimator",
+        "serve",
         "__main__",
     },
 ]

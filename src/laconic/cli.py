@@ -19,9 +19,9 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from laconic import __version__, cli_bench, cli_changes, cli_pack, cli_predict
-from laconic.cli_pack import Beam, Exact, Threads
-from laconic.errors import UserError
+from laconic import __version__, cli_bench, cli_changes, cli_pack, cli_predict, cli_serve
+from laconic.cli_pack import Beam, Exact, KeepTexts, Threads
+from laconic.errors import ConfigError, UserError
 
 if TYPE_CHECKING:
     from laconic.checkpoint import SavedModel
@@ -40,6 +40,7 @@ app.add_typer(cli_predict.verbs)
 app.add_typer(cli_pack.verbs)
 app.add_typer(cli_bench.verbs)
 app.add_typer(cli_changes.verbs)
+app.add_typer(cli_serve.verbs)
 # Without markup: a path or a label may have brackets.
 out, err = Console(highlight=False, markup=False), Console(stderr=True, highlight=False, markup=False)
 
@@ -182,6 +183,7 @@ def train(
     packing: Annotated[
         bool, typer.Option("--pack/--no-pack", help="Then pack it into MODEL/packed, for quick answers on a CPU.")
     ] = True,
+    keep_texts: KeepTexts = False,
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting.")] = None,
     table: Table = None,
 ) -> None:
@@ -191,10 +193,13 @@ def train(
     from laconic.costs import bytes_of
     from laconic.display import metrics_table, training_display
     from laconic.methods import config_of, method_called, train_model
+    from laconic.predict.pack import check_texts
     from laconic.predict.predictor import scored
     from laconic.run import Run, device_named
     from laconic.tensor_files import Storage
 
+    if keep_texts and not packing:
+        raise ConfigError("--keep-texts keeps texts in what is packed, but --no-pack packs nothing; leave one out")
     check_free(model)
     storage = Storage(shard_size=bytes_of(shard_size), half=half)
     method = method_called(method)
@@ -207,6 +212,8 @@ def train(
     config = config_of(method, wanted)
     corpus = _read(data, table)
     _print_notes(corpus)
+    if keep_texts:
+        check_texts(corpus)
     try:
         with training_display(err) as watcher:
             run = Run(model / RUN, watcher=watcher, device=device_named(device))
@@ -226,7 +233,7 @@ def train(
     learnt_from = f"{len(corpus.split('train')):,} texts, {len(corpus.labels):,} labels"
     out.print(f"{model}: {method}{members}, {learnt_from}, {size:,} bytes")
     if packing:
-        cli_pack.pack_trained(trained, model, corpus, device)
+        cli_pack.pack_trained(trained, model, corpus, device, keep_texts=keep_texts)
 
 
 @app.command()
@@ -376,7 +383,6 @@ def _read(data: str, table: list[str] | None, *, keep_self: bool = False) -> Cor
 
 def _propensity(given: str, corpus: Corpus) -> Any:
     from laconic.data.catalogue import Propensity, propensity_of
-    from laconic.errors import ConfigError
 
     if not given:
         return propensity_of(Path(corpus.source).name)

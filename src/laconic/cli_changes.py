@@ -110,9 +110,12 @@ def _write(model: SavedModel, folder: Path) -> None:
     """What was packed of the old model goes with it."""
     from laconic.checkpoint import write_model
     from laconic.manifest import PACKED
+    from laconic.predict.kept_texts import FILE
 
-    had_packed = (folder / PACKED).exists()
+    had_packed, had_texts = (folder / PACKED).exists(), (folder / PACKED / FILE).exists()
     write_model(model, folder)
     if had_packed:
-        told = f"{folder / PACKED} was of the old model and is gone; `laconic pack {folder}` makes a new one"
+        again = f"laconic pack {folder}" + " --data DATA --keep-texts" * had_texts
+        texts = " with the texts that it kept" * had_texts
+        told = f"{folder / PACKED} was of the old model and is gone{texts}; `{again}` makes a new one"
         err.print(Text.assemble(("note: ", "yellow"), told), soft_wrap=True)

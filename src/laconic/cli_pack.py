@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from laconic.errors import UserError
+from laconic.errors import ConfigError, UserError
 
 if TYPE_CHECKING:
     from laconic.checkpoint import SavedModel
@@ -23,6 +23,13 @@ out, err = Console(highlight=False, markup=False), Console(stderr=True, highligh
 Beam = Annotated[int | None, typer.Option("--beam", metavar="N", min=1, help="Packed: open so many clusters or cells.")]
 Exact = Annotated[bool, typer.Option("--exact", help="Packed: score everything.")]
 Threads = Annotated[int | None, typer.Option("--threads", metavar="N", min=1, help="Packed: by default all cores.")]
+KeepTexts = Annotated[
+    bool,
+    typer.Option(
+        "--keep-texts",
+        help="Keep the training texts in what is packed, for predict --explain. Whoever has it can read them.",
+    ),
+]
 
 
 @verbs.command()
@@ -34,6 +41,7 @@ def pack(
     data: Annotated[
         str, typer.Option(metavar="DATA", help="What it was trained on: sets its dials and measures the cost.")
     ] = "",
+    keep_texts: KeepTexts = False,
     device: Annotated[str, typer.Option("--device", help="Of the model itself, measured: auto, cpu or cuda.")] = "auto",
     table: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="CSV, TSV, Parquet: as for train.")
@@ -49,24 +57,27 @@ def pack(
     from laconic.data.sources import read
     from laconic.manifest import PACKED, PACKED_MODEL, check_replaceable, kind_of, version_of
 
+    if keep_texts and not data:
+        raise ConfigError("--keep-texts needs the data that the model was trained on; name it (--data)")
     folder = to or model / PACKED
     check_replaceable(folder, kind=PACKED_MODEL)
     version = version_of(model) if kind_of(model) else ""  # before it is read: a model may be exchanged meanwhile
     source = _Source(read_model(model), model, version)
     corpus = read(data, configure(Columns, read_settings(None, table or []))) if data else None
-    _pack(source, folder, corpus, device)
+    _pack(source, folder, corpus, device, keep_texts=keep_texts)
 
 
-def pack_trained(model: SavedModel, folder: Path, corpus: Corpus, device: str) -> None:
+def pack_trained(model: SavedModel, folder: Path, corpus: Corpus, device: str, *, keep_texts: bool) -> None:
     """Packs what was just trained into its folder; where that cannot be done, the model is there all the same."""
     from laconic.manifest import PACKED, version_of
 
     try:
-        _pack(_Source(model, folder, version_of(folder)), folder / PACKED, corpus, device)
+        _pack(_Source(model, folder, version_of(folder)), folder / PACKED, corpus, device, keep_texts=keep_texts)
     except UserError as error:
         err.print(Text.assemble(("note: ", "yellow"), f"the model was not packed: {error}"), soft_wrap=True)
     except KeyboardInterrupt:
-        err.print(f"stopped; the model is finished, and `laconic pack {folder}` packs it")
+        again = f"laconic pack {folder}" + " --data DATA --keep-texts" * keep_texts
+        err.print(f"stopped; the model is finished, and `{again}` packs it")
         raise typer.Exit(130) from None
 
 
@@ -78,19 +89,22 @@ class _Source(NamedTuple):
     version: str
 
 
-def _pack(source: _Source, folder: Path, corpus: Corpus | None, device: str) -> None:
+def _pack(source: _Source, folder: Path, corpus: Corpus | None, device: str, *, keep_texts: bool) -> None:
     from laconic.costs import human_bytes
-    from laconic.predict.pack import measured, split_to_judge
+    from laconic.predict.pack import measured, split_to_judge, with_texts
     from laconic.predict.pack import pack as packed_model
     from laconic.predict.packed import of_version, write_packed
 
     began = perf_counter()
     packed, cost = of_version(packed_model(source.model, corpus), source.version), None
+    if corpus is not None and keep_texts:
+        packed = with_texts(packed, corpus)
     if corpus is not None and (split := split_to_judge(corpus)):
         packed, cost = measured(packed, source.model, corpus, split, device)
     write_packed(packed, folder)
     seconds, sizes = perf_counter() - began, [human_bytes(_size(one)) for one in (folder, source.folder)]
-    out.print(f"{folder}: {sizes[0]} of {sizes[1]}, in {seconds:.1f} s; {_told(cost)}", soft_wrap=True)
+    texts = f"; it keeps {packed.num_kept:,} training texts" if packed.num_kept else ""
+    out.print(f"{folder}: {sizes[0]} of {sizes[1]}, in {seconds:.1f} s; {_told(cost)}{texts}", soft_wrap=True)
 
 
 def _size(folder: Path) -> int:

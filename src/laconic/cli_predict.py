@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from laconic.data.streams import Reading, Stream
     from laconic.predict.answering import Answerer
     from laconic.predict.answers import Prediction
-    from laconic.predict.explaining import Explained, WordShare
+    from laconic.predict.explaining import Explained
     from laconic.predict.predictor import Predictor
     from laconic.predict.writing import Answers, Destination, Write
 
@@ -56,7 +56,12 @@ def predict(
     ] = None,
     allow: Annotated[Path | None, typer.Option(help="A file of label names: answer with these alone.")] = None,
     block: Annotated[Path | None, typer.Option(help="A file of label names: answer with none of these.")] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Packed: what each word is worth to each label.")] = False,
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain", help="Packed: what each word is worth to a label, and its nearest texts, where kept."
+        ),
+    ] = False,
     beam: Beam = None,
     exact: Exact = False,
     threads: Threads = None,
@@ -134,6 +139,7 @@ def _texts(file: str, reading: Reading, on_bad: OnBad) -> AbstractContextManager
 
 def _printer(predictor: Answerer | Predictor, as_json: bool) -> Write:
     """Answers on the standard output, at once: somebody may be waiting for them."""
+    from laconic.predict.explaining import Explained
     from laconic.predict.writing import json_line
 
     def lines(entry: Entry, predictions: Sequence[Prediction | Explained]) -> Iterator[str]:
@@ -141,10 +147,11 @@ def _printer(predictor: Answerer | Predictor, as_json: bool) -> Write:
             yield json_line(entry, predictions)
             return
         yield entry.text
-        for label, score, *words in predictions:
-            own_text = predictor.text_of(label)
-            yield f"  {score:.3f}  {label}" + (f"  ({own_text})" if own_text else "")
-            yield from (f"         {_shares(own)}" for own in words)
+        for prediction in predictions:
+            own_text = predictor.text_of(prediction.label)
+            yield f"  {prediction.score:.3f}  {prediction.label}" + (f"  ({own_text})" if own_text else "")
+            if isinstance(prediction, Explained):
+                yield from (f"         {reason}" for reason in _reasons(prediction))
 
     def write(entries: Sequence[Entry], answers: Answers) -> None:
         for entry, predictions in zip(entries, answers, strict=True):
@@ -154,8 +161,11 @@ def _printer(predictor: Answerer | Predictor, as_json: bool) -> Write:
     return write
 
 
-def _shares(words: Sequence[WordShare]) -> str:
-    return "  ".join(f"{word} {share:+.3f}" for word, share in words)
+def _reasons(explained: Explained) -> Iterator[str]:
+    """A line of words, and a line for each near text."""
+    yield "  ".join(f"{word} {share:+.3f}" for word, share in explained.words)
+    for text, similarity in explained.texts:
+        yield f"near {similarity:.3f}  {' '.join(text.split())}"
 
 
 def _explained(

@@ -199,6 +199,7 @@ def packed_table(name: str, packed: PackedModel, size: int) -> Table:
     table.add_row("packed", facts["method"])
     table.add_row("labels", f"{len(packed.labels):,}")
     table.add_row("words", _words(packed.vocabulary))
+    table.add_row("training texts", f"{packed.num_kept:,} are kept" if packed.num_kept else "are not kept")
     table.add_row("files", human_bytes(size))
     for name, value in (packing_rows(facts) | score_rows(facts)).items():
         table.add_row(name, value)

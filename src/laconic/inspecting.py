@@ -55,14 +55,15 @@ def inspect_model(folder: Path, *, verify: bool) -> Inspection:
         *answers,
         *["every byte is as it was written"] * verify,
     ]
-    return Inspection({**model.facts, "cost": cost, "packed": packed is not None}, shown)
+    found = {"cost": cost, "packed": packed is not None, "kept_texts": 0 if packed is None else packed.num_kept}
+    return Inspection({**model.facts, **found}, shown)
 
 
 def inspect_packed(folder: Path, *, verify: bool) -> Inspection:
     packed, size = open_packed(folder, verify=verify), _size(folder)
     told = {name: fact for name, fact in packed.facts.items() if name != "ranker"}
     shown: list[Table | str] = [packed_table(str(folder), packed, size), *["every byte is as it was written"] * verify]
-    return Inspection({**told, "bytes": size}, shown)
+    return Inspection({**told, "bytes": size, "kept_texts": packed.num_kept}, shown)
 
 
 def plot_data(corpus: Corpus, folder: Path) -> None:

@@ -44,7 +44,7 @@ class Step:
         except Exception as error:  # noqa: BLE001 - whatever a compiler or a driver may raise, eager steps still work
             log.warning("the step cannot be captured (%s: %s)", type(error).__name__, str(error).partition("\n")[0])
             vars(self.task).pop("encode", None)
-            _leave_capture(self.optimiser.at.device)
+            leave_capture(self.optimiser.at.device)
             return "eager on the GPU: it could not be captured"
         finally:
             self._undo(buffers)
@@ -65,12 +65,7 @@ class Step:
     def _captured(self, batch_size: int) -> Callable[[Tensor], None]:
         rows = torch.arange(batch_size, device=self.optimiser.at.device) % len(self.data)
         self._armed.zero_()
-        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            for _ in range(_WARM_UP):
-                self._eager(rows)
-        torch.cuda.current_stream().wait_stream(stream)
+        rehearse(lambda: self._eager(rows))
         for parameter in self.optimiser.parameters.values():
             parameter.grad = None
         torch.cuda.empty_cache()
@@ -95,7 +90,17 @@ class Step:
         self._armed.fill_(1)
 
 
-def _leave_capture(device: torch.device) -> None:
+def rehearse(run: Callable[[], object]) -> None:
+    """A few times before it is captured, and not where it will be: what is made at a first run must not be captured."""
+    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(_WARM_UP):
+            run()
+    torch.cuda.current_stream().wait_stream(stream)
+
+
+def leave_capture(device: torch.device) -> None:
     """A capture that broke off leaves the random generator believing that it goes on; a new state frees it."""
     index = torch.cuda.current_device() if device.index is None else device.index
     torch.cuda.default_generators[index].graphsafe_set_state(torch.Generator(device).graphsafe_get_state())

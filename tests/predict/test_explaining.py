@@ -10,6 +10,7 @@ from laconic.data.text import Splitter, word_table
 from laconic.data.vocabulary import Vocabulary, VocabularyConfig
 from laconic.predict.answers import Prediction
 from laconic.predict.explaining import Explained, WordShare, word_shares
+from laconic.predict.kept_texts import NearText
 from laconic.predict.reading import Reader
 from laconic.predict.writing import json_line
 
@@ -52,10 +53,20 @@ def test_a_text_without_words_has_nothing_to_tell(reader):
     assert word_shares(reader, worth(reader, {0: [1, 1, 1]}), "  ", np.array([0])) == [[]]
 
 
-def test_an_explained_answer_is_written_with_its_words():
-    told = [Explained("game", 0.5, [WordShare("play", 0.25)]), Prediction("tool", 0.1)]
+def test_an_explained_answer_is_written_with_its_words_and_the_texts_near_it():
+    told = [
+        Explained("game", 0.5, [WordShare("play", 0.25)], [NearText("plây", 0.75)]),
+        Explained("toy", 0.25, [WordShare("play", 0.125)]),
+        Prediction("tool", 0.1),
+    ]
     line = json.loads(json_line(Entry("play it", {}), told))
     assert line["predictions"] == [
-        {"label": "game", "score": 0.5, "words": [{"word": "play", "share": 0.25}]},
+        {
+            "label": "game",
+            "score": 0.5,
+            "words": [{"word": "play", "share": 0.25}],
+            "texts": [{"text": "plây", "similarity": 0.75}],
+        },
+        {"label": "toy", "score": 0.25, "words": [{"word": "play", "share": 0.125}]},
         {"label": "tool", "score": 0.1},
     ]

@@ -20,7 +20,7 @@ from laconic.data.dataset import Rows
 from laconic.engine.texts import Inputs, Ranked, Some, Texts, size_of, some
 from laconic.errors import ConfigError
 from laconic.predict.answers import Prediction, check_question, check_rows, named
-from laconic.predict.explaining import Explained, word_shares
+from laconic.predict.explaining import Explained, near_texts, word_shares
 from laconic.predict.names import LabelNames
 from laconic.predict.packed import PackedModel, Ranks, open_packed
 from laconic.predict.permitting import Find, finder, joined, permitted_labels, rank_among
@@ -51,6 +51,11 @@ class Answerer:
     def open(folder: Path | str, *, threads: int = 1, verify: bool = False) -> Answerer:
         """`threads`: how many a batch of texts is divided among; a few texts are answered by the caller's own."""
         return Answerer(open_packed(Path(folder), verify=verify), threads)
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether scores are probabilities."""
+        return self._calibration is not None
 
     def predict(
         self,
@@ -99,12 +104,13 @@ class Answerer:
         return joined(self._in_parts(rows.shape[0], rank), k)
 
     def explained(self, text: str, predictions: Sequence[Prediction]) -> list[Explained]:
-        """What was answered, each with what the text's words are worth to it."""
+        """What was answered, each with what the text's words are worth to it and the nearest texts that were kept."""
         check_question(1, reads_texts=self._reader is not None)
         assert self._reader is not None
         labels = self._find([prediction.label for prediction in predictions])
         words = word_shares(self._reader, self._probabilities, text, labels) if predictions else []
-        return [Explained(*prediction, own) for prediction, own in zip(predictions, words, strict=True)]
+        texts = near_texts(self._reader, self.model.kept_texts, text, labels)
+        return [Explained(*one, own, near) for one, own, near in zip(predictions, words, texts, strict=True)]
 
     def _probabilities(self, texts: Texts, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:
         scores = self.ranker.score(texts, labels)

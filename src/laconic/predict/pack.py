@@ -1,4 +1,7 @@
-"""Packs a finished model, with texts to set its dials by where there are some, and measures what packing costs."""
+"""Packs a finished model, with texts to set its dials by where there are some, and measures what packing costs.
+
+Training texts stay in it only where somebody asks for that (`with_texts`).
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Int
+from scipy.sparse import csr_array
 
 from laconic.checkpoint import SavedModel
 from laconic.data.corpus import Corpus
+from laconic.data.vocabulary import bags
+from laconic.errors import DataError
 from laconic.evaluate import Truth, places_needed, rank_all
 from laconic.methods import restore_config, restore_ranker
 from laconic.metrics import judge, report
+from laconic.metrics.pairs import relevant, truth_without_pairs
 from laconic.predict.answering import Answerer, inputs_of, usable_cores
 from laconic.predict.judging import Judging
+from laconic.predict.kept_texts import KeptTexts
 from laconic.predict.packed import PackedModel
 from laconic.predict.packing import packed
 from laconic.run import device_named
@@ -57,6 +65,31 @@ def pack(model: SavedModel, corpus: Corpus | None = None) -> PackedModel:
         splitter=restore_config(model).text,
         vocabulary=model.vocabulary,
     )
+
+
+def with_texts(packed_model: PackedModel, corpus: Corpus) -> PackedModel:
+    """The packed model with the training texts of its labels, for those who ask why: whoever has it can read them."""
+    check_texts(corpus)
+    if packed_model.vocabulary is None:
+        raise DataError("this model reads features, not texts, so it has no texts to keep; leave --keep-texts out")
+    train = _first_split(corpus, "train", "all")
+    rows, truth = Judging.of_packed(packed_model).judged(corpus, train)
+    assert isinstance(rows, csr_array)  # as texts are read
+    pairs = relevant(truth.labels) if truth.leave_out is None else truth_without_pairs(truth.labels, truth.leave_out)
+    own = csr_array(pairs[:, : len(packed_model.labels)])
+    if not own.nnz:
+        raise DataError(
+            f"{corpus.source}: none of its training texts has a label of the model, so there is nothing to keep; give "
+            "the data that the model was trained on"
+        )
+    return replace(packed_model, kept_texts=KeptTexts.of(corpus.split(train).texts or (), bags(rows), own))
+
+
+def check_texts(corpus: Corpus) -> None:
+    """Refuses data without training texts where they are to be kept."""
+    train = _first_split(corpus, "train", "all")
+    if not train or corpus.split(train).texts is None:
+        raise DataError(f"{corpus.source}: it has no training texts to keep; leave --keep-texts out, or give others")
 
 
 def measured(

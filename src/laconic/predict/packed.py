@@ -3,6 +3,7 @@
 packed.json          method, sizes, where the model came from, how its parts are put together
 arrays.safetensors   the parts' arrays, the vocabulary's counts, where strings begin     manifest.json   as of a model
 labels.utf8          the labels' names, one after another; label_texts.utf8, where labels have one; vocabulary.utf8
+texts.utf8           the training texts, where the user chose to keep them (kept_texts.py)
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from laconic.manifest import (
     write_json,
     write_manifest,
 )
+from laconic.predict.kept_texts import KeptTexts, open_texts, write_texts
 from laconic.predict.mapped import map_arrays, write_arrays
 from laconic.predict.names import LabelNames, NameIndex, Strings, write_strings
 
@@ -67,7 +69,13 @@ class PackedModel:
     label_counts: Int[np.ndarray, "labels"] | None = None  # training texts of each; None: rare labels are not known
     splitter: Splitter = Splitter()
     vocabulary: Vocabulary | None  # None: the model reads features, not texts
+    kept_texts: KeptTexts | None = None  # those of training; None: nobody chose to keep them
     version: str = ""  # of its files: it changes when any of them does
+
+    @property
+    def num_kept(self) -> int:
+        """How many training texts can be read there."""
+        return 0 if self.kept_texts is None else len(self.kept_texts.texts)
 
 
 def write_packed(model: PackedModel, folder: Path) -> None:
@@ -88,6 +96,8 @@ def write_packed(model: PackedModel, folder: Path) -> None:
             arrays["vocabulary.starts"] = write_strings(partial / "vocabulary.utf8", model.vocabulary.words)
             arrays["vocabulary.counts"] = model.vocabulary.text_counts.astype(np.int64)
             arrays["vocabulary.subwords"] = model.vocabulary.subword_counts.astype(np.int64)
+        if model.kept_texts is not None:
+            arrays |= write_texts(model.kept_texts, partial)
         write_arrays(partial / "arrays.safetensors", arrays)
         write_json(partial / "packed.json", {**facts, "vocabulary": _vocabulary_facts(model.vocabulary)})
         write_manifest(partial, format=FORMAT, kind=PACKED_MODEL)
@@ -125,6 +135,7 @@ def open_packed(folder: Path, *, verify: bool = False, kinds: Mapping[str, type[
         label_counts=_label_counts(arrays),
         splitter=_splitter(facts.get("text"), folder),
         vocabulary=_vocabulary(folder, facts.get("vocabulary"), arrays),
+        kept_texts=open_texts(folder, arrays, facts["sizes"]["inputs"]),
         version=version_of(folder),
     )
     _check_sizes(model, folder)
@@ -213,6 +224,7 @@ def _check_sizes(model: PackedModel, folder: Path) -> None:
         "labels.utf8": len(model.labels),
         "label_texts.utf8": len(model.labels if model.label_texts is None else model.label_texts),
         "labels.counts": len(model.labels if model.label_counts is None else model.label_counts),
+        "texts.labels": len(model.labels) if model.kept_texts is None else model.kept_texts.num_labels,
         "the ranker": model.ranker.num_labels,
     }
     if len(set(sizes.values())) != 1:

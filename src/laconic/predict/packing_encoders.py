@@ -1,7 +1,6 @@
 """From an encoder and a transform of torch to the engine's.
 
-What need not be computed for every text is computed here, in double precision: normalisations become factors of the
-weights beside them, matrices are divided by their spectral norms. Word vectors are kept in half precision.
+What need not be computed for every text is folded into the weights. Word vectors are kept in half precision.
 """
 
 from __future__ import annotations
@@ -32,13 +31,12 @@ from laconic.layers import (
     DimensionAttention,
     DocumentBlock,
     EmbeddingBlock,
-    FreeWeight,
     Residual,
     SpectralResidual,
-    SpectralWeight,
     Transfer,
     WordAttention,
 )
+from laconic.predict.folding import attention_matrix, by_place, double, folded, matrix, normalisation
 from laconic.types import PAD
 
 _LARGEST = float(np.finfo(np.float16).max)
@@ -54,7 +52,7 @@ def packed_encoder(encoder: Encoder) -> PackedEncoder:
 def _(encoder: InceptionEncoder) -> Inception:
     branches = [_folded(branch, encoder.projection_norm) for branch in encoder.branches]
     final, final_bias = _folded(encoder.final, encoder.branches_norm)
-    gain, shift = _normalisation(encoder.final_norm)
+    gain, shift = normalisation(encoder.final_norm)
     return Inception(
         words=_words(encoder),
         word_attention=_attention(encoder.word_attention),
@@ -90,7 +88,7 @@ def _(encoder: MlpEncoder) -> Layered:
 
 @packed_encoder.register
 def _(encoder: CnnEncoder) -> Layered:
-    narrow, middle, wide = (_single(_by_place(filters)) for filters in encoder.branches.parameters())
+    narrow, middle, wide = (_single(by_place(filters)) for filters in encoder.branches.parameters())
     windows = Windows(
         words=_words(encoder),
         narrow=narrow,
@@ -101,15 +99,15 @@ def _(encoder: CnnEncoder) -> Layered:
         chunks=encoder.chunks,
     )
     weight = encoder.bottleneck.weight
-    by_chunk = _by_place(weight.view(len(weight), -1, encoder.chunks))
+    by_chunk = by_place(weight.view(len(weight), -1, encoder.chunks))
     bottleneck = _layer(by_chunk, encoder.bottleneck.bias, activation="relu")
     return Layered(encoder=windows, layer=bottleneck)
 
 
 @packed_encoder.register
 def _(encoder: DenseEncoder) -> Layered:
-    gain, shift = _normalisation(encoder.norm)
-    weight, bias = _double(encoder.linear.weight), _double(encoder.linear.bias)
+    gain, shift = normalisation(encoder.norm)
+    weight, bias = double(encoder.linear.weight), double(encoder.linear.bias)
     layer = _layer(weight * gain, bias + weight @ shift, activation="relu")
     return Layered(encoder=Given(features=weight.shape[1]), layer=layer)
 
@@ -138,25 +136,25 @@ def _(module: nn.Linear, dim: int) -> Layer:
 
 @packed_transform.register
 def _(module: Residual, dim: int) -> Layer:
-    gain, shift = _normalisation(module.norm)
+    gain, shift = normalisation(module.norm)
     layer = _layer(module.linear.weight, module.linear.bias, activation="gelu", skip=1.0)
     return replace(layer, gain=_single(gain), shift=_single(shift))
 
 
 @packed_transform.register
 def _(module: SpectralResidual, dim: int) -> Layer:
-    return _layer(_matrix(module.weight), module.bias, activation="gelu", skip=1.0)
+    return _layer(matrix(module.weight), module.bias, activation="gelu", skip=1.0)
 
 
 @packed_transform.register
 def _(module: Transfer, dim: int) -> Layer:
-    return _layer(_matrix(module.weight), module.bias, activation="relu", skip=float(module.skip))
+    return _layer(matrix(module.weight), module.bias, activation="relu", skip=float(module.skip))
 
 
 @packed_transform.register
 def _(module: EmbeddingBlock, dim: int) -> Layer:
-    share, rest = _double(module.combination.alpha).sigmoid(), _double(module.combination.beta).sigmoid()
-    layer = _layer(share[:, None] * _matrix(module.weight), share * _double(module.bias), activation="none")
+    share, rest = double(module.combination.alpha).sigmoid(), double(module.combination.beta).sigmoid()
+    layer = _layer(share[:, None] * matrix(module.weight), share * double(module.bias), activation="none")
     return replace(layer, inputs=dim, relu_before=True, skip=_single(rest))
 
 
@@ -205,41 +203,15 @@ def _words(encoder: WordEncoder) -> Float[np.ndarray, "ids dim"]:
 
 def _attention(attention: WordAttention | DimensionAttention | None) -> Float[np.ndarray, "n n"] | None:
     """γ W, transposed."""
-    return None if attention is None else _single(_double(attention.gamma) * _matrix(attention.weight).T)
+    return None if attention is None else _single(attention_matrix(attention).T)
 
 
 def _folded(
     convolution: nn.Module, norm: nn.BatchNorm1d
 ) -> tuple[Float[np.ndarray, "out size"], Float[np.ndarray, "out"]]:
-    """Weights and bias of a convolution that reads what has not been normalised. It is exact: nothing is padded."""
-    assert isinstance(convolution, nn.Conv1d)
-    assert convolution.bias is not None
-    gain, shift = _normalisation(norm)
-    weight = _double(convolution.weight)
-    bias = _double(convolution.bias) + weight.sum(2) @ shift
-    return _single(_by_place(weight * gain[:, None])), _single(bias)
-
-
-def _by_place(weight: Float[Tensor, "out channels places"]) -> Float[Tensor, "out numbers"]:
-    """In the order in which the engine has a window's numbers: the channels of one place, then those of the next."""
-    return weight.mT.flatten(1)
-
-
-def _normalisation(norm: nn.BatchNorm1d) -> tuple[Float[Tensor, "n"], Float[Tensor, "n"]]:
-    """What it multiplies with, and what it adds then."""
-    assert norm.running_mean is not None
-    assert norm.running_var is not None
-    gain = _double(norm.weight) / (_double(norm.running_var) + norm.eps).sqrt()
-    return gain, _double(norm.bias) - _double(norm.running_mean) * gain
-
-
-def _matrix(weight: SpectralWeight | FreeWeight) -> Float[Tensor, "out in"]:
-    assert not weight.training, "while training, asking for the matrix changes it"
-    return _double(weight())
-
-
-def _double(tensor: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    return tensor.detach().cpu().double()
+    """In the order in which the engine has a window's numbers."""
+    weight, bias = folded(convolution, norm)
+    return _single(by_place(weight)), _single(bias)
 
 
 def _single(tensor: Float[Tensor, "*shape"]) -> Float[np.ndarray, "*shape"]:

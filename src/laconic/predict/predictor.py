@@ -21,6 +21,7 @@ from laconic.errors import ModelError
 from laconic.evaluate import Evaluation, evaluate, places_needed, rank_all
 from laconic.methods import restore_ranker, with_settings
 from laconic.predict.answers import Prediction, check_question, named
+from laconic.predict.gpu import quickened
 from laconic.predict.judging import Judging
 from laconic.predict.permitting import Find, finder, permitted_labels, rank_among
 from laconic.rankers import Ranker
@@ -34,11 +35,13 @@ class Predictor:
 
     def __init__(self, model: SavedModel, device: str = "auto") -> None:
         self.facts, self.labels = model.facts, model.labels
-        self._ranker = restore_ranker(model, device_named(device))
+        where = device_named(device)
+        self._ranker = restore_ranker(model, where)
         if self._ranker.num_labels != len(model.labels):
             raise ModelError(f"the model ranks {self._ranker.num_labels} labels, but names {len(model.labels)}")
         if model.vocabulary is not None and self._ranker.num_ids not in (0, model.vocabulary.num_ids):
             raise ModelError(f"the model knows {self._ranker.num_ids} token ids, but has {model.vocabulary.num_ids}")
+        self._quick = quickened(self._ranker) if where.type == "cuda" else self._ranker
         self._judging = Judging.of_model(model)
         self._tokenizer = self._judging.tokenizer
         self._label_texts = dict(zip(model.labels.names, model.labels.texts or (), strict=False))
@@ -65,12 +68,12 @@ class Predictor:
         assert self._tokenizer is not None
         rows = self._tokenizer.rows(texts)
         if allow is None and block is None:
-            return self._named(rank_all(self._ranker, rows, min(k, len(self.labels))))
+            return self._named(rank_all(self._quick, rows, min(k, len(self.labels))))
         permitted = permitted_labels(allow, block, self._find, len(self.labels))
         count = int(permitted.sum())
         if not count:
             return [[] for _ in texts]
-        return self._named(rank_all(RankerAmong(self._ranker, permitted), rows, min(k, count)))
+        return self._named(rank_all(RankerAmong(self._quick, permitted), rows, min(k, count)))
 
     def text_of(self, label: str) -> str:
         """What a label says of itself, where it says more than its name."""
@@ -89,7 +92,7 @@ class Predictor:
         `shuffle` is a seed: words come in another order, to see how much of it a model needs.
         """
         rows, truth = self._judging.judged(corpus, split_name, shuffle=shuffle)
-        ranking = rank_all(self._ranker, rows, places_needed(truth), on_batch)
+        ranking = rank_all(self._quick, rows, places_needed(truth), on_batch)
         return evaluate(ranking, truth, calibration=self._calibration)
 
     def sweep(self, corpus: Corpus, split_name: str, places: Sequence[Place] = ()) -> list[Point]:

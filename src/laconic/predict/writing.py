@@ -1,7 +1,8 @@
 """Answers as a file, in the order of the texts; it appears whole or not at all.
 
 jsonl      {"text": ..., whatever else the text's record had, "predictions": [{"label": ..., "score": ...}, ...]}; where
-           answers are explained, each has "words": [{"word": ..., "share": ...}, ...] too
+           answers are explained, each has "words": [{"word": ..., "share": ...}, ...] too and, where the model keeps
+           training texts, "texts": [{"text": ..., "similarity": ...}, ...]
 csv, tsv   a row a text: text, id (where texts come with one), label_1, score_1, label_2, ...; empty where there is none
 parquet    the same columns
 
@@ -80,7 +81,9 @@ def json_line(entry: Entry, predictions: Sequence[Prediction | Explained]) -> st
 def _object(prediction: Prediction | Explained) -> dict[str, Any]:
     if isinstance(prediction, Prediction):
         return prediction._asdict()
-    return {**prediction._asdict(), "words": [word._asdict() for word in prediction.words]}
+    texts = {"texts": [text._asdict() for text in prediction.texts]} if prediction.texts else {}
+    words = [word._asdict() for word in prediction.words]
+    return {"label": prediction.label, "score": prediction.score, "words": words, **texts}
 
 
 def _is_packed(path: Path) -> bool:

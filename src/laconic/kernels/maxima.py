@@ -1,0 +1,135 @@
+"""For every text the largest score within each group of neighbouring labels: scores are compared where they are
+computed, and never written.
+
+Whatever is among the best k of a row is in one of the k groups with the largest maxima, so these find the best labels
+at a small part of what all scores would move through memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+_NEIGHBOURS = 32  # maxima that are compared with each other first
+_WIDE = 2048  # maxima of a row that are compared all at once
+_SMALL, _MIDDLING = 16, 64  # texts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tile:
+    texts: int = 128  # of a program
+    labels: int = 256
+    depth: int = 64  # numbers of a row that are multiplied at a time
+    warps: int = 8
+    stages: int = 3  # steps that are loaded ahead
+
+
+def group_maxima_plainly(
+    vectors: Float[Tensor, "batch dim"], rows: Float[Tensor, "labels dim"], group: int, *, chunk: int = 1 << 15
+) -> Float[Tensor, "batch groups"]:
+    """The twin: a chunk of labels at a time is scored in full. Labels are whole groups."""
+    parts = [_products(vectors, part).unflatten(1, (-1, group)).amax(2) for part in torch.split(rows, chunk)]
+    return torch.cat(parts, dim=1)
+
+
+def group_maxima(
+    vectors: Float[Tensor, "batch dim"], rows: Float[Tensor, "labels dim"], group: int, *, tile: Tile | None = None
+) -> Float[Tensor, "batch groups"]:
+    """The same in one pass over the rows. Labels are whole tiles and tiles whole groups; so it is with the depth."""
+    (batch, dim), labels = vectors.shape, len(rows)
+    tile = tile or _usual_tile(batch)
+    assert labels % tile.labels == tile.labels % group == dim % tile.depth == 0
+    assert vectors.is_contiguous()
+    assert rows.is_contiguous()
+    maxima = torch.empty((batch, labels // group), dtype=torch.float32, device=vectors.device)
+    text_tiles = -(-batch // tile.texts)
+    _kernel()[(text_tiles * (labels // tile.labels),)](
+        *(vectors, rows, maxima, batch, text_tiles, labels // group),
+        DIM=dim,
+        GROUP=group,
+        TEXTS=tile.texts,
+        LABELS=tile.labels,
+        DEPTH=tile.depth,
+        num_warps=tile.warps,
+        num_stages=tile.stages,
+    )
+    return maxima
+
+
+def best_groups(maxima: Float[Tensor, "batch groups"], count: int) -> Int[Tensor, "batch k"]:
+    """The groups with the largest maxima, in no order.
+
+    Of many groups those of neighbours are compared first, by the same law: a wide row is then read once, where torch
+    would read it again for every few bits of the least that is kept.
+    """
+    groups = maxima.shape[1]
+    if groups <= _WIDE or groups % _NEIGHBOURS:
+        return maxima.topk(min(count, groups), sorted=False).indices
+    near = maxima.unflatten(1, (-1, _NEIGHBOURS))
+    outer = best_groups(near.amax(2), count)
+    inner = near.gather(1, outer[:, :, None].expand(-1, -1, _NEIGHBOURS)).flatten(1)
+    return places_in(outer, inner.topk(min(count, inner.shape[1]), sorted=False).indices, _NEIGHBOURS)
+
+
+def places_in(groups: Int[Tensor, "batch n"], best: Int[Tensor, "batch k"], size: int) -> Int[Tensor, "batch k"]:
+    """What stands at places of listed groups, one after another, in the numbering of all groups' members."""
+    return groups.gather(1, best // size) * size + best % size
+
+
+def _products(vectors: Float[Tensor, "batch dim"], rows: Float[Tensor, "labels dim"]) -> Float[Tensor, "batch labels"]:
+    """Sums are kept in full: rounded to the 8 bits of the factors, a label's score would be that of many others."""
+    if vectors.is_cuda and vectors.dtype != torch.float32:
+        return torch.mm(vectors, rows.T, out_dtype=torch.float32)
+    return vectors.float() @ rows.float().T
+
+
+def _usual_tile(batch: int) -> Tile:
+    """Of few texts, rows are read as fast as memory gives them; of many, each is used as often as registers allow."""
+    if batch <= _SMALL:
+        return Tile(texts=_SMALL, labels=128, warps=4, stages=4)
+    return Tile(texts=_MIDDLING, labels=128, warps=4, stages=4) if batch <= _MIDDLING else Tile()
+
+
+@cache
+def _kernel() -> Any:
+    import triton
+    from triton import language as tl
+
+    @triton.jit  # type: ignore[untyped-decorator]
+    def largest(  # type: ignore[no-untyped-def]
+        vectors,
+        rows,
+        maxima,
+        batch,
+        text_tiles,
+        groups,
+        DIM: tl.constexpr,
+        GROUP: tl.constexpr,
+        TEXTS: tl.constexpr,
+        LABELS: tl.constexpr,
+        DEPTH: tl.constexpr,
+    ):
+        # Programs that run together have the same labels, so that rows come from memory once.
+        label_tile = tl.program_id(0) // text_tiles
+        text = (tl.program_id(0) % text_tiles) * TEXTS + tl.arange(0, TEXTS)
+        label = label_tile.to(tl.int64) * LABELS + tl.arange(0, LABELS)
+        there = text < batch
+        column = tl.arange(0, DEPTH)
+        x_at = vectors + text[:, None] * DIM + column[None, :]
+        w_at = rows + label[None, :] * DIM + column[:, None]
+        scores = tl.zeros((TEXTS, LABELS), tl.float32)
+        for first in range(0, DIM, DEPTH):
+            x = tl.load(x_at + first, mask=there[:, None], other=0.0)
+            w = tl.load(w_at + first)
+            scores = tl.dot(x, w, scores, input_precision="ieee")
+        of_groups = tl.max(tl.reshape(scores, (TEXTS, LABELS // GROUP, GROUP)), 2)
+        group = label_tile * (LABELS // GROUP) + tl.arange(0, LABELS // GROUP)
+        at = text.to(tl.int64)[:, None] * groups + group[None, :]
+        tl.store(maxima + at, of_groups, mask=there[:, None])
+
+    return largest

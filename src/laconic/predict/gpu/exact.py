@@ -1,0 +1,100 @@
+"""All labels, for batches: scored roughly first, then those that can be among the best once more and exactly.
+
+Rough scores are products in bfloat16, and all that is kept of them is the largest of each group of neighbouring labels.
+The labels of the best groups are then scored by the classifier's own rows. A label is lost only where roundings bring
+more than `spare` groups before its own that do not belong there. One such rounding is at most 2⁻⁸ of the lengths of row
+and vector multiplied, and far less unless all numbers of a row are rounded the same way.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from laconic.classifiers import LinearClassifier
+from laconic.encoders import Encoder
+from laconic.kernels.maxima import best_groups, places_in
+from laconic.kernels.shortlist import Shortlist
+from laconic.predict.gpu.kernels import Kernels, kernels_for
+from laconic.rankers import Ranker
+from laconic.types import NO_LABEL, Inputs, Ranking
+
+_WHOLE = 2048  # labels are filled up to a multiple of it: to whole tiles, and to whole groups of groups
+_DEEP = 64  # and the numbers of a row to one of this
+_NEVER = -1e30  # the bias of what is no label; not -inf, which less itself is no number
+
+
+class ExactRanker(Ranker):
+    """Ranks as a FlatRanker of the same parts does."""
+
+    starts: Tensor
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        classifier: LinearClassifier,
+        rough: RoughRows,
+        kernels: Kernels,
+        *,
+        group: int = 32,
+        spare: int = 4,
+    ) -> None:
+        super().__init__()
+        self.encoder, self.classifier, self.rough, self.kernels = encoder, classifier, rough, kernels
+        self.num_labels, self.num_ids = classifier.num_labels, encoder.num_ids
+        self.group, self.spare = group, spare  # neighbours that are compared first; groups more than labels asked for
+        bounds = torch.arange(0, len(rough.rows) + 1, group, device=rough.rows.device)
+        self.register_buffer("starts", bounds.clamp(max=self.num_labels), persistent=False)
+
+    @staticmethod
+    def of(encoder: Encoder, classifier: LinearClassifier) -> ExactRanker:
+        return ExactRanker(encoder, classifier, RoughRows(classifier), kernels_for(classifier.weight.device))
+
+    def rank(self, inputs: Inputs, k: int) -> Ranking:
+        transformed = self.classifier.transform(self.encoder(inputs))
+        maxima = self.kernels.maxima(self.rough.vectors(transformed), self.rough.rows, self.group)
+        groups = best_groups(maxima, k + self.spare)
+        shortlist = Shortlist(groups, self.starts, self.group)
+        scores = self.kernels.scores(transformed, self.classifier.weight, self.classifier.bias, shortlist)
+        best = scores.topk(min(k, self.num_labels))
+        missing = (0, k - best.values.shape[1])
+        return Ranking(
+            functional.pad(places_in(groups, best.indices, self.group), missing, value=NO_LABEL),
+            functional.pad(best.values.sigmoid(), missing),
+        )
+
+    def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
+        return self.classifier.score(self.encoder(inputs), labels).sigmoid()
+
+
+class RoughRows(nn.Module):
+    """A classifier's rows in bfloat16, with their biases inside. What all rows share is left out of them: it moves the
+    scores of a text together, and would cost them bits.
+    """
+
+    rows: Tensor
+
+    @torch.no_grad()
+    def __init__(self, classifier: LinearClassifier) -> None:
+        super().__init__()
+        weight, bias = classifier.weight, classifier.biases(slice(0, classifier.num_labels))
+        labels, self.dim = weight.shape
+        size = _whole(labels, _WHOLE), _whole(self.dim + 2, _DEEP)
+        rows = torch.zeros(size, dtype=torch.bfloat16, device=weight.device)
+        torch.sub(weight, weight.mean(0), out=rows[:labels, : self.dim])
+        # In two parts, high and low, because 8 bits of a bias are too few.
+        rows[:labels, self.dim] = bias - bias.mean()
+        rows[:labels, self.dim + 1] = bias - bias.mean() - rows[:labels, self.dim]
+        rows[labels:, self.dim] = _NEVER
+        self.register_buffer("rows", rows, persistent=False)
+
+    def vectors(self, transformed: Float[Tensor, "batch dim"]) -> Float[Tensor, "batch width"]:
+        """Vectors to multiply with."""
+        with_ones = functional.pad(transformed.bfloat16(), (0, 2), value=1.0)
+        return functional.pad(with_ones, (0, self.rows.shape[1] - self.dim - 2))
+
+
+def _whole(size: int, unit: int) -> int:
+    return -(-size // unit) * unit

@@ -1,0 +1,30 @@
+"""Which kernels score: Triton's on a GPU that has it, otherwise their plain twins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor
+
+from laconic.kernels.maxima import group_maxima, group_maxima_plainly
+from laconic.kernels.shortlist import Shortlist
+from laconic.kernels.shortlist_scores import shortlist_scores, shortlist_scores_plainly
+
+Maxima: TypeAlias = Callable[[Tensor, Tensor, int], Tensor]
+Scores: TypeAlias = Callable[[Tensor, Tensor, Tensor | None, Shortlist], Tensor]
+
+
+class Kernels(NamedTuple):
+    maxima: Maxima  # of groups of labels, roughly
+    scores: Scores  # of the labels of picked clusters
+
+
+PLAIN = Kernels(group_maxima_plainly, shortlist_scores_plainly)
+TRITON = Kernels(group_maxima, shortlist_scores)
+
+
+def kernels_for(device: torch.device) -> Kernels:
+    return TRITON if device.type == "cuda" and find_spec("triton") else PLAIN

@@ -1,0 +1,39 @@
+"""Logs as JSON, one object a line, on the standard error: for machines that gather them."""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import UTC, datetime
+from typing import Any
+
+LOG = "laconic.serve"
+_KEYS = "told"  # what else a line says, as a dict: log.info("stopped", extra={"told": {...}})
+
+
+class JsonLines(logging.Formatter):
+    """{"time": ..., "level": ..., "event": ..., and what the line tells}"""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+            "process": record.process,
+            **getattr(record, _KEYS, {}),
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+
+def log_settings(level: str = "INFO") -> dict[str, Any]:
+    """For logging.config, of our own lines and granian's."""
+    one = {"handlers": ["lines"], "level": level, "propagate": False}
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"lines": {"()": JsonLines}},
+        "handlers": {"lines": {"class": "logging.StreamHandler", "formatter": "lines"}},
+        "loggers": {"laconic": one, "_granian": {**one, "level": "WARNING"}, "granian.access": one},
+    }

@@ -1,0 +1,177 @@
+"""Answers of a few fixed shapes: what inputs are filled up with changes nothing, and a GPU's graphs answer alike."""
+
+import logging
+from threading import Thread
+
+import pytest
+import torch
+
+from laconic.classifiers import LinearClassifier
+from laconic.encoders import WORD_ENCODERS, Identity, InceptionEncoder
+from laconic.predict.gpu import graphs, quickened
+from laconic.predict.gpu.graphs import GraphRanker, filled
+from laconic.rankers import FlatRanker, Ranker
+from laconic.types import PAD, Tokens
+
+on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+WORDS, LENGTH, LABELS = 40, 12, 50
+
+
+def ranker(name="inception", device="cpu", labels=LABELS):
+    torch.manual_seed(0)
+    encoder = WORD_ENCODERS[name](num_ids=WORDS, length=LENGTH, embedding=64)
+    classifier = LinearClassifier(encoder.dim, labels)
+    classifier.spread(1.0)
+    return FlatRanker(encoder, classifier).to(device).eval()
+
+
+def tokens(texts, words):
+    ids = torch.randint(2, WORDS, (texts, words), dtype=torch.int32)
+    ids[torch.arange(words) > torch.randint(1, words + 1, (texts, 1))] = PAD
+    return Tokens(ids, torch.rand(texts, words) * (ids != PAD))
+
+
+def check(found, expected, tolerance=1e-5):
+    assert found.labels.tolist() == expected.labels.tolist()
+    torch.testing.assert_close(found.scores, expected.scores, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("words", [1, 3, 5, 9, LENGTH, 20])
+@pytest.mark.parametrize("name", WORD_ENCODERS)
+def test_filling_up_does_not_change_the_answers(name, words):
+    plain, inputs = ranker(name), tokens(5, words)
+    with torch.no_grad():
+        check(GraphRanker(plain, plain, longest=LENGTH).rank(inputs, 7), plain.rank(inputs, 7))
+        check(GraphRanker(plain, plain).rank(inputs, 7), plain.rank(inputs, 7))
+
+
+def test_features_are_filled_up_too():
+    plain = FlatRanker(Identity(6), LinearClassifier(6, 20))
+    vectors = torch.randn(3, 6)
+    check(GraphRanker(plain, plain).rank(vectors, 4), plain.rank(vectors, 4))
+
+
+@pytest.mark.parametrize(
+    ("texts", "words", "shape"),
+    [(1, 1, (1, 4)), (3, 5, (4, 8)), (8, 8, (8, 8)), (9, 9, (16, 12)), (2, 40, (2, 12)), (1000, 3, (1024, 4))],
+)
+def test_shapes_are_few(texts, words, shape):
+    assert filled(tokens(texts, words), longest=LENGTH).ids.shape == shape
+    assert filled(tokens(texts, words), longest=LENGTH).weights.shape == shape
+
+
+def test_no_texts_and_very_many_are_answered_as_they_are(monkeypatch):
+    monkeypatch.setattr(graphs, "_MOST_TEXTS", 4)
+    plain, inputs = ranker(), tokens(6, 5)
+    with torch.no_grad():
+        check(GraphRanker(plain, plain).rank(inputs, 3), plain.rank(inputs, 3))
+    nothing = GraphRanker(plain, plain).rank(Tokens(*(part[:0] for part in inputs)), 3)
+    assert nothing.labels.shape == nothing.scores.shape == (0, 3)
+
+
+class Broken(Ranker):
+    """One that no compiler will have."""
+
+    def rank(self, inputs, k):
+        raise RuntimeError("PTXAS error:\nand pages of it")
+
+    def score(self, inputs, labels):
+        raise RuntimeError
+
+
+def test_where_the_quick_way_does_not_work_the_ranker_itself_answers(caplog):
+    plain, inputs = ranker(), tokens(5, 4)
+    both = GraphRanker(plain, Broken())
+    with torch.no_grad(), caplog.at_level(logging.WARNING):
+        check(both.rank(inputs, 3), plain.rank(inputs, 3))
+        check(both.rank(inputs, 3), plain.rank(inputs, 3))
+    assert [record.message for record in caplog.records] == [
+        "the quick way does not work here (RuntimeError: PTXAS error:)"
+    ]
+
+
+def test_what_the_ranker_itself_refuses_is_an_error_and_the_quick_way_not_to_blame(caplog):
+    plain, inputs = ranker(), Tokens(torch.full((1, 4), WORDS + 1), torch.ones(1, 4))
+    with caplog.at_level(logging.WARNING), pytest.raises(IndexError):
+        GraphRanker(plain, plain).rank(inputs, 3)
+    assert not caplog.records
+    with pytest.raises(IndexError):
+        GraphRanker(plain, Broken()).rank(inputs, 3)
+
+
+def test_labels_are_scored_as_they_are_ranked():
+    quick, inputs = GraphRanker(ranker(), ranker()), tokens(5, 4)
+    found = quick.rank(inputs, 7)
+    torch.testing.assert_close(quick.score(inputs, found.labels).detach(), found.scores)
+
+
+@on_gpu
+@pytest.mark.parametrize("labels", [LABELS, 20_000])
+@pytest.mark.parametrize("name", WORD_ENCODERS)
+def test_a_graph_answers_as_the_ranker_does(name, labels):
+    plain, quick = ranker(name, labels=labels), quickened(ranker(name, "cuda", labels))
+    with torch.inference_mode():
+        for number, texts in enumerate((5, 6, 8, 1, 1, 1, 7)):  # the first time eagerly, then captured
+            inputs = tokens(texts, 5 + number % 3)
+            expected = plain.rank(inputs, 7)
+            for given in (inputs, Tokens(*(part.cuda() for part in inputs))):
+                labels_found, scores = (part.cpu() for part in quick.rank(given, 7))
+                torch.testing.assert_close(scores, expected.scores, rtol=1e-3, atol=1e-4)
+                torch.testing.assert_close(plain.score(inputs, labels_found), scores, rtol=1e-3, atol=1e-4)
+    assert [graph is not None for graph in quick._graphs.values()] == [True, True]  # of 8 texts, and of 1
+
+
+@on_gpu
+def test_an_answer_stays_what_it_was_when_the_next_is_given():
+    quick = quickened(ranker(device="cuda"))
+    inputs = [tokens(4, 6) for _ in range(6)]
+    kept = [quick.rank(one, 5) for one in inputs]
+    for one, answer in zip(inputs, kept, strict=True):
+        assert quick.rank(one, 5).labels.tolist() == answer.labels.tolist()
+
+
+class Asking(FlatRanker):
+    """One that asks the host, which no capture survives."""
+
+    def rank(self, inputs, k):
+        ranking = super().rank(inputs, k)
+        assert ranking.scores.sum().item() > 0
+        return ranking
+
+
+@on_gpu
+def test_what_cannot_be_captured_is_answered_all_the_same(caplog):
+    plain = ranker(device="cuda")
+    both = GraphRanker(plain, Asking(plain.encoder, plain.classifier))
+    inputs = tokens(4, 6)
+    with torch.inference_mode():
+        expected = plain.rank(Tokens(*(part.cuda() for part in inputs)), 5)
+        for _ in range(4):
+            check(both.rank(inputs, 5), expected)
+    assert sum("cannot be captured" in record.message for record in caplog.records) == 1
+
+
+@on_gpu
+def test_threads_take_turns():
+    quick = quickened(ranker(device="cuda"))
+    inputs = [tokens(4, 6) for _ in range(8)]
+    expected = [quick.rank(one, 5).labels.tolist() for one in inputs]
+    found = {}
+
+    def ask(number):
+        for _ in range(20):
+            found[number] = quick.rank(inputs[number], 5).labels.tolist()
+            assert found[number] == expected[number]
+
+    threads = [Thread(target=ask, args=(number,)) for number in range(len(inputs))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [found[number] for number in range(len(inputs))] == expected
+
+
+def test_inception_is_the_encoder_that_is_folded():
+    """Or the tests above would compare a ranker with itself."""
+    assert isinstance(ranker().encoder, InceptionEncoder)
+    assert not isinstance(quickened(ranker()).quick.encoder, InceptionEncoder)

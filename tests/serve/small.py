@@ -1,0 +1,49 @@
+"""Small models that are packed within a moment, and folders of them."""
+
+from __future__ import annotations
+
+import shutil
+from functools import cache
+from pathlib import Path
+
+from laconic.checkpoint import SavedModel, write_model
+from laconic.files import replacing_file
+from laconic.manifest import version_of
+from laconic.methods import config_of, train_model
+from laconic.predict.pack import pack
+from laconic.predict.packed import PackedModel, of_version, write_packed
+from laconic.run import Run
+from tests.planted import planted_texts, planted_vectors
+
+CORPUS = planted_texts(with_label_texts=True)
+TEXTS = list(CORPUS.split("test").texts or ())
+
+
+@cache
+def trained(neighbours: int = 5) -> SavedModel:
+    return train_model(CORPUS, "nearest", config_of("nearest", {"neighbours": neighbours}), Run.unkept())
+
+
+@cache
+def packed(neighbours: int = 5) -> PackedModel:
+    return pack(trained(neighbours))
+
+
+@cache
+def packed_features() -> PackedModel:
+    return pack(train_model(planted_vectors(), "nearest", config_of("nearest", {}), Run.unkept()))
+
+
+def write(folder: Path, neighbours: int = 5) -> Path:
+    """A model folder with its packed model; it takes the place of another."""
+    made = folder.with_name(f"{folder.name}-made")
+    write_model(trained(neighbours), made)
+    write_packed(of_version(packed(neighbours), version_of(made)), made / "packed")
+    shutil.rmtree(folder, ignore_errors=True)
+    return made.rename(folder)
+
+
+def rewrite(path: Path, content: bytes) -> None:
+    """Another file of that name: whoever has the old one open keeps it."""
+    with replacing_file(path) as partial:
+        partial.write_bytes(content)

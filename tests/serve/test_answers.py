@@ -1,0 +1,122 @@
+"""Bodies of answers: what the model itself says, whoever else is asked for in the same batch."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from laconic.predict.answering import Answerer
+from laconic.predict.opening import Speed
+from laconic.serve.answers import answered, answering
+from laconic.serve.questions import Answered, Question
+from laconic.serve.refusals import Refusal
+from laconic.serve.served import Served
+from tests.serve.small import TEXTS, packed, write
+
+
+def predictions(body: bytes | Refusal) -> list[list[dict[str, Any]]]:
+    assert isinstance(body, bytes)
+    said = json.loads(body)
+    assert Answered.model_validate(said).model_dump(exclude_none=True) == said, "as the OpenAPI document has it"
+    return [answer["predictions"] for answer in said["answers"]]
+
+
+def expected(answerer: Answerer, question: Question) -> list[list[dict[str, Any]]]:
+    """As the model answers each text alone."""
+    return [
+        [
+            one._asdict() | {"text": answerer.text_of(one.label)}
+            for one in answerer.predict([text], question.k, allow=question.allow, block=question.block)[0]
+            if question.min_score is None or one.score >= question.min_score
+        ]
+        for text in question.asked
+    ]
+
+
+MIXED = [
+    Question(text=TEXTS[0]),
+    Question(texts=TEXTS[1:4], k=3),
+    Question(text=TEXTS[4], k=3),
+    Question(texts=TEXTS[5:7], k=3, allow=["L1", "L2", "L3", "L4"]),
+    Question(text="", k=1),
+    Question(texts=TEXTS[7:9], block=["L0"]),
+    Question(text=TEXTS[9], k=3, allow=[]),
+    Question(texts=TEXTS[10:14], min_score=0.2),
+    Question(text=TEXTS[14], k=100),
+    Question(text=TEXTS[15], min_score=1e9),
+]
+
+
+def test_questions_of_all_kinds_in_one_batch_are_answered_as_each_would_be_alone(served: Served) -> None:
+    version = served.now
+    bodies = answered(version, MIXED)
+    for question, body in zip(MIXED, bodies, strict=True):
+        assert predictions(body) == expected(version.answerer, question)
+        assert isinstance(body, bytes)
+        assert json.loads(body)["model"] == version.name
+        assert answered(version, [question]) == [body]
+
+
+def test_those_that_ask_alike_are_ranked_together(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, predict = list[list[str]](), served.now.answerer.predict
+
+    def noted(texts: list[str], *more: Any, **options: Any) -> Any:
+        asked.append(texts)
+        return predict(texts, *more, **options)
+
+    monkeypatch.setattr(served.now.answerer, "predict", noted)
+    answered(served.now, [Question(text=text) for text in "abc"] + [Question(text="d", k=2), Question(text="e")])
+    assert asked == [["a", "b", "c", "e"], ["d"]]
+
+
+def test_a_low_score_is_left_out_and_the_rest_stays(served: Served) -> None:
+    every, few = (answered(served.now, [Question(text=TEXTS[0], k=9, min_score=least)]) for least in (None, 0.2))
+    all_of_them, kept = predictions(every[0])[0], predictions(few[0])[0]
+    assert 0 < len(kept) < len(all_of_them)
+    assert kept == [one for one in all_of_them if one["score"] >= 0.2]
+
+
+@pytest.mark.parametrize("field", ["allow", "block"])
+def test_an_unknown_name_is_refused_without_being_said_and_others_are_answered(served: Served, field: str) -> None:
+    asked = Question(**{"text": "a", field: ["L1", "xyzzy"]})
+    before, refused, after = answered(served.now, [Question(text="a"), asked, Question(text="b")])
+    assert isinstance(refused, Refusal)
+    assert (refused.status, refused.code) == (422, "bad_question")
+    assert b"xyzzy" not in refused.body("1")
+    assert predictions(before)
+    assert predictions(after)
+
+
+def test_an_explained_answer_says_what_each_word_is_worth(served: Served) -> None:
+    question = Question(texts=TEXTS[:2], k=2, explain=True)
+    answers = predictions(answered(served.now, [question])[0])
+    for text, answer in zip(question.asked, answers, strict=True):
+        found = served.now.answerer.predict([text], 2)[0]
+        wanted = served.now.answerer.explained(text, found)
+        assert [one["words"] for one in answer] == [[word._asdict() for word in one.words] for one in wanted]
+        assert {word["word"] for word in answer[0]["words"]} == {*text.split()}
+    plain = predictions(answered(served.now, [Question(texts=TEXTS[:2], k=2)])[0])
+    assert [[{key: one[key] for key in one if key != "words"} for one in answer] for answer in answers] == plain
+
+
+def test_a_batch_is_answered_by_one_version_whatever_comes_meanwhile(tmp_path: Any, monkeypatch: Any) -> None:
+    served = Served(write(tmp_path / "model"), Speed(threads=1))
+    old, predict = served.now, served.now.answerer.predict
+
+    def exchange(*arguments: Any, **options: Any) -> Any:
+        found = predict(*arguments, **options)
+        if served.now is old:
+            write(tmp_path / "model", neighbours=1)
+            assert served.refresh()
+        return found
+
+    monkeypatch.setattr(old.answerer, "predict", exchange)
+    questions = [Question(text=TEXTS[0], k=k) for k in (2, 3, 4)]
+    bodies = answering(served)(questions)
+    assert served.now is not old
+    assert {json.loads(body)["model"] for body in bodies} == {old.name}
+    assert [predictions(body) for body in bodies] == [expected(Answerer(packed()), one) for one in questions]
+    later = answering(served)(questions)
+    assert {json.loads(body)["model"] for body in later} == {served.now.name}

@@ -1,0 +1,128 @@
+"""How processes are started and stopped; a real server's life is test_chaos.py's."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from laconic.errors import ConfigError, ModelError
+from laconic.predict.opening import Speed
+from laconic.serve import running
+from laconic.serve.door import Door
+from laconic.serve.measures import FOLDER
+from laconic.serve.service import DRAIN, REFRESH
+from laconic.serve.settings import Patience, Serving
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT, REFRESH, DRAIN)
+
+
+@pytest.fixture(autouse=True)
+def _logs_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are this process's, and other tests read them."""
+    monkeypatch.setattr("logging.config.dictConfig", lambda settings: None)
+
+
+class Server:
+    """In granian's place."""
+
+    def __init__(self, settings: Serving) -> None:
+        self.settings, self.started, self.loaded = settings, list[Callable[[], None]](), list[Any]()
+
+    def on_startup(self, hook: Callable[[], None]) -> None:
+        self.started.append(hook)
+
+    def serve(self, *, target_loader: Callable[[], Any], wrap_loader: bool) -> None:
+        self.counters = Path(os.environ[FOLDER])
+        assert self.counters.is_dir()
+        self.loaded.append(target_loader())
+
+
+@pytest.fixture
+def servers(monkeypatch: pytest.MonkeyPatch) -> list[Server]:
+    made: list[Server] = []
+    monkeypatch.setattr(running, "_server", lambda settings: made.append(Server(settings)) or made[-1])
+    monkeypatch.setattr(running.os, "setpgid", lambda *numbers: None)  # it is the worker that leaves its group
+    return made
+
+
+def test_a_service_is_started_with_counters_of_its_own(
+    kept: Path, servers: list[Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(FOLDER, "/before")
+    running.serve(kept, Serving(port=0), Speed(threads=1))
+    (server,) = servers
+    assert server.settings.port > 0
+    assert len(server.started) == 1
+    assert isinstance(server.loaded[0], Door)
+    assert (os.environ[FOLDER], server.counters.exists()) == ("/before", False)
+
+
+def test_a_model_that_cannot_be_served_is_said_before_anything_is_started(
+    servers: list[Server], tmp_path: Path
+) -> None:
+    with pytest.raises(ModelError, match="this is not a model folder"):
+        running.serve(tmp_path, Serving(port=0), Speed())
+    assert not servers
+    assert FOLDER not in os.environ
+
+
+def test_a_port_that_is_taken_is_said_before_anything_is_started(kept: Path, servers: list[Server]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError, match=rf"127\.0\.0\.1:{port} cannot be used .*choose another --host or --port"):
+            running.serve(kept, Serving(port=port), Speed(threads=1))
+    assert not servers
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "2001:db8::1", "a" * 70, ".a"])
+def test_a_host_that_is_not_this_machine_is_named(host: str) -> None:
+    with pytest.raises(ConfigError, match="cannot be used"):
+        running._free_port(host)
+
+
+def test_a_server_is_told_how_patient_it_is_to_be() -> None:
+    server = running._server(Serving(port=4711, workers=3, patience=Patience(headers=2.5, stop=3.0)))
+    assert (server.bind_port, server.workers, server.workers_kill_timeout) == (4711, 3, 3)
+    assert server.http1_settings.header_read_timeout == 2500
+
+
+@pytest.fixture
+def heard(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, int]]]:
+    """Signals that go to workers, of which one is dead; and afterwards the signals are as they were."""
+    sent: list[tuple[int, int]] = []
+    monkeypatch.setattr(running.os, "kill", lambda *signal: sent.append(signal))
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    yield sent
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def worker(number: int, alive: bool) -> Any:
+    return SimpleNamespace(is_alive=lambda: alive, inner=SimpleNamespace(pid=number))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stop_is_told_to_the_workers_a_while_before_it_comes(heard: list[tuple[int, int]], number: int) -> None:
+    stopped = threading.Event()
+    workers = [worker(7, True), worker(8, False), worker(9, True)]
+    server = SimpleNamespace(wrks=workers, signal_handler_interrupt=stopped.set)
+    running._hear_signals(server, 0.01)
+    signal.raise_signal(number)
+    assert heard == [(7, DRAIN), (9, DRAIN)]
+    assert stopped.wait(30)
+
+
+def test_other_signals_go_on_to_the_workers_or_nowhere(heard: list[tuple[int, int]]) -> None:
+    running._hear_signals(SimpleNamespace(wrks=[worker(7, True)]), 0.0)
+    signal.raise_signal(REFRESH)
+    assert heard == [(7, REFRESH)]
+    signal.raise_signal(DRAIN)
+    assert len(heard) == 1

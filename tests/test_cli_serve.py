@@ -1,0 +1,119 @@
+"""The verb serve as a user types it, up to where a server would start; test_chaos.py has what comes after that."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from laconic import cli_serve
+from laconic.predict.opening import Speed
+from laconic.serve.settings import Limits, Patience, Serving
+from tests.serve.small import write
+from tests.test_cli import laconic
+
+
+@pytest.fixture(autouse=True)
+def _logs_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are this process's, and other tests read them."""
+    monkeypatch.setattr("logging.config.dictConfig", lambda settings: None)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("models") / "model")
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, Serving, Speed]]:
+    """What would be served."""
+    calls: list[tuple[Path, Serving, Speed]] = []
+    monkeypatch.setattr("laconic.serve.running.serve", lambda *given: calls.append(given))
+    return calls
+
+
+def test_the_usual_settings_are_the_librarys_own(model: Path, started: list[Any]) -> None:
+    laconic("serve", model)
+    assert started == [(model, Serving(), Speed(threads=1))]
+
+
+def test_every_option_arrives(model: Path, started: list[Any], tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("hush\n")
+    options = "--host 0.0.0.0 --port 81 --workers 2 --deadline-ms 50 --queue 9 --max-body 2kB --max-texts 3 --quiet"
+    more = "--max-characters 4 --max-k 5 --origin https://a.example --origin https://b.example --drain 2 --no-watch"
+    laconic("serve", model, *options.split(), *more.split(), "--token-file", tmp_path / "token", "--beam", 6)
+    wanted = Serving(
+        host="0.0.0.0",
+        port=81,
+        workers=2,
+        queue=9,
+        limits=Limits(bytes=2000, texts=3, characters=4, k=5),
+        patience=Patience(deadline=0.05, drain=2.0, look=0.0),
+        token="hush",
+        origins=("https://a.example", "https://b.example"),
+        log_requests=False,
+    )
+    assert started == [(model, wanted, Speed(beam=6, threads=1))]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--port", "65536"], "Invalid value for '--port'"),
+        (["--port", "http"], "Invalid value for '--port'"),
+        (["--workers", "0"], "Invalid value for '--workers'"),
+        (["--workers", "2000"], "workers must be within 1..1024, but is 2000"),
+        (["--deadline-ms", "0"], "Invalid value for '--deadline-ms'"),
+        (["--deadline-ms", "9999999"], "deadline must be within 0.001..3600 seconds, but is 9999.999"),
+        (["--queue", "0"], "Invalid value for '--queue'"),
+        (["--max-body", "much"], "a size must look like 16MB, 500MB or 2GB, but is 'much'"),
+        (["--max-body", "0"], "the limit of bytes must be 1 or more, but is 0"),
+        (["--max-texts", "0"], "Invalid value for '--max-texts'"),
+        (["--max-k", "0"], "Invalid value for '--max-k'"),
+        (["--drain", "-1"], "Invalid value for '--drain'"),
+        (["--drain", "3601"], "drain must be within 0..3600 seconds, but is 3601"),
+        (["--beam", "3", "--exact"], "exact opens everything, so a beam of 3 says nothing"),
+        (["--token", "hush"], "No such option: --token"),
+        (["--token-file", "nowhere"], "nowhere: the token cannot be read"),
+    ],
+)
+def test_an_option_that_is_wrong_is_said_and_nothing_starts(
+    model: Path, started: list[Any], options: list[str], message: str
+) -> None:
+    assert message in laconic("serve", model, *options, code=2)
+    assert not started
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("", "the file is empty, but should hold the token"), ("two words", "must be printable ASCII without spaces")],
+)
+def test_a_token_that_cannot_be_used_is_said_but_not_shown(
+    model: Path, started: list[Any], tmp_path: Path, content: str, message: str
+) -> None:
+    (tmp_path / "token").write_text(content)
+    complained = laconic("serve", model, "--token-file", tmp_path / "token", code=2)
+    assert message in complained
+    assert not content or content not in complained
+
+
+def test_what_serving_needs_is_named_where_it_is_not_installed(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli_serve, "find_spec", lambda name: None if name != "fastapi" else object())
+    complained = laconic("serve", model, code=2)
+    assert "serving needs granian, prometheus_client: pip install 'laconic[serve]'" in complained
+
+
+def test_what_is_no_model_is_said(tmp_path: Path) -> None:
+    assert "this is not a model folder: it has no manifest.json" in laconic("serve", tmp_path, "--port", 0, code=2)
+    (tmp_path / "manifest.json").write_text("{")
+    assert "manifest.json: not JSON" in laconic("serve", tmp_path, "--port", 0, code=2)
+
+
+def test_a_port_that_is_taken_is_said(model: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        complained = laconic("serve", model, "--port", port, code=2)
+    assert f"127.0.0.1:{port} cannot be used" in complained
+    assert "choose another --host or --port" in complained
