@@ -33,7 +33,7 @@ def group_maxima_plainly(
     vectors: Float[Tensor, "batch dim"], rows: Float[Tensor, "labels dim"], group: int, *, chunk: int = 1 << 15
 ) -> Float[Tensor, "batch groups"]:
     """The twin: a chunk of labels at a time is scored in full. Labels are whole groups."""
-    parts = [_products(vectors, part).unflatten(1, (-1, group)).amax(2) for part in torch.split(rows, chunk)]
+    parts = [torch.unflatten(_products(vectors, part), 1, (-1, group)).amax(2) for part in torch.split(rows, chunk)]
     return torch.cat(parts, dim=1)
 
 
@@ -44,8 +44,7 @@ def group_maxima(
     (batch, dim), labels = vectors.shape, len(rows)
     tile = tile or _usual_tile(batch)
     assert labels % tile.labels == tile.labels % group == dim % tile.depth == 0
-    assert vectors.is_contiguous()
-    assert rows.is_contiguous()
+    assert all(part.is_contiguous() for part in (vectors, rows))
     maxima = torch.empty((batch, labels // group), dtype=torch.float32, device=vectors.device)
     text_tiles = -(-batch // tile.texts)
     _kernel()[(text_tiles * (labels // tile.labels),)](
@@ -70,7 +69,7 @@ def best_groups(maxima: Float[Tensor, "batch groups"], count: int) -> Int[Tensor
     groups = maxima.shape[1]
     if groups <= _WIDE or groups % _NEIGHBOURS:
         return maxima.topk(min(count, groups), sorted=False).indices
-    near = maxima.unflatten(1, (-1, _NEIGHBOURS))
+    near = torch.unflatten(maxima, 1, (-1, _NEIGHBOURS))
     outer = best_groups(near.amax(2), count)
     inner = near.gather(1, outer[:, :, None].expand(-1, -1, _NEIGHBOURS)).flatten(1)
     return places_in(outer, inner.topk(min(count, inner.shape[1]), sorted=False).indices, _NEIGHBOURS)
@@ -100,7 +99,7 @@ def _kernel() -> Any:
     import triton
     from triton import language as tl
 
-    @triton.jit  # type: ignore[untyped-decorator]
+    @triton.jit(do_not_specialize=("batch", "text_tiles"))  # type: ignore[untyped-decorator] # or few texts compile anew
     def largest(  # type: ignore[no-untyped-def]
         vectors,
         rows,

@@ -59,7 +59,8 @@ def shortlist_scores(
     rows = min(_ROWS, _power_of_two(size))
     tiles = -(-size // rows)
     scores = torch.empty((batch, count * size), dtype=torch.float32, device=vectors.device)
-    assert all(part.is_contiguous() for part in (vectors, weight, picks, starts))
+    vectors, picks = vectors.contiguous(), picks.contiguous()
+    assert all(part.is_contiguous() for part in (weight, starts))
     _kernel()[(batch * count * tiles,)](
         *(vectors, weight, weight if bias is None else bias, picks, starts, scores),
         *(count, tiles, size),
@@ -81,7 +82,7 @@ def _kernel() -> Any:
     import triton
     from triton import language as tl
 
-    @triton.jit  # type: ignore[untyped-decorator]
+    @triton.jit(do_not_specialize=("count", "tiles", "size"))  # type: ignore[untyped-decorator]
     def score(  # type: ignore[no-untyped-def]
         vectors,
         weight,

@@ -18,6 +18,19 @@ _EXAMPLES: list[JsonValue] = [
     {"text": "real-time strategy game"},
     {"texts": ["web server written in Go", "photo editor"], "k": 3, "min_score": 0.1, "explain": True},
 ]
+_ANSWERS: list[JsonValue] = [
+    {
+        "model": "8b54c26a6293",
+        "answers": [
+            {
+                "predictions": [
+                    {"label": "libsdl1.2debian", "score": 0.54, "text": "Simple DirectMedia Layer"},
+                    {"label": "freeciv-data", "score": 0.12},
+                ]
+            }
+        ],
+    }
+]
 
 
 class Question(BaseModel):
@@ -61,6 +74,8 @@ class Answer(BaseModel):
 
 
 class Answered(BaseModel):
+    model_config = ConfigDict(json_schema_extra={"examples": _ANSWERS})
+
     model: str = Field(description="The version of the model that gave all of these answers.")
     answers: list[Answer] = Field(description="One a text, in their order.")
 

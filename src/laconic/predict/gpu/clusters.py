@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
@@ -10,8 +9,9 @@ from torch.nn import functional
 from laconic.classifiers import LinearClassifier
 from laconic.kernels.shortlist import Shortlist
 from laconic.predict.gpu.kernels import Kernels, kernels_for
+from laconic.predict.gpu.rankings import widened
 from laconic.rankers import Ranker, ShortlistRanker
-from laconic.types import NO_LABEL, Inputs, Ranking
+from laconic.types import Inputs, Ranking
 
 
 class ClustersRanker(Ranker):
@@ -38,20 +38,15 @@ class ClustersRanker(Ranker):
         if self.ranker.product:
             of_clusters = functional.logsigmoid(picked.values).repeat_interleave(clusters.size, dim=1)
             scores = functional.logsigmoid(scores) + of_clusters
-        best = scores.topk(min(k, scores.shape[1]))
+        # So many clusters are open that these are all labels: no place that a smaller cluster lacks is among them.
+        best = scores.topk(min(k, self.num_labels))
         chances = best.values.exp() if self.ranker.product else best.values.sigmoid()
-        missing = (0, k - chances.shape[1])
-        return Ranking(
-            functional.pad(self._labels(shortlist, best), missing, value=NO_LABEL), functional.pad(chances, missing)
-        )
+        return widened(Ranking(self._labels(shortlist, best.indices), chances), k)
 
     def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
         return self.ranker.score(inputs, labels)
 
-    def _labels(self, shortlist: Shortlist, best: torch.return_types.topk) -> Int[Tensor, "batch k"]:
+    def _labels(self, shortlist: Shortlist, best: Int[Tensor, "batch k"]) -> Int[Tensor, "batch k"]:
         """By their places among all that was scored."""
-        cluster, clusters = shortlist.picks.gather(1, best.indices // shortlist.size), self.ranker.clusters
-        places = clusters.starts[cluster] + best.indices % shortlist.size
-        # Beyond the end of the last cluster there is no label to look up.
-        labels = clusters.order[places.clamp(max=self.num_labels - 1)]
-        return labels.masked_fill(best.values == -torch.inf, NO_LABEL)
+        cluster = shortlist.picks.gather(1, best // shortlist.size)
+        return self.ranker.clusters.order[shortlist.starts[cluster] + best % shortlist.size]

@@ -18,8 +18,9 @@ from laconic.encoders import Encoder
 from laconic.kernels.maxima import best_groups, places_in
 from laconic.kernels.shortlist import Shortlist
 from laconic.predict.gpu.kernels import Kernels, kernels_for
+from laconic.predict.gpu.rankings import widened
 from laconic.rankers import Ranker
-from laconic.types import NO_LABEL, Inputs, Ranking
+from laconic.types import Inputs, Ranking
 
 _WHOLE = 2048  # labels are filled up to a multiple of it: to whole tiles, and to whole groups of groups
 _DEEP = 64  # and the numbers of a row to one of this
@@ -59,11 +60,7 @@ class ExactRanker(Ranker):
         shortlist = Shortlist(groups, self.starts, self.group)
         scores = self.kernels.scores(transformed, self.classifier.weight, self.classifier.bias, shortlist)
         best = scores.topk(min(k, self.num_labels))
-        missing = (0, k - best.values.shape[1])
-        return Ranking(
-            functional.pad(places_in(groups, best.indices, self.group), missing, value=NO_LABEL),
-            functional.pad(best.values.sigmoid(), missing),
-        )
+        return widened(Ranking(places_in(groups, best.indices, self.group), best.values.sigmoid()), k)
 
     def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
         return self.classifier.score(self.encoder(inputs), labels).sigmoid()
