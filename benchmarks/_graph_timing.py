@@ -5,22 +5,20 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 
-from laconic.step import rehearse
+from laconic.step import leave_capture, rehearse
 
 Result = TypeVar("Result")
 Run = Callable[[], object]
-_WARM_UP = 3
 
 
 def milliseconds(run: Run, device: torch.device, times: int) -> float:
-    """The median, from a start on the host to the device's end."""
-    for _ in range(_WARM_UP):
-        run()
-    return statistics.median([_timed(run, device) for _ in range(times)])
+    """The median, from the host's start to the device's end."""
+    run()
+    return round(statistics.median([_milliseconds(run, device) for _ in range(times)]), 4)
 
 
 def graphed(run: Run, device: torch.device) -> Run:
@@ -34,25 +32,20 @@ def graphed(run: Run, device: torch.device) -> Run:
     return graph.replay
 
 
-def attempt(what: str, run: Callable[[], Result]) -> Result | str:
-    """What came of it, said as soon as it is known; one that fails must not cost a run all others."""
+def attempt(what: str, run: Callable[[], Result], device: torch.device) -> Result | str:
+    """What came of it, said at once. Something that fails must not cost a run all that comes after."""
+    result: Result | str
     try:
-        result: Result | str = run()
+        result = run()
     except Exception as error:  # noqa: BLE001 - whatever a compiler or a driver may raise
         result = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
+        if device.type == "cuda":
+            leave_capture(device)
     print(f"{what}: {result}", flush=True)
     return result
 
 
-def percentiles(times: list[float]) -> dict[str, Any]:
-    """Of seconds, in milliseconds."""
-    cuts = statistics.quantiles([1000 * one for one in times], n=100)
-    return {"p50_ms": round(cuts[49], 4), "p99_ms": round(cuts[98], 4), "texts_timed": len(times)}
-
-
-def _timed(run: Run, device: torch.device) -> float:
+def _milliseconds(run: Run, device: torch.device) -> float:
     _wait(device)
     started = time.perf_counter()
     run()

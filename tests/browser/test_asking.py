@@ -54,9 +54,10 @@ def test_typing_shows_what_the_server_answers(page: Page, address: str) -> None:
 
 def test_a_question_is_asked_when_fingers_pause(visit: Visit, address: str) -> None:
     page = visit("about:blank")
-    page.clock.install()
+    page.clock.install(time=0)
     page.goto(address)
     expect(page.locator("#summary")).not_to_be_empty()
+    page.clock.pause_at(3600)  # seconds; from here on time passes by the test's word alone
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url) if request.url.endswith("/v1/predict") else None)
     for end in range(1, len(FIRST) + 1):

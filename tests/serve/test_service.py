@@ -160,7 +160,7 @@ def test_those_who_were_turned_away_are_told_of_together(
             site.service.batcher.texts = 10_000
             for _ in range(3):
                 await site.visit(predict({"text": "a"}))
-            await becomes(lambda: site.service.refused == 0)
+            await becomes(lambda: site.service.turned_away == 0)
             site.service.batcher.texts = 0
 
     run(claim())

@@ -15,7 +15,7 @@ from laconic.types import Inputs, Ranking
 
 
 class ClustersRanker(Ranker):
-    """Ranks as a ShortlistRanker does. Clusters come in no order, and places only of the labels that are best."""
+    """Ranks as a ShortlistRanker does, but puts no clusters in order, and looks up no labels but the best."""
 
     def __init__(self, ranker: ShortlistRanker, kernels: Kernels) -> None:
         super().__init__()

@@ -45,23 +45,29 @@ class GraphRanker(Ranker):
         self.ranker, self.quick, self.longest = ranker, quick, longest
         self.num_labels, self.num_ids = ranker.num_labels, ranker.num_ids
         self._device = next(iter(ranker.state_dict().values())).device
-        self._graphs: dict[Shape, Graph | None] = {}
+        self._capturing = self._device.type == "cuda"
+        self._graphs: dict[Shape, Graph] = {}
         self._asked = Counter[Shape]()
         self._turn = Lock()
 
     @torch.inference_mode()
     def rank(self, inputs: Inputs, k: int) -> Ranking:
         size = len(inputs.ids if isinstance(inputs, Tokens) else inputs)
-        if not 0 < size <= _MOST_TEXTS:
-            return self._eager(inputs, k)
-        inputs = filled(inputs, self.longest)
         with self._turn, torch.cuda.device(self._device) if self._device.type == "cuda" else nullcontext():
-            graph = self._graph(inputs, k) if self._device.type == "cuda" else None
+            if not 0 < size <= _MOST_TEXTS:
+                return self._eager(inputs, k)
+            inputs = filled(inputs, self.longest)
+            graph = self._graph(inputs, k)
             ranking = self._eager(inputs, k) if graph is None else graph(inputs)
         return Ranking(*(part[:size] for part in ranking))
 
     def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
         return self.ranker.score(inputs, labels)
+
+    @property
+    def captured(self) -> list[Shape]:
+        """What is answered by graphs by now."""
+        return list(self._graphs)
 
     def _eager(self, inputs: Inputs, k: int) -> Ranking:
         inputs = on_device(inputs, self._device)
@@ -79,18 +85,19 @@ class GraphRanker(Ranker):
         batch, length = (inputs.ids if isinstance(inputs, Tokens) else inputs).shape
         shape = Shape(batch, length, k)
         self._asked[shape] += 1
-        if shape not in self._graphs and self._asked[shape] > 1 and len(self._graphs) < _MOST_GRAPHS:
-            self._graphs[shape] = self._captured(inputs, k)
+        again = self._asked[shape] > 1 and shape not in self._graphs
+        if again and self._capturing and len(self._graphs) < _MOST_GRAPHS:
+            self._capture(shape, inputs)
         return self._graphs.get(shape)
 
-    def _captured(self, inputs: Inputs, k: int) -> Graph | None:
-        others = (graph for graph in self._graphs.values() if graph is not None)
+    def _capture(self, shape: Shape, inputs: Inputs) -> None:
+        other = next(iter(self._graphs.values()), None)
         try:
-            return Graph(self.quick, on_device(inputs, self._device), k, next(others, None))
+            self._graphs[shape] = Graph(self.quick, on_device(inputs, self._device), shape.k, other)
         except Exception as error:  # noqa: BLE001 - whatever a driver may raise, eager answers still come
-            log.warning("answers of this shape cannot be captured (%s)", _brief(error))
+            log.warning("answers cannot be captured (%s)", _brief(error))
             leave_capture(self._device)
-            return None
+            self._capturing = False
 
 
 class Graph:
