@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from laconic.serve import bodies
 from laconic.serve.bodies import Gone, check_announced, check_is_json, header, read_body
 from laconic.serve.refusals import Refusal
 
@@ -43,6 +44,13 @@ def test_a_body_is_its_parts_up_to_so_many_bytes(parts: list[bytes], most: int) 
     with pytest.raises(Refusal, match=f"the body may have at most {most} bytes") as refused:
         body(*parts, most=most)
     assert (refused.value.status, refused.value.code) == (413, "too_large")
+
+
+def test_a_body_may_not_come_in_crumbs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "_MOST_PARTS", 3)
+    assert body(b"1", b"", b"2") == b"12"
+    with pytest.raises(Refusal, match="at most 10 bytes"):
+        body(b"1", b"", b"2", b"3")
 
 
 def test_nothing_is_read_beyond_what_is_too_much() -> None:

@@ -86,13 +86,17 @@ def broken_disk(*arguments: Any, **options: Any) -> None:
     raise OSError(5, "Input/output error")
 
 
-def test_without_looks_only_a_signal_takes_a_changed_folder(folder: Path) -> None:
+def test_without_looks_only_a_signal_takes_a_changed_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    timeout, waits = asyncio.timeout, list[float]()
+    monkeypatch.setattr(module.asyncio, "timeout", lambda seconds: waits.append(seconds) or timeout(0.01))
+
     async def claim() -> None:
         service = service_of(folder, Serving(patience=Patience(look=0.0)))
         old = service.served.now.name
         async with service.at_work():
             write(folder, neighbours=1)
-            await asyncio.sleep(0.05)
+            waited = len(waits)
+            await becomes(lambda: len(waits) > waited + 2)
             assert service.served.now.name == old
             os.kill(os.getpid(), REFRESH)
             await becomes(lambda: service.served.now.name != old)

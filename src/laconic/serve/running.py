@@ -106,7 +106,7 @@ def _bound(host: str, port: int) -> Iterator[socket.socket]:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             one.bind((host, port))
-        except (OSError, UnicodeError) as error:  # the latter of a name that no machine can have
+        except (OSError, TypeError) as error:  # the latter of a name that cannot be written as one of a machine
             raise ConfigError(f"{host}:{port} cannot be used ({error}); choose another --host or --port") from None
         yield one
 
