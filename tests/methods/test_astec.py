@@ -54,18 +54,18 @@ def p_at_1(model):
         pytest.param({"surrogate": {"groups": "frequent"}}, marks=pytest.mark.slow),
         pytest.param({"extreme": {"transfer": "unbounded"}}, marks=pytest.mark.slow),
         pytest.param({"extreme": {"transfer": "full"}}, marks=pytest.mark.slow),
-        {"extreme": {"transfer": "none"}},
+        pytest.param({"extreme": {"transfer": "none"}}, marks=pytest.mark.slow),
         {"shortlist": {"neighbours": 0}},
         pytest.param({"shortlist": {"centres": 2, "frequent": 0.05}}, marks=pytest.mark.slow),
-        {"beta": 1.0},
+        pytest.param({"beta": 1.0}, marks=pytest.mark.slow),
         pytest.param({"encoder": "cnn", "learning_rate": 0.01}, marks=pytest.mark.slow),
         pytest.param({"extreme": {"negatives": "uniform"}}, marks=pytest.mark.slow),
-        {"extreme": {"negatives": "unigram"}},
+        pytest.param({"extreme": {"negatives": "unigram"}}, marks=pytest.mark.slow),
         {"extreme": {"fine_tuned": True}},
         {"shortlister": "clusters", "shortlist": {"size": 6}},
-        {"label_texts": 3},
+        pytest.param({"label_texts": 3}, marks=pytest.mark.slow),
         pytest.param({"label_texts": 2, "shortlister": "clusters", "shortlist": {"size": 6}}, marks=pytest.mark.slow),
-        {"validation": 0.0},
+        pytest.param({"validation": 0.0}, marks=pytest.mark.slow),
     ],
     ids=str,
 )
@@ -96,7 +96,7 @@ def test_shares_that_are_given_are_kept():
     assert trained.facts["training"]["blends"] == {}
 
 
-@pytest.mark.parametrize("changes", [{}, {"label_texts": 3}], ids=str)
+@pytest.mark.parametrize("changes", [pytest.param({}, marks=pytest.mark.slow), {"label_texts": 3}], ids=str)
 def test_votes_can_be_overruled_when_a_model_answers(changes):
     model = train_model(CORPUS, "astec", config_of("astec", settings(votes=0.4, **changes)), Run.unkept())
     ranker = restore_ranker(model, torch.device("cpu"))

@@ -66,7 +66,7 @@ SMALL = [
     ("name", "encoder", "groups", "rate"),
     [
         pytest.param("xml-cnn", "cnn", "clusters", 0.01, marks=pytest.mark.slow),
-        ("mach", "mlp", "random", 0.03),
+        pytest.param("mach", "mlp", "random", 0.03, marks=pytest.mark.slow),
         ("inception", "inception", "clusters", 0.02),
     ],
 )

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from laconic.predict.answering import Answerer
 from laconic.predict.opening import Speed
+from laconic.predict.pack import with_texts
+from laconic.predict.packed import write_packed
 from laconic.serve.answers import answered, answering
 from laconic.serve.questions import Answered, Question
 from laconic.serve.refusals import Refusal
-from laconic.serve.served import Served
-from tests.serve.small import TEXTS, packed, write
+from laconic.serve.served import Served, opened
+from tests.serve.small import CORPUS, TEXTS, packed, write
 
 
 def predictions(body: bytes | Refusal) -> list[list[dict[str, Any]]]:
@@ -101,7 +104,19 @@ def test_an_explained_answer_says_what_each_word_is_worth(served: Served) -> Non
     assert [[{key: one[key] for key in one if key != "words"} for one in answer] for answer in answers] == plain
 
 
-def test_a_batch_is_answered_by_one_version_whatever_comes_meanwhile(tmp_path: Any, monkeypatch: Any) -> None:
+def test_an_explained_answer_has_near_training_texts_where_the_model_keeps_them(tmp_path: Path) -> None:
+    write_packed(with_texts(packed(), CORPUS), tmp_path / "packed")
+    version = opened(tmp_path / "packed", Speed(threads=1), verify=True)
+    own = str((CORPUS.split("train").texts or ())[0])
+    explained, plain = answered(version, [Question(text=own, k=1, explain=True), Question(text=own, k=1)])
+    ((told,),) = predictions(explained)
+    assert (told["texts"][0]["text"], told["texts"][0]["similarity"]) == (own, pytest.approx(1, abs=1e-5))
+    assert "texts" not in predictions(plain)[0][0]
+
+
+def test_a_batch_is_answered_by_one_version_whatever_comes_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     served = Served(write(tmp_path / "model"), Speed(threads=1))
     old, predict = served.now, served.now.answerer.predict
 

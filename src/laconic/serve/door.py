@@ -41,7 +41,7 @@ _CLOSING = {408, 413}  # what else would come of such a request is not waited fo
 class Door:
     def __init__(self, inside: App, service: Service) -> None:
         self._inside, self._service, self._settings = inside, service, service.settings
-        self._token = f"Bearer {self._settings.token}".encode() if self._settings.token else b""
+        self._token = self._settings.token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -86,9 +86,9 @@ class Door:
 
     def _let_in(self, visit: _Visit) -> None:
         """Whoever bears the token, where one is needed, and does not bring too much."""
-        given = header(visit.headers, b"authorization")
+        scheme, _, given = header(visit.headers, b"authorization").partition(b" ")
         guarded = self._token and visit.path.startswith(_GUARDED)
-        if guarded and not hmac.compare_digest(given, self._token):
+        if guarded and not (scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), self._token)):
             raise Refusal(401, "unauthorised", "this needs the header `Authorization: Bearer TOKEN`")
         check_announced(visit.headers, self._settings.limits.bytes)
 
