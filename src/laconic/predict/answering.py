@@ -118,8 +118,14 @@ class Answerer:
 
     def text_of(self, label: str) -> str:
         """What a label says of itself, where it says more than its name."""
-        number = int(self._find([label])[0])
-        return "" if self._label_texts is None or number == NO_LABEL else self._label_texts[number]
+        return self.texts_of([label])[0]
+
+    def texts_of(self, labels: Sequence[str]) -> list[str]:
+        """The same of several at once, which is quicker."""
+        own = self._label_texts
+        if own is None:
+            return [""] * len(labels)
+        return ["" if number == NO_LABEL else own[number] for number in self._find(labels).tolist()]
 
     def _rank_among(
         self, k: int, allow: Iterable[str] | None, block: Iterable[str] | None

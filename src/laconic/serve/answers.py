@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 from pydantic_core import to_json
@@ -61,7 +60,8 @@ def _body(version: Version, question: Question, found: Sequence[Sequence[Predict
 def _told(answerer: Answerer, question: Question, text: str, found: Sequence[Prediction]) -> list[dict[str, Any]]:
     least = question.min_score
     kept = found if least is None else [one for one in found if one.score >= least]
-    told = list(map(partial(_one, answerer), kept))
+    texts = answerer.texts_of([one.label for one in kept])
+    told = [_one(*own) for own in zip(kept, texts, strict=True)]
     if question.explain:
         for one, explained in zip(told, answerer.explained(text, kept), strict=True):
             one["words"] = [word._asdict() for word in explained.words]
@@ -69,6 +69,5 @@ def _told(answerer: Answerer, question: Question, text: str, found: Sequence[Pre
     return told
 
 
-def _one(answerer: Answerer, prediction: Prediction) -> dict[str, Any]:
-    text = answerer.text_of(prediction.label)
+def _one(prediction: Prediction, text: str) -> dict[str, Any]:
     return {**prediction._asdict(), "text": text} if text else prediction._asdict()

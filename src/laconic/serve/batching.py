@@ -21,7 +21,8 @@ log = logging.getLogger(__name__)
 Q = TypeVar("Q")
 A = TypeVar("A")
 _REMEMBERED = 31  # batches whose speeds tell that of the next; their median, since a machine does other things too
-_AT_ONCE = 0.004  # seconds: to hand less work than this to another thread costs more than it brings
+_LONGEST = 0.05  # seconds that a batch should take at most: whoever comes meanwhile waits for its end
+_TRUSTED = 0.8  # share of a deadline that may be planned with; speeds are guesses, and the way here took time too
 
 
 @dataclass(eq=False)
@@ -33,9 +34,9 @@ class _Waiting(Generic[Q, A]):
 
 
 class Batcher(Generic[Q, A]):
-    """A queue before `answer`, which gives an answer or a refusal for each of a few questions.
+    """A queue before `answer`, which a thread of its own calls with a few questions at a time.
 
-    Quick batches are answered in the event loop itself, others by a thread, so that the loop goes on hearing requests.
+    `answer` gives an answer or a refusal for each of them.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class Batcher(Generic[Q, A]):
         # One that alone is more than the queue holds must have a chance when nothing waits.
         if self.texts and self.texts + texts > self._most_waiting:
             raise busy()
-        if self.texts and monotonic() + (self.texts + texts) * self._seconds_a_text > deadline:
+        if self.texts and (self.texts + texts) * self._seconds_a_text > _TRUSTED * (deadline - monotonic()):
             raise busy()
         waiting = _Waiting(question, texts, deadline, asyncio.get_running_loop().create_future())
         self.texts += texts
@@ -86,16 +87,12 @@ class Batcher(Generic[Q, A]):
             while self._waiting:
                 if batch := self._next():
                     await self._answer_together(batch)
-                await asyncio.sleep(0)  # whoever came meanwhile goes with the next batch
         finally:
             self._worker = None
 
     async def _answer_together(self, batch: Sequence[_Waiting[Q, A]]) -> None:
         began, texts = monotonic(), sum(one.texts for one in batch)
-        if 0 < texts * self._seconds_a_text < _AT_ONCE:
-            answers = self._answered(batch)
-        else:
-            answers = await asyncio.get_running_loop().run_in_executor(self._thread, self._answered, batch)
+        answers = await asyncio.get_running_loop().run_in_executor(self._thread, self._answered, batch)
         self._learn((monotonic() - began) / texts)
         for one, answer in zip(batch, answers, strict=True):
             self._settle(one, answer)
@@ -104,10 +101,13 @@ class Batcher(Generic[Q, A]):
     def _next(self) -> list[_Waiting[Q, A]]:
         """Those that are still wanted, in the order in which they came."""
         batch: list[_Waiting[Q, A]] = []
-        texts, now = 0, monotonic()
-        while self._waiting and (not batch or texts + self._waiting[0].texts <= self._most_together):
+        texts, now, most = 0, monotonic(), self._most_together
+        if self._seconds_a_text:
+            most = min(most, int(_LONGEST / self._seconds_a_text))
+        while self._waiting and (not batch or texts + self._waiting[0].texts <= most):
             one = self._waiting.popleft()
-            if one.deadline < now or one.answer.cancelled():
+            alone = self.texts == one.texts  # then it is tried whatever is known: speeds change
+            if one.deadline < now + (0 if alone else one.texts * self._seconds_a_text) or one.answer.cancelled():
                 self._settle(one, too_late())
             else:
                 batch.append(one)
