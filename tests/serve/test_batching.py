@@ -150,9 +150,9 @@ def test_what_cannot_be_answered_in_time_at_the_known_speed_is_refused_when_it_c
         await queue.tasks[0]
         queue.answers.let_go.clear()
         await queue.begin()
-        refused = await queue.ask("a", texts=2, deadline=clock.now + 2.9)
+        refused = await queue.ask("a", texts=2, deadline=clock.now + 3.7)  # of which four fifths are planned with
         assert refused.done()
-        waits = await queue.ask("b", texts=2, deadline=clock.now + 3.1)
+        waits = await queue.ask("b", texts=2, deadline=clock.now + 3.8)
         assert not waits.done()
         assert await queue.end() == ["ONE", "ONE", "busy", "B"]
 
