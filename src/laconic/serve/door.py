@@ -164,8 +164,8 @@ def _check_is_post(visit: _Visit) -> None:
 
 def _deadline(headers: Any, usual: float) -> float:
     """Seconds; a client may ask for fewer than usual."""
-    given = header(headers, b"x-deadline-ms")
-    if not given:
+    given = next((value for name, value in headers if name == b"x-deadline-ms"), None)
+    if given is None:
         return usual
     if not given.isdigit() or len(given) > 5 or not 1 <= int(given) <= _LONGEST_DEADLINE:
         raise Refusal(422, "bad_question", f"it must be a whole number within 1..{_LONGEST_DEADLINE}", "x-deadline-ms")
