@@ -83,7 +83,7 @@ RANKERS: list[Any] = [  # of which method, how many members, with what over each
     ("nearest", 1, {"reranker": RERANKER}),
     pytest.param(("inceptionxml", 2, {"reranker": RERANKER}), marks=pytest.mark.slow),
     ("astec", 1, {"fusion": FUSION}),
-    ("inceptionxml", 2, {"reranker": RERANKER, "fusion": FUSION}),
+    pytest.param(("inceptionxml", 2, {"reranker": RERANKER, "fusion": FUSION}), marks=pytest.mark.slow),
 ]
 NUM_LABELS = 12
 

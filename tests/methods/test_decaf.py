@@ -419,7 +419,7 @@ class Stops(Silent):
             raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("members", [1, 2])
+@pytest.mark.parametrize("members", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_killed_run_goes_on_and_a_finished_stage_is_not_trained_again(tmp_path: Path, members: int) -> None:
     short = settings(epochs=4, batch_size=32)
     whole = trained(members=members, epochs=4, batch_size=32)

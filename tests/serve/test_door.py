@@ -165,7 +165,8 @@ def test_a_client_may_wait_for_less_than_usual_but_not_for_more(site: Make, monk
         return b"{}"
 
     monkeypatch.setattr(house.service, "answer", noted)
-    for milliseconds in ("", "500", "1", "60000"):
+    house.ask(predict(QUESTION))
+    for milliseconds in ("500", "1", "60000"):
         house.ask(predict(QUESTION, x_deadline_ms=milliseconds))
     assert 0.5 < given[0] <= 2.0
     assert given[1] <= 0.5
@@ -173,7 +174,7 @@ def test_a_client_may_wait_for_less_than_usual_but_not_for_more(site: Make, monk
     assert 0.5 < given[3] <= 2.0
 
 
-@pytest.mark.parametrize("milliseconds", ["0", "60001", "-5", "1.5", "soon", "9" * 5000, "٣", " "])
+@pytest.mark.parametrize("milliseconds", ["", "0", "60001", "-5", "1.5", "soon", "9" * 5000, "٣", " "])
 def test_a_deadline_is_a_whole_number_of_milliseconds(site: Make, milliseconds: str) -> None:
     reply = site().ask(predict(QUESTION, x_deadline_ms=milliseconds))
     assert (reply.status, reply.code, reply.said["error"]["where"]) == (422, "bad_question", "x-deadline-ms")
