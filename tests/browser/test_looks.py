@@ -56,7 +56,7 @@ def test_letters_stand_out(visit: Visit, address: str, scheme: str) -> None:
     expect(page.locator("#facts dd").first).to_be_visible()
     page.evaluate("message.textContent = 'trouble', message.className = 'trouble'")
     for more in ("no-preference", "more"):
-        page.emulate_media(contrast=more)  # type: ignore[arg-type]
+        page.emulate_media(contrast=more)  # type: ignore[arg-type]  # a parametrised string, where playwright wants a literal
         painted = page.evaluate(PAINTED)
         seen = {name for name, *_ in painted}
         assert {"question", "label", "score", "text", "for", "latency", "message", "dd", "kbd"} <= seen
@@ -67,7 +67,7 @@ def test_letters_stand_out(visit: Visit, address: str, scheme: str) -> None:
 def test_dark_is_dark_and_light_is_light(page: Page) -> None:
     brightness = {}
     for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]  # a parametrised string, where playwright wants a literal
         colours = {name: colours for name, *colours in page.evaluate(PAINTED)}
         brightness[scheme] = luminance(colours["question"][1]), luminance(colours["question"][0])
     (light_paper, light_ink), (dark_paper, dark_ink) = brightness["light"], brightness["dark"]

@@ -8,10 +8,11 @@ from typing import Any
 from fastapi import FastAPI
 from pydantic import BaseModel, Field
 
-from laconic.serve.door import PREDICT
+from laconic.serve.door import GUARDED
 from laconic.serve.questions import Answered, question_schema
 from laconic.serve.refusals import Refused
 from laconic.serve.served import Version
+from laconic.serve.service import PREDICT
 from laconic.serve.settings import Serving
 
 _CARD = "README.md"
@@ -116,7 +117,7 @@ def _with_predict(schema: dict[str, Any], settings: Serving) -> dict[str, Any]:
     if settings.token:
         schema["components"]["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
         for path, methods in schema["paths"].items():
-            if path.startswith(("/v1/", "/metrics")):
+            if path.startswith(GUARDED):
                 for method in methods.values():
                     method["security"] = [{"bearer": []}]
                     method["responses"]["401"] = _json("Refused", _REFUSALS[401])

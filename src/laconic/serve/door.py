@@ -18,17 +18,16 @@ from laconic.serve.bodies import Gone, Receive, check_announced, check_is_json, 
 from laconic.serve.logs import LOG
 from laconic.serve.questions import question_of
 from laconic.serve.refusals import Refusal, busy
-from laconic.serve.service import Service
+from laconic.serve.service import PREDICT, Service
 
 log = logging.getLogger(LOG)
 Scope: TypeAlias = MutableMapping[str, Any]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-PREDICT = "/v1/predict"
 PATHS = {PREDICT, "/v1/model", "/healthz", "/readyz", "/metrics", "/openapi.json", "/"}  # that are counted by name
 REQUEST_ID = "laconic.request_id"  # where others find it in a request's scope
-_GUARDED = ("/v1/", "/metrics")
+GUARDED = ("/v1/", "/metrics")  # beginnings of paths that need the token, where there is one
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}  # that are logged by name
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _JSON, _NOT_STORED = (b"content-type", b"application/json"), (b"cache-control", b"no-store")
@@ -87,7 +86,7 @@ class Door:
     def _let_in(self, visit: _Visit) -> None:
         """Whoever bears the token, where one is needed, and does not bring too much."""
         scheme, _, given = header(visit.headers, b"authorization").partition(b" ")
-        guarded = self._token and visit.path.startswith(_GUARDED)
+        guarded = self._token and visit.path.startswith(GUARDED)
         if guarded and not (scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), self._token)):
             raise Refusal(401, "unauthorised", "this needs the header `Authorization: Bearer TOKEN`")
         check_announced(visit.headers, self._settings.limits.bytes)

@@ -19,6 +19,7 @@ from laconic.serve.served import Served
 from laconic.serve.settings import Serving
 
 log = logging.getLogger(LOG)
+PREDICT = "/v1/predict"  # where questions are asked
 REFRESH, DRAIN = signal.SIGUSR1, signal.SIGUSR2  # granian keeps SIGHUP, SIGINT and SIGTERM for itself
 _TOLD_EVERY = 1.0  # seconds between lines about refused requests
 
@@ -98,6 +99,6 @@ class Service:
         self.refused = self.turned_away = 0
         if turned_away:
             self.measures.refusals.labels("busy").inc(turned_away)
-            self.measures.requests.labels("/v1/predict", 503).inc(turned_away)
+            self.measures.requests.labels(PREDICT, 503).inc(turned_away)
         if refused:
             log.warning("too busy", extra={"told": {"refused": refused}})
