@@ -16,7 +16,7 @@ from benchmarks.chaos.trial import Trial, capacity, watched
 from benchmarks.chaos.wire import question
 
 TIMES = (0.5, 1.0, 2.0, 4.0)  # the capacity
-ANNIF = 8.0  # milliseconds, the median of a request to Annif's REST interface on the same data, as its users report
+ANNIF = 8.0  # milliseconds, the median of Annif's REST interface on the same data; a given figure, not measured here
 _DEADLINE = 1.0  # seconds, of the service's own defaults
 _MOST_TEXTS = 2000
 

@@ -173,7 +173,7 @@ def test_a_folder_that_goes_away_while_it_is_opened_is_refused(folder: Path, mon
 def test_a_folder_that_is_exchanged_while_it_is_opened_is_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "open_packed", lambda path: exchanged(folder, path))
+    monkeypatch.setattr(module, "open_packed", lambda path, verify: exchanged(folder, path))
     with pytest.raises(ModelError, match="it changed while it was opened"):
         opened(folder / "packed", SPEED, verify=True)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from laconic.errors import ModelError, UserError
-from laconic.manifest import MANIFEST, PACKED, check_manifest, kind_of, version_of
+from laconic.manifest import MANIFEST, PACKED, kind_of, version_of
 from laconic.predict.answering import Answerer
 from laconic.predict.opening import Speed, answerer
 from laconic.predict.packed import SOURCE, is_packed, open_packed
@@ -69,8 +69,7 @@ class Served:
 def opened(model: Path, speed: Speed, *, verify: bool) -> Version:
     """The packed model of a folder, ready to answer at once."""
     folder = packed_folder(model)
-    check_manifest(folder, verify=verify, kind=kind_of(folder))
-    packed = open_packed(folder)
+    packed = open_packed(folder, verify=verify)
     if version_of(folder) != packed.version:
         raise ModelError(f"{folder}: it changed while it was opened; it is looked at again")
     if packed.vocabulary is None:
