@@ -23,7 +23,7 @@ from laconic.files import writing
 PAGE = Path(__file__).parents[1] / "docs" / "label-text.md"
 FILES = (
     "label_text_protocol label_text_choices label_text_protocol_laptop nearest_quality "
-    "decaf_choices astec_choices decaf_protocol_laptop decaf_ablations_laptop"
+    "decaf_choices astec_choices decaf_protocol decaf_protocol_laptop decaf_ablations_laptop"
 ).split()
 FIGURES = ("P@1", "P@5", "PSP@5", "tail R@10")
 NAMES = {"astec": "Astec", "inceptionxml": "InceptionXML", "decaf": "DECAF"}

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from benchmarks import label_text_tables
-from benchmarks._decaf_tables import ablations, accuracy, on_validation, pictures
-from benchmarks.label_text_tables import PAGE, block, choices, fused, laptop, learnt, recommended, sections
+from benchmarks._decaf_tables import PROTOCOLS, ablations, accuracy, on_validation, pictures
+from benchmarks.label_text_tables import FILES, PAGE, block, choices, fused, laptop, learnt, recommended, sections
 from benchmarks.plus_tables import filled
 
 DEBIAN = "debian-related"
@@ -96,9 +96,39 @@ def test_the_best_of_decaf_stands_beside_the_best_of_astec() -> None:
     assert text.endswith("| npm-names-deps | 38.0 | 41.0 | 39.0 | 39.0 | slow | 90 of 4,096 | 2 of 4 |")
 
 
+def beside_astec(mean: float, *, seeds: int = 3) -> dict[str, Any]:
+    runs = {"DECAF": {"seeds": seeds} | of(mean), "Astec": {"seeds": 3} | of(49.0)}
+    return {"command": "python -m benchmarks", DEBIAN: runs}
+
+
+def test_the_full_protocol_stands_before_the_laptops_each_under_its_own_heading() -> None:
+    text = accuracy({"decaf_protocol_laptop": beside_astec(50.0), "decaf_protocol": beside_astec(52.0)})
+    full, preset = text.split("### On the test split, preset `laptop`")
+    assert full.startswith("### On the test split, one H200")
+    assert "| DECAF − Astec |  | +3.00 ± 0.24 |" in full
+    assert "| DECAF − Astec |  | +1.00 ± 0.24 |" in preset
+    assert [part.count("DECAF − Astec") for part in (full, preset)] == [1, 1]
+
+
+@pytest.mark.parametrize("file", PROTOCOLS)
+def test_a_protocol_that_was_not_run_is_left_out(file: str) -> None:
+    assert file in FILES
+    text = accuracy({file: beside_astec(50.0)})
+    assert text.startswith(PROTOCOLS[file][0])
+    assert text.endswith(PROTOCOLS[file][1])
+    assert text.count("###") == 1
+
+
+def test_a_seed_that_is_missing_is_seen_and_makes_the_difference_less_sure() -> None:
+    text = accuracy({"decaf_protocol": beside_astec(50.0, seeds=2)})
+    assert "| DECAF | 2 | 50.00 ± 0.30 |" in text
+    assert "| Astec | 3 | 49.00 ± 0.30 |" in text
+    assert "| DECAF − Astec |  | +1.00 ± 0.27 |" in text
+
+
 def test_an_ensembles_sizes_follow_its_first_instance() -> None:
     ensemble = {"seeds": 3} | of(50.0) | of(52.0, "3 instances: ") | of(51.0, "2 instances: ")
-    text = accuracy({"decaf_protocol_laptop": {DEBIAN: {"DECAF": ensemble, "Astec": {"seeds": 3} | of(49.0)}}})
+    text = accuracy({"decaf_protocol": {DEBIAN: {"DECAF": ensemble, "Astec": {"seeds": 3} | of(49.0)}}})
     assert text.index("| DECAF | 3 | 50.00") < text.index("| DECAF, 2 instances | 3 | 51.00")
     assert text.index("| DECAF, 2 instances |") < text.index("| DECAF, 3 instances | 3 | 52.00")
     assert "| DECAF − Astec |  | +1.00 ± 0.24 |" in text
