@@ -2,9 +2,11 @@
 
 import pytest
 import torch
+from torch.nn import functional
 
 from laconic.encoders import WORD_ENCODERS, BagEncoder, CnnEncoder, MlpEncoder
 from laconic.encoders.cnn import CHUNKS, FILTERS, WIDTHS
+from laconic.encoders.inception import CHANNELS, KERNELS, InceptionEncoder, _ring, _windows
 from laconic.layers import DimensionAttention, SpectralWeight, WordAttention
 from laconic.methods.inceptionxml import Config, build
 from laconic.types import PAD, UNKNOWN, Tokens
@@ -261,3 +263,25 @@ def test_an_mlp_drops_of_both_layers_while_training():
     vector = built(Tokens(torch.tensor([[2, 3]]), torch.tensor([[1.0, 1.0]])))
     assert vector.unique().tolist() == [0, 8]  # both words' 1, doubled twice
     assert float((vector == 0).float().mean()) == pytest.approx(0.75, abs=0.05)
+
+
+@pytest.mark.parametrize(("before", "size"), [(40, 16), (41, 16), (43, 16), (16, 16), (18, 5), (7, 1)])
+def test_windows_are_torchs_convolution(before, size):
+    torch.manual_seed(0)
+    h, weight, bias = torch.randn(3, before, 6), torch.randn(5, 6, size), torch.randn(5)
+    expected = functional.conv1d(h.mT, weight, bias, stride=4).mT
+    torch.testing.assert_close(_windows(h, weight, bias), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("embedding", [6, 30, 64, 300])
+def test_branches_are_convolutions_on_a_ring(embedding):
+    torch.manual_seed(0)
+    encoder = InceptionEncoder(num_ids=9, length=4, embedding=embedding)
+    h = torch.randn(2, embedding, CHANNELS)
+    expected = []
+    for branch, size in zip(encoder.branches, KERNELS, strict=True):
+        side = (size - 4) // 2
+        ring = torch.cat([h[:, embedding - side :], h, h[:, :side]], dim=1)
+        expected.append(functional.conv1d(ring.mT, branch.weight, branch.bias, stride=4).mT)
+    found = _windows(_ring(h), *encoder._branch_weights())
+    torch.testing.assert_close(found, torch.cat(expected, dim=2), rtol=1e-4, atol=1e-5)

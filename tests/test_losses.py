@@ -1,9 +1,13 @@
 """The chunked loss over all labels against torch's own binary cross-entropy."""
 
+from functools import partial
+
 import pytest
 import torch
 from torch.nn import functional
 
+from laconic import losses
+from laconic.kernels.factors import take
 from laconic.losses import all_labels_loss
 from laconic.types import NO_LABEL, Batch, Tokens
 
@@ -41,6 +45,29 @@ def test_loss_and_gradients_are_those_of_the_plain_loss(chunk, more):
     (3 * expected).backward()
     for mine, other in zip(ours[:3], theirs[:3], strict=True):
         torch.testing.assert_close(mine.grad, other.grad)
+
+
+@pytest.fixture
+def by_kernels(monkeypatch, interpreted):
+    """As on a GPU, with products in full."""
+    monkeypatch.setattr(losses, "_by_kernels", lambda vectors: True)
+    for name in ("moves", "pull", "multiplied_out"):
+        monkeypatch.setattr(losses, name, partial(getattr(losses, name), precise=True))
+
+
+@pytest.mark.usefixtures("by_kernels")
+@pytest.mark.parametrize("learnt", [True, False])
+@pytest.mark.parametrize("more", [{}, {"targets": torch.rand(BATCH, 3)}, {"weights": torch.rand(BATCH)}])
+def test_by_kernels_it_is_the_same_and_rows_that_are_learnt_have_their_gradient_as_factors(more, learnt):
+    ours, theirs = inputs(**more), inputs(**more)
+    rows = ours[1] if learnt else 1.0 * ours[1]
+    loss, expected = all_labels_loss(ours[0], rows, *ours[2:], chunk=8), plain(*theirs)
+    loss.backward()
+    expected.backward()
+    torch.testing.assert_close(loss, expected)
+    by_rows = take(ours[1]).dense(LABELS) if learnt else ours[1].grad
+    for mine, other in zip((ours[0].grad, by_rows, ours[2].grad), theirs[:3], strict=True):
+        torch.testing.assert_close(mine, other.grad)
 
 
 def test_gradients_agree_with_finite_differences():

@@ -1,4 +1,8 @@
-"""The losses, with their gradients. NO_LABEL among the positives counts for nothing."""
+"""The losses, with their gradients. NO_LABEL among the positives counts for nothing.
+
+On a GPU the gradient of rows that are learnt themselves is left to the optimiser as factors (`kernels.factors`), as
+soon as the loss is known. It is that of the loss itself: whoever scales a loss afterwards does not scale it there.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,10 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from laconic.kernels.shortlist import Shortlist, Wanted, shortlist_slopes, shortlist_slopes_plainly
+from laconic.kernels.every_label import moves, pull
+from laconic.kernels.factors import EveryLabel, Factors, leave
+from laconic.kernels.row_update import multiplied_out
+from laconic.kernels.shortlist import Shortlist, Wanted, picked_slopes, shortlist_slopes_plainly
 from laconic.kernels.shortlist_cpu import shortlist_slopes_on_cpu
 from laconic.types import NO_LABEL, Batch
 
@@ -28,13 +35,18 @@ def all_labels_loss(
 ) -> Float[Tensor, ""]:
     """Binary cross-entropy of every text with every label, as a mean.
 
-    Labels are taken a chunk at a time, forward and again backward, where the gradient is σ(z) − y: batch × labels is
-    never held. `precision` is that of the products; sums and the loss are in float32.
+    The gradient is σ(z) − y. On a GPU the scores are never held, and how they should move is, in half precision; on a
+    CPU labels are taken a chunk at a time, forward and again backward. `precision` is that of the products there; sums
+    and the loss are in float32.
     """
-    share = _share(batch, vectors, weight.shape[0])
-    loss: Tensor = _ChunkedCrossEntropy.apply(  # type: ignore[no-untyped-call]
-        vectors, weight, bias, batch.positives, _targets(batch, vectors), share, chunk, precision
-    )
+    share, wanted = _share(batch, vectors, weight.shape[0]), _targets(batch, vectors)
+    loss: Tensor
+    if _by_kernels(vectors):
+        loss = _EveryLabelCrossEntropy.apply(vectors, weight, bias, batch.positives, wanted, share)  # type: ignore[no-untyped-call]
+    else:
+        loss = _ChunkedCrossEntropy.apply(  # type: ignore[no-untyped-call]
+            vectors, weight, bias, batch.positives, wanted, share, chunk, precision
+        )
     return loss
 
 
@@ -55,6 +67,10 @@ def shortlist_loss(
     wanted = Wanted(batch.positives, _targets(batch, vectors), share)
     loss: Tensor = _ShortlistCrossEntropy.apply(vectors, weight, bias, shortlist, wanted)  # type: ignore[no-untyped-call]
     return loss
+
+
+def _by_kernels(vectors: Float[Tensor, "batch dim"]) -> bool:
+    return vectors.is_cuda and find_spec("triton") is not None
 
 
 def _targets(batch: Batch, vectors: Float[Tensor, "batch dim"]) -> Float[Tensor, "batch p"]:
@@ -80,18 +96,65 @@ class _ShortlistCrossEntropy(torch.autograd.Function):
         shortlist: Shortlist,
         wanted: Wanted,
     ) -> Float[Tensor, ""]:
-        on_gpu = shortlist_slopes if find_spec("triton") else shortlist_slopes_plainly
-        slopes_of = on_gpu if vectors.is_cuda else shortlist_slopes_on_cpu
-        loss, *slopes = slopes_of(vectors, weight, bias, shortlist, wanted)
-        ctx.slopes = slopes
-        return loss
+        plainly = shortlist_slopes_plainly if vectors.is_cuda else shortlist_slopes_on_cpu
+        found = (picked_slopes if _by_kernels(vectors) else plainly)(vectors, weight, bias, shortlist, wanted)
+        ctx.rows, ctx.found = len(weight), (found.vectors, _left(found.weight, weight), found.bias)
+        return found.loss
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, slope: Float[Tensor, ""]) -> tuple[Tensor | None, ...]:
-        by_vectors, by_weight, by_bias = (None if part is None else part.mul_(slope) for part in ctx.slopes)
-        del ctx.slopes  # they are used up: a second backward pass would find them scaled
-        return by_vectors, by_weight, by_bias, None, None
+        by_vectors, by_weight, by_bias = ctx.found
+        del ctx.found  # they are used up: a second backward pass would find them scaled
+        by_bias = None if by_bias is None else by_bias.mul_(slope)
+        return by_vectors.mul_(slope), _of_rows(by_weight, ctx.rows, slope), by_bias, None, None
+
+
+class _EveryLabelCrossEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        vectors: Float[Tensor, "batch dim"],
+        weight: Float[Tensor, "labels dim"],
+        bias: Float[Tensor, "labels"],
+        positives: Int[Tensor, "batch p"],
+        wanted: Float[Tensor, "batch p"],
+        share: Float[Tensor, "batch"],
+    ) -> Float[Tensor, ""]:
+        loss, slopes, by_bias = moves(vectors, weight, bias, share)
+        # What is true is little: it is scored once more, and in full, because a large slope is what rounding spoils.
+        true = positives.clamp(min=0)
+        scores = (weight[true].float() @ vectors[:, :, None])[:, :, 0] + bias[true]
+        nowhere = torch.full_like(positives, len(weight))
+        place = torch.where(positives == NO_LABEL, nowhere, positives)
+        slopes.scatter_(1, place, (scores.sigmoid() - wanted).to(slopes.dtype))
+        by_bias.index_add_(0, true.flatten(), (-wanted * share[:, None]).flatten())
+        by_vectors = pull(slopes, weight) * share[:, None]
+        factors = EveryLabel(slopes, vectors * share[:, None])
+        ctx.rows, ctx.found = len(weight), (by_vectors, _left(factors, weight), by_bias)
+        return loss - share @ (wanted * scores).sum(1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, slope: Float[Tensor, ""]) -> tuple[Tensor | None, ...]:
+        by_vectors, factors, by_bias = ctx.found
+        del ctx.found
+        return by_vectors.mul_(slope), _of_rows(factors, ctx.rows, slope), by_bias.mul_(slope), None, None, None
+
+
+def _left(found: Tensor | Factors, rows: Float[Tensor, "labels dim"]) -> Tensor | Factors | None:
+    """What is not left to the optimiser: it takes factors of rows that are a parameter."""
+    if isinstance(found, Tensor) or not rows.is_leaf:
+        return found
+    leave(rows, found)
+    return None
+
+
+def _of_rows(found: Tensor | Factors | None, rows: int, slope: Float[Tensor, ""]) -> Tensor | None:
+    """The rows' gradient. Whoever made the rows needs it multiplied out."""
+    if found is None or isinstance(found, Tensor):
+        return None if found is None else found.mul_(slope)
+    return multiplied_out(found._replace(vectors=found.vectors * slope), rows)
 
 
 class _ChunkedCrossEntropy(torch.autograd.Function):

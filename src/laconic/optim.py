@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 
@@ -14,6 +15,8 @@ from torch.optim.adam import adam as fused_adam
 
 from laconic.errors import ConfigError
 from laconic.kernels.adam import adam, adam_plainly, adam_rows, adam_rows_plainly
+from laconic.kernels.factors import take
+from laconic.kernels.row_update import update_rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +111,8 @@ class Adam:
         self.at = torch.zeros((), dtype=torch.int64, device=device)
         self.steps = steps
         fused = device.type == "cuda" and find_spec("triton") is not None
-        self._update, self._update_rows = (adam, adam_rows) if fused else (adam_plainly, adam_rows_plainly)
+        self._update_all, self._update_rows = (adam, adam_rows) if fused else (adam_plainly, adam_rows_plainly)
+        self._aside = torch.cuda.Stream() if device.type == "cuda" else None  # type: ignore[no-untyped-call]
 
     def progress(self) -> Float[Tensor, ""]:
         """The share of all steps that are done, on the device."""
@@ -124,24 +128,49 @@ class Adam:
         for name, tensor in self.state().items():
             tensor.copy_(state[name])
 
-    @torch.no_grad()
-    def step(self, go: Float[Tensor, ""]) -> None:
-        """Uses up the gradients; where `go` is 0 nothing but the clock moves."""
+    @contextmanager
+    def stepping(self, go: Float[Tensor, ""]) -> Iterator[None]:
+        """Within it gradients are found; then they are used up. Where `go` is 0 nothing but the clock moves.
+
+        Rows whose gradient was left as factors are updated meanwhile, on a GPU: that wants its memory and little else.
+        """
         if self.at.is_cuda:
-            self._step_on_device(go)
-        elif go:
-            self._step_on_host()
+            # Everything comes from the device, so that the step can be captured and the host never waits.
+            clock = self.clocks.index_select(0, self.at.view(1))[0]  # not self.clocks[self.at]: that would ask the host
+            clock[6] = go
+            with self._rows_aside(clock) as others:
+                yield
+                self._update(others, clock)
+        else:
+            yield
+            if go:
+                self._step_on_host()
         self.at += 1
 
-    def _step_on_device(self, go: Float[Tensor, ""]) -> None:
-        """Everything comes from the device, so that the step can be captured and the host never waits."""
-        clock = self.clocks.index_select(0, self.at.view(1))[0]  # not self.clocks[self.at]: that would ask the host
-        clock[6] = go
-        for name, parameter in self.parameters.items():
-            assert parameter.grad is not None
-            update = self._update_rows if name in self.lazy else self._update
-            update(parameter, parameter.grad.contiguous(), self.means[name], self.squares[name], clock)
+    @contextmanager
+    def _rows_aside(self, clock: Float[Tensor, "7"]) -> Iterator[list[str]]:
+        """Rows are updated beside what is done within it; which parameters are not."""
+        left = {name: factors for name, one in self.parameters.items() if (factors := take(one)) is not None}
+        here, aside = torch.cuda.current_stream(), self._aside
+        assert aside is not None
+        aside.wait_stream(here)
+        with torch.no_grad(), torch.cuda.stream(aside):
+            for name, factors in left.items():
+                moments = self.means[name], self.squares[name]
+                update_rows(self.parameters[name], *moments, factors, clock, lazy=name in self.lazy, chance=self.at)
+        yield [name for name in self.parameters if name not in left]
+        here.wait_stream(aside)
+        del left  # not before: its memory would be given to others while it is read
 
+    @torch.no_grad()
+    def _update(self, names: Iterable[str], clock: Float[Tensor, "7"]) -> None:
+        for name in names:
+            parameter, slope = self.parameters[name], self.parameters[name].grad
+            assert slope is not None
+            update = self._update_rows if name in self.lazy else self._update_all
+            update(parameter, slope.contiguous(), self.means[name], self.squares[name], clock)
+
+    @torch.no_grad()
     def _step_on_host(self) -> None:
         groups = []
         for name, parameter in self.parameters.items():

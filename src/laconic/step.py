@@ -53,14 +53,15 @@ class Step:
         for parameter in self.optimiser.parameters.values():
             parameter.grad = None
         loss = self.task(self.data.take(rows), self.optimiser.progress())
-        loss.backward()
-        self._account(loss.detach())
+        with self.optimiser.stepping(self._accounted(loss.detach())):
+            loss.backward()
 
-    def _account(self, loss: Float[Tensor, ""]) -> None:
+    def _accounted(self, loss: Float[Tensor, ""]) -> Float[Tensor, ""]:
+        """Whether to go on: once a loss was bad, nothing moves any more."""
         finite = torch.isfinite(loss)
         self.loss_sum += torch.where(finite, loss, 0)
         self.first_bad.copy_(torch.where(finite | (self.first_bad >= 0), self.first_bad, self.optimiser.at))
-        self.optimiser.step((self.first_bad < 0) * self._armed)  # once bad, nothing moves any more
+        return (self.first_bad < 0) * self._armed
 
     def _captured(self, batch_size: int) -> Callable[[Tensor], None]:
         rows = torch.arange(batch_size, device=self.optimiser.at.device) % len(self.data)
@@ -70,7 +71,9 @@ class Step:
             parameter.grad = None
         torch.cuda.empty_cache()
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        # Before what is done aside, which would otherwise hold every place until it is through.
+        first = torch.cuda.Stream(priority=-1)  # type: ignore[no-untyped-call]
+        with torch.cuda.graph(graph, stream=first):
             self._eager(rows)
 
         def replay(wanted: Int[Tensor, "batch"]) -> None:

@@ -1,9 +1,9 @@
 """Scores the labels of each text's picked clusters, and what the loss wants of vectors, rows and biases: in one pass.
 
 Rows lie cluster by cluster, so a pick is a range of rows. Picks are sorted by cluster; whoever has a cluster reads its
-rows once, visits the texts that picked it, and writes the rows' gradient once. Nothing of size batch × candidates × dim
-is ever held. On a GPU a program has a cluster (Triton), on a CPU a thread has many (numba); their plain twin gathers
-the rows text by text.
+rows once and visits the texts that picked it. Nothing of size batch × candidates × dim is ever held. On a GPU a program
+has a cluster (Triton) and writes how its scores should move, which is all that the rows' gradient needs beside the
+vectors; on a CPU a thread has many (numba) and writes that gradient. Their plain twin gathers the rows text by text.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
+from laconic.kernels.factors import PickedLabels
 from laconic.types import NO_LABEL
 
 
@@ -39,6 +40,15 @@ class Slopes(NamedTuple):
     loss: Float[Tensor, ""]
     vectors: Float[Tensor, "batch dim"]
     weight: Float[Tensor, "labels dim"]
+    bias: Float[Tensor, "labels"] | None
+
+
+class Picked(NamedTuple):
+    """The same with the rows' gradient not yet multiplied out."""
+
+    loss: Float[Tensor, ""]
+    vectors: Float[Tensor, "batch dim"]
+    weight: PickedLabels
     bias: Float[Tensor, "labels"] | None
 
 
@@ -97,11 +107,13 @@ class ByCluster(NamedTuple):
 
 
 def by_cluster(shortlist: Shortlist, wanted: Wanted) -> ByCluster:
-    clusters, order = shortlist.picks.flatten().sort(stable=True)
+    # As small numbers, which take half the time.
+    clusters, order = shortlist.picks.flatten().int().sort(stable=True)
     positives, positive_order = wanted.positives.flatten().sort(stable=True)
+    every = torch.arange(len(shortlist.starts), dtype=torch.int32, device=clusters.device)
     return ByCluster(
         order // shortlist.picks.shape[1],
-        torch.searchsorted(clusters, torch.arange(len(shortlist.starts), device=clusters.device)),
+        torch.searchsorted(clusters, every),
         positives,
         positive_order // wanted.positives.shape[1],
         wanted.targets.flatten()[positive_order],
@@ -109,39 +121,39 @@ def by_cluster(shortlist: Shortlist, wanted: Wanted) -> ByCluster:
     )
 
 
-def shortlist_slopes(
+def picked_slopes(
     vectors: Float[Tensor, "batch dim"],
     weight: Float[Tensor, "labels dim"],
     bias: Float[Tensor, "labels"] | None,
     shortlist: Shortlist,
     wanted: Wanted,
-    *,
-    precise: bool = False,
-) -> Slopes:
-    """The same in one pass over the rows; products in TF32, or in full where `precise`."""
+) -> Picked:
+    """The same in one pass over the rows."""
     starts, clusters, dim = shortlist.starts, len(shortlist.starts) - 1, vectors.shape[1]
-    tiles = -(-shortlist.size // _ROWS)
-    losses = vectors.new_empty(clusters, tiles)
-    by_vectors, by_weight = torch.zeros_like(vectors), torch.empty_like(weight)
+    rows, lists = min(_MOST_ROWS, 1 << (shortlist.size - 1).bit_length()), by_cluster(shortlist, wanted)
+    tiles = -(-shortlist.size // rows)
+    losses, by_vectors = vectors.new_empty(clusters, tiles), torch.zeros_like(vectors)
+    slopes = vectors.new_empty(len(lists.texts), tiles * rows)
     by_bias = None if bias is None else torch.empty_like(bias)
     assert all(part.is_contiguous() for part in (vectors, weight, starts, wanted.share))
     _kernel()[(clusters, tiles)](
-        *(vectors, weight, weight if bias is None else bias, starts),
-        *by_cluster(shortlist, wanted),
+        *(vectors, weight, vectors if bias is None else bias, starts),
+        *lists,
         wanted.share,
-        *(losses, by_vectors, by_weight, by_weight if by_bias is None else by_bias),
+        *(losses, by_vectors, slopes, vectors if by_bias is None else by_bias),
         DIM=dim,
         WIDTH=1 << (dim - 1).bit_length(),
-        ROWS=_ROWS,
-        TEXTS=_TEXTS,
+        ROWS=rows,
         BIAS=bias is not None,
-        PRECISION="ieee" if precise else "tf32",
-        num_warps=8,
+        num_warps=_WARPS,
+        maxnreg=_REGISTERS,
     )
-    return Slopes(losses.sum(), by_vectors, by_weight, by_bias)
+    factors = PickedLabels(slopes, lists.texts, lists.bounds, starts, vectors)
+    return Picked(losses.sum(), by_vectors, factors, by_bias)
 
 
-_ROWS, _TEXTS = 16, 16  # labels and texts that a program looks at together: the least that products take
+_WARPS, _REGISTERS = 2, 168
+_MOST_ROWS = 16  # that a program has
 
 
 @cache
@@ -164,56 +176,47 @@ def _kernel() -> Any:
         share,
         losses,
         by_vectors,
-        by_weight,
+        slopes,
         by_bias,
         DIM: tl.constexpr,
         WIDTH: tl.constexpr,
         ROWS: tl.constexpr,
-        TEXTS: tl.constexpr,
         BIAS: tl.constexpr,
-        PRECISION: tl.constexpr,
     ):
         cluster, tile = tl.program_id(0), tl.program_id(1)
-        row = tl.load(starts + cluster) + tile * ROWS + tl.arange(0, ROWS)
+        place = tile * ROWS + tl.arange(0, ROWS)
+        row = tl.load(starts + cluster) + place
         column = tl.arange(0, WIDTH)
         row_there = row < tl.load(starts + cluster + 1)
-        column_there = column[None, :] < DIM
-        there = row_there[:, None] & column_there
+        column_there = column < DIM
+        first_pick, last_pick = tl.load(bounds + cluster), tl.load(bounds + cluster + 1)
         at = row[:, None] * DIM + column[None, :]
-        w = tl.load(weight + at, mask=there, other=0.0)
+        there = row_there[:, None] & column_there[None, :] & (last_pick > first_pick)
+        w = tl.load(weight + at, mask=there, other=0.0).to(tl.float32)
         if BIAS:
             b = tl.load(bias + row, mask=row_there, other=0.0)
-        slope_w = tl.zeros((ROWS, WIDTH), tl.float32)
         slope_b = tl.zeros((ROWS,), tl.float32)
-        loss = tl.zeros((TEXTS, ROWS), tl.float32)
+        loss = tl.zeros((ROWS,), tl.float32)
         first_positive, last_positive = tl.load(positive_bounds + cluster), tl.load(positive_bounds + cluster + 1)
-        last = tl.load(bounds + cluster + 1)
-        for first in range(tl.load(bounds + cluster), last, TEXTS):
-            pick = first + tl.arange(0, TEXTS)
-            picked = pick < last
-            text = tl.load(texts + pick, mask=picked, other=0)
-            s = tl.load(share + text, mask=picked, other=0.0)
-            x_at = text[:, None] * DIM + column[None, :]
-            x_there = picked[:, None] & column_there
-            x = tl.load(vectors + x_at, mask=x_there, other=0.0)
-            z = tl.dot(x, tl.trans(w), input_precision=PRECISION)
+        # A text at a time: a cluster is picked by few, and tiles of many would be mostly air.
+        for pick in range(first_pick, last_pick):
+            text = tl.load(texts + pick)
+            counted = tl.where(row_there, tl.load(share + text), 0.0)
+            x = tl.load(vectors + text * DIM + column, mask=column_there, other=0.0)
+            z = tl.sum(w * x[None, :], 1)
             if BIAS:
-                z += b[None, :]
-            y = tl.zeros((TEXTS, ROWS), tl.float32)
+                z += b
+            y = tl.zeros((ROWS,), tl.float32)
             for positive in range(first_positive, last_positive):
-                same_text = text == tl.load(positive_texts + positive)
-                same_label = row == tl.load(positives + positive)
-                y += tl.where(same_text[:, None] & same_label[None, :], tl.load(targets + positive), 0.0)
-            counted = tl.where(picked[:, None] & row_there[None, :], s[:, None], 0.0)
+                same = (row == tl.load(positives + positive)) & (text == tl.load(positive_texts + positive))
+                y += tl.where(same, tl.load(targets + positive), 0.0)
             e = tl.exp(-tl.abs(z))
             loss += counted * (tl.maximum(z, 0.0) + tl.log(1.0 + e) - y * z)
-            sigmoid = tl.where(z >= 0, 1.0, e) / (1.0 + e)
-            slope = counted * (sigmoid - y)
-            slope_w = tl.dot(tl.trans(slope), x, slope_w, input_precision=PRECISION)
-            slope_b += tl.sum(slope, 0)
-            slope_x = tl.dot(slope, w, input_precision=PRECISION)
-            tl.atomic_add(by_vectors + x_at, slope_x, mask=x_there, sem="relaxed")
-        tl.store(by_weight + at, slope_w, mask=there)
+            slope = counted * (tl.where(z >= 0, 1.0, e) / (1.0 + e) - y)
+            tl.store(slopes + pick * (tl.num_programs(1) * ROWS) + place, slope)
+            slope_b += slope
+            slope_x = tl.sum(slope[:, None] * w, 0)
+            tl.atomic_add(by_vectors + text * DIM + column, slope_x, mask=column_there, sem="relaxed")
         if BIAS:
             tl.store(by_bias + row, slope_b, mask=row_there)
         tl.store(losses + cluster * tl.num_programs(1) + tile, tl.sum(loss))

@@ -1,0 +1,220 @@
+"""One step of an optimiser on label rows, whose gradient is multiplied out where the rows lie and never written.
+
+A program has a tile of rows: it adds up the product that is their gradient, reads the rows and their state, and writes
+both back. Rows and state may be in half precision; what is written is then rounded up or down by chance, so that steps
+too small for it are taken as often as they should be. The clock is `adam`'s.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from laconic.kernels.adam import adam_plainly, adam_rows_plainly
+from laconic.kernels.factors import Factors, PickedLabels
+
+_PICKED_ROWS, _PICKED_WIDTH, _PICKED_WARPS = 16, 128, 4
+_ROWS, _TEXTS, _WIDTH, _WARPS, _STAGES, _REGISTERS = 64, 64, 64, 8, 3, 128
+
+
+def multiplied_out(factors: Factors, rows: int, *, precise: bool = False) -> Float[Tensor, "rows dim"]:
+    """The gradient itself, for rows that somebody else made: what their maker has to know."""
+    gradient = factors.vectors.new_empty(rows, factors.vectors.shape[1])
+    _run(gradient, gradient, gradient, factors, factors.vectors, precise=precise, gradient=True)
+    return gradient
+
+
+def update_rows_plainly(
+    weight: Float[Tensor, "rows dim"],
+    mean: Float[Tensor, "rows dim"],
+    square: Float[Tensor, "rows dim"],
+    factors: Factors,
+    clock: Float[Tensor, "7"],
+    *,
+    lazy: bool = False,
+) -> None:
+    """The twin: the gradient is multiplied out first."""
+    update = adam_rows_plainly if lazy else adam_plainly
+    update(weight, factors.dense(len(weight)).to(weight.dtype), mean, square, clock)
+
+
+def update_rows(
+    weight: Float[Tensor, "rows dim"],
+    mean: Float[Tensor, "rows dim"],
+    square: Float[Tensor, "rows dim"],
+    factors: Factors,
+    clock: Float[Tensor, "7"],
+    *,
+    lazy: bool = False,
+    precise: bool = False,
+    chance: Int[Tensor, ""] | None = None,
+) -> None:
+    """Adam in one pass over rows and moments. Products are of halves, or in full where `precise`. `chance` is another
+    number at every step; rows that are in half precision need it.
+    """
+    assert chance is not None or weight.dtype == torch.float32
+    assert all(part.is_contiguous() for part in (mean, square))
+    _run(weight, mean, square, factors, clock, lazy=lazy, precise=precise, chance=chance)
+
+
+def _run(
+    weight: Tensor,
+    mean: Tensor,
+    square: Tensor,
+    factors: Factors,
+    clock: Tensor,
+    *,
+    gradient: bool = False,
+    lazy: bool = False,
+    precise: bool = False,
+    chance: Tensor | None = None,
+) -> None:
+    (rows, dim), picked = weight.shape, isinstance(factors, PickedLabels)
+    assert all(part.is_contiguous() for part in (weight, factors.slopes, factors.vectors))
+    assert picked or factors.slopes.shape[1] >= -(-rows // _ROWS) * _ROWS
+    if isinstance(factors, PickedLabels):
+        size, texts, width = min(_PICKED_ROWS, factors.slopes.shape[1]), 1, min(_PICKED_WIDTH, _power(dim))
+        tiles = factors.slopes.shape[1] // size
+        programs = (len(factors.starts) - 1) * tiles
+        lists = factors.texts, factors.bounds, factors.starts
+    else:
+        size, texts, width = _ROWS, _TEXTS, min(_WIDTH, _power(dim))
+        tiles, programs = 1, -(-rows // size)
+        lists = (clock, clock, clock)  # nobody reads them
+    vectors = factors.vectors if picked or precise else factors.vectors.to(factors.slopes.dtype)
+    columns = -(-dim // width)
+    _kernel()[(programs * columns,)](
+        *(weight, mean, square, factors.slopes, vectors, *lists, clock),
+        clock if chance is None else chance,
+        *(rows, len(factors.vectors), factors.slopes.shape[1], tiles),
+        DIM=dim,
+        ROWS=size,
+        WIDTH=width,
+        TEXTS=texts,
+        PICKED=picked,
+        GRADIENT=gradient,
+        LAZY=lazy,
+        BY_CHANCE=weight.dtype != torch.float32,
+        HALF=not precise,
+        num_warps=_PICKED_WARPS if picked else _WARPS,
+        num_stages=_STAGES,
+        maxnreg=None if picked else _REGISTERS,
+    )
+
+
+def _power(size: int) -> int:
+    """The next power of two, and at least what products take."""
+    return max(16, 1 << (size - 1).bit_length())
+
+
+@cache
+def _kernel() -> Any:
+    import triton
+    from triton import language as tl
+
+    @triton.jit(do_not_specialize=("rows", "batch", "tiles"))  # type: ignore[untyped-decorator]
+    def update(  # type: ignore[no-untyped-def]
+        weight,
+        mean,
+        square,
+        slopes,
+        vectors,
+        texts,
+        bounds,
+        starts,
+        clock,
+        chance,
+        rows,
+        batch,
+        stride,
+        tiles,
+        DIM: tl.constexpr,
+        ROWS: tl.constexpr,
+        WIDTH: tl.constexpr,
+        TEXTS: tl.constexpr,
+        PICKED: tl.constexpr,
+        GRADIENT: tl.constexpr,
+        LAZY: tl.constexpr,
+        BY_CHANCE: tl.constexpr,
+        HALF: tl.constexpr,
+    ):
+        # Programs that run together have the same rows, which lie in one piece.
+        columns: tl.constexpr = (DIM + WIDTH - 1) // WIDTH
+        start_column, program = (tl.program_id(0) % columns) * WIDTH, tl.program_id(0) // columns
+        place = (program % tiles) * ROWS + tl.arange(0, ROWS)
+        # Rows and state are read and written as one run of places, which keeps what a thread has together.
+        each = tl.arange(0, ROWS * WIDTH)
+        if PICKED:
+            cluster = program // tiles
+            begin, end = tl.load(starts + cluster) + (program % tiles) * ROWS, tl.load(starts + cluster + 1)
+            first, last = tl.load(bounds + cluster), tl.load(bounds + cluster + 1)
+        else:
+            begin, end = program.to(tl.int64) * ROWS, rows
+            first, last = 0, batch
+        column = start_column + tl.arange(0, WIDTH)
+        column_there = column < DIM
+        there = (begin + each // WIDTH < end) & (start_column + each % WIDTH < DIM)
+        if LAZY:
+            there = there & (last > first)
+        at = (begin + each // WIDTH) * DIM + start_column + each % WIDTH
+        if not GRADIENT:  # asked for first: while they come, their gradient is added up
+            m = tl.load(mean + at, mask=there, other=0.0).to(tl.float32)
+            v = tl.load(square + at, mask=there, other=0.0).to(tl.float32)
+            w = tl.load(weight + at, mask=there, other=0.0).to(tl.float32)
+        total = tl.zeros((ROWS, WIDTH), tl.float32)
+        if PICKED:  # by few texts
+            for pick in range(first, last):
+                x_at = tl.load(texts + pick) * DIM + column
+                slope = tl.load(slopes + pick * stride + place)
+                total += slope[:, None] * tl.load(vectors + x_at, mask=column_there, other=0.0)[None, :]
+        else:
+            for start in range(first, last, TEXTS):
+                text = start + tl.arange(0, TEXTS)
+                text_there = (text < last)[:, None]
+                slope = tl.load(
+                    slopes + text.to(tl.int64)[:, None] * stride + (begin + place)[None, :], mask=text_there, other=0.0
+                )
+                x_there = text_there & column_there[None, :]
+                x = tl.load(vectors + text[:, None] * DIM + column[None, :], mask=x_there, other=0.0)
+                if HALF:
+                    total = tl.dot(tl.trans(slope), x, total)
+                else:
+                    total = tl.dot(tl.trans(slope), x, total, input_precision="ieee")
+        total = tl.reshape(total, (ROWS * WIDTH,))
+        if not PICKED:
+            total = tl.gather(total, each, 0)
+        if GRADIENT:
+            tl.store(weight + at, total, mask=there)
+        else:
+            beta1, beta2 = tl.load(clock + 1), tl.load(clock + 2)
+            rate, widening = tl.load(clock) / tl.load(clock + 4), 1 / tl.load(clock + 5)
+            go = tl.load(clock + 6) > 0
+            new_m = m * beta1 + total * (1 - beta1)
+            new_v = v * beta2 + total * total * (1 - beta2)
+            new_w = w - rate * new_m / (tl.sqrt(new_v * widening) + tl.load(clock + 3))
+            new_m, new_v, new_w = tl.where(go, new_m, m), tl.where(go, new_v, v), tl.where(go, new_w, w)
+            if BY_CHANCE:
+                # Multiplied and shifted until neighbouring places have nothing in common.
+                seed = tl.load(chance).to(tl.uint32) * 0x3C6EF372
+                bits = at.to(tl.uint32) * 0x61C88647 + seed
+                bits = (bits ^ (bits >> 16)) * 0x21F0AAAD
+                bits = (bits ^ (bits >> 15)) * 0x735A2D97
+                bits = (bits ^ (bits >> 15)).to(tl.int32, bitcast=True)
+                # The lower half of a float32 is what bfloat16 lacks: a number of that size, added by chance, carries as
+                # often as what would be lost is large. What is in half precision already stays as it is.
+                new_m = ((new_m.to(tl.int32, bitcast=True) + (bits & 0xFFFF)) & -65536).to(tl.float32, bitcast=True)
+                new_v = ((new_v.to(tl.int32, bitcast=True) + (bits >> 8 & 0xFFFF)) & -65536).to(
+                    tl.float32, bitcast=True
+                )
+                new_w = ((new_w.to(tl.int32, bitcast=True) + (bits >> 16 & 0xFFFF)) & -65536).to(
+                    tl.float32, bitcast=True
+                )
+            tl.store(mean + at, new_m.to(mean.dtype.element_ty), mask=there)
+            tl.store(square + at, new_v.to(square.dtype.element_ty), mask=there)
+            tl.store(weight + at, new_w.to(weight.dtype.element_ty), mask=there)
+
+    return update

@@ -1,0 +1,182 @@
+"""The kernels over every label and the update of rows, against their twins and against torch's own gradients."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from laconic.kernels.every_label import moves, moves_plainly, pull, pull_plainly, room_for
+from laconic.kernels.factors import EveryLabel, PickedLabels, leave, take
+from laconic.kernels.row_update import multiplied_out, update_rows, update_rows_plainly
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+CLOCK = (0.01, 0.9, 0.999, 1e-8, 0.1, 0.001)
+SHAPES = [(7, 130, 20), (70, 128, 33), (3, 1, 1), (129, 260, 64)]
+
+
+@pytest.fixture
+def poisoned(monkeypatch):
+    """Memory that is handed out unwritten holds NaN, so that a place that a kernel forgets is seen."""
+    empty, new_empty = torch.empty, torch.Tensor.new_empty
+
+    def nan(tensor):
+        return tensor.fill_(torch.nan) if tensor.is_floating_point() else tensor
+
+    monkeypatch.setattr(torch, "empty", lambda *size, **kind: nan(empty(*size, **kind)))
+    monkeypatch.setattr(torch.Tensor, "new_empty", lambda self, *size, **kind: nan(new_empty(self, *size, **kind)))
+
+
+def clock(go=1.0):
+    return torch.tensor([*CLOCK, go], device=DEVICE)
+
+
+def every(batch, labels, dim, seed=0):
+    torch.manual_seed(seed)
+    parts = torch.randn(batch, dim), torch.randn(labels, dim), torch.randn(labels), torch.rand(batch)
+    return [part.to(DEVICE) for part in parts]
+
+
+def of_every_label(batch, labels, dim, seed=0):
+    torch.manual_seed(seed)
+    slopes = functional.pad(torch.randn(batch, labels), (0, room_for(labels) - labels))
+    return EveryLabel(slopes.to(DEVICE), torch.randn(batch, dim).to(DEVICE))
+
+
+def of_picked(clusters=9, picks=12, dim=20, room=4, seed=0):
+    """Clusters of one to `room` labels; some are picked by nobody, and the last picks are of no cluster."""
+    torch.manual_seed(seed)
+    sizes, of = torch.randint(1, room + 1, (clusters,)), torch.randint(clusters, (picks,)).sort().values
+    starts = functional.pad(sizes.cumsum(0), (1, 0))
+    bounds = torch.searchsorted(of, torch.arange(clusters + 1))
+    places = torch.arange(room) < sizes[of][:, None]
+    slopes = torch.cat([torch.randn(picks, room) * places, torch.full((2, room), torch.nan)])
+    texts = torch.randint(5, (picks + 2,))
+    parts = slopes, texts, bounds, starts, torch.randn(5, dim)
+    return PickedLabels(*(part.to(DEVICE) for part in parts)), int(starts[-1])
+
+
+def state(rows, dim, dtype=torch.float32):
+    parts = torch.randn(rows, dim), torch.randn(rows, dim) / 10, torch.rand(rows, dim) / 10
+    return [part.to(DEVICE, dtype) for part in parts]
+
+
+def updated(update, parts, factors, **options):
+    copies = [part.clone() for part in parts]
+    update(*copies, factors, **options)
+    return copies
+
+
+def test_the_twin_has_torchs_loss_and_gradients():
+    vectors, weight, bias, share = every(5, 11, 6)
+    leaves = [part.requires_grad_() for part in (vectors, weight, bias)]
+    scores = functional.linear(vectors, weight, bias)
+    losses = functional.binary_cross_entropy_with_logits(scores, torch.zeros_like(scores), reduction="none")
+    expected = share @ losses.sum(1)
+    expected.backward()
+    with torch.no_grad():
+        found = moves_plainly(vectors, weight, bias, share)
+        factors = EveryLabel(found.slopes, vectors * share[:, None])
+    torch.testing.assert_close(found.loss, expected.detach())
+    torch.testing.assert_close(found.bias, bias.grad)
+    torch.testing.assert_close(factors.dense(11), weight.grad)
+    torch.testing.assert_close(pull_plainly(found.slopes, weight) * share[:, None], vectors.grad)
+    assert [leaf.grad is not None for leaf in leaves] == [True] * 3
+
+
+@pytest.mark.usefixtures("interpreted", "poisoned")
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_kernels_over_every_label_do_what_their_twins_do(shape):
+    vectors, weight, bias, share = every(*shape)
+    expected, ours = moves_plainly(vectors, weight, bias, share), moves(vectors, weight, bias, share, precise=True)
+    for mine, other in zip(ours, expected, strict=True):
+        torch.testing.assert_close(mine, other)
+    torch.testing.assert_close(
+        pull(ours.slopes, weight, precise=True), pull_plainly(ours.slopes, weight), rtol=1e-4, atol=1e-4
+    )
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_not_a_number_never_passes():
+    vectors, weight, bias, share = every(4, 9, 5)
+    weight[3, 2] = torch.nan
+    assert moves(vectors, weight, bias, share, precise=True).loss.isnan()
+
+
+@pytest.mark.usefixtures("interpreted", "poisoned")
+@pytest.mark.parametrize("shape", SHAPES)
+def test_rows_are_updated_as_the_twin_updates_them(shape):
+    factors, rows = of_every_label(*shape), shape[1]
+    torch.testing.assert_close(multiplied_out(factors, rows, precise=True), factors.dense(rows), rtol=1e-4, atol=1e-4)
+    parts = state(rows, shape[2])
+    expected = updated(update_rows_plainly, parts, factors, clock=clock())
+    for mine, other in zip(updated(update_rows, parts, factors, clock=clock(), precise=True), expected, strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.usefixtures("interpreted", "poisoned")
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize("shape", [{}, {"room": 1}, {"room": 16, "dim": 70}, {"clusters": 40, "picks": 3}])
+def test_picked_rows_are_updated_as_the_twin_updates_them(shape, lazy):
+    factors, rows = of_picked(**shape)
+    torch.testing.assert_close(multiplied_out(factors, rows), factors.dense(rows))
+    parts = state(rows, factors.vectors.shape[1])
+    expected = updated(update_rows_plainly, parts, factors, clock=clock(), lazy=lazy)
+    for mine, other in zip(updated(update_rows, parts, factors, clock=clock(), lazy=lazy), expected, strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_where_it_may_not_go_rows_and_state_stay_bit_for_bit(dtype):
+    parts, factors = state(30, 8, dtype), of_every_label(6, 30, 8)
+    for mine, other in zip(
+        updated(update_rows, parts, factors, clock=clock(0.0), precise=True, chance=torch.tensor(3, device=DEVICE)),
+        parts,
+        strict=True,
+    ):
+        assert torch.equal(mine, other)
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_halves_are_rounded_by_chance_to_a_neighbour_and_on_average_to_what_they_should_be():
+    factors, parts = of_every_label(6, 200, 16), state(200, 16, torch.bfloat16)
+    wanted = updated(update_rows_plainly, [part.float() for part in parts], factors, clock=clock())
+    found = [
+        updated(update_rows, parts, factors, clock=clock(), precise=True, chance=torch.tensor(at, device=DEVICE))
+        for at in range(24)
+    ]
+    for place, exact in enumerate(wanted):
+        each = torch.stack([run[place].float() for run in found])
+        step = exact.abs().clamp(min=1e-30).log2().floor().exp2() / 128  # from a bfloat16 to the next
+        assert ((each - exact).abs() <= step * 1.001).all()
+        assert (each != each[0]).any()
+        errors = (each - exact) / step
+        # By chance it is half a step off at most; of so many the mean is off by far less.
+        assert errors.mean().abs() < 0.01
+        assert errors.mean(0).abs().mean() < 0.1
+
+
+def test_factors_are_taken_once():
+    rows = nn.Parameter(torch.zeros(3, 2))
+    assert take(rows) is None
+    factors = EveryLabel(torch.zeros(1, 128), torch.zeros(1, 2))
+    leave(rows, factors)
+    assert take(rows) is factors
+    assert take(rows) is None
+
+
+@on_gpu
+@pytest.mark.parametrize("batch", [128, 200])
+def test_the_kernels_do_what_their_twins_do_at_real_shapes(batch, poisoned):
+    vectors, weight, bias, share = every(batch, 50_001, 480)
+    weight /= 20
+    expected, ours = moves_plainly(vectors, weight, bias, share), moves(vectors, weight, bias, share)
+    for mine, other in zip(ours, expected, strict=True):
+        torch.testing.assert_close(mine.float(), other, rtol=1e-2, atol=float(other.abs().max()) * 5e-3)
+    pulled, other = pull(ours.slopes, weight), pull_plainly(ours.slopes, weight)
+    torch.testing.assert_close(pulled, other, rtol=1e-2, atol=float(other.abs().max()) * 5e-3)
+    factors, parts = EveryLabel(ours.slopes, vectors * share[:, None]), state(50_001, 480)
+    expected = updated(update_rows_plainly, parts, factors, clock=clock())
+    for mine, other in zip(updated(update_rows, parts, factors, clock=clock()), expected, strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-2, atol=1e-3)
