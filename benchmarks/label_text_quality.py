@@ -39,7 +39,7 @@ BASES: dict[str, dict[str, dict[str, Any]]] = {  # settings by method and data
     },
 }
 SHARES = {"each once an epoch": {}, "a tenth of a batch": {"share": 0.1}, "at half weight": {"weight": 0.5}}
-TAILS = (0.2, 0.4)  # of the dial, for the first seed
+TAILS = (0.05, 0.1, 0.2, 0.4)  # of the dial, for the first seed
 _FEW = 50_000  # test texts, of which that does not take long
 
 

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -180,3 +182,19 @@ def test_the_rate_is_halved_when_deepxml_halves_it(epochs, after, halved):
         expected += [factor] * 7
     np.testing.assert_array_equal(factors, expected)
     assert (beta1 == 0.9).all()
+
+
+def test_adagrad_remembers_one_number_of_a_row_and_is_restored():
+    rows, other = nn.Parameter(torch.ones(5, 3)), nn.Parameter(torch.ones(2))
+    plan = replace(PLAN, optimiser="adagrad-bf16")
+    ours = Adam({"rows": rows, "other": other}, plan, 4, rows=["rows"])
+    assert {name: tuple(tensor.shape) for name, tensor in ours.state().items()} == {
+        "at": (),
+        "mean.other": (2,),
+        "square.other": (2,),
+        "square.rows": (5,),
+    }
+    ours.squares["rows"].fill_(3)
+    again = Adam({"rows": rows, "other": other}, plan, 4, rows=["rows"])
+    again.restore(ours.state())
+    assert again.squares["rows"].tolist() == [3] * 5

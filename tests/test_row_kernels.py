@@ -126,6 +126,30 @@ def test_picked_rows_are_updated_as_the_twin_updates_them(shape, lazy):
         torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.usefixtures("interpreted", "poisoned")
+@pytest.mark.parametrize("picked", [False, True])
+def test_adagrad_remembers_one_number_of_a_row(picked):
+    factors, rows = of_picked(room=16, dim=33) if picked else (of_every_label(70, 130, 33), 130)
+    weight, square = state(rows, 33)[0], torch.rand(rows, device=DEVICE)
+    expected = updated(no_mean(update_rows_plainly), (weight, square), factors, clock=clock())
+    ours = updated(no_mean(update_rows), (weight, square), factors, clock=clock(), precise=True)
+    slope = factors.dense(rows)
+    torch.testing.assert_close(expected[1], square + slope.square().mean(1))
+    torch.testing.assert_close(expected[0], weight - 0.01 * slope / (expected[1].sqrt() + 1e-8)[:, None])
+    for mine, other in zip(ours, expected, strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-5)
+    for mine, other in zip(
+        updated(no_mean(update_rows), (weight, square), factors, clock=clock(0.0), precise=True),
+        (weight, square),
+        strict=True,
+    ):
+        assert torch.equal(mine, other)
+
+
+def no_mean(update):
+    return lambda weight, square, factors, **options: update(weight, None, square, factors, **options)
+
+
 @pytest.mark.usefixtures("interpreted")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_where_it_may_not_go_rows_and_state_stay_bit_for_bit(dtype):

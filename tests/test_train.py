@@ -17,7 +17,8 @@ from laconic.checkpoint import read_model
 from laconic.data.prepare import prepare
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import VocabularyConfig
-from laconic.errors import DataError, TrainingError, UserError
+from laconic.errors import ConfigError, DataError, TrainingError, UserError
+from laconic.evaluate import validation_figures
 from laconic.methods.inceptionxml import Config, train
 from laconic.run import Run
 from laconic.train import Silent
@@ -209,6 +210,26 @@ def test_a_log_that_was_cut_off_does_not_stop_a_run(data, tmp_path):
     train(data, config, Run(tmp_path, watcher=Silent(), device=CPU))
     lines = [json.loads(line)["epoch"] for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert lines == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("optimiser", ["adam-bf16", "adagrad-bf16"])
+def test_halves_need_a_gpu_and_without_one_nothing_is_changed(data, optimiser):
+    with pytest.raises(ConfigError, match=f"optimiser={optimiser}.*leave it out"):
+        train(data, Config(**SMALL, optimiser=optimiser), Run.unkept("cpu"))
+
+
+def test_an_unknown_optimiser_is_refused():
+    with pytest.raises(ConfigError, match="optimiser must be adam or adam-bf16 or adagrad-bf16, but is 'sgd'"):
+        Config(optimiser="sgd")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize(("optimiser", "rate"), [("adam", 0.02), ("adam-bf16", 0.02), ("adagrad-bf16", 0.2)])
+def test_planted_labels_are_learnt_by_every_optimiser(data, optimiser, rate):
+    settings = SMALL | {"epochs": 12, "learning_rate": rate}
+    ranker = train(data, Config(**settings, optimiser=optimiser), Run.unkept("cuda")).ranker
+    assert ranker.classifier.weight.dtype == torch.float32
+    assert validation_figures(ranker, data)["P@1"] > 80
 
 
 def test_label_weights_above_1_leave_the_loss_a_minimum(data):

@@ -64,6 +64,9 @@ class Halving:
         return of_epoch[at], np.full(steps, self.beta1)
 
 
+OPTIMISERS = ("adam", "adam-bf16", "adagrad-bf16")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """How one stage is trained. The defaults are InceptionXML's (paper, Table 7; the rest from its code)."""
@@ -75,12 +78,15 @@ class Plan:
     beta2: float = 0.999
     eps: float = 1e-8
     lazy: bool = False  # rows of word and label tables without a gradient rest, moments and all
+    optimiser: str = "adam"  # of label rows, one of OPTIMISERS; those in half precision need a GPU
     seed: int = 29
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "learning_rate"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name} must be above 0, but is {getattr(self, name)}")
+        if self.optimiser not in OPTIMISERS:
+            raise ConfigError(f"optimiser must be one of {', '.join(OPTIMISERS)}, but is {self.optimiser!r}")
 
 
 def clock_table(plan: Plan, steps: int) -> Float[np.ndarray, "steps 7"]:
@@ -95,16 +101,24 @@ def clock_table(plan: Plan, steps: int) -> Float[np.ndarray, "steps 7"]:
 class Adam:
     """Adam over named parameters; as in the published code, no weight decay and no clipping.
 
-    Of the `tables`, where the plan is lazy, only rows with a gradient are updated.
+    Of the `tables`, where the plan is lazy, only rows with a gradient are updated. The plan may have Adagrad for label
+    `rows` instead, which remembers one number of each.
     """
 
     def __init__(
-        self, parameters: Mapping[str, nn.Parameter], plan: Plan, steps: int, tables: Collection[str] = ()
+        self,
+        parameters: Mapping[str, nn.Parameter],
+        plan: Plan,
+        steps: int,
+        tables: Collection[str] = (),
+        rows: Collection[str] = (),
     ) -> None:
         self.parameters = dict(parameters)
         self.lazy = frozenset(tables) if plan.lazy else frozenset()
-        self.means = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}
-        self.squares = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}
+        by_row = frozenset(rows) if plan.optimiser.startswith("adagrad") else frozenset()
+        both = {name: torch.zeros_like(parameter) for name, parameter in parameters.items() if name not in by_row}
+        self.means, self.squares = both, {name: torch.zeros_like(tensor) for name, tensor in both.items()}
+        self.squares |= {name: torch.zeros(len(parameters[name]), device=parameters[name].device) for name in by_row}
         device = next(iter(self.parameters.values())).device
         self.table = torch.from_numpy(clock_table(plan, steps))
         self.clocks = self.table.to(device, torch.float32)
@@ -156,8 +170,8 @@ class Adam:
         aside.wait_stream(here)
         with torch.no_grad(), torch.cuda.stream(aside):
             for name, factors in left.items():
-                moments = self.means[name], self.squares[name]
-                update_rows(self.parameters[name], *moments, factors, clock, lazy=name in self.lazy, chance=self.at)
+                state = self.means.get(name), self.squares[name]
+                update_rows(self.parameters[name], *state, factors, clock, lazy=name in self.lazy, chance=self.at)
         yield [name for name in self.parameters if name not in left]
         here.wait_stream(aside)
         del left  # not before: its memory would be given to others while it is read

@@ -19,6 +19,11 @@ from laconic.types import NO_LABEL, Batch, Inputs
 class Task(nn.Module, ABC):
     tables: frozenset[str] = frozenset()  # parameters with a row for each word or label, of which a step uses some
 
+    def rows(self) -> frozenset[str]:
+        """Parameters that are rows of labels or clusters, each learnt for itself."""
+        linear = [name for name, part in self.named_modules() if isinstance(part, LinearClassifier)]
+        return frozenset(f"{name}.weight" for name in linear)
+
     @abstractmethod
     def forward(self, batch: Batch, progress: Float[Tensor, ""]) -> Float[Tensor, ""]:
         """The loss; `progress` is the share of the training that is done."""
@@ -77,7 +82,7 @@ def _leaving_out(
     if batch.left_out is None:
         return batch
     some = batch.left_out.clamp(min=0)
-    scores = (rows[some] @ vectors[:, :, None])[:, :, 0]
+    scores = (rows[some].float() @ vectors[:, :, None])[:, :, 0]
     seeming = (scores if biases is None else scores + biases[some]).sigmoid()
     own = (batch.positives != NO_LABEL).to(seeming.dtype) if batch.targets is None else batch.targets
     return batch._replace(

@@ -13,13 +13,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from importlib.util import find_spec
 from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
 from laconic.data.resident import Resident
-from laconic.errors import TrainingError
+from laconic.errors import ConfigError, TrainingError
 from laconic.optim import Adam, Plan
 from laconic.step import Step
 from laconic.tasks import Task
@@ -94,10 +95,11 @@ def fit(
     with (
         _fast_products(),
         _words_by_row(task, sparsely),
+        _rows_as_planned(task, plan, device),
         torch.random.fork_rng([device] if device.type == "cuda" else []),
     ):
         torch.manual_seed(plan.seed)
-        optimiser = Adam(dict(task.named_parameters()), plan, plan.epochs * steps, task.tables)
+        optimiser = Adam(dict(task.named_parameters()), plan, plan.epochs * steps, task.tables, task.rows())
         step = Step(task.train(), data, optimiser)
         how = step.capture(plan.batch_size)
         torch.manual_seed(plan.seed)
@@ -126,6 +128,26 @@ def _words_by_row(task: Task, wanted: bool) -> Iterator[None]:
     finally:
         for table in tables:
             table.sparse = False
+
+
+@contextmanager
+def _rows_as_planned(task: Task, plan: Plan, device: torch.device) -> Iterator[None]:
+    """Label rows in half precision while they are learnt, where the plan says so."""
+    if plan.optimiser == "adam":
+        yield
+        return
+    if device.type != "cuda" or find_spec("triton") is None:
+        raise ConfigError(
+            f"optimiser={plan.optimiser} rounds by chance in a GPU's kernels, and there is none here; leave it out"
+        )
+    rows = [parameter for name, parameter in task.named_parameters() if name in task.rows()]
+    for parameter in rows:
+        parameter.data = parameter.data.bfloat16()
+    try:
+        yield
+    finally:
+        for parameter in rows:
+            parameter.data = parameter.data.float()
 
 
 @contextmanager

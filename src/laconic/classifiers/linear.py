@@ -31,9 +31,10 @@ class LinearClassifier(Classifier):
             self.bias.uniform_(-reach, reach)
 
     def rows(self, labels: Int[Tensor, "n"] | slice) -> Float[Tensor, "n dim"]:
-        return self.weight[labels]
+        return self.weight[labels].float()  # they may be in half precision while they are learnt
 
     def biases(self, labels: Int[Tensor, "n"] | slice) -> Float[Tensor, "n"]:
         if self.bias is None:
-            return self.weight.new_zeros(()).expand(len(self.weight[labels]))
+            count = len(range(self.num_labels)[labels]) if isinstance(labels, slice) else len(labels)
+            return torch.zeros((), device=self.weight.device).expand(count)
         return self.bias[labels]

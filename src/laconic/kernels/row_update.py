@@ -18,6 +18,7 @@ from laconic.kernels.adam import adam_plainly, adam_rows_plainly
 from laconic.kernels.factors import Factors, PickedLabels
 
 _PICKED_ROWS, _PICKED_WIDTH, _PICKED_WARPS = 16, 128, 4
+_WHOLE_ROWS = 16  # that a program has in full
 _ROWS, _TEXTS, _WIDTH, _WARPS, _STAGES, _REGISTERS = 64, 64, 64, 8, 3, 128
 
 
@@ -30,22 +31,37 @@ def multiplied_out(factors: Factors, rows: int, *, precise: bool = False) -> Flo
 
 def update_rows_plainly(
     weight: Float[Tensor, "rows dim"],
-    mean: Float[Tensor, "rows dim"],
-    square: Float[Tensor, "rows dim"],
+    mean: Float[Tensor, "rows dim"] | None,
+    square: Float[Tensor, "rows ..."],
     factors: Factors,
     clock: Float[Tensor, "7"],
     *,
     lazy: bool = False,
 ) -> None:
     """The twin: the gradient is multiplied out first."""
-    update = adam_rows_plainly if lazy else adam_plainly
-    update(weight, factors.dense(len(weight)).to(weight.dtype), mean, square, clock)
+    slope = factors.dense(len(weight)).to(weight.dtype)
+    if mean is None:
+        adagrad_plainly(weight, slope, square, clock)
+    else:
+        (adam_rows_plainly if lazy else adam_plainly)(weight, slope, mean, square, clock)
+
+
+def adagrad_plainly(
+    weight: Float[Tensor, "rows dim"],
+    slope: Float[Tensor, "rows dim"],
+    square: Float[Tensor, "rows"],
+    clock: Float[Tensor, "7"],
+) -> None:
+    """One number is remembered of a row: the sum, over all steps, of the mean of its slopes' squares."""
+    rate, eps, go = clock[0], clock[3], clock[6]
+    square += go * slope.square().mean(1)
+    weight -= go * rate * slope / (square.sqrt() + eps)[:, None]
 
 
 def update_rows(
     weight: Float[Tensor, "rows dim"],
-    mean: Float[Tensor, "rows dim"],
-    square: Float[Tensor, "rows dim"],
+    mean: Float[Tensor, "rows dim"] | None,
+    square: Float[Tensor, "rows ..."],
     factors: Factors,
     clock: Float[Tensor, "7"],
     *,
@@ -53,17 +69,17 @@ def update_rows(
     precise: bool = False,
     chance: Int[Tensor, ""] | None = None,
 ) -> None:
-    """Adam in one pass over rows and moments. Products are of halves, or in full where `precise`. `chance` is another
-    number at every step; rows that are in half precision need it.
+    """In one pass over rows and state: Adam or, without a mean, Adagrad with one number a row. Products are of halves,
+    or in full where `precise`. `chance` is another number at every step; rows that are in half precision need it.
     """
     assert chance is not None or weight.dtype == torch.float32
-    assert all(part.is_contiguous() for part in (mean, square))
+    assert all(part.is_contiguous() for part in (mean, square) if part is not None)
     _run(weight, mean, square, factors, clock, lazy=lazy, precise=precise, chance=chance)
 
 
 def _run(
     weight: Tensor,
-    mean: Tensor,
+    mean: Tensor | None,
     square: Tensor,
     factors: Factors,
     clock: Tensor,
@@ -73,34 +89,35 @@ def _run(
     precise: bool = False,
     chance: Tensor | None = None,
 ) -> None:
-    (rows, dim), picked = weight.shape, isinstance(factors, PickedLabels)
+    (rows, dim), picked, by_row = weight.shape, isinstance(factors, PickedLabels), mean is None
     assert all(part.is_contiguous() for part in (weight, factors.slopes, factors.vectors))
     assert picked or factors.slopes.shape[1] >= -(-rows // _ROWS) * _ROWS
+    width = _power(dim) if by_row else min(_PICKED_WIDTH if picked else _WIDTH, _power(dim))
     if isinstance(factors, PickedLabels):
-        size, texts, width = min(_PICKED_ROWS, factors.slopes.shape[1]), 1, min(_PICKED_WIDTH, _power(dim))
+        size = min(_PICKED_ROWS, factors.slopes.shape[1])
         tiles = factors.slopes.shape[1] // size
         programs = (len(factors.starts) - 1) * tiles
         lists = factors.texts, factors.bounds, factors.starts
     else:
-        size, texts, width = _ROWS, _TEXTS, min(_WIDTH, _power(dim))
+        size = _WHOLE_ROWS if by_row else _ROWS
         tiles, programs = 1, -(-rows // size)
         lists = (clock, clock, clock)  # nobody reads them
     vectors = factors.vectors if picked or precise else factors.vectors.to(factors.slopes.dtype)
-    columns = -(-dim // width)
-    _kernel()[(programs * columns,)](
-        *(weight, mean, square, factors.slopes, vectors, *lists, clock),
+    _kernel()[(programs * -(-dim // width),)](
+        *(weight, square if mean is None else mean, square, factors.slopes, vectors, *lists, clock),
         clock if chance is None else chance,
         *(rows, len(factors.vectors), factors.slopes.shape[1], tiles),
         DIM=dim,
         ROWS=size,
         WIDTH=width,
-        TEXTS=texts,
+        TEXTS=_TEXTS,
         PICKED=picked,
         GRADIENT=gradient,
+        BY_ROW=by_row,
         LAZY=lazy,
         BY_CHANCE=weight.dtype != torch.float32,
         HALF=not precise,
-        num_warps=_PICKED_WARPS if picked else _WARPS,
+        num_warps=_PICKED_WARPS if picked and not by_row else _WARPS,
         num_stages=_STAGES,
         maxnreg=None if picked else _REGISTERS,
     )
@@ -138,6 +155,7 @@ def _kernel() -> Any:
         TEXTS: tl.constexpr,
         PICKED: tl.constexpr,
         GRADIENT: tl.constexpr,
+        BY_ROW: tl.constexpr,
         LAZY: tl.constexpr,
         BY_CHANCE: tl.constexpr,
         HALF: tl.constexpr,
@@ -162,9 +180,10 @@ def _kernel() -> Any:
             there = there & (last > first)
         at = (begin + each // WIDTH) * DIM + start_column + each % WIDTH
         if not GRADIENT:  # asked for first: while they come, their gradient is added up
-            m = tl.load(mean + at, mask=there, other=0.0).to(tl.float32)
-            v = tl.load(square + at, mask=there, other=0.0).to(tl.float32)
             w = tl.load(weight + at, mask=there, other=0.0).to(tl.float32)
+            if not BY_ROW:
+                m = tl.load(mean + at, mask=there, other=0.0).to(tl.float32)
+                v = tl.load(square + at, mask=there, other=0.0).to(tl.float32)
         total = tl.zeros((ROWS, WIDTH), tl.float32)
         if PICKED:  # by few texts
             for pick in range(first, last):
@@ -184,19 +203,19 @@ def _kernel() -> Any:
                     total = tl.dot(tl.trans(slope), x, total)
                 else:
                     total = tl.dot(tl.trans(slope), x, total, input_precision="ieee")
+        if BY_ROW:
+            of_row, row_there = square + begin + tl.arange(0, ROWS), begin + tl.arange(0, ROWS) < end
+            s = tl.load(of_row, mask=row_there, other=0.0)
+            new_s = s + tl.sum(total * total, 1) / DIM
+            tl.store(of_row, tl.where(tl.load(clock + 6) > 0, new_s, s), mask=row_there)
+            total = total / (tl.sqrt(new_s) + tl.load(clock + 3))[:, None]
         total = tl.reshape(total, (ROWS * WIDTH,))
         if not PICKED:
             total = tl.gather(total, each, 0)
         if GRADIENT:
             tl.store(weight + at, total, mask=there)
         else:
-            beta1, beta2 = tl.load(clock + 1), tl.load(clock + 2)
-            rate, widening = tl.load(clock) / tl.load(clock + 4), 1 / tl.load(clock + 5)
             go = tl.load(clock + 6) > 0
-            new_m = m * beta1 + total * (1 - beta1)
-            new_v = v * beta2 + total * total * (1 - beta2)
-            new_w = w - rate * new_m / (tl.sqrt(new_v * widening) + tl.load(clock + 3))
-            new_m, new_v, new_w = tl.where(go, new_m, m), tl.where(go, new_v, v), tl.where(go, new_w, w)
             if BY_CHANCE:
                 # Multiplied and shifted until neighbouring places have nothing in common.
                 seed = tl.load(chance).to(tl.uint32) * 0x3C6EF372
@@ -204,17 +223,27 @@ def _kernel() -> Any:
                 bits = (bits ^ (bits >> 16)) * 0x21F0AAAD
                 bits = (bits ^ (bits >> 15)) * 0x735A2D97
                 bits = (bits ^ (bits >> 15)).to(tl.int32, bitcast=True)
+            if BY_ROW:
+                new_w = w - tl.load(clock) * total
+            else:
+                beta1, beta2 = tl.load(clock + 1), tl.load(clock + 2)
+                rate, widening = tl.load(clock) / tl.load(clock + 4), 1 / tl.load(clock + 5)
+                new_m = m * beta1 + total * (1 - beta1)
+                new_v = v * beta2 + total * total * (1 - beta2)
+                new_w = w - rate * new_m / (tl.sqrt(new_v * widening) + tl.load(clock + 3))
+                new_m, new_v = tl.where(go, new_m, m), tl.where(go, new_v, v)
+                if BY_CHANCE:
+                    new_m = ((new_m.to(tl.int32, bitcast=True) + (bits & 0xFFFF)) & -65536).to(tl.float32, bitcast=True)
+                    lower = bits >> 8 & 0xFFFF
+                    new_v = ((new_v.to(tl.int32, bitcast=True) + lower) & -65536).to(tl.float32, bitcast=True)
+                tl.store(mean + at, new_m.to(mean.dtype.element_ty), mask=there)
+                tl.store(square + at, new_v.to(square.dtype.element_ty), mask=there)
+            new_w = tl.where(go, new_w, w)
+            if BY_CHANCE:
                 # The lower half of a float32 is what bfloat16 lacks: a number of that size, added by chance, carries as
                 # often as what would be lost is large. What is in half precision already stays as it is.
-                new_m = ((new_m.to(tl.int32, bitcast=True) + (bits & 0xFFFF)) & -65536).to(tl.float32, bitcast=True)
-                new_v = ((new_v.to(tl.int32, bitcast=True) + (bits >> 8 & 0xFFFF)) & -65536).to(
-                    tl.float32, bitcast=True
-                )
-                new_w = ((new_w.to(tl.int32, bitcast=True) + (bits >> 16 & 0xFFFF)) & -65536).to(
-                    tl.float32, bitcast=True
-                )
-            tl.store(mean + at, new_m.to(mean.dtype.element_ty), mask=there)
-            tl.store(square + at, new_v.to(square.dtype.element_ty), mask=there)
+                lower = bits >> 16 & 0xFFFF
+                new_w = ((new_w.to(tl.int32, bitcast=True) + lower) & -65536).to(tl.float32, bitcast=True)
             tl.store(weight + at, new_w.to(weight.dtype.element_ty), mask=there)
 
     return update

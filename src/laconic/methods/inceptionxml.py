@@ -40,7 +40,7 @@ from laconic.methods.parts import (
     usual_length,
 )
 from laconic.methods.trained import Trained
-from laconic.optim import Plan
+from laconic.optim import OPTIMISERS, Plan
 from laconic.rankers import FlatRanker
 from laconic.run import Run
 from laconic.tasks import AllLabels
@@ -61,6 +61,7 @@ class Config:
     dropout: float = 0.25
     classifier_dropout: float = 0.5
     eps: float = 1e-8  # of Adam
+    optimiser: str = "adam"  # of label rows; adam-bf16 and adagrad-bf16 take less memory, on a GPU
     prior: bool = False  # start biases at the labels' log-odds, not at 0: far fewer steps until rare labels are quiet
     precision: str = "fp32"  # or bf16, of products
     chunk: int = 65_536  # labels that are scored at a time
@@ -72,7 +73,7 @@ class Config:
 
     def __post_init__(self) -> None:
         check_within(self, BOUNDS | {"chunk": (1, 1 << 30), "eps": (1e-30, 1)})
-        check_known(self, {"encoder": ENCODERS, "precision": PRECISIONS})
+        check_known(self, {"encoder": ENCODERS, "precision": PRECISIONS, "optimiser": OPTIMISERS})
         check_subwords(self.encoder, self.vocabulary)
         if self.batch_size == 1:
             raise ConfigError("batch_size must be 0 (chosen by the data) or at least 2, because of BatchNorm, but is 1")
@@ -150,6 +151,7 @@ def _fitted(
         batch_size=config.batch_size,
         learning_rate=config.learning_rate,
         eps=config.eps,
+        optimiser=config.optimiser,
         seed=config.seed,
     )
     validate = (lambda: validation_figures(ranker, held)) if len(held) else None

@@ -44,7 +44,7 @@ from laconic.methods.parts import (
     usual_length,
 )
 from laconic.methods.trained import Trained
-from laconic.optim import OneCycle, Plan
+from laconic.optim import OPTIMISERS, OneCycle, Plan
 from laconic.rankers import ShortlistRanker
 from laconic.run import Run
 from laconic.shortlisters.clusters import Clusters
@@ -91,6 +91,7 @@ class Config:
     bias: bool = False  # a bias for every label
     prior: bool = False  # start biases at the log-odds of clusters and labels, not at 0
     eps: float = 1e-8  # of Adam
+    optimiser: str = "adam"  # of label rows; adam-bf16 and adagrad-bf16 take less memory, on a GPU
     lazy: bool = False  # Adam rests where a word or label has no gradient
     precision: str = "fp32"  # or bf16, of the encoder's and the meta-classifier's products
     chunk: int = 65_536  # clusters that are scored at a time
@@ -103,7 +104,8 @@ class Config:
 
     def __post_init__(self) -> None:
         check_within(self, BOUNDS | OWN_BOUNDS)
-        check_known(self, {"encoder": ENCODERS, "precision": PRECISIONS, "heads": HEADS, "ranking": RANKINGS})
+        check_known(self, {"encoder": ENCODERS, "precision": PRECISIONS, "optimiser": OPTIMISERS})
+        check_known(self, {"heads": HEADS, "ranking": RANKINGS})
         check_subwords(self.encoder, self.vocabulary)
         if self.clusters & (self.clusters - 1):
             raise ConfigError(f"clusters must be a power of two (or 0, chosen by the data), but is {self.clusters}")
@@ -239,6 +241,7 @@ def _fitted(
         learning_rate=config.learning_rate,
         schedule=OneCycle(warm_up=0.33),
         eps=config.eps,
+        optimiser=config.optimiser,
         lazy=config.lazy,
         seed=config.seed,
     )
