@@ -95,7 +95,7 @@ def fit(
     with (
         _fast_products(),
         _words_by_row(task, sparsely),
-        _rows_as_planned(task, plan, device),
+        rows_as_planned(task, plan, device),
         torch.random.fork_rng([device] if device.type == "cuda" else []),
     ):
         torch.manual_seed(plan.seed)
@@ -131,7 +131,7 @@ def _words_by_row(task: Task, wanted: bool) -> Iterator[None]:
 
 
 @contextmanager
-def _rows_as_planned(task: Task, plan: Plan, device: torch.device) -> Iterator[None]:
+def rows_as_planned(task: Task, plan: Plan, device: torch.device) -> Iterator[None]:
     """Label rows in half precision while they are learnt, where the plan says so."""
     if plan.optimiser == "adam":
         yield

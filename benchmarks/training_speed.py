@@ -1,0 +1,127 @@
+"""Whole training steps at the shapes of the paper's largest datasets, on a GPU: the floor, plain torch, and ours.
+
+The floor is what rows and their state move through memory, at the copy bandwidth measured in the same run: 24 bytes a
+number for Adam, 12 in half precision, 4 for Adagrad with one number a row. Plain is the same step eagerly, with
+gradients of torch's own. Texts that predict their labels are made on the device; clusters are picked by a
+meta-classifier whose rows are drawn at random, which spreads the picks, and how many are touched is said.
+
+    python -m benchmarks.training_speed
+    python -m benchmarks.training_speed --cases 'InceptionXML, 670K' --optimisers adam
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest import mock
+
+import torch
+
+from benchmarks.common import save
+from benchmarks.plus_step import built, scatter, touched
+from benchmarks.shapes import PAPER_SHAPES, make
+from benchmarks.training_step import copy_bandwidth, timed
+from laconic import losses
+from laconic.data.resident import Resident
+from laconic.methods import inceptionxml, inceptionxml_plus
+from laconic.optim import OPTIMISERS, Adam, OneCycle, Plan
+from laconic.step import Step
+from laconic.tasks import AllLabels, Jointly, Task
+from laconic.train import rows_as_planned
+from laconic.types import FIRST_WORD
+
+BYTES = {"adam": 24, "adam-bf16": 12, "adagrad-bf16": 4}
+WARM_UP, TIMED = 30, 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """Table 7's values; milliseconds that are wanted, by optimiser, and bytes."""
+
+    shape: str
+    batch: int
+    clusters: int = 0  # 0: every label is scored
+    hidden: int = 0
+    limits: dict[str, float]
+    limit_bytes: float | None = None
+    plain: bool = True
+
+
+CASES = {
+    "InceptionXML+, 670K": Case(
+        shape="AmazonTitles-670K",
+        batch=256,
+        clusters=65_536,
+        limits={"adam": 4.5, "adam-bf16": 3.5, "adagrad-bf16": 2.5},
+        limit_bytes=8e9,
+    ),
+    "InceptionXML, 670K": Case(shape="AmazonTitles-670K", batch=128, limits={"adam": 3.5, "adam-bf16": 2.8}),
+    "InceptionXML+, 3M": Case(shape="AmazonTitles-3M", batch=128, clusters=131_072, hidden=300, limits={}, plain=False),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--optimisers", nargs="+", choices=OPTIMISERS, default=list(OPTIMISERS))
+    options = parser.parse_args()
+    if not torch.cuda.is_available():
+        print("no GPU here, left out")
+        return
+    torch.set_float32_matmul_precision("high")
+    figures: dict[str, Any] = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__}
+    figures["copy_terabytes_a_second"] = round(copy_bandwidth() / 1e12, 2)
+    for name in options.cases:
+        texts = make(PAPER_SHAPES[CASES[name].shape], device="cuda").resident()
+        figures[name] = {one: measured(CASES[name], texts, one) for one in options.optimisers}
+        if CASES[name].plain:
+            with mock.patch.object(losses, "_by_kernels", return_value=False):
+                figures[name]["plain"] = measured(CASES[name], texts, "adam", captured=False)
+        print(name, figures[name], flush=True)
+    save("training_speed", figures)
+
+
+def measured(case: Case, texts: Resident, optimiser: str, *, captured: bool = True) -> dict[str, Any]:
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    held = torch.cuda.memory_allocated()
+    task = made(case)
+    plan = Plan(epochs=1, batch_size=case.batch, schedule=OneCycle(warm_up=0.33), optimiser=optimiser)
+    with rows_as_planned(task, plan, torch.device("cuda")):
+        steps = 10 * texts.steps(case.batch)
+        step = Step(task, texts, Adam(dict(task.named_parameters()), plan, steps, task.tables, task.rows()))
+        how = step.capture(case.batch) if captured else "eager"
+        order = texts.order(0, 0, case.batch).cuda()
+        for rows in order[:WARM_UP]:
+            step(rows)
+        found: dict[str, Any] = {"how": how}
+        if isinstance(task, Jointly):
+            scatter(task)
+            found["share_of_clusters_touched"] = touched(task, texts, order[WARM_UP])
+        times = [timed(step, rows) for rows in order[WARM_UP : WARM_UP + TIMED]]
+        learnt = sum(parameter.numel() for parameter in task.parameters())
+        return found | {
+            "milliseconds": round(statistics.median(times), 3),
+            "limit_milliseconds": case.limits.get(optimiser),
+            "floor_milliseconds": round(BYTES[optimiser] * learnt / copy_bandwidth() * 1e3, 3),
+            "bytes": torch.cuda.max_memory_allocated() - held,
+            "limit_bytes": case.limit_bytes,
+            "loss": round(float(step.loss_sum) / (WARM_UP + TIMED), 6),
+        }
+
+
+def made(case: Case) -> Task:
+    shape = PAPER_SHAPES[case.shape]
+    if case.clusters:
+        plus = inceptionxml_plus.Config(length=32, clusters=case.clusters, top=800, hidden=case.hidden)
+        return built(plus, shape.words + FIRST_WORD, shape.labels)
+    config = replace(inceptionxml.Config(), length=32)
+    with torch.device("cuda"):
+        encoder, classifier = inceptionxml.build(config, shape.words + FIRST_WORD, shape.labels)
+    return AllLabels(encoder, classifier, dropout=0.5, chunk=config.chunk).cuda().train()
+
+
+if __name__ == "__main__":
+    main()
