@@ -53,16 +53,18 @@ class Calibration:
     def apply(self, scores: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
         """The probability of each score."""
         values, (known, probabilities) = scores.astype(np.float64), self._points
-        found = np.interp(values, known, probabilities)
-        if known[0] > 0:
-            found *= np.clip(values / known[0], 0, 1)  # so that small scores are told apart however small they are
-        beyond = 1 - (1 - probabilities[-1]) / (1 + np.maximum(values - known[-1], 0))
-        answer: Float[np.ndarray, "..."] = np.where(values > known[-1], beyond, found)
-        return answer
+        found: Float[np.ndarray, "..."] = np.interp(values, known, probabilities)
+        over = values > known[-1]
+        if over.any():
+            beyond = 1 - (1 - probabilities[-1]) / (1 + np.maximum(values - known[-1], 0))
+            found = np.where(over, beyond, found)
+        return found
 
     @cached_property
     def _points(self) -> tuple[Float[np.ndarray, "points"], Float[np.ndarray, "points"]]:
-        return np.array(self.scores), np.array(self.probabilities)
+        """The curve's, and where it comes from: small scores are told apart however small they are."""
+        first = (0.0,) if self.scores[0] > 0 else ()
+        return np.array(first + self.scores), np.array(first + self.probabilities)
 
 
 def isotonic(scores: Float[np.ndarray, "pairs"], true: Bool[np.ndarray, "pairs"]) -> Calibration:

@@ -5,9 +5,22 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 import numba
+from numba.core.codegen import get_host_cpu_features
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+def wide_vectors(features: str) -> str:
+    """A processor's features, by which loops use vectors of 512 bits where it has them and stays as fast with them.
+
+    LLVM keeps to 256 bits unless it is told: an answer of the packed engine then takes about an eighth longer.
+    """
+    return f"{features},-prefer-256-bit" if "+avx512vbmi2" in features.split(",") else features
+
+
+if numba.config.CPU_FEATURES is None:  # else NUMBA_CPU_FEATURES has said it
+    numba.config.CPU_FEATURES = wide_vectors(get_host_cpu_features())
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:

@@ -14,7 +14,7 @@ from laconic.engine.search import Searched
 from laconic.errors import ConfigError
 from laconic.manifest import version_of
 from laconic.methods import config_of, train_model
-from laconic.predict import opening, packing
+from laconic.predict import opening, packing_trees
 from laconic.predict.answering import Answerer, usable_cores
 from laconic.predict.opening import Speed, answerer, on_cpu, open_as_it_is, open_model
 from laconic.predict.pack import pack
@@ -34,8 +34,8 @@ OVER = {"reranker": {**RERANKER, "epochs": 1}, "fusion": {**FUSION, "epochs": 2}
 def packed() -> PackedModel:
     """Two members, each fused over a re-ranked tree of several clusters."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(packing, "_ALL", 4)
-        patch.setattr(packing, "_CLUSTER", 2)
+        patch.setattr(packing_trees, "_ALL", 4)
+        patch.setattr(packing_trees, "_CLUSTER", 2)
         return pack(train_model(CORPUS, "xml-cnn", config_of("xml-cnn", QUICK | OVER), Run.unkept(), 2))
 
 

@@ -68,6 +68,33 @@ def test_a_tree_is_grown_over_many_labels_and_finds_nearly_all_with_probes() -> 
     assert share_found(ranker, part.opening(1), vectors) < share_found(ranker, part, vectors)
 
 
+def test_a_learnt_tree_opens_less_than_one_that_goes_by_its_rows() -> None:
+    ranker, vectors, probes = flat(), topical(300, 7), topical(4000, 8).numpy()
+    part, by_rows = packed(ranker, probes), packed(ranker, probes[:1000])
+    assert isinstance(part, Searched)
+    assert isinstance(by_rows, Searched)
+    assert (part.cluster_transform is None, by_rows.cluster_transform is None) == (False, True)
+    assert rows_opened(part) < rows_opened(by_rows)
+    assert share_found(ranker, part, vectors) > 0.985
+    assert share_found(ranker, part.exact(), vectors) > 0.999
+    assert share_found(ranker, part.opening(1), vectors) < share_found(ranker, part, vectors)
+    assert part.beam >= part.clusters.size // 64
+
+
+def rows_opened(part: Searched) -> float:
+    """Of labels, on average."""
+    return float(part.starts[0] + part.beam * np.diff(part.starts).mean())
+
+
+def test_a_tree_is_learnt_alike_every_time() -> None:
+    one, two = (packed(flat(), topical(3000, 8).numpy()) for _ in range(2))
+    assert isinstance(one, Searched)
+    assert isinstance(two, Searched)
+    assert np.array_equal(one.order, two.order)
+    assert np.array_equal(one.clusters.coarse, two.clusters.coarse)
+    assert one.beam == two.beam
+
+
 def test_a_tree_grows_without_probes() -> None:
     ranker, vectors = flat(), topical(300, 7)
     part = packed(ranker)

@@ -43,8 +43,3 @@ def size_of(inputs: Inputs) -> int:
 
 def some(inputs: Inputs, first: int, last: int) -> Some:
     return inputs.part(first, last) if isinstance(inputs, Texts) else inputs[first:last]
-
-
-def halves(inputs: Inputs) -> tuple[Some, Some]:
-    half, size = size_of(inputs) // 2, size_of(inputs)
-    return some(inputs, 0, half), some(inputs, half, size)

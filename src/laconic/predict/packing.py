@@ -7,14 +7,14 @@ its rows alone, and dials are where they were right for others.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import replace
 from functools import singledispatch
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 
-from laconic.clustering import cluster_vectors
 from laconic.engine.blended import Blended
 from laconic.engine.buckets import Buckets
 from laconic.engine.candidates import Candidates
@@ -27,22 +27,23 @@ from laconic.engine.pairs import Pairs
 from laconic.engine.ranking import PackedRanker
 from laconic.engine.rows import Rows
 from laconic.engine.search import Searched
-from laconic.engine.texts import Inputs, halves, size_of
+from laconic.engine.texts import Inputs, Some, size_of, some
 from laconic.errors import ConfigError
 from laconic.fusing import FusedRanker
 from laconic.methods.nearest import NearestRanker
-from laconic.predict.packing_cells import BEAM, cells_of, grouped, rows_of
+from laconic.predict.packing_cells import cells_of, grouped, rows_of
 from laconic.predict.packing_encoders import packed_encoder, packed_transform
 from laconic.predict.packing_shortlists import packed_shortlist
+from laconic.predict.packing_trees import tree_over
 from laconic.rankers import BucketsRanker, CandidatesRanker, Ensemble, FlatRanker, Ranker, Reranker, ShortlistRanker
 from laconic.shortlisters.nearest import NearestBags, NearestVectors
 
-FAITHFUL = 0.998  # of what all labels' best five would be, a tree must find
-NEARLY = 0.993  # and cells: a text that is not found changes what others are worth
-_ALL = 2048  # labels that are scored without a tree's help
-_ALWAYS = 64  # one of so many labels, the likeliest of all, is always scored: it may be among the best of any text
-_CLUSTER = 16  # labels of a cluster, about
-_HIGH = 0.1  # of probes, those that are most above a cluster's mean, say how far it may rise
+FAITHFUL = 0.993  # of what would be the best five if nothing were passed over, the tree or cells must find
+ALIKE = 0.998  # and groups of learnt clusters, of what all clusters would give
+_JUDGES = 4000  # probes that say how much is found
+_SPARED = (
+    64  # one of so many clusters is opened at least: fewer are hardly quicker, and more than five may be asked for
+)
 
 
 @singledispatch
@@ -55,29 +56,11 @@ def packed(ranker: Ranker, probes: Inputs | None = None) -> PackedRanker:
 @packed.register
 @torch.no_grad()
 def _(ranker: FlatRanker, probes: Inputs | None = None) -> PackedRanker:
-    """The likeliest labels come first and are always scored; then clusters of rows that point the same way."""
-    rows, biases = rows_of(ranker.classifier)
-    order, starts = _grown(rows, biases)
-    rows, biases = rows[order], biases[order]
-    encoder, transform = (
-        packed_encoder(ranker.encoder),
-        packed_transform(ranker.classifier.transform, ranker.encoder.dim),
-    )
-    seen, unseen = (None, None) if probes is None else halves(probes)  # what shapes the tree must not judge it
-    vectors = None if seen is None or not size_of(seen) else transform.apply(encoder.encode(seen))
-    clusters = _cluster_rows(rows, biases, starts, vectors)
-    tree = Searched(
-        encoder=encoder,
-        transform=transform,
-        rows=Rows.of(rows, biases),
-        order=order.astype(np.int32),
-        starts=starts.astype(np.int32),
-        clusters=clusters,
-        cluster_transform=None,
-        **grouped(clusters),
-        beam=-(-clusters.size // BEAM),
-    )
-    return _dialled(tree, unseen, FAITHFUL, most=clusters.size)
+    """Every label is scored there; here, those of a tree's best clusters, of which as many are opened as it takes."""
+    taught, judges = _divided(probes)  # what shapes the tree must not judge it
+    tree = tree_over(ranker, taught)
+    clusters = tree.clusters.size
+    return _dialled(tree, judges, share=FAITHFUL, most=clusters, least=clusters // _SPARED)
 
 
 @packed.register
@@ -98,7 +81,8 @@ def _(ranker: ShortlistRanker, probes: Inputs | None = None) -> Searched:
         beam=ranker.top,
         product=ranker.product,
     )
-    return tree if tree.groups is None or probes is None else _with_groups(tree, probes)
+    judges = _divided(probes)[1]
+    return tree if tree.groups is None or judges is None else _with_groups(tree, judges)
 
 
 @packed.register
@@ -114,7 +98,7 @@ def _(ranker: CandidatesRanker, probes: Inputs | None = None) -> PackedRanker:
         part = Candidates(encoder=encoder, transform=transform, rows=rows, near=shortlist, beta=beta, size=size)
     else:
         part = Blended(encoder=encoder, transform=transform, rows=rows, shortlist=shortlist, beta=beta, size=size)
-    return _dialled(part, None if probes is None else halves(probes)[1], NEARLY, most=shortlist.cells)
+    return _dialled(part, _divided(probes)[1], share=FAITHFUL, most=shortlist.cells)
 
 
 @packed.register
@@ -165,7 +149,9 @@ def _(ranker: NearestRanker, probes: Inputs | None = None) -> PackedRanker:
         power=ranker.config.power,
         label_text=ranker.config.label_text,
     )
-    return _dialled(part, probes, NEARLY, most=index.middles.size) if isinstance(index, Cells) else part
+    if not isinstance(index, Cells):
+        return part
+    return _dialled(part, _divided(probes)[1], share=FAITHFUL, most=index.middles.size)
 
 
 @packed.register
@@ -197,71 +183,33 @@ def _index_of(texts: NearestBags | NearestVectors) -> Pairs | Cells:
     return Pairs.of(texts.index.lists())
 
 
-def _grown(
-    rows: Float[np.ndarray, "labels dim"], biases: Float[np.ndarray, "labels"]
-) -> tuple[Int[np.ndarray, "labels"], Int[np.ndarray, "bounds"]]:
-    """Labels in the order of places, and where clusters begin. What all rows have in common tells none apart."""
-    always = len(rows) // _ALWAYS if len(rows) > _ALL else len(rows) - 1
-    by_bias = np.argsort(-biases, kind="stable")
-    likely, others = by_bias[:always], np.sort(by_bias[always:])
-    clusters = 1 << int(np.log2(max(1, len(others) // _CLUSTER)))
-    tree = cluster_vectors(rows[others] - rows.mean(0), clusters, seed=0)
-    return np.concatenate([likely, others[tree.order.numpy()]]), always + tree.starts.numpy()
+def _divided(probes: Inputs | None) -> tuple[Some | None, Some | None]:
+    """Probes that a tree is learnt from, and others, which judge it."""
+    if probes is None:
+        return None, None
+    size = size_of(probes)
+    first = size - min(_JUDGES, -(-size // 2))
+    return some(probes, 0, first), some(probes, first, size)
 
 
-def _cluster_rows(
-    rows: Float[np.ndarray, "labels dim"],
-    biases: Float[np.ndarray, "labels"],
-    starts: Int[np.ndarray, "bounds"],
-    vectors: Float[np.ndarray, "probes dim"] | None,
-) -> Rows:
-    """The mean of a cluster's rows, and how far above that its best label may be."""
-    means = np.add.reduceat(rows[starts[0] :], starts[:-1] - starts[0]) / np.diff(starts)[:, None]
-    if vectors is None:
-        above = np.maximum.reduceat(biases[starts[0] :], starts[:-1] - starts[0])
-    else:
-        above = _rises(rows, biases, starts, means, vectors)
-    return Rows.of(means.astype(np.float32), above, with_exact=False)
-
-
-def _rises(
-    rows: Float[np.ndarray, "labels dim"],
-    biases: Float[np.ndarray, "labels"],
-    starts: Int[np.ndarray, "bounds"],
-    means: Float[np.ndarray, "clusters dim"],
-    vectors: Float[np.ndarray, "probes dim"],
-) -> Float[np.ndarray, "clusters"]:
-    """How far a cluster's best label is above its mean row, for those probes for which it is most."""
-    kept, found = max(1, round(_HIGH * len(vectors))), np.empty(len(means), dtype=np.float32)
-    for first in range(0, len(means), 256):
-        last = min(first + 256, len(means))
-        start, end = starts[first], starts[last]
-        scores = vectors @ rows[start:end].T + biases[start:end]
-        best = np.maximum.reduceat(scores, starts[first:last] - start, axis=1)
-        gaps = np.sort(best - vectors @ means[first:last].T, axis=0)
-        found[first:last] = gaps[-kept:].mean(0)
-    return found
-
-
-def _dialled(tree: PackedRanker, probes: Inputs | None, share: float, most: int) -> PackedRanker:
+def _dialled(tree: PackedRanker, judges: Inputs | None, *, share: float, most: int, least: int = 1) -> PackedRanker:
     """With the smallest beam, of some, that finds that share of what would be the best five."""
-    if probes is None or not size_of(probes):
+    if judges is None or not size_of(judges):
         return tree
-    wanted = tree.exact().rank(probes, 5).labels
-    for beam in sorted({max(1, round(most / 2 ** (step / 2))) for step in range(2, 22)}):
-        if _share_found(tree.opening(beam).rank(probes, 5).labels, wanted) >= share:
-            return tree.opening(beam)
-    return tree.opening(most)
+    wanted = tree.exact().rank(judges, 5).labels
+    beams = sorted({max(1, least, round(most / 2 ** (step / 8))) for step in range(88)})
+    enough = bisect_left(beams, share, key=lambda beam: _share_found(tree.opening(beam).rank(judges, 5).labels, wanted))
+    return tree.opening(beams[min(enough, len(beams) - 1)])
 
 
-def _with_groups(tree: Searched, probes: Inputs) -> Searched:
+def _with_groups(tree: Searched, judges: Inputs) -> Searched:
     """With so many groups opened, doubled as often as it takes, that answers are what all clusters would give."""
     assert tree.groups is not None
     whole = np.array([0, tree.clusters.size], dtype=np.int32)
-    wanted, groups = replace(tree, groups=None, group_starts=whole).rank(probes, 5).labels, tree.open_groups
+    wanted, groups = replace(tree, groups=None, group_starts=whole).rank(judges, 5).labels, tree.open_groups
     while groups < tree.groups.size:
         found = replace(tree, open_groups=groups)
-        if _share_found(found.rank(probes, 5).labels, wanted) >= FAITHFUL:
+        if _share_found(found.rank(judges, 5).labels, wanted) >= ALIKE:
             return found
         groups *= 2
     return replace(tree, open_groups=tree.groups.size)

@@ -1,0 +1,147 @@
+"""Clusters are learnt as texts need them: on planted labels, of which it is known who goes with whom."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from laconic.predict import packing_learning
+from laconic.predict.packing_learning import Branches, LabelRows, learnt_branches
+
+CHANCE = np.random.default_rng(0)
+DIM, KINDS, OF_KIND = 12, 64, 40
+TOPICS = CHANCE.normal(size=(KINDS, DIM)).astype(np.float32)
+
+
+def texts(count: int, seed: int, unseen: int = 0) -> np.ndarray:
+    """Of a topic each; along the last `unseen` axes all are alike."""
+    chance = np.random.default_rng(seed)
+    vectors = TOPICS[chance.integers(KINDS, size=count)] + 0.3 * chance.normal(size=(count, DIM))
+    vectors[:, DIM - unseen :] = 1.0
+    return vectors.astype(np.float32)
+
+
+def labels(unseen: int = 0, noise: float = 5.0) -> LabelRows:
+    """Forty labels for each topic, one topic after another; where no text differs, their rows do as they like."""
+    chance = np.random.default_rng(1)
+    rows = np.repeat(TOPICS, OF_KIND, axis=0) + 0.1 * chance.normal(size=(KINDS * OF_KIND, DIM))
+    rows[:, DIM - unseen :] = noise * chance.normal(size=(len(rows), unseen))
+    biases = -rows[:, DIM - unseen :].sum(1) - 8  # what all texts have in common then changes no score
+    return LabelRows(rows.astype(np.float32), biases.astype(np.float32))
+
+
+def purity(branches: Branches) -> float:
+    """Of a cluster's labels, those of its commonest topic."""
+    kinds = np.split(branches.order // OF_KIND, branches.starts[:-1])[1:]
+    return float(sum(np.bincount(one).max() for one in kinds) / sum(map(len, kinds)))
+
+
+def scores_of(branches: Branches, encoded: np.ndarray) -> np.ndarray:
+    assert branches.reading is not None
+    clusters = branches.clusters
+    rows: np.ndarray = clusters.coarse * clusters.scales[:, None]
+    return np.asarray(branches.reading.apply(encoded) @ rows.T + clusters.biases)
+
+
+def opened(branches: Branches, encoded: np.ndarray, vectors: np.ndarray, own: LabelRows) -> float:
+    """The share of the best five labels that lie in the best 16 clusters, by plain numpy."""
+    best = np.argsort(-scores_of(branches, encoded), axis=1)[:, :16]
+    places = np.empty(own.size, dtype=int)
+    places[branches.order] = np.arange(own.size)
+    wanted = np.argsort(-(vectors @ own.rows.T + own.biases), axis=1)[:, :5]
+    cluster_of = np.searchsorted(branches.starts, places[wanted], side="right") - 1
+    return float(((cluster_of[:, :, None] == best[:, None]).any(2) | (cluster_of < 0)).mean())
+
+
+def test_every_label_has_one_place_and_clusters_are_small_and_even() -> None:
+    own = labels()
+    branches = learnt_branches(own, texts(1200, 2), texts(1200, 2))
+    assert np.array_equal(np.sort(branches.order), np.arange(own.size))
+    assert branches.starts[0] == own.size // 256
+    sizes = np.diff(branches.starts)
+    assert branches.clusters.size == len(sizes) == 256
+    assert (sizes.min() >= 6, sizes.max() - sizes.min() <= 1) == (True, True)
+    assert branches.clusters.dim == DIM  # there are no more directions
+
+
+def test_labels_are_alike_where_texts_score_them_alike() -> None:
+    seen = texts(1200, 2, unseen=4)
+    branches = learnt_branches(labels(unseen=4), seen, seen)
+    assert purity(branches) > 0.9
+
+
+def test_the_likeliest_labels_are_always_scored() -> None:
+    own, seen = labels(), texts(1200, 2)
+    likely = np.array([7, 400, 2001])
+    own.biases[likely] += 50
+    own.rows[9], own.biases[9] = 0, 20  # high bias, but what texts make of it counts
+    own.biases[11], own.rows[11] = own.biases[11] + 40, 20 * seen.mean(0) / (seen.mean(0) ** 2).sum()
+    branches = learnt_branches(own, seen, seen)
+    assert set(branches.order[: branches.starts[0]]) >= {7, 400, 2001, 9, 11}
+
+
+def test_learnt_rows_find_the_best_labels_clusters_in_few_directions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of texts that were not learnt from; the encoder's vectors are others than those that labels read."""
+    turn = np.linalg.qr(CHANCE.normal(size=(DIM, DIM)))[0].astype(np.float32)
+    own, vectors, others = labels(), texts(3000, 2), texts(500, 3)
+    shares = {}
+    for directions in (2, 8, DIM):
+        monkeypatch.setattr(packing_learning, "_DIRECTIONS", directions)
+        branches = learnt_branches(own, 1 + 0.01 * vectors @ turn, vectors)
+        assert branches.clusters.dim == directions
+        shares[directions] = opened(branches, 1 + 0.01 * others @ turn, others, own)
+    assert shares[DIM] > 0.97
+    assert shares[2] < 0.6 < 0.9 < shares[8] <= shares[DIM] + 0.01
+
+
+def test_learning_tells_better_than_least_squares_which_clusters_are_high_enough(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(packing_learning, "_MOST_CLUSTERS", 32)  # of two topics each, between which no row is right
+    own, vectors, others = labels(), texts(3000, 2), texts(500, 3)
+    learnt = learnt_branches(own, vectors, vectors)
+    monkeypatch.setattr(packing_learning, "_EPOCHS", 0)
+    regressed = learnt_branches(own, vectors, vectors)
+    assert np.array_equal(learnt.order, regressed.order)
+    assert divergence(learnt, others, own) < 0.9 * divergence(regressed, others, own)
+
+
+def divergence(branches: Branches, vectors: np.ndarray, own: LabelRows) -> float:
+    """Cross-entropy, less what is left of it where all is known."""
+    heights = packing_learning._heights(own.ordered(branches.order), branches.starts, vectors).float()
+    guesses, best = (
+        functional.binary_cross_entropy_with_logits(logits, heights.sigmoid())
+        for logits in (torch.from_numpy(scores_of(branches, vectors)), heights)
+    )
+    return float(guesses - best)
+
+
+def test_many_labels_are_looked_at_with_fewer_texts_and_in_larger_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
+    own, vectors = labels(), texts(1200, 2)
+    fewer = learnt_branches(own, vectors[:300], vectors[:300])
+    monkeypatch.setattr(packing_learning, "_SCORES", 300 * own.size)
+    assert np.array_equal(learnt_branches(own, vectors, vectors).clusters.coarse, fewer.clusters.coarse)
+    monkeypatch.setattr(packing_learning, "_AT_ONCE", 7 * own.size)
+    assert np.array_equal(learnt_branches(own, vectors, vectors).order, fewer.order)
+    monkeypatch.setattr(packing_learning, "_MOST_CLUSTERS", 32)
+    assert learnt_branches(own, vectors, vectors).clusters.size == 32
+
+
+@pytest.mark.parametrize("factor", [0.0, 1e-6, 1e4])
+def test_vectors_of_any_length_are_learnt_from(factor: float) -> None:
+    own, vectors = labels(), texts(1200, 2)
+    branches = learnt_branches(own, vectors * np.float32(factor), vectors)
+    assert np.isfinite(branches.clusters.biases).all()
+    if factor:
+        found = opened(branches, texts(300, 3) * np.float32(factor), texts(300, 3), own)
+        assert found > 0.97
+
+
+def test_heights_are_those_of_clusters_best_labels_above_the_fifth_best() -> None:
+    rows = torch.eye(8).numpy()
+    own = LabelRows(rows, np.zeros(8, dtype=np.float32))
+    scores = np.array([[9, 1, 2, 8, 3, 4, 5, 7], [0, 1, 2, 3, 4, 5, 6, 7]], dtype=np.float32)
+    heights = packing_learning._heights(own, np.array([1, 3, 4, 6, 7, 8]), scores)  # label 0 is always scored
+    assert heights.tolist() == [[-2, 4, 0, 1, 3], [0, 1, 3, 4, 5]]
