@@ -245,8 +245,8 @@ def _activations(shape: Shape) -> int:
     """Numbers kept for the backward pass of one text, dropout masks among them, and a gradient in flight a layer."""
     branches, _, _ = _places(shape.dim)
     attentions = 10 * shape.length * shape.dim + 2 * shape.length**2
-    projection = 7 * CHANNELS * shape.dim  # two of them are its circular paddings
-    return attentions + projection + 5 * len(KERNELS) * CHANNELS * branches + 10 * encoder_width(shape.dim)
+    projection = 4 * CHANNELS * shape.dim
+    return attentions + projection + 4 * len(KERNELS) * CHANNELS * branches + 10 * encoder_width(shape.dim)
 
 
 def _about(number: float, unit: str) -> str:
