@@ -3,10 +3,12 @@
 `shapes` packs untrained InceptionXML+ models of the papers' sizes and measures each: a text at a time on one core, with
 at least 4,000 and 8,000 label rows scored; private memory; files; the first answer; what a second process shares.
 `models` measures a real one on its test texts, and how far it agrees with what it was packed from. With --pecos, a
-Python that has libpecos, PECOS's XR-Linear is trained on the same texts and timed in the same run.
+Python that has libpecos, PECOS's XR-Linear is trained on the same texts and timed in the same run. `whole` asks for all
+test texts, from Python and from the command line.
 
     python -m benchmarks.prediction_speed shapes
     python -m benchmarks.prediction_speed models --model MODEL --data yso-titles --pecos PYTHON
+    python -m benchmarks.prediction_speed whole --model MODEL --data yso-titles
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from scipy.sparse import csr_array, load_npz, save_npz
 
 from benchmarks._packed_shapes import SHAPES, titles, words_of
 from benchmarks._serving import BATCH, COUNTED, rows_scored, served
+from benchmarks._whole_split import agreement
 from benchmarks.common import RESULTS, data_folder, save
 from laconic.benching import packed_folder
 from laconic.checkpoint import read_model
@@ -42,7 +45,7 @@ NAME = "prediction_speed"
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", nargs="?", default="shapes", choices=("shapes", "models"))
+    parser.add_argument("what", nargs="?", default="shapes", choices=("shapes", "models", "whole"))
     parser.add_argument("--shape", action="append", choices=SHAPES, help="by default those of the papers")
     parser.add_argument("--model", type=Path, help="a model folder")
     parser.add_argument("--data", default="debian-related", help="what it was trained on")
@@ -57,8 +60,10 @@ def main() -> None:
     if folder is None or options.model is None:
         print(f"{options.data} or a model of it: not here, left out")
         return
-    figures = model_figures(options.model, read(str(folder)), options)
-    _save_beside("models", f"{options.data}, {figures['method']}", figures)
+    corpus = read(str(folder))
+    whole = options.what == "whole"
+    figures = agreement(options.model, corpus) if whole else model_figures(options.model, corpus, options)
+    _save_beside(options.what, f"{options.data}, {figures['method']}", figures)
 
 
 def shape_figures(name: str, singly: int) -> dict[str, Any]:

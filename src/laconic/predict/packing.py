@@ -38,12 +38,11 @@ from laconic.predict.packing_trees import tree_over
 from laconic.rankers import BucketsRanker, CandidatesRanker, Ensemble, FlatRanker, Ranker, Reranker, ShortlistRanker
 from laconic.shortlisters.nearest import NearestBags, NearestVectors
 
-FAITHFUL = 0.993  # of what would be the best five if nothing were passed over, the tree or cells must find
+FAITHFUL = 0.995  # of what all labels' best five would be, a tree must find
+NEARLY = 0.993  # and cells: a text that is not found changes what others are worth
 ALIKE = 0.998  # and groups of learnt clusters, of what all clusters would give
 _JUDGES = 4000  # probes that say how much is found
-_SPARED = (
-    64  # one of so many clusters is opened at least: fewer are hardly quicker, and more than five may be asked for
-)
+_SPARED = 64  # one of so many clusters is opened at least: fewer save no time, and some ask for more than five
 
 
 @singledispatch
@@ -98,7 +97,7 @@ def _(ranker: CandidatesRanker, probes: Inputs | None = None) -> PackedRanker:
         part = Candidates(encoder=encoder, transform=transform, rows=rows, near=shortlist, beta=beta, size=size)
     else:
         part = Blended(encoder=encoder, transform=transform, rows=rows, shortlist=shortlist, beta=beta, size=size)
-    return _dialled(part, _divided(probes)[1], share=FAITHFUL, most=shortlist.cells)
+    return _dialled(part, _divided(probes)[1], share=NEARLY, most=shortlist.cells)
 
 
 @packed.register
@@ -151,7 +150,7 @@ def _(ranker: NearestRanker, probes: Inputs | None = None) -> PackedRanker:
     )
     if not isinstance(index, Cells):
         return part
-    return _dialled(part, _divided(probes)[1], share=FAITHFUL, most=index.middles.size)
+    return _dialled(part, _divided(probes)[1], share=NEARLY, most=index.middles.size)
 
 
 @packed.register
