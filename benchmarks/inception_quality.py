@@ -4,6 +4,8 @@ deviation of seeds.
 
     python -m benchmarks.inception_quality                        every dataset and seed
     python -m benchmarks.inception_quality --variants glove       what else can be changed, one thing at a time
+    python -m benchmarks.inception_quality --variants protocol plain 'eps 2e-7' 'plain, eps 2e-7' --name row_kernels
+                                                                  what kernels make of it: nothing
 """
 
 from __future__ import annotations
@@ -40,6 +42,11 @@ VARIANTS = {
     "32 words": {"length": "32"},
     "bf16": {"precision": "bf16"},
     "words of 2 texts": {"vocabulary.min_count": "2"},
+    "adam-bf16": {"optimiser": "adam-bf16"},
+    "adagrad-bf16": {"optimiser": "adagrad-bf16"},
+    "eps 2e-7": {"eps": "2e-7"},  # against gradients so small that it counts, as it does at 670,000 labels
+    "plain": {},
+    "plain, eps 2e-7": {"eps": "2e-7"},
 }
 
 
@@ -74,23 +81,25 @@ def measured(job: Job) -> dict[str, float]:
         model, figures, data = Path(folder) / "model", Path(folder) / "figures.json", data_folder(job.data)
         started = time.perf_counter()
         run(
+            "benchmarks._plainly" if job.variant.startswith("plain") else "laconic",
             "train",
             data,
             "--method",
             "inceptionxml",
+            "--no-pack",
             "--out",
             model,
             *(x for s in settings.items() for x in ("--set", "=".join(s))),
         )
-        run("evaluate", model, data, "--keep-self", "--json", figures)
+        run("laconic", "evaluate", model, data, "--keep-self", "--json", figures)
         metrics: dict[str, float] = json.loads(figures.read_text())["metrics"]
     metrics["seconds"] = time.perf_counter() - started
     print(*job, {name: round(metrics[name], 2) for name in (*METRICS, "seconds")}, flush=True)
     return metrics
 
 
-def run(*arguments: object) -> None:
-    command = [sys.executable, "-m", "laconic", *map(str, arguments)]
+def run(module: str, *arguments: object) -> None:
+    command = [sys.executable, "-m", module, *map(str, arguments)]
     done = subprocess.run(command, check=False, capture_output=True, text=True, env=os.environ)
     if done.returncode:
         raise SystemExit(f"{command}: {done.stderr[-2000:]}")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
@@ -58,6 +58,9 @@ CASES = {
         limit_bytes=8e9,
     ),
     "InceptionXML, 670K": Case(shape="AmazonTitles-670K", batch=128, limits={"adam": 3.5, "adam-bf16": 2.8}),
+    "InceptionXML, 2.8M": Case(
+        shape="AmazonTitles-3M", batch=128, hidden=300, limits={"adam-bf16": 9.0}, limit_bytes=14e9, plain=False
+    ),
     "InceptionXML+, 3M": Case(shape="AmazonTitles-3M", batch=128, clusters=131_072, hidden=300, limits={}, plain=False),
 }
 
@@ -117,7 +120,7 @@ def made(case: Case) -> Task:
     if case.clusters:
         plus = inceptionxml_plus.Config(length=32, clusters=case.clusters, top=800, hidden=case.hidden)
         return built(plus, shape.words + FIRST_WORD, shape.labels)
-    config = replace(inceptionxml.Config(), length=32)
+    config = inceptionxml.Config(length=32, hidden=case.hidden)
     with torch.device("cuda"):
         encoder, classifier = inceptionxml.build(config, shape.words + FIRST_WORD, shape.labels)
     return AllLabels(encoder, classifier, dropout=0.5, chunk=config.chunk).cuda().train()

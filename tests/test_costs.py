@@ -7,6 +7,7 @@ from laconic.costs import (
     Shape,
     bytes_of,
     encoder_width,
+    gpu_memory,
     human_bytes,
     human_seconds,
     inception_cost,
@@ -268,6 +269,18 @@ def memory(shape, *, batch=128, chunk=65_536):
 
 def seconds(shape, *, batch=128, machine=GPU):
     return training_seconds(shape, texts=10_000, epochs=1, batch=batch, machine=machine)
+
+
+@pytest.mark.parametrize(
+    ("shape", "batch", "optimiser", "measured"),
+    [  # the most that torch had allocated on an H200, without the texts
+        ({}, 128, "adam", 4.11e9),
+        ({"clusters": 65_536, "top": 800}, 256, "adam", 4.96e9),
+    ],
+)
+def test_memory_on_a_gpu_is_what_was_measured(shape, batch, optimiser, measured):
+    expected = gpu_memory(Shape(words=66_668, labels=670_091, **shape), batch=batch, optimiser=optimiser)
+    assert expected == pytest.approx(measured, rel=0.15)
 
 
 def saved_bytes(length, dim, *, batch):

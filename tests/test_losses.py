@@ -12,21 +12,22 @@ from laconic.losses import all_labels_loss
 from laconic.types import NO_LABEL, Batch, Tokens
 
 BATCH, LABELS, DIM = 5, 23, 7
+WHERE_KERNELS_RUN = "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def inputs(seed=0, **more):
+def inputs(seed=0, device="cpu", **more):
     torch.manual_seed(seed)
     vectors, weight, bias = (
-        torch.randn(*shape, requires_grad=True) for shape in ((BATCH, DIM), (LABELS, DIM), (LABELS,))
+        torch.randn(*shape).to(device).requires_grad_() for shape in ((BATCH, DIM), (LABELS, DIM), (LABELS,))
     )
-    positives = torch.tensor([[0, 22, 3], [7, -1, -1], [-1, -1, -1], [8, 15, -1], [1, 2, 16]])
-    batch = Batch(Tokens(torch.zeros(BATCH, 1, dtype=torch.int32), torch.zeros(BATCH, 1)), positives, **more)
-    return vectors, weight, bias, batch
+    positives = torch.tensor([[0, 22, 3], [7, -1, -1], [-1, -1, -1], [8, 15, -1], [1, 2, 16]], device=device)
+    tokens = Tokens(torch.zeros(BATCH, 1, dtype=torch.int32, device=device), torch.zeros(BATCH, 1, device=device))
+    return vectors, weight, bias, Batch(tokens, positives, **{name: part.to(device) for name, part in more.items()})
 
 
 def plain(vectors, weight, bias, batch):
     """The same over the whole matrix at once."""
-    truth = torch.zeros(BATCH, LABELS)
+    truth = torch.zeros(BATCH, LABELS, device=vectors.device)
     for row, positives in enumerate(batch.positives):
         for place, label in enumerate(positives):
             if label != NO_LABEL:
@@ -59,7 +60,7 @@ def by_kernels(monkeypatch, interpreted):
 @pytest.mark.parametrize("learnt", [True, False])
 @pytest.mark.parametrize("more", [{}, {"targets": torch.rand(BATCH, 3)}, {"weights": torch.rand(BATCH)}])
 def test_by_kernels_it_is_the_same_and_rows_that_are_learnt_have_their_gradient_as_factors(more, learnt):
-    ours, theirs = inputs(**more), inputs(**more)
+    ours, theirs = (inputs(device=WHERE_KERNELS_RUN, **more) for _ in range(2))
     rows = ours[1] if learnt else 1.0 * ours[1]
     loss, expected = all_labels_loss(ours[0], rows, *ours[2:], chunk=8), plain(*theirs)
     loss.backward()

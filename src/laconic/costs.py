@@ -123,6 +123,29 @@ def training_memory(shape: Shape, *, batch: int, chunk: int) -> int:
     return adam + 4 * batch * numbers
 
 
+ROW_BYTES = {"adam": 12, "adam-bf16": 6, "adagrad-bf16": 6}  # of a label row's number: in half precision it is made of
+# a whole one; beside rows and their state there is never a gradient, which is multiplied out where it is used
+
+
+def gpu_memory(shape: Shape, *, batch: int, optimiser: str = "adam") -> int:
+    """Bytes of a run on a GPU, right to 15 % where labels are many, without the texts that wait there.
+
+    Every text and label, or every pick, has a slope; nothing depends on how many labels are scored at a time.
+    """
+    width = encoder_width(shape.dim)
+    rows = (shape.labels + shape.clusters) * width
+    others = inception_cost(shape).total_parameters - rows
+    if shape.clusters:
+        size = -(-shape.labels // shape.clusters)
+        picks = shape.top * (4 * max(16, size) + 28)  # slopes, and the picks in the order of clusters
+        scored = (
+            picks + 14 * shape.clusters
+        )  # how clusters' scores should move, and three copies while the best are found
+    else:
+        scored = 2 * shape.labels
+    return ROW_BYTES[optimiser] * rows + 16 * others + batch * (scored + 4 * _activations(shape))
+
+
 def training_seconds(shape: Shape, *, texts: int, epochs: int, batch: int, machine: Machine) -> float:
     """Right to a factor of two, where the data wait on the device and nothing else runs on it."""
     cost = inception_cost(shape)

@@ -16,7 +16,7 @@ from torch.nn import functional
 _TEXTS, _LABELS = 64, 128
 _WIDTH, _STEP = 128, 64
 _PARTS = 66  # of the labels, each pulled on by programs of its own
-_WARPS, _STAGES, _REGISTERS = 4, 3, None
+_WARPS, _STAGES, _REGISTERS = 4, 4, None
 _PULLED, _PULL_WARPS, _PULL_STAGES = 128, 8, 3
 
 

@@ -17,9 +17,12 @@ from torch import Tensor
 from laconic.kernels.adam import adam_plainly, adam_rows_plainly
 from laconic.kernels.factors import Factors, PickedLabels
 
+# What was quickest on an H200 at 670,091 rows of 480: the tile of a program, its warps, and registers of a thread.
 _PICKED_ROWS, _PICKED_WIDTH, _PICKED_WARPS = 16, 128, 4
-_WHOLE_ROWS = 16  # that a program has in full
-_ROWS, _TEXTS, _WIDTH, _WARPS, _STAGES, _REGISTERS = 64, 64, 64, 8, 3, 128
+_WHOLE_ROWS, _WHOLE_TEXTS = 16, 32  # of a program that has rows in full
+_ROWS, _TEXTS, _WIDTH, _STAGES = 64, 64, 64, 3
+_WARPS, _REGISTERS = 8, 128
+_HALF_WARPS, _HALF_REGISTERS = 4, 168  # of rows in half precision
 
 
 def multiplied_out(factors: Factors, rows: int, *, precise: bool = False) -> Float[Tensor, "rows dim"]:
@@ -103,6 +106,8 @@ def _run(
         tiles, programs = 1, -(-rows // size)
         lists = (clock, clock, clock)  # nobody reads them
     vectors = factors.vectors if picked or precise else factors.vectors.to(factors.slopes.dtype)
+    halves = weight.dtype != torch.float32 and not by_row
+    warps, registers = (_HALF_WARPS, _HALF_REGISTERS) if halves else (_WARPS, _REGISTERS)
     _kernel()[(programs * -(-dim // width),)](
         *(weight, square if mean is None else mean, square, factors.slopes, vectors, *lists, clock),
         clock if chance is None else chance,
@@ -110,16 +115,16 @@ def _run(
         DIM=dim,
         ROWS=size,
         WIDTH=width,
-        TEXTS=_TEXTS,
+        TEXTS=_WHOLE_TEXTS if by_row else _TEXTS,
         PICKED=picked,
         GRADIENT=gradient,
         BY_ROW=by_row,
         LAZY=lazy,
         BY_CHANCE=weight.dtype != torch.float32,
         HALF=not precise,
-        num_warps=_PICKED_WARPS if picked and not by_row else _WARPS,
+        num_warps=_PICKED_WARPS if picked else warps,
         num_stages=_STAGES,
-        maxnreg=None if picked else _REGISTERS,
+        maxnreg=None if picked else registers,
     )
 
 

@@ -152,7 +152,7 @@ def picked_slopes(
     return Picked(losses.sum(), by_vectors, factors, by_bias)
 
 
-_WARPS, _REGISTERS = 2, 168
+_WARPS, _REGISTERS = 1, 255
 _MOST_ROWS = 16  # that a program has
 
 

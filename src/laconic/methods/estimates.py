@@ -9,6 +9,7 @@ from laconic.costs import (
     CPU,
     GPU,
     Shape,
+    gpu_memory,
     inception_cost,
     staged_memory,
     staged_seconds,
@@ -67,7 +68,9 @@ def _expected(shape: Shape, texts: int, epochs: int, batch: int, chunk: int) -> 
         for name, machine in {"gpu": GPU, "cpu_core": CPU}.items()
     }
     memory = training_memory(shape, batch=batch, chunk=chunk)
-    return _cost(shape) | {"epochs": epochs, "training_bytes": memory, "training_seconds": times}
+    on_gpu = gpu_memory(shape, batch=batch)
+    bytes_needed = {"training_bytes": memory, "gpu_bytes": on_gpu}
+    return _cost(shape) | {"epochs": epochs, **bytes_needed, "training_seconds": times}
 
 
 def _expected_of_astec(words: int, labels: int, texts: int, usual: int, pairs: int) -> dict[str, Any]:

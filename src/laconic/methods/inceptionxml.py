@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from laconic.classifiers import LinearClassifier
-from laconic.costs import CPU, GPU, Shape, training_memory, training_seconds
+from laconic.costs import CPU, GPU, Shape, gpu_memory, training_memory, training_seconds
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
 from laconic.data.text import Splitter
@@ -46,6 +46,8 @@ from laconic.run import Run
 from laconic.tasks import AllLabels
 from laconic.train import TrainState
 
+_SMALLEST_CHUNK = 1024  # labels; below it products are too small to be quick
+
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
@@ -57,6 +59,7 @@ class Config:
     attention: bool = True  # inception's two attention layers
     length: int = 0  # words of a text that are read; 0: as many as 99.5 % of texts have, at most 32 where order counts
     embedding: int = 300
+    hidden: int = 0  # width of label rows; 0: the encoder's
     permutation: int = 0  # a seed that puts the dimensions of `vectors` in another order; 0: as they are
     dropout: float = 0.25
     classifier_dropout: float = 0.5
@@ -72,7 +75,7 @@ class Config:
     vocabulary: VocabularyConfig = VocabularyConfig()
 
     def __post_init__(self) -> None:
-        check_within(self, BOUNDS | {"chunk": (1, 1 << 30), "eps": (1e-30, 1)})
+        check_within(self, BOUNDS | {"chunk": (1, 1 << 30), "eps": (1e-30, 1), "hidden": (0, 65_536)})
         check_known(self, {"encoder": ENCODERS, "precision": PRECISIONS, "optimiser": OPTIMISERS})
         check_subwords(self.encoder, self.vocabulary)
         if self.batch_size == 1:
@@ -83,7 +86,9 @@ class Config:
 
 def train(data: Dataset, config: Config, run: Run) -> Trained:
     config = sized(config, len(data), usual_length(data, config, "inceptionxml"))
-    _announce(config, data, run)
+    shape = Shape(words=data.inputs.shape[1], labels=data.num_labels, length=config.length, dim=config.embedding)
+    config = _chunked(config, shape, run)
+    _announce(config, shape, len(data), run)
     return trained_by(_fitted, data, config, run)
 
 
@@ -99,8 +104,8 @@ def restore(config: Config, tensors: Mapping[str, Tensor]) -> FlatRanker:
 
 def build(config: Config, num_ids: int, num_labels: int) -> tuple[Encoder, LinearClassifier]:
     encoder = build_encoder(config, num_ids)
-    transform = Residual(encoder.dim, dropout=config.dropout)
-    return encoder, LinearClassifier(encoder.dim, num_labels, transform=transform)
+    width = config.hidden or encoder.dim
+    return encoder, LinearClassifier(width, num_labels, transform=Residual(encoder.dim, width, dropout=config.dropout))
 
 
 def sized(config: Config, texts: int, usual: int) -> Config:
@@ -113,20 +118,33 @@ def sized(config: Config, texts: int, usual: int) -> Config:
     )
 
 
-def _announce(config: Config, data: Dataset, run: Run) -> None:
-    shape = Shape(words=data.inputs.shape[1], labels=data.num_labels, length=config.length, dim=config.embedding)
-    machine = GPU if run.device.type == "cuda" else CPU.times(torch.get_num_threads())
-    seconds = training_seconds(shape, texts=len(data), epochs=config.epochs, batch=config.batch_size, machine=machine)
-    batch, chunk = config.batch_size, min(config.chunk, data.num_labels)
-    remedies = {
-        "--set batch_size=128": training_memory(shape, batch=min(batch, 128), chunk=chunk),
-        "--set chunk=8192": training_memory(shape, batch=batch, chunk=min(chunk, 8192)),
-        "--set embedding=128": training_memory(replace(shape, dim=min(shape.dim, 128)), batch=batch, chunk=chunk),
-        "--set embedding=64 and --set batch_size=32": training_memory(
-            replace(shape, dim=min(shape.dim, 64)), batch=min(batch, 32), chunk=chunk
-        ),
+def _chunked(config: Config, shape: Shape, run: Run) -> Config:
+    """With so few labels at a time that it fits; on a GPU that makes no difference."""
+    chunk = min(config.chunk, shape.labels)
+    while chunk > _SMALLEST_CHUNK and not run.fits(training_memory(shape, batch=config.batch_size, chunk=chunk)):
+        chunk = max(_SMALLEST_CHUNK, chunk // 2)
+    return config if chunk == min(config.chunk, shape.labels) else replace(config, chunk=chunk)
+
+
+def _announce(config: Config, shape: Shape, texts: int, run: Run) -> None:
+    gpu = run.device.type == "cuda"
+    machine = GPU if gpu else CPU.times(torch.get_num_threads())
+    seconds = training_seconds(shape, texts=texts, epochs=config.epochs, batch=config.batch_size, machine=machine)
+
+    def needed(batch: int, dim: int, optimiser: str = config.optimiser) -> int:
+        own, batch = replace(shape, dim=min(shape.dim, dim)), min(config.batch_size, batch)
+        if gpu:
+            return gpu_memory(own, batch=batch, optimiser=optimiser)
+        return training_memory(own, batch=batch, chunk=min(config.chunk, shape.labels))
+
+    whole = config.batch_size, shape.dim
+    remedies = {"--set optimiser=adam-bf16": needed(*whole, "adam-bf16")} if gpu else {}
+    remedies |= {
+        "--set batch_size=128": needed(128, shape.dim),
+        "--set embedding=128": needed(config.batch_size, 128),
+        "--set embedding=64 and --set batch_size=32": needed(32, 64),
     }
-    run.announce(training_memory(shape, batch=batch, chunk=chunk), seconds * (1 + config.refit), remedies)
+    run.announce(needed(*whole), seconds * (1 + config.refit), remedies)
 
 
 def _fitted(

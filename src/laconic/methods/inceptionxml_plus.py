@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from laconic.classifiers import LinearClassifier
 from laconic.clustering import Clustering, LabelTree, cluster_labels
-from laconic.costs import CPU, GPU, Shape, training_memory, training_seconds
+from laconic.costs import CPU, GPU, Shape, gpu_memory, training_memory, training_seconds
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
 from laconic.data.text import Splitter
@@ -189,19 +189,22 @@ def _announce(config: Config, data: Dataset, run: Run) -> None:
         clusters=config.clusters,
         top=config.top,
     )
-    gathered = 0  # rows are read cluster by cluster
     machine = GPU if gpu else CPU.times(torch.get_num_threads())
-    batch = config.batch_size
-    seconds = training_seconds(shape, texts=len(data), epochs=config.epochs, batch=batch, machine=machine)
-    remedies = {
-        "--set batch_size=64": training_memory(shape, batch=min(batch, 64), chunk=gathered),
-        "--set embedding=128": training_memory(replace(shape, dim=min(shape.dim, 128)), batch=batch, chunk=gathered),
-        "--set embedding=64 and --set batch_size=32": training_memory(
-            replace(shape, dim=min(shape.dim, 64)), batch=min(batch, 32), chunk=gathered
-        ),
+    seconds = training_seconds(shape, texts=len(data), epochs=config.epochs, batch=config.batch_size, machine=machine)
+
+    def needed(batch: int, dim: int, optimiser: str = config.optimiser) -> int:
+        own, batch = replace(shape, dim=min(shape.dim, dim)), min(config.batch_size, batch)
+        # Nothing is gathered on a CPU: rows are read cluster by cluster.
+        return gpu_memory(own, batch=batch, optimiser=optimiser) if gpu else training_memory(own, batch=batch, chunk=0)
+
+    whole = config.batch_size, shape.dim
+    remedies = {"--set optimiser=adam-bf16": needed(*whole, "adam-bf16")} if gpu else {}
+    remedies |= {
+        "--set batch_size=64": needed(64, shape.dim),
+        "--set embedding=128": needed(config.batch_size, 128),
+        "--set embedding=64 and --set batch_size=32": needed(32, 64),
     }
-    memory = training_memory(shape, batch=batch, chunk=gathered)
-    run.announce(memory, seconds * (1 + config.refit), remedies)
+    run.announce(needed(*whole), seconds * (1 + config.refit), remedies)
 
 
 def _fitted(

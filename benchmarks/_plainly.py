@@ -1,0 +1,15 @@
+"""laconic's command line with label rows' gradients of torch's own, written out: what the kernels are compared with.
+
+python -m benchmarks._plainly train DATA ...
+"""
+
+from __future__ import annotations
+
+from unittest import mock
+
+from laconic import losses
+from laconic.cli import main
+
+if __name__ == "__main__":
+    with mock.patch.object(losses, "_by_kernels", return_value=False):
+        main()
