@@ -20,7 +20,7 @@ from laconic.clustering.rows import largest, product
 from laconic.clustering.walks import label_graph
 from laconic.data.dataset import Dataset
 from laconic.errors import ConfigError, ModelError
-from laconic.shortlisters.inverted import Lists
+from laconic.shortlisters.inverted import Lists, make_unit
 
 PLAIN = Clustering()
 SMOOTH = Clustering(walks=30, head=0.5)
@@ -111,7 +111,7 @@ def interpreted() -> Iterator[None]:
 def test_the_tree_is_that_of_the_plain_twin(seed: int, num_labels: int, depth: int) -> None:
     data, clusters = random_data(seed, num_labels=num_labels), min(2**depth, 2 ** (num_labels.bit_length() - 1))
     tree, lists = cluster_labels(data, clusters, PLAIN, seed), centroids(data, PLAIN, seed)
-    described = rows.make_unit(lists)
+    described = make_unit(lists)
     order, starts = (tensor.numpy() for tensor in (tree.order, tree.starts))
     bounds = np.array([described[order[:start]].sum() for start in starts])
     expected = slow_halved(in_full(lists, 40), np.flatnonzero(described), bounds, seed)
@@ -143,7 +143,7 @@ def test_every_label_is_in_one_cluster_and_sizes_differ_by_at_most_one(
     tree.check()
     assert tree.num_clusters == clusters
     assert tree.size == -(-num_labels // clusters)
-    like_nothing = ~rows.make_unit(centroids(data, config, seed))
+    like_nothing = ~make_unit(centroids(data, config, seed))
     dealt = np.bincount(tree.cluster_of().numpy()[like_nothing], minlength=clusters)
     assert dealt.max() - dealt.min() <= 1
 
@@ -164,7 +164,7 @@ def test_smoothing_brings_together_labels_that_share_texts_but_no_words() -> Non
     labels = np.concatenate([np.eye(16), np.repeat(np.eye(8), 2, axis=1)]).astype(np.float32)
     data = Dataset(inputs=csr_array(features), labels=csr_array(labels))
     lists = centroids(data, Clustering(walks=200, head=1.0), 3)
-    rows.make_unit(lists)
+    make_unit(lists)
     full = in_full(lists, 16)
     np.testing.assert_array_equal(full @ full.T > 0.5, np.repeat(labels[16:], 2, axis=0))
 

@@ -10,13 +10,13 @@ from jaxtyping import Float
 from scipy.sparse import csr_array
 
 from laconic.clustering.halving import halved
-from laconic.clustering.rows import make_unit, product
+from laconic.clustering.rows import product
 from laconic.clustering.tree import LabelTree, check_clusters, even_bounds, random_tree
 from laconic.clustering.walks import label_graph
 from laconic.data.dataset import Dataset
 from laconic.data.vocabulary import bags
 from laconic.errors import ConfigError
-from laconic.shortlisters.inverted import Lists
+from laconic.shortlisters.inverted import Lists, make_unit
 
 __all__ = ["Clustering", "LabelTree", "cluster_labels", "cluster_vectors", "random_tree", "texts_of_labels"]
 
@@ -56,9 +56,7 @@ def cluster_vectors(vectors: Float[np.ndarray, "labels dim"], clusters: int, see
     """The same by vectors of the labels; one that is like nothing has zeros."""
     num_labels, dim = vectors.shape
     check_clusters(clusters, num_labels)
-    numbers = np.tile(np.arange(dim, dtype=np.int32), num_labels)
-    rows = Lists(np.arange(num_labels + 1) * dim, numbers, vectors.astype(np.float32).reshape(-1))
-    return _grown(rows, dim, clusters, seed)
+    return _grown(Lists.dense(vectors), dim, clusters, seed)
 
 
 def _grown(rows: Lists, num_features: int, clusters: int, seed: int) -> LabelTree:

@@ -34,22 +34,6 @@ def product(left: Lists, right: Lists, num_columns: int, keep: int) -> Lists:
 
 
 @compiled
-def make_unit(rows):  # type: ignore[no-untyped-def]
-    """Divides every row by its length, in place; returns which rows have any."""
-    has_length = np.zeros(len(rows.starts) - 1, dtype=np.bool_)
-    for row in range(len(rows.starts) - 1):
-        first, last = rows.starts[row], rows.starts[row + 1]
-        squares = 0.0
-        for i in range(first, last):
-            squares += float(rows.values[i]) ** 2
-        if squares > 0:
-            has_length[row] = True
-            for i in range(first, last):
-                rows.values[i] = rows.values[i] / np.sqrt(squares)
-    return has_length
-
-
-@compiled
 def largest(values, count):  # type: ignore[no-untyped-def]
     """Marks the `count` largest values; of equal ones those that come first."""
     chosen = np.zeros(len(values), dtype=np.bool_)

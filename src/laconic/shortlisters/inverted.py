@@ -34,6 +34,13 @@ class Lists(NamedTuple):
         return Lists(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data.astype(np.float32))
 
     @staticmethod
+    def dense(rows: Float[np.ndarray, "rows dim"]) -> Lists:
+        """Of rows in which every number is there."""
+        count, dim = rows.shape
+        numbers = np.tile(np.arange(dim, dtype=np.int32), count)
+        return Lists(np.arange(count + 1) * dim, numbers, rows.astype(np.float32).reshape(-1))
+
+    @staticmethod
     def inverted(matrix: csr_array) -> Lists:
         """For each column the rows that have it."""
         return Lists.of(csr_array(matrix.T))
@@ -75,6 +82,22 @@ def in_threads(count: int, work: Callable[[int, int], None]) -> None:
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for done in [pool.submit(work, *part) for part in parts]:
             done.result()
+
+
+@compiled
+def make_unit(rows):  # type: ignore[no-untyped-def]
+    """Divides every row by its length, in place; returns which rows have any."""
+    has_length = np.zeros(len(rows.starts) - 1, dtype=np.bool_)
+    for row in range(len(rows.starts) - 1):
+        first, last = rows.starts[row], rows.starts[row + 1]
+        squares = 0.0
+        for i in range(first, last):
+            squares += float(rows.values[i]) ** 2
+        if squares > 0:
+            has_length[row] = True
+            for i in range(first, last):
+                rows.values[i] = rows.values[i] / np.sqrt(squares)
+    return has_length
 
 
 @compiled

@@ -1,0 +1,180 @@
+"""trees: linear classifiers over bags of words, in trees of labels that are searched by beam (Parabel, Bonsai).
+
+Labels that like texts have lie together in a tree. Each child of a node has a classifier, learnt from texts that have
+some label under that node alone. A label's score is the product of the chances on the way to it, the mean of all trees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from scipy.sparse import csr_array, vstack
+from torch import Tensor
+
+from laconic.changing import Additions, Lesson, taught, with_labels, without_labels
+from laconic.data.dataset import Dataset
+from laconic.data.text import Splitter
+from laconic.data.vocabulary import VocabularyConfig, bags
+from laconic.linear.forest import Forest, Ways, joined, ways_of
+from laconic.linear.grafting import grafted, pruned
+from laconic.linear.learning import NOTHING, Learning
+from laconic.linear.planting import Growing, planted
+from laconic.linear.rows import of_length_one
+from laconic.linear.searching import Room, make_room, rank_texts, score_texts
+from laconic.linear.solving import Solving
+from laconic.linear.storing import StoredForest
+from laconic.methods.parts import check_within
+from laconic.methods.trained import Trained
+from laconic.rankers import Ranker
+from laconic.run import Run
+from laconic.shortlisters.inverted import TRACE, Lists, in_threads
+from laconic.shortlisters.nearest import queries_of
+from laconic.types import NO_LABEL, Inputs, Ranking, Tokens
+
+_TOLERANCE = 0.1  # of a classifier's slopes, as others have it: 0.03 takes longer and finds the same labels
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    trees: int = 3  # whose scores are averaged
+    fan_out: int = 512  # children of a node at most, above the last; counted in powers of two
+    leaf: int = 100  # labels of a last node at most
+    cost: float = 1.0  # of a mistake, against the weights' length
+    threshold: float = 0.1  # weights below it are dropped
+    epochs: int = 8  # of a classifier at most
+    beam: int = 10  # nodes that are opened on each level
+    validation: float = 0.0  # share of training texts that are not learnt from, for what is learnt over this method
+    seed: int = 0
+    text: Splitter = Splitter()
+    vocabulary: VocabularyConfig = VocabularyConfig(sublinear=True)
+
+    def __post_init__(self) -> None:
+        check_within(self, _BOUNDS)
+
+
+_BOUNDS = {
+    "trees": (1, 64),
+    "fan_out": (2, 1 << 15),
+    "leaf": (2, 1 << 15),
+    "cost": (1e-6, 1e6),
+    "threshold": (0, 1000),
+    "epochs": (1, 10_000),
+    "beam": (1, 1 << 20),
+    "validation": (0, 0.9),
+    "seed": (0, 1 << 40),
+}
+
+
+def train(data: Dataset, config: Config, run: Run) -> Trained:
+    learnt_from, _ = data.split(config.validation, config.seed)
+    return Trained(build(learnt_from, config), config)
+
+
+def build(data: Dataset, config: Config) -> TreesRanker:
+    """Learns from all of the data; texts that count for nothing, or have no label, teach nothing."""
+    data = _with_something(data)
+    rows = _rows(data.inputs)
+    learning = Learning(config.cost, config.threshold, Solving(_TOLERANCE, config.epochs))
+    growing = Growing(config.fan_out, config.leaf, learning)
+    trees = [planted(data, rows, growing, config.seed + number) for number in range(config.trees)]
+    return TreesRanker(config, StoredForest.of(joined(trees)))
+
+
+def restore(config: Config, tensors: Mapping[str, Tensor]) -> TreesRanker:
+    """The ranker from its state_dict, whose every number is looked at before a compiled loop follows it."""
+    return TreesRanker(config, StoredForest.of_tensors(tensors, "trees"))
+
+
+def _with_something(data: Dataset) -> Dataset:
+    """The texts that have a weight; labels have numbers of 0 to 1."""
+    labels = csr_array(data.labels / data.labels.data.max(initial=np.finfo(np.float32).tiny))
+    data = replace(data, labels=labels)
+    return data if data.weights is None else data.rows(np.flatnonzero(data.weights > 0))
+
+
+def _rows(inputs: csr_array | Float[np.ndarray, "texts dim"]) -> Lists:
+    return of_length_one(Lists.of(bags(csr_array(inputs))))
+
+
+class TreesRanker(Ranker):
+    """Trees of labels that are searched for a text's features."""
+
+    def __init__(self, config: Config, trees: StoredForest) -> None:
+        super().__init__()
+        self.config, self.trees = config, trees
+        self.num_labels = self.ways.child_of.shape[1]
+
+    def rank(self, inputs: Inputs, k: int) -> Ranking:
+        queries, trees = self._queries(inputs), (self.forest, self.ways)
+        labels = np.full((len(queries.starts) - 1, k), NO_LABEL, dtype=np.int64)
+        scores = np.zeros(labels.shape, dtype=np.float32)
+
+        def work(first: int, last: int) -> None:
+            room = self._room()
+            rank_texts(trees, queries, self.config.beam, (first, last), room, (labels, scores))
+
+        in_threads(len(labels), work)
+        return Ranking(torch.from_numpy(labels), torch.from_numpy(scores))
+
+    def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
+        queries, trees, wanted = self._queries(inputs), (self.forest, self.ways), labels.numpy()
+        assert wanted.max(initial=NO_LABEL) < self.num_labels
+        scores = np.zeros(wanted.shape, dtype=np.float32)
+
+        def work(first: int, last: int) -> None:
+            room = self._room()
+            score_texts(trees, queries, (first, last), room, (wanted, scores))
+
+        in_threads(len(wanted), work)
+        return torch.from_numpy(scores)
+
+    @cached_property
+    def forest(self) -> Forest:
+        return self.trees.forest()
+
+    @cached_property
+    def ways(self) -> Ways:
+        return ways_of(self.forest)
+
+    def _room(self) -> Room:
+        room: Room = make_room(len(self.ways.child_to), self.num_labels, len(self.forest.roots))
+        return room
+
+    def _queries(self, inputs: Inputs) -> Lists:
+        return of_length_one(queries_of(inputs) if isinstance(inputs, Tokens) else Lists.dense(inputs.numpy()))
+
+
+# Other labels
+
+
+@without_labels.register
+def _(ranker: TreesRanker, kept: Int[Tensor, "kept"]) -> TreesRanker:
+    """Trees stay as they are but for the labels: so others have the same scores as before."""
+    return TreesRanker(ranker.config, StoredForest.of(pruned(ranker.forest, kept.numpy(), ranker.num_labels)))
+
+
+@with_labels.register
+def _(ranker: TreesRanker, additions: Additions) -> TreesRanker:
+    """A classifier that gives a label's own text and examples a score of 1 on average, and strange texts NOTHING.
+
+    Of examples that known labels have, nothing is learnt.
+    """
+    own = vstack([additions.label_texts, additions.examples.inputs], format="csr")
+    texts_of, rows = additions.texts_of_new(), _rows(own)
+    texts_of.data /= np.repeat(texts_of.sum(axis=1), np.diff(texts_of.indptr))
+    means = csr_array(texts_of @ csr_array((rows.values, rows.numbers, rows.starts), shape=own.shape))
+    lengths = np.repeat(means.power(2).sum(axis=1), np.diff(means.indptr))  # squared: the mean cosine to the mean
+    means.data *= (1 - NOTHING) / np.maximum(lengths, TRACE)
+    biases = np.full(additions.num_new, NOTHING, dtype=np.float32)
+    return TreesRanker(ranker.config, StoredForest.of(grafted(ranker.forest, means, biases, ranker.num_labels)))
+
+
+@taught.register
+def _(ranker: TreesRanker, lesson: Lesson, run: Run) -> TreesRanker:
+    """New labels have their classifiers already; what known ones have learnt stays as it is."""
+    return ranker

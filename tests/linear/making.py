@@ -1,0 +1,75 @@
+"""Random forests: as shapes they are right, and what they say is known from their arrays written out in full."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from laconic.engine.parts import for_kernels
+from laconic.linear.forest import Entries, Forest, arranged, joined
+from laconic.shortlisters.inverted import Lists
+
+LABELS, FEATURES = 23, 9
+
+
+def forest(trees: int = 3, labels: int = LABELS, seed: int = 0) -> Forest:
+    return frozen(joined([_tree(labels, np.random.default_rng([seed, number])) for number in range(trees)]))
+
+
+def frozen(forest: Forest) -> Forest:
+    """As rankers have it, so that nothing is compiled anew."""
+    return Forest(*map(for_kernels, forest[:-1]), Lists(*map(for_kernels, forest.weights)))
+
+
+def queries(texts: int = 12, seed: int = 0) -> Lists:
+    generator = np.random.default_rng(seed)
+    table = generator.random((texts, FEATURES + 3)) * (generator.random((texts, FEATURES + 3)) < 0.5)
+    return Lists.of(csr_array(table.astype(np.float32)))
+
+
+def slow_scores(forest: Forest, asked: Lists, labels: int = LABELS) -> np.ndarray:
+    """Of every label, by walking from every root through every child: texts × labels."""
+    table = csr_array(
+        (asked.values, asked.numbers, asked.starts), shape=(len(asked.starts) - 1, FEATURES + 3)
+    ).toarray()
+    scores = np.zeros((len(table), labels))
+
+    def walk(node: int, losses: np.ndarray) -> None:
+        rows = range(forest.feature_starts[node], forest.feature_starts[node + 1])
+        for place, child in enumerate(range(forest.child_starts[node], forest.child_starts[node + 1])):
+            weights = np.zeros(table.shape[1])
+            for row in rows:
+                for i in range(forest.weights.starts[row], forest.weights.starts[row + 1]):
+                    if forest.weights.numbers[i] == place:
+                        weights[forest.features[row]] = forest.weights.values[i]
+            below = losses + np.maximum(0, 1 - (table @ weights + forest.biases[child])) ** 2
+            target = int(forest.targets[child])
+            if target < 0:
+                scores[:, -1 - target] += np.exp(-below) / len(forest.roots)
+            else:
+                walk(target, below)
+
+    for root in forest.roots:
+        walk(int(root), np.zeros(len(table)))
+    return scores
+
+
+def _tree(labels: int, generator: np.random.Generator) -> Forest:
+    """A root with three nodes, one of which has two more below it; labels are dealt out to the last ones."""
+    leaves = generator.integers(4, size=labels)
+    under = [np.flatnonzero(leaves == leaf) for leaf in range(4)]
+    targets = [np.array([1, 2, 3]), np.array([4, 5]), *(-1 - part for part in (under[2], under[3], under[0], under[1]))]
+    starts = np.cumsum([0, *map(len, targets)])
+    nodes = np.repeat(np.arange(6), np.diff(starts))
+    here = generator.random((len(nodes), FEATURES)) < 0.5
+    child, feature = np.nonzero(here)
+    entries = Entries(
+        nodes[child], feature, child - starts[nodes[child]], generator.normal(size=len(child)).astype(np.float32)
+    )
+    return Forest(
+        np.zeros(1, dtype=np.int32),
+        starts.astype(np.int64),
+        np.concatenate(targets).astype(np.int32),
+        generator.normal(size=len(nodes)).astype(np.float32),
+        *arranged(entries, 6),
+    )
