@@ -1,4 +1,4 @@
-"""A ranker whose answers are weighed together with two that need no training: nearest texts, and labels' own texts.
+"""A ranker whose answers are weighed together with those of label trees, of nearest texts, and of labels' own texts.
 
 The task is how that weighing is learnt.
 """
@@ -14,8 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from laconic.combining import NUMBERS, Channels, Evidence, gathered
-from laconic.combining.evidence import Listed
+from laconic.combining import Asked, Channels, Evidence, Listed, gathered
 from laconic.combining.network import Combiner
 from laconic.rankers import Ranker, in_order
 from laconic.tasks import Task
@@ -35,8 +34,8 @@ class Neighbourhood(Protocol):
 class FusedRanker(Ranker):
     """Scores, as probabilities, the base's best labels and the best of each channel; any other label by what is known.
 
-    `tail` is a dial: rare labels gain by it what frequent ones lose. The channels are walked by compiled loops, so they
-    stay on the host wherever the base is.
+    `trees` are a second ranker, which need not be there. `tail` is a dial: rare labels gain by it what frequent ones
+    lose. The channels are walked by compiled loops, so they stay on the host wherever the base is.
     """
 
     frequency: Tensor
@@ -50,10 +49,11 @@ class FusedRanker(Ranker):
         *,
         width: int,
         tail: float = 0.0,
+        trees: Ranker | None = None,
     ) -> None:
         super().__init__()
         assert base.num_labels == nearest.num_labels == len(frequency)
-        self.base, self.nearest, self.combiner = base, nearest, combiner
+        self.base, self.nearest, self.combiner, self.trees = base, nearest, combiner, trees
         self.num_labels, self.num_ids = base.num_labels, base.num_ids
         self.width, self.tail = min(width, self.num_labels), tail
         self.register_buffer("frequency", frequency)
@@ -69,21 +69,43 @@ class FusedRanker(Ranker):
         same = (wanted[:, :, None] == torch.from_numpy(found.labels)[:, None]) & (wanted != NO_LABEL)[:, :, None]
         return (same * self._scores(found)[:, None]).sum(2).to(labels.device)
 
-    def evidence(self, inputs: Inputs, *, at_least: int = 0, wanted: Int[Tensor, "batch k"] | None = None) -> Evidence:
-        """What is weighed. There are `at_least` so many labels, what is wanted among them; of what comes after the
-        base's best `width` its scores say nothing, so that a label has the same numbers however many are asked for.
+    def evidence(
+        self,
+        inputs: Inputs,
+        *,
+        at_least: int = 0,
+        wanted: Int[Tensor, "batch k"] | None = None,
+        through: Callable[[Channels], Channels] = lambda channels: channels,
+    ) -> Evidence:
+        """What is weighed, channels seen `through` something. There are `at_least` so many labels, what is wanted among
+        them; of what comes after the base's best `width` its scores say nothing, so that a label has the same numbers
+        however many are asked for.
         """
-        where = next(iter(self.base.state_dict().values())).device
+        where, here = next(iter(self.base.state_dict().values())).device, _on(torch.device("cpu"), inputs)
         labels, scores = self.base.rank(_on(where, inputs), min(max(self.width, at_least), self.num_labels))
         further = labels[:, self.width :] if wanted is None else wanted
-        parts = (labels[:, : self.width].long(), scores[:, : self.width].float(), further.long())
-        listed = Listed(*(part.detach().cpu().numpy() for part in parts))
+        rankings = [Ranking(labels[:, : self.width], scores[:, : self.width])]
+        rankings += [] if self.trees is None else [self.trees.rank(here, self.width)]
+        asked = Asked(tuple(_listed(one) for one in rankings), _host(further.long()))
         nearest: Neighbourhood = self.nearest  # type: ignore[assignment] # a ranker that also tells why
-        return gathered(nearest.channels(_on(torch.device("cpu"), inputs)), listed, self.frequency.numpy(), self.width)
+        return gathered(through(nearest.channels(here)), asked, self.frequency.numpy(), self.width)
 
     def leaning(self, tail: float) -> FusedRanker:
         """The same ranker with its dial turned."""
-        return FusedRanker(self.base, self.nearest, self.combiner, self.frequency, width=self.width, tail=tail)
+        return self.of(self.base, self.nearest, self.frequency, self.trees, tail=tail)
+
+    def of(
+        self,
+        base: Ranker,
+        nearest: Ranker,
+        frequency: Float[Tensor, "labels"],
+        trees: Ranker | None,
+        *,
+        tail: float | None = None,
+    ) -> FusedRanker:
+        """Other parts weighed as these are."""
+        tail = self.tail if tail is None else tail
+        return FusedRanker(base, nearest, self.combiner, frequency, width=self.width, tail=tail, trees=trees)
 
     def _scores(self, found: Evidence) -> Float[Tensor, "batch n"]:
         scores: Tensor = self.combiner(torch.from_numpy(found.numbers))
@@ -121,8 +143,16 @@ class Combining(Task):
 
     def encode(self, inputs: Inputs, progress: Float[Tensor, ""]) -> Float[Tensor, "1 batch n"]:
         assert isinstance(inputs, Tensor)
-        scores: Tensor = self.combiner(inputs.view(len(inputs), -1, len(NUMBERS)))
+        scores: Tensor = self.combiner(inputs.view(len(inputs), -1, self.combiner.numbers))
         return scores[None]
+
+
+def _listed(ranking: Ranking) -> Listed:
+    return Listed(_host(ranking.labels.long()), _host(ranking.scores.float()))
+
+
+def _host(numbers: Tensor) -> np.ndarray:
+    return np.ascontiguousarray(numbers.detach().cpu().numpy())
 
 
 def _device(inputs: Inputs) -> torch.device:

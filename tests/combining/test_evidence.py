@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from laconic.combining import NUMBERS, Channels, Evidence, gathered
-from laconic.combining.evidence import Listed
+from laconic.combining import NUMBERS, Asked, Channels, Evidence, Listed, gathered
+from laconic.combining.evidence import FURTHER
 from laconic.shortlisters.inverted import Lists
 from laconic.types import NO_LABEL
 
@@ -39,6 +39,8 @@ class World:
         self.listed = np.stack([generator.permutation(LABELS)[:3] for _ in range(TEXTS)])
         self.scores = -np.sort(-generator.random((TEXTS, 3)).astype(np.float32), axis=1)
         self.listed[4, 2], self.scores[4, 2] = NO_LABEL, 0
+        self.others = np.stack([generator.permutation(LABELS)[:4] for _ in range(TEXTS)])
+        self.their_scores = -np.sort(-generator.random((TEXTS, 4)).astype(np.float32), axis=1)
         self.wanted = generator.integers(0, LABELS, (TEXTS, 2))
         self.frequency = generator.random(LABELS).astype(np.float32) * 5
 
@@ -51,7 +53,8 @@ class World:
             Lists.inverted(self.label_texts),
             np.float32(1),
         )
-        return gathered(channels, Listed(self.listed, self.scores, self.wanted), self.frequency, WIDTH)
+        rankers = Listed(self.listed, self.scores), Listed(self.others, self.their_scores)
+        return gathered(channels, Asked(rankers, self.wanted), self.frequency, WIDTH)
 
     def plainly(self, row: int) -> dict[int, dict[str, float]]:
         """The numbers of every candidate of a text, by name."""
@@ -68,8 +71,9 @@ class World:
         by_words = [label for label in np.argsort(-cosines, kind="stable") if cosines[label] > 0][:WIDTH]
         listed = [label for label in self.listed[row] if label != NO_LABEL]
         ranked = dict(zip(self.listed[row], self.scores[row], strict=True))
+        second = dict(zip(self.others[row], self.their_scores[row], strict=True))
         found = {}
-        for label in {*listed, *by_votes, *by_words, *self.wanted[row]}:
+        for label in {*listed, *second, *by_votes, *by_words, *self.wanted[row]}:
             own = ranked.get(label, 0.0)
             share, log_share = own / self.scores[row].max(), math.log(1e-4 + own / self.scores[row].max())
             vote, often = votes[label] / (votes.max() or 1), self.frequency[label]
@@ -95,6 +99,14 @@ class World:
                 "largest cosine": max(cosines.max(), 0),
                 "words": math.log1p((text > 0).sum()),
             }
+            share = second.get(label, 0.0) / self.their_scores[row].max()
+            found[int(label)] |= {
+                "score": second.get(label, 0.0),
+                "share": share,
+                "log of the share": math.log(1e-4 + share),
+                "place": 1 / (1 + list(second).index(label)) if label in second else 0,
+                "frequency × log of the share": often * math.log(1e-4 + share),
+            }
         return found
 
 
@@ -107,7 +119,7 @@ def test_numbers_are_those_of_a_plain_loop(seed: int) -> None:
         labels = [label for label in found.labels[row] if label != NO_LABEL]
         assert sorted(labels) == sorted(expected)
         for place, label in enumerate(labels):
-            plain = [expected[label][name] for name in NUMBERS]
+            plain = [expected[label][name] for name in (*NUMBERS, *FURTHER)]
             np.testing.assert_allclose(found.numbers[row, place], plain, rtol=2e-5, atol=2e-5, err_msg=f"{row} {label}")
         assert not found.numbers[row, len(labels) :].any()
 
@@ -118,6 +130,20 @@ def test_one_text_leaves_nothing_behind_for_the_next() -> None:
     np.testing.assert_array_equal(together.numbers, again.numbers)
     world.neighbours, world.weights = world.neighbours[::-1].copy(), world.weights[::-1].copy()
     world.queries = csr_array(world.queries.toarray()[::-1])
-    for part in ("listed", "scores", "wanted"):
+    for part in ("listed", "scores", "others", "their_scores", "wanted"):
         setattr(world, part, getattr(world, part)[::-1].copy())
     np.testing.assert_array_equal(world.gathered().numbers[::-1], together.numbers)
+
+
+def test_neighbours_of_too_much_weight_go_and_others_move_up() -> None:
+    world = World(0)
+    lists = Lists.of(world.votes), Lists.of(world.queries), Lists.inverted(world.label_texts)
+    channels = Channels(world.neighbours, world.weights, *lists, np.float32(1))
+    most = float(np.median(world.weights))
+    found = channels.without(most, slice(0, None, 2))
+    for row in range(TEXTS):
+        kept = (world.weights[row] <= most) | (row % 2 == 1)
+        assert np.array_equal(found.neighbours[row, : kept.sum()], world.neighbours[row, kept])
+        assert np.array_equal(found.weights[row, : kept.sum()], world.weights[row, kept])
+        assert (found.neighbours[row, kept.sum() :] == NO_LABEL).all()
+        assert not found.weights[row, kept.sum() :].any()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from laconic.combining.evidence import NUMBERS
+from laconic.combining.evidence import numbers_of
 from laconic.combining.network import Combiner
 from laconic.engine.fused import Fused, Layers, sigmoid, weigh
 from laconic.engine.neighbours import Neighbours
@@ -25,19 +25,21 @@ from tests.engine.test_neighbours import LABELS, by_words, torch_inputs
 WIDTH = 8
 
 
-def combiner(seed: int = 0) -> Combiner:
+def combiner(seed: int = 0, rankers: int = 1) -> Combiner:
     torch.manual_seed(seed)
-    made = Combiner(len(NUMBERS), WIDTH)
-    made.standardise(torch.randn(50, len(NUMBERS)) * 3)
+    made = Combiner(numbers_of(rankers), WIDTH)
+    made.standardise(torch.randn(50, numbers_of(rankers)) * 3)
     return made
 
 
-def fused(width: int = 4, tail: float = 0.0) -> tuple[Fused, FusedRanker, Texts]:
-    """Over `nearest` with other settings, so that base and neighbours differ."""
+def fused(width: int = 4, tail: float = 0.0, *, second: bool = False) -> tuple[Fused, FusedRanker, Texts]:
+    """Over `nearest` with other settings, so that base and neighbours differ; a second ranker may stand for trees."""
     _, ranker, asked = by_words()
     _, base, _ = by_words(neighbours=3, label_text=0.0)
+    trees = by_words(neighbours=5, label_text=2.0)[1] if second else None
     frequency = torch.from_numpy(np.log1p(np.arange(LABELS, dtype=np.float32)))
-    whole = FusedRanker(base, ranker, combiner(), frequency, width=width, tail=tail)
+    weighing = combiner(rankers=1 + second)
+    whole = FusedRanker(base, ranker, weighing, frequency, width=width, tail=tail, trees=trees)
     part = packed(whole)
     assert isinstance(part, Fused)
     return part, whole, asked
@@ -46,8 +48,9 @@ def fused(width: int = 4, tail: float = 0.0) -> tuple[Fused, FusedRanker, Texts]
 @torch.no_grad()
 @pytest.mark.parametrize("tail", [0.0, 0.7, -2.0])
 @pytest.mark.parametrize("width", [1, 4, 99])
-def test_the_fused_ranker_is_torch_s(width: int, tail: float) -> None:
-    part, ranker, asked = fused(width, tail)
+@pytest.mark.parametrize("second", [False, True])
+def test_the_fused_ranker_is_torch_s(width: int, tail: float, second: bool) -> None:
+    part, ranker, asked = fused(width, tail, second=second)
     inputs = torch_inputs(asked)
     for k in (0, 1, 5, LABELS, LABELS + 3):
         found, expected = part.rank(asked, k), ranker.rank(inputs, k)
@@ -69,7 +72,7 @@ def test_its_dial_is_turned_as_torch_s_is() -> None:
 
 @torch.no_grad()
 def test_what_is_weighed_is_the_combiner_s_answer() -> None:
-    network, found = combiner(3), 5 * numbers(4, 9, len(NUMBERS))
+    network, found = combiner(3), 5 * numbers(4, 9, numbers_of(1))
     found[1, 6:, 0] = 0  # no labels
     found[2] *= 100  # far from what is usual
     names = {"first": network.first, "second": network.second}

@@ -12,6 +12,7 @@ import torch
 
 from laconic.changing import Config as Changes
 from laconic.checkpoint import SavedModel, read_model, write_model
+from laconic.combining import NUMBERS
 from laconic.data.corpus import Corpus, Labels
 from laconic.data.prepare import prepare
 from laconic.errors import ConfigError
@@ -113,7 +114,7 @@ def test_texts_must_be_held_out() -> None:
         train_model(CORPUS, "inceptionxml", config_of("inceptionxml", {"refit": True, "fusion": {}}), Run.unkept())
 
 
-@pytest.mark.parametrize("wrong", [{"width": 0}, {"epochs": 0}, {"power": 0.0}, {"tail": 11.0}, {"hidden": 0}])
+@pytest.mark.parametrize("wrong", [{"width": 0}, {"epochs": -1}, {"power": 0.0}, {"tail": 11.0}, {"hidden": 0}])
 def test_settings_have_bounds(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=f"{next(iter(wrong))} must be"):
         Config(**wrong)
@@ -138,12 +139,21 @@ def test_pairs_that_are_left_out_are_no_candidates(model: SavedModel) -> None:
     ranker, config = restore_ranker(model, CPU), restore_config(model)
     assert isinstance(ranker, FusedRanker)
     data = prepare(CORPUS, config.text, config.vocabulary).data.rows(np.arange(20))
-    found = fusion._evidence(ranker, data, CPU)
-    left_out = fusion._evidence(ranker, replace(data, leave_out=data.labels != 0), CPU)
+    found = fusion._evidence(ranker, data, CPU, 1.0)
+    left_out = fusion._evidence(ranker, replace(data, leave_out=data.labels != 0), CPU, 1.0)
     assert found["true"].any()
     assert not left_out["true"].any()
     assert not left_out["numbers"][found["true"]].any()
     assert torch.equal(left_out["numbers"][~found["true"]], found["numbers"][~found["true"]])
+
+
+def test_every_second_text_is_learnt_from_without_its_twins(model: SavedModel) -> None:
+    ranker, config = restore_ranker(model, CPU), restore_config(model)
+    assert isinstance(ranker, FusedRanker)
+    data = prepare(CORPUS, config.text, config.vocabulary).data.rows(np.arange(20))  # each has itself for a twin
+    numbers, near = fusion._evidence(ranker, data, CPU, 0.7)["numbers"], NUMBERS.index("nearest text")
+    assert (numbers[::2, 0, near] <= 0.7).all()
+    assert (numbers[1::2, 0, near] > 0.99).all()
 
 
 def test_labels_join_and_leave_a_fused_model(model: SavedModel) -> None:

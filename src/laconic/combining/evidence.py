@@ -1,7 +1,7 @@
 """What is known of a text and a label before anything is weighed: a few numbers for every label worth a look.
 
-Such labels are a ranker's best, those of the nearest training texts, and those whose own texts share words with the
-text. Knows nothing of models: rankings and lists in, numbers out.
+Such labels are the best of one or more rankers, those of the nearest training texts, and those whose own texts share
+words with the text. Knows nothing of models: rankings and lists in, numbers out.
 """
 
 from __future__ import annotations
@@ -37,6 +37,19 @@ NUMBERS = (
     "largest cosine",
     "words",  # log of 1 + how many the text has
 )
+FURTHER = (
+    "score",
+    "share",
+    "log of the share",
+    "place",
+    "frequency × log of the share",
+)  # of each ranker but the first
+_OF_FIRST = (1, 2, 3, 4, 14)  # where the first ranker's numbers of these names are
+
+
+def numbers_of(rankers: int) -> int:
+    """How many numbers are known of a label, where so many rankers are asked."""
+    return len(NUMBERS) + len(FURTHER) * (rankers - 1)
 
 
 class Channels(NamedTuple):
@@ -53,31 +66,52 @@ class Channels(NamedTuple):
     def size(self) -> int:
         return len(self.neighbours)
 
+    def without(self, weight: float, rows: slice = slice(None)) -> Channels:
+        """Some texts without neighbours of more weight than that; the others move up."""
+        gone = np.zeros(self.weights.shape, dtype=np.bool_)
+        gone[rows] = self.weights[rows] > weight
+        order = np.argsort(gone, axis=1, kind="stable")
+        neighbours, weights = (np.take_along_axis(part, order, 1) for part in (self.neighbours, self.weights))
+        last = np.take_along_axis(gone, order, 1)
+        return self._replace(neighbours=np.where(last, NO_LABEL, neighbours), weights=np.where(last, 0, weights))
+
 
 class Evidence(NamedTuple):
     """Every label once; rows end in NO_LABEL."""
 
     labels: Int[np.ndarray, "batch n"]
-    numbers: Float[np.ndarray, "batch n numbers"]  # NUMBERS
+    numbers: Float[np.ndarray, "batch n numbers"]  # NUMBERS, and FURTHER for each ranker after the first
 
 
 class Listed(NamedTuple):
-    """A ranker's best labels, and labels that are to be looked at whatever the channels say."""
+    """A ranker's best labels."""
 
     labels: Int[np.ndarray, "batch k"]
     scores: Float[np.ndarray, "batch k"]
+
+
+class Asked(NamedTuple):
+    """What rankers list, and labels that are to be looked at whatever they say."""
+
+    rankers: tuple[Listed, ...]
     wanted: Int[np.ndarray, "batch w"]
 
+    def room(self, width: int) -> Evidence:
+        """For all that may be known where each channel gives `width` labels."""
+        size = len(self.wanted)
+        places = sum(one.labels.shape[1] for one in self.rankers) + self.wanted.shape[1] + 2 * width
+        return Evidence(
+            np.full((size, places), NO_LABEL, dtype=np.int64),
+            np.zeros((size, places, numbers_of(len(self.rankers))), dtype=np.float32),
+        )
 
-def gathered(channels: Channels, listed: Listed, frequency: Float[np.ndarray, "labels"], width: int) -> Evidence:
+
+def gathered(channels: Channels, asked: Asked, frequency: Float[np.ndarray, "labels"], width: int) -> Evidence:
     """What is known of the listed labels, the wanted ones, and the best `width` of each channel."""
-    places = listed.labels.shape[1] + listed.wanted.shape[1] + 2 * width
-    labels = np.full((channels.size, places), NO_LABEL, dtype=np.int64)
-    numbers = np.zeros((channels.size, places, len(NUMBERS)), dtype=np.float32)
-    found = Evidence(labels, numbers)
+    found = asked.room(width)
     in_threads(
         channels.size,
-        lambda first, last: gather(channels, listed, frequency, width, (first, last), room_for(len(frequency)), found),
+        lambda first, last: gather(channels, asked, frequency, width, (first, last), room_for(len(frequency)), found),
     )
     return found
 
@@ -101,7 +135,7 @@ def room_for(labels: int) -> Room:
 
 
 @compiled
-def gather(channels, listed, frequency, width, rows, room, found):  # type: ignore[no-untyped-def]
+def gather(channels, asked, frequency, width, rows, room, found):  # type: ignore[no-untyped-def]
     """Fills in what is known of the texts from the first to the last of `rows`."""
     votes, nearest, cosines, common, place, voted, worded = room
     best, scores = np.empty(width, dtype=np.int64), np.empty(width, dtype=np.float32)
@@ -110,20 +144,22 @@ def gather(channels, listed, frequency, width, rows, room, found):  # type: igno
         by_votes = _vote(channels, row, votes, nearest, voted)
         by_words = add_products(channels.label_texts, channels.queries, row, np.float32(1), cosines, worded, 0)
         _share_words(channels.label_texts, channels.queries, row, common)
-        count = _join(listed.labels[row], place, labels, numbers, 4, 0)
+        count = 0
+        for ranker, listed in enumerate(asked.rankers):
+            count = _join(listed.labels[row], place, labels, numbers, _columns(ranker)[3], count)
         kept = take_best(votes, voted, by_votes, best, scores)
         count = _join(best[:kept], place, labels, numbers, 7, count)
         largest_vote = max(scores[0], np.float32(1e-30)) if kept else np.float32(1)
         kept = take_best(cosines, worded, by_words, best, scores)
         count = _join(best[:kept], place, labels, numbers, 11, count)
         largest_cosine = max(scores[0], np.float32(0)) if kept else np.float32(0)
-        count = _join(listed.wanted[row], place, labels, numbers, -1, count)
-        _listed_scores(listed, row, place, numbers)
+        count = _join(asked.wanted[row], place, labels, numbers, -1, count)
+        for ranker, listed in enumerate(asked.rankers):
+            _listed_scores(listed, row, place, labels, numbers, frequency, count, _columns(ranker))
         words = np.log1p(np.float32(channels.queries.starts[row + 1] - channels.queries.starts[row]))
         for i in range(count):
             label, of_label = labels[i], numbers[i]
             of_label[0] = 1
-            of_label[3] = np.log(np.float32(1e-4) + of_label[2])
             of_label[5] = max(votes[label] / largest_vote, np.float32(0))
             of_label[6] = np.log(np.float32(1e-3) + of_label[5])
             of_label[8] = nearest[label]
@@ -131,7 +167,6 @@ def gather(channels, listed, frequency, width, rows, room, found):  # type: igno
             of_label[10] = of_label[9] / max(largest_cosine, np.float32(1e-6))
             of_label[12] = common[label]
             of_label[13] = frequency[label]
-            of_label[14] = of_label[13] * of_label[3]
             of_label[15] = of_label[13] * of_label[5]
             of_label[16] = of_label[13] * of_label[9]
             of_label[17] = channels.weights[row, 0] if channels.weights.shape[1] else np.float32(0)
@@ -191,7 +226,18 @@ def _join(some, place, labels, numbers, number, count):  # type: ignore[no-untyp
 
 
 @compiled
-def _listed_scores(listed, row, place, numbers):  # type: ignore[no-untyped-def]
+def _columns(ranker):  # type: ignore[no-untyped-def]
+    """Where a ranker's numbers are, in the order of FURTHER."""
+    if ranker == 0:
+        return _OF_FIRST
+    first = len(NUMBERS) + len(FURTHER) * (ranker - 1)
+    return (first, first + 1, first + 2, first + 3, first + 4)
+
+
+@compiled
+def _listed_scores(listed, row, place, labels, numbers, frequency, count, columns):  # type: ignore[no-untyped-def]
+    """A ranker's numbers of all labels of a row but their place."""
+    score, share, log_share, _, weighed = columns
     largest = np.float32(1e-30)
     for i in range(listed.labels.shape[1]):
         if listed.labels[row, i] >= 0:
@@ -199,5 +245,8 @@ def _listed_scores(listed, row, place, numbers):  # type: ignore[no-untyped-def]
     for i in range(listed.labels.shape[1]):
         label = listed.labels[row, i]
         if label >= 0:
-            numbers[place[label] - 1, 1] = listed.scores[row, i]
-            numbers[place[label] - 1, 2] = max(listed.scores[row, i] / largest, np.float32(0))
+            numbers[place[label] - 1, score] = listed.scores[row, i]
+            numbers[place[label] - 1, share] = max(listed.scores[row, i] / largest, np.float32(0))
+    for i in range(count):
+        numbers[i, log_share] = np.log(np.float32(1e-4) + numbers[i, share])
+        numbers[i, weighed] = frequency[labels[i]] * numbers[i, log_share]

@@ -47,6 +47,11 @@ class Combiner(nn.Module):
         self.last.weight.mul_(line[0])
         self.last.bias.mul_(line[0]).add_(line[1])
 
+    @property
+    def numbers(self) -> int:
+        """How many it is told of a label."""
+        return len(self.mean)
+
     def forward(self, numbers: Float[Tensor, "... numbers"]) -> Float[Tensor, "..."]:
         usual = ((numbers - self.mean) / self.deviation).clamp(-_FARTHEST, _FARTHEST)
         hidden = functional.silu(self.second(functional.silu(self.first(usual))))

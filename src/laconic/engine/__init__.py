@@ -17,10 +17,11 @@ from laconic.engine.rows import Rows
 from laconic.engine.search import Searched
 from laconic.engine.shortlists import ClusterLabels, WordLabels
 from laconic.engine.transforms import Layer, Unchanged
+from laconic.engine.trees import Trees
 
 _ENCODERS = (Given, Inception, Layered, Summed, Windows, Layer, Unchanged)
 _SHORTLISTS = (NearLabels, ClusterLabels, WordLabels)
-_RANKERS = (Searched, Candidates, Blended, Buckets, Averaged, Reranked, Neighbours, Fused)
+_RANKERS = (Searched, Candidates, Blended, Buckets, Averaged, Reranked, Neighbours, Trees, Fused)
 PARTS: dict[str, type[Part]] = {
     kind.__name__: kind for kind in (*_ENCODERS, Rows, Cells, Pairs, *_SHORTLISTS, *_RANKERS)
 }

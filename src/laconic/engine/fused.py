@@ -1,4 +1,4 @@
-"""A packed ranker whose answers are weighed with nearest texts and labels' own texts by a small network."""
+"""A packed ranker, weighed with label trees, nearest texts and labels' own texts by a small network."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from laconic.combining.evidence import NUMBERS, Evidence, Listed, Room, gather, room_for
+from laconic.combining.evidence import Asked, Evidence, Listed, Room, gather, numbers_of, room_for
 from laconic.compiled import compiled_in_any_order
 from laconic.engine.joined import in_order
 from laconic.engine.neighbours import Neighbours
@@ -49,6 +49,7 @@ class Layers(NamedTuple):
 class Fused(PackedRanker):
     base: PackedRanker
     nearest: Neighbours
+    trees: PackedRanker | None
     frequency: np.ndarray  # float32: log of 1 + a label's training texts
     mean: np.ndarray  # float32, as the others
     deviation: np.ndarray
@@ -64,8 +65,10 @@ class Fused(PackedRanker):
     def __post_init__(self) -> None:
         check_kind(self.base, "base", PackedRanker)
         check_kind(self.nearest, "nearest texts", Neighbours)
+        if self.trees is not None:
+            check_kind(self.trees, "label trees", PackedRanker)
         check_array(self.last, "fusion's last", np.float32, (None,))
-        hidden, numbers = len(self.last), len(NUMBERS)
+        hidden, numbers = len(self.last), numbers_of(1 if self.trees is None else 2)
         shapes = {"mean": (numbers,), "deviation": (numbers,), "first": (numbers, hidden), "first_bias": (hidden,)}
         shapes |= {"second": (hidden, hidden), "second_bias": (hidden,), "last": (hidden,)}
         for name, shape in {**shapes, "frequency": (self.base.num_labels,)}.items():
@@ -74,7 +77,8 @@ class Fused(PackedRanker):
         check_whole(self.width, "width of a list", 1)
         for name in ("last_bias", "tail"):
             check_real(getattr(self, name), f"fusion's {name}", -_LARGEST)
-        if self.nearest.num_labels != self.base.num_labels or not (self.deviation > 0).all():
+        known = {one.num_labels for one in (self.base, self.nearest, self.trees) if one is not None}
+        if len(known) > 1 or not (self.deviation > 0).all():
             raise ModelError("the packed model's channels do not fit together; pack it again")
 
     @property
@@ -106,15 +110,12 @@ class Fused(PackedRanker):
         """As fusing.FusedRanker has it."""
         labels, scores = self.base.rank(inputs, min(max(self._width, at_least), self.num_labels))
         further = labels[:, self._width :] if wanted is None else wanted
-        parts = (labels[:, : self._width], scores[:, : self._width], further)
-        listed = Listed(*map(np.ascontiguousarray, parts))
-        size, places = size_of(inputs), listed.labels.shape[1] + listed.wanted.shape[1] + 2 * self._width
-        found = Evidence(
-            np.full((size, places), NO_LABEL, dtype=np.int64),
-            np.zeros((size, places, len(NUMBERS)), dtype=np.float32),
-        )
-        channels = self.nearest.channels(inputs)
-        gather(channels, listed, for_kernels(self.frequency), self._width, (0, size), self._room, found)
+        rankings = [(labels[:, : self._width], scores[:, : self._width])]
+        rankings += [] if self.trees is None else [self.trees.rank(inputs, self._width)]
+        listed = tuple(Listed(*map(np.ascontiguousarray, one)) for one in rankings)
+        asked = Asked(listed, np.ascontiguousarray(further))
+        found, channels = asked.room(self._width), self.nearest.channels(inputs)
+        gather(channels, asked, for_kernels(self.frequency), self._width, (0, size_of(inputs)), self._room, found)
         return found
 
     def _scores(self, found: Evidence) -> Float[np.ndarray, "texts n"]:

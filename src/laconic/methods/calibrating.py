@@ -8,10 +8,7 @@ from typing import Any
 from laconic.calibration import isotonic, platt
 from laconic.data.dataset import Dataset
 from laconic.evaluate import Truth, places_to_validate, rank_all, scored_pairs
-from laconic.fusing import FusedRanker
-from laconic.methods.fusion import remembering
 from laconic.methods.trained import Trained
-from laconic.rankers import Ranker
 
 _FEWEST = 50  # texts; fewer say too little
 _ENOUGH = 300  # texts for a curve that may bend as it likes (docs/log.md)
@@ -25,10 +22,12 @@ def learnt_calibration(trained: Trained, data: Dataset, *, one_split: bool) -> d
     share = _share_held_out(trained.config) if one_split else 0.0
     if data.validation is None and not share:
         return None
-    learn, held = (data, data.validation) if data.validation is not None else data.split(share, trained.config.seed)
+    held = data.validation if data.validation is not None else data.split(share, trained.config.seed)[1]
     if len(held) < _FEWEST:
         return None
-    ranking = rank_all(_unaware(trained, learn), held.inputs, places_to_validate(held))
+    # A ranker that remembers held-out texts would find each of them, with all its labels.
+    ranker = trained.ranker if trained.unaware is None else trained.unaware
+    ranking = rank_all(ranker, held.inputs, places_to_validate(held))
     pairs = scored_pairs(ranking, Truth(labels=held.labels, leave_out=held.leave_out, training=None))
     how, curve = ("isotonic", isotonic) if len(held) >= _ENOUGH else ("platt", platt)
     found = curve(*pairs) if len(pairs.scores) else None
@@ -39,10 +38,3 @@ def _share_held_out(config: Any) -> float:
     """Of all texts; those that a model is trained on once more in the end are not held out from it."""
     share: float = 0.0 if getattr(config, "refit", False) else getattr(config, "validation", 0.0)
     return share
-
-
-def _unaware(trained: Trained, learn: Dataset) -> Ranker:
-    """The ranker without held-out texts among those that it remembers: each would find itself, with all its labels."""
-    if isinstance(trained.ranker, FusedRanker):
-        return remembering(trained.ranker, learn, trained.config.fusion)
-    return trained.ranker
