@@ -47,6 +47,9 @@ class Dial(NamedTuple):
     speed: Speed
 
 
+AS_IT_IS = Dial("as it is", None, Speed())
+
+
 @dataclass(frozen=True, kw_only=True)
 class Point:
     """What is known of a place."""
@@ -90,16 +93,31 @@ def bench(
     points, places = list[Point](), dials(packed.ranker)
     for dial in places:
         on_place(len(points), len(places))
-        timing, figures = _timing(folder, texts, dial, config), _figures(packed, some, split_name, dial)
+        timing, figures = timing_of(folder, texts, dial, config), _figures(packed, some, split_name, dial)
         points.append(Point(dial=dial, timing=timing, figures=figures))
     return points
+
+
+def timing_of(folder: Path, texts: Sequence[str], dial: Dial, config: Config) -> Timing:
+    """A packed model at one place."""
+    with OwnProcess() as process:
+        return process.ask(
+            Trial(
+                folder=str(folder),
+                texts=texts,
+                k=config.k,
+                beam=dial.speed.beam,
+                exact=dial.speed.exact,
+                singly=config.singly,
+            )
+        )
 
 
 def dials(ranker: PackedRanker) -> list[Dial]:
     """Half as much and twice as much as the model opens by itself, and so on; what it opens; everything."""
     own, everything = beam_of(ranker), Dial("exact", None, Speed(exact=True))
     if own is None:
-        return [Dial("as it is", None, Speed()), *[everything] * (ranker.exact() is not ranker)]
+        return [AS_IT_IS, *[everything] * (ranker.exact() is not ranker)]
     around = {beam_of(ranker.opening(max(1, round(times * own)))) for times in _TIMES} - {own, None}
     places = [Dial(f"beam {beam:,}", beam, Speed(beam=beam)) for beam in around]
     places.append(Dial(f"beam {own:,} (own)", own, Speed()))
@@ -117,20 +135,6 @@ def beam_of(part: Part) -> int | None:
         if found is not None:
             return found
     return None
-
-
-def _timing(folder: Path, texts: Sequence[str], dial: Dial, config: Config) -> Timing:
-    with OwnProcess() as process:
-        return process.ask(
-            Trial(
-                folder=str(folder),
-                texts=texts,
-                k=config.k,
-                beam=dial.speed.beam,
-                exact=dial.speed.exact,
-                singly=config.singly,
-            )
-        )
 
 
 def _figures(packed: PackedModel, corpus: Corpus, split_name: str, dial: Dial) -> dict[str, float]:

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from rich.console import Console
+
+from laconic.errors import ConfigError
+
+if TYPE_CHECKING:
+    from laconic.benching import Config
+    from laconic.data.corpus import Corpus
 
 verbs = typer.Typer()
 out, err = Console(highlight=False, markup=False), Console(stderr=True, highlight=False, markup=False)
@@ -15,13 +24,23 @@ out, err = Console(highlight=False, markup=False), Console(stderr=True, highligh
 
 @verbs.command()
 def bench(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder, or a packed one.")],
+    models: Annotated[
+        list[Path], typer.Argument(metavar="MODEL", help="A model folder, or a packed one; several with --against.")
+    ],
     data: Annotated[str, typer.Argument(metavar="DATA", help="Texts with known labels, as for evaluate.")],
     split: Annotated[str, typer.Option(help="Which split of the data.")] = "test",
     texts: Annotated[int, typer.Option(metavar="N", help="Of the split, at most so many.", min=1)] = 5000,
     singly: Annotated[int, typer.Option(metavar="N", help="Ask so many one by one.", min=1)] = 2000,
     k: Annotated[int, typer.Option("-k", help="How many labels.", min=1)] = 5,
+    against: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Instead: train omikuji, pecos, napkinxc, fasttext, or all that are installed, and compare.",
+        ),
+    ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Also write the figures to this file.")] = None,
+    markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="With --against: also as markdown.")] = None,
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also draw P@5 against the time of a text (needs matplotlib).")
     ] = None,
@@ -36,35 +55,108 @@ def bench(
 
     A model that was not packed is packed for this once. Other work on the machine makes the times worse.
     """
-    from laconic.bars import progress
-    from laconic.benching import Config, packed_folder
-    from laconic.benching import bench as points_of
+    from laconic.benching import Config
     from laconic.config import configure, read_settings
     from laconic.data.formats.tabular import Columns
     from laconic.data.sources import read
-    from laconic.display import speed_table
-    from laconic.files import writing
-    from laconic.plots import plot_speed
     from laconic.predict.answering import usable_cores
 
+    places = _places(against)
+    _check(models, markdown, picture, alone=not places)
     corpus = read(data, configure(Columns, read_settings(None, table or [])))
     corpus = corpus.keeping_self_pairs() if keep_self else corpus
-    with packed_folder(model, corpus) as folder, progress(err, "measuring", 1) as bar:
+    used, cores = min(texts, len(corpus.split(split))), usable_cores()
+    asked = _Asked(corpus, split, Config(texts=texts, singly=singly, k=k), f"{data}, {split}: {used:,} texts", cores)
+    about = {"data": data, "split": split, "texts": used, "cores": cores}
+    if places:
+        _write_json(json_file, {"models": list(map(str, models)), **about}, _against(models, places, asked, markdown))
+    else:
+        _write_json(json_file, {"model": str(models[0]), **about}, _dials(models[0], asked, picture))
+
+
+class _Asked(NamedTuple):
+    """What every model is asked."""
+
+    corpus: Corpus
+    split: str
+    config: Config
+    words: str  # for people
+    cores: int
+
+    @property
+    def all_cores(self) -> str:
+        return f"{self.cores} core" + "s" * (self.cores > 1)
+
+
+def _places(against: Sequence[str] | None) -> list[str]:
+    """Where the peers are found that were asked for; a comma may stand between their names."""
+    from laconic.peers.libraries import chosen
+
+    return chosen([name for names in against for name in names.split(",")]) if against else []
+
+
+def _check(models: Sequence[Path], markdown: Path | None, picture: Path | None, *, alone: bool) -> None:
+    if alone and len(models) > 1:
+        raise ConfigError(f"one model's dial is measured, but there are {len(models)} models; name one, or --against")
+    if alone and markdown is not None:
+        raise ConfigError("--markdown is for the table of --against; --json writes the figures of a dial")
+    if not alone and picture is not None:
+        raise ConfigError("--picture is of one model's dial; leave out --against, or write --markdown")
+
+
+def _dials(model: Path, asked: _Asked, picture: Path | None) -> dict[str, Any]:
+    from laconic.bars import progress
+    from laconic.benching import bench as points_of
+    from laconic.benching import packed_folder
+    from laconic.display import speed_table
+    from laconic.plots import plot_speed
+
+    with packed_folder(model, asked.corpus) as folder, progress(err, "measuring", 1) as bar:
         points = points_of(
             folder,
-            corpus,
-            split,
-            Config(texts=texts, singly=singly, k=k),
+            asked.corpus,
+            asked.split,
+            asked.config,
             lambda done, places: bar.update(bar.task_ids[0], completed=done, total=places),
         )
-    used, cores = min(texts, len(corpus.split(split))), usable_cores()
-    how = f"one at a time on one thread, all together on {cores} core" + "s" * (cores > 1)
-    out.print(speed_table(points, f"{model} on {data}, {split}: {used:,} texts; {how}"))
+    how = f"one at a time on one thread, all together on {asked.all_cores}"
+    out.print(speed_table(points, f"{model} on {asked.words}; {how}"))
     found = [point.as_json() for point in points]
-    if json_file is not None:
-        about = {"model": str(model), "data": data, "split": split, "texts": used, "cores": cores, "places": found}
-        with writing(json_file) as file:
-            file.write(json.dumps(about, indent=2).encode() + b"\n")
     if picture is not None:
         plot_speed(found, picture)
         out.print(f"{picture}")
+    return {"places": found}
+
+
+def _against(models: Sequence[Path], places: Sequence[str], asked: _Asked, markdown: Path | None) -> dict[str, Any]:
+    from laconic.bars import progress
+    from laconic.files import writing
+    from laconic.peers.contest import contest
+    from laconic.peers.table import contest_markdown, contest_notes, contest_table
+
+    with progress(err, "measuring", 1) as bar:
+        entries = contest(
+            models,
+            places,
+            asked.corpus,
+            asked.split,
+            asked.config,
+            lambda name, done, count: bar.update(bar.task_ids[0], description=name, completed=done, total=count),
+        )
+    title = f"{asked.words}, one at a time on one thread; trained on {asked.all_cores}"
+    out.print(contest_table(entries, title))
+    for note in contest_notes(entries):
+        out.print(note, soft_wrap=True)
+    command = "laconic " + shlex.join(sys.argv[1:])
+    if markdown is not None:
+        with writing(markdown) as file:
+            file.write(contest_markdown(entries, title, command).encode())
+    return {"command": command, "entries": [entry.as_json() for entry in entries]}
+
+
+def _write_json(path: Path | None, about: dict[str, Any], found: dict[str, Any]) -> None:
+    from laconic.files import writing
+
+    if path is not None:
+        with writing(path) as file:
+            file.write(json.dumps(about | found, indent=2).encode() + b"\n")
