@@ -414,7 +414,7 @@ def test_an_interrupt_exits_with_130(model):
 
 
 def test_an_interrupted_training_says_how_to_go_on_and_does(data, tmp_path):
-    command = ["train", data, "--out", tmp_path / "m", "--validation", "0", "--device", "cpu"]
+    command = ["train", data, "--encoder", "inception", "--out", tmp_path / "m", "--validation", "0", "--device", "cpu"]
     settings = ["--set", "epochs=2000", "--set", "embedding=16", "--set", "length=4"]
     running = process(*command, *settings, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     for line in running.stderr:
@@ -447,3 +447,23 @@ def test_a_reader_that_leaves_early_is_no_error(model):
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert "Traceback" not in done.stderr
     assert json.loads(done.stdout.splitlines()[0])["text"] == "rose"
+
+
+def test_settings_of_a_method_that_was_not_chosen_are_refused(data, tmp_path):
+    complained = laconic("train", data, "--out", tmp_path / "m", "--set", "epochs=5", code=2).replace("\n", " ")
+    assert "there is no setting 'epochs'" in complained
+    assert "nearest was chosen; name the --method whose settings these are" in complained
+    refused = laconic("train", data, "--out", tmp_path / "m", "--method", "nearest", "--budget", "5m", code=2)
+    assert "leave one of them out" in refused.replace("\n", " ")
+
+
+def test_a_method_is_chosen_and_said(data, tmp_path):
+    shown = laconic("train", data, "--out", tmp_path / "m", "--budget", "5m", "--device", "cpu", "--no-pack")
+    assert "m: nearest, 6 texts, 3 labels" in shown.replace("\n", " ")
+
+
+def test_a_student_is_trained_by_the_command_line(data, tmp_path):
+    laconic("train", data, "--out", tmp_path / "teacher", "--method", "nearest", "--no-pack")
+    settings = ["--method", "inceptionxml+", "--encoder", "bag", "--no-pack", *SMALL]
+    laconic("train", data, "--teacher", tmp_path / "teacher", "--out", tmp_path / "student", *settings)
+    assert json.loads((tmp_path / "student" / "model.json").read_text())["teacher"] == "nearest"

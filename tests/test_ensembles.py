@@ -318,7 +318,7 @@ def test_the_command_line_trains_evaluates_and_inspects_ensembles(tmp_path: Path
 
     write_folder(CORPUS, tmp_path / "data")
     settings = [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")]
-    command = ["train", tmp_path / "data", "--device", "cpu", *settings]
+    command = ["train", tmp_path / "data", "--method", "inceptionxml", "--device", "cpu", *settings]
     shown = laconic(*command, "--ensemble", 2, "--out", tmp_path / "model")
     assert "inceptionxml (2 members), 60 texts" in shown
     assert "2, whose scores are averaged" in laconic("inspect", tmp_path / "model")

@@ -256,7 +256,7 @@ def test_params_can_be_set() -> None:
 
 def test_a_model_prints_as_it_was_written() -> None:
     assert repr(Laconic("nearest", power=2.0)) == "Laconic('nearest', power=2.0)"
-    assert repr(Laconic(device="cpu")) == "Laconic('inceptionxml', device='cpu')"
+    assert repr(Laconic(device="cpu")) == "Laconic('auto', device='cpu')"
 
 
 # With scikit-learn

@@ -14,7 +14,13 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-MODULE_NAMES = {"scikit-learn": "sklearn", "prometheus-client": "prometheus_client", "faiss-cpu": "faiss"}
+MODULE_NAMES = {
+    "scikit-learn": "sklearn",
+    "prometheus-client": "prometheus_client",
+    "faiss-cpu": "faiss",
+    "fasttext-wheel": "fasttext",
+    "libpecos": "pecos",
+}
 
 
 @pytest.fixture(scope="module")

@@ -6,26 +6,33 @@ torch and its like are imported inside the verbs, so that `laconic --help` answe
 from __future__ import annotations
 
 import json
-import shlex
 import sys
-from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
-from laconic import __version__, cli_bench, cli_changes, cli_pack, cli_predict, cli_serve
-from laconic.cli_pack import Beam, Exact, KeepTexts, Threads
+from laconic import __version__, cli_bench, cli_changes, cli_pack, cli_predict, cli_serve, cli_train
+from laconic.cli_pack import Beam, Exact, Threads
+from laconic.cli_shared import (
+    Data,
+    Device,
+    JsonFile,
+    KeepSelf,
+    ModelFolder,
+    Overruled,
+    Plots,
+    SplitName,
+    Table,
+    err,
+    out,
+    print_notes,
+    read_corpus,
+)
 from laconic.errors import ConfigError, UserError
 
 if TYPE_CHECKING:
-    from laconic.checkpoint import SavedModel
-    from laconic.comparing import Comparison
     from laconic.data.corpus import Corpus
     from laconic.evaluate import Evaluation
     from laconic.predict.predictor import Predictor
@@ -36,29 +43,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+app.add_typer(cli_train.verbs)
 app.add_typer(cli_predict.verbs)
 app.add_typer(cli_pack.verbs)
 app.add_typer(cli_bench.verbs)
 app.add_typer(cli_changes.verbs)
 app.add_typer(cli_serve.verbs)
-# Without markup: a path or a label may have brackets.
-out, err = Console(highlight=False, markup=False), Console(stderr=True, highlight=False, markup=False)
-
-Data = Annotated[str, typer.Argument(metavar="DATA", help="A dataset folder, a file, or the bundled 'debian-related'.")]
-ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder.")]
-Device = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")]
-SplitName = Annotated[str, typer.Option("--split", help="Which split of the data.")]
-JsonFile = Annotated[Path | None, typer.Option("--json", help="Also write the figures to this file.")]
-Plots = Annotated[Path | None, typer.Option("--plots", help="Also draw pictures into this folder (needs matplotlib).")]
-Overruled = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Overrule how the model answers, such as alpha=0.3."),
-]
-KeepSelf = Annotated[bool, typer.Option("--keep-self", help="Keep pairs of a text with itself, and filtered pairs.")]
-Table = Annotated[
-    list[str] | None,
-    typer.Option(metavar="KEY=VALUE", help="CSV, TSV, Parquet: text=, labels=, id=, weight= name columns; separator="),
-]
 
 
 def main() -> None:
@@ -119,9 +109,9 @@ def inspect(
     if (Path(data) / "manifest.json").exists():
         inspection = (inspect_packed if is_packed(Path(data)) else inspect_model)(Path(data), verify=verify)
     else:
-        corpus = _read(data, table)
+        corpus = read_corpus(data, table)
         inspection = inspect_data(corpus, length=length, vectors=vectors)
-        _print_notes(corpus)
+        print_notes(corpus)
         if plots is not None:
             plot_data(corpus, plots)
             err.print(f"pictures are in {plots}")
@@ -142,98 +132,11 @@ def convert(
     """Write data of any known form as a dataset folder."""
     from laconic.data.writing import write_folder
 
-    corpus = _read(data, table)
+    corpus = read_corpus(data, table)
     write_folder(corpus, folder, compress=not plain)
-    _print_notes(corpus)
+    print_notes(corpus)
     sizes = ", ".join(f"{name} {len(split):,}" for name, split in corpus.splits.items())
     out.print(f"{folder}: {sizes} texts, {len(corpus.labels):,} labels")
-
-
-@app.command()
-def train(
-    data: Data,
-    model: Annotated[Path, typer.Option("--out", metavar="MODEL", help="The model folder to make.")],
-    method: Annotated[str, typer.Option(help="How to learn; see docs/methods.md.")] = "inceptionxml",
-    preset: Annotated[str, typer.Option(help="Settings by name (laptop) or from a TOML file.")] = "",
-    encoder: Annotated[str, typer.Option(help="inception, bag or cnn; by default the method's own.")] = "",
-    device: Device = "auto",
-    validation: Annotated[float | None, typer.Option(help="Share of texts that choose the epoch; 0: none.")] = None,
-    refit: Annotated[bool, typer.Option("--refit", help="Then train once more, on all texts.")] = False,
-    ensemble: Annotated[int, typer.Option(help="How many models, seed by seed, answer together.", min=1)] = 1,
-    rerank: Annotated[
-        bool, typer.Option("--rerank", help="Then train a re-ranker over it; any setting reranker.KEY does so too.")
-    ] = False,
-    label_texts: Annotated[
-        bool,
-        typer.Option("--label-texts", help="Learn from labels' own texts too; any setting extra_texts.KEY does so."),
-    ] = False,
-    fuse: Annotated[
-        bool,
-        typer.Option("--fuse", help="Weigh its answers with nearest texts and label texts; so does any fusion.KEY."),
-    ] = False,
-    keep_run: Annotated[
-        bool, typer.Option("--keep-run", help="Keep the run folder, with its log, in the model.")
-    ] = False,
-    shard_size: Annotated[
-        str, typer.Option(metavar="SIZE", help="Tensors in files of at most this size, such as 16MB; 0: in one file.")
-    ] = "0",
-    half: Annotated[
-        bool, typer.Option("--half", help="Write matrices in half precision: half the size, for a model that travels.")
-    ] = False,
-    packing: Annotated[
-        bool, typer.Option("--pack/--no-pack", help="Then pack it into MODEL/packed, for quick answers on a CPU.")
-    ] = True,
-    keep_texts: KeepTexts = False,
-    settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting.")] = None,
-    table: Table = None,
-) -> None:
-    """Learn from texts with labels, and write a model folder. A run that was stopped goes on by the same command."""
-    from laconic.checkpoint import RUN, check_free, write_model
-    from laconic.config import preset_path, read_settings
-    from laconic.costs import bytes_of
-    from laconic.display import metrics_table, training_display
-    from laconic.methods import config_of, method_called, train_model
-    from laconic.predict.pack import check_texts
-    from laconic.predict.predictor import scored
-    from laconic.run import Run, device_named
-    from laconic.tensor_files import Storage
-
-    if keep_texts and not packing:
-        raise ConfigError("--keep-texts keeps texts in what is packed, but --no-pack packs nothing; leave one out")
-    check_free(model)
-    storage = Storage(shard_size=bytes_of(shard_size), half=half)
-    method = method_called(method)
-    chosen = [f"validation={validation}"] * (validation is not None) + ["refit=true"] * refit
-    chosen += [f'encoder="{encoder}"'] * bool(encoder)
-    wanted = read_settings(preset_path(method, preset) if preset else None, [*(settings or []), *chosen])
-    for group, asked in {"reranker": rerank, "extra_texts": label_texts, "fusion": fuse}.items():
-        if asked:
-            wanted.setdefault(group, {})
-    config = config_of(method, wanted)
-    corpus = _read(data, table)
-    _print_notes(corpus)
-    if keep_texts:
-        check_texts(corpus)
-    try:
-        with training_display(err) as watcher:
-            run = Run(model / RUN, watcher=watcher, device=device_named(device))
-            trained = train_model(corpus, method, config, run, ensemble)
-    except KeyboardInterrupt:
-        err.print("stopped; the same command goes on from here")
-        raise typer.Exit(130) from None
-    trained = replace(trained, facts={**trained.facts, "command": "laconic " + shlex.join(sys.argv[1:])})
-    if "test" in corpus.splits:
-        trained, evaluation = scored(trained, corpus, "test", device)
-        out.print(metrics_table({"": evaluation}, f"{model} on {data}, test: {evaluation.texts:,} texts"))
-    write_model(trained, model, pictures=_pictures(trained), keep_run=keep_run, storage=storage)
-    size = sum(path.stat().st_size for path in model.iterdir())
-    over = {"reranker": ", re-ranked", "extra_texts": ", label texts learnt", "fusion": ", fused with nearest texts"}
-    members = "".join(said for group, said in over.items() if group in wanted)
-    members += f" ({ensemble} members)" * (ensemble > 1)
-    learnt_from = f"{len(corpus.split('train')):,} texts, {len(corpus.labels):,} labels"
-    out.print(f"{model}: {method}{members}, {learnt_from}, {size:,} bytes")
-    if packing:
-        cli_pack.pack_trained(trained, model, corpus, device, keep_texts=keep_texts)
 
 
 @app.command()
@@ -259,7 +162,7 @@ def evaluate(
 
     speed = Speed(beam=beam, exact=exact, threads=threads)
     predictor = open_as_it_is(model, device=device, settings=read_settings(None, settings or []), speed=speed)
-    corpus = _read(data, table, keep_self=keep_self)
+    corpus = read_corpus(data, table, keep_self=keep_self)
     with progress(err, "ranking", len(corpus.split(split))) as bar:
         evaluation = predictor.evaluate(
             corpus, split, lambda done: bar.advance(bar.task_ids[0], done), shuffle=shuffle_words
@@ -293,7 +196,7 @@ def sweep(
     from laconic.files import writing
     from laconic.sweeping import TITLES
 
-    found = _open(model, device, settings).sweep(_read(data, table, keep_self=keep_self), split, places or ())
+    found = _open(model, device, settings).sweep(read_corpus(data, table, keep_self=keep_self), split, places or ())
     dial = next(iter(found[0]))
     out.print(sweep_table(found, f"{model} on {data}, {split}: {TITLES[dial]}"))
     if plots is not None:
@@ -328,14 +231,14 @@ def compare(
     from laconic.files import writing
 
     contenders = Contender.open(one, device), Contender.open(other, device)
-    corpus = _read(data, table, keep_self=keep_self)
+    corpus = read_corpus(data, table, keep_self=keep_self)
     with progress(err, "ranking", 2 * len(corpus.split(split))) as bar:
         comparison = compare(
             contenders, corpus, split, Config(n=n, k=k, seed=seed), lambda done: bar.advance(bar.task_ids[0], done)
         )
     for shown in comparison_tables(comparison, f"{data}, {split}: {comparison.texts:,} texts"):
         out.print(shown)
-    _print_notes(comparison)
+    print_notes(comparison)
     out.print(examples_legend(comparison))
     for example in comparison.examples:
         out.print(example_table(example, comparison), "")
@@ -359,7 +262,7 @@ def score(
     """Score anybody's predictions on data with known labels."""
     from laconic.predictions import score_predictions
 
-    corpus = _read(data, table, keep_self=keep_self)
+    corpus = read_corpus(data, table, keep_self=keep_self)
     evaluation = score_predictions(predictions, corpus, split, _propensity(propensity, corpus))
     about = {"predictions": str(predictions), "data": data, "split": split}
     _show(evaluation, f"{predictions} on {data}, {split}", about, json_file, plots)
@@ -372,15 +275,6 @@ def _open(model: Path, device: str, settings: list[str] | None) -> Predictor:
     return Predictor.open(model, device=device, settings=read_settings(None, settings or []))
 
 
-def _read(data: str, table: list[str] | None, *, keep_self: bool = False) -> Corpus:
-    from laconic.config import configure, read_settings
-    from laconic.data.formats.tabular import Columns
-    from laconic.data.sources import read
-
-    corpus = read(data, configure(Columns, read_settings(None, table or [])))
-    return corpus.keeping_self_pairs() if keep_self else corpus
-
-
 def _propensity(given: str, corpus: Corpus) -> Any:
     from laconic.data.catalogue import Propensity, propensity_of
 
@@ -391,26 +285,6 @@ def _propensity(given: str, corpus: Corpus) -> Any:
     except ValueError:
         raise ConfigError(f"--propensity must be two numbers, such as 0.55,1.5, but is {given!r}") from None
     return Propensity(a=a, b=b)
-
-
-def _pictures(model: SavedModel) -> dict[str, Callable[[Path], None]]:
-    """What a finished run leaves to look at, where matplotlib is there to draw it."""
-    members = enumerate(model.facts["members"]) if "members" in model.facts else [("", model.facts)]
-    histories = {
-        f"{stage}{number}.png": facts.get(stage, {}).get("epochs")
-        for number, facts in members
-        for stage in ("training", "reranking")
-    }
-    if not find_spec("matplotlib"):
-        return {}
-    from laconic.plots import plot_training
-
-    return {name: partial(plot_training, epochs) for name, epochs in histories.items() if epochs}
-
-
-def _print_notes(of: Corpus | Comparison) -> None:
-    for note in of.notes:
-        err.print(Text.assemble(("note: ", "yellow"), note), soft_wrap=True)
 
 
 def _show(

@@ -103,3 +103,13 @@ def _value(value: Any, wanted: Any, name: str) -> Any:
         expected = " or ".join(kind.__name__ for kind in allowed)
         raise ConfigError(f"{name} must be {expected}, but is {value!r} ({type(value).__name__})")
     return value
+
+
+def merged(settings: Settings, others: Settings) -> Settings:
+    """Both; where both say something the others count, group by group."""
+    return settings | {
+        name: merged(settings[name], value)
+        if isinstance(value, dict) and isinstance(settings.get(name), dict)
+        else value
+        for name, value in others.items()
+    }

@@ -50,7 +50,7 @@ def run(console: Console) -> None:
     for text, predictions in zip(TEXTS, model.predict(TEXTS, k=5), strict=True):
         console.print(predictions_table(text, predictions, own_texts))
     console.print("\nNext, on this data or on yours (a CSV with columns text and labels will do):\n", style="bold")
-    console.print(f"  laconic train {DATA} --out model    # a minute on a GPU; --preset laptop without one")
+    console.print(f"  laconic train {DATA} --out model    # what suits this machine; --budget 5m: in that time")
     console.print(f"  laconic evaluate model {DATA}")
     console.print("  echo 'tool to edit photos' | laconic predict model -k 5", markup=False)
 

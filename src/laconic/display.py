@@ -60,7 +60,10 @@ def cost_table(costs: Mapping[str, Mapping[str, Any]]) -> Table:
         "a model": lambda cost: human_bytes(cost["bytes"]),
         "one text": lambda cost: f"{cost['gmacs']:.4f} GMACs at {cost['length']} words",
         "training": lambda cost: f"{cost['epochs']} epochs in {human_bytes(cost['training_bytes'])} of memory",
-        "on a gpu": lambda cost: human_seconds(cost["training_seconds"]["gpu"]),
+        "on a gpu": lambda cost: (
+            human_seconds(cost["training_seconds"]["gpu"])
+            + (f" in {human_bytes(cost['gpu_bytes'])}" if "gpu_bytes" in cost else "")
+        ),
         "on a cpu core": lambda cost: human_seconds(cost["training_seconds"]["cpu_core"]),
     }
     for title, cell in rows.items():

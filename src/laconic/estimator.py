@@ -18,7 +18,8 @@ from scipy.sparse import csr_array
 
 from laconic.changing import Config as Further
 from laconic.checkpoint import SavedModel, read_model, write_model
-from laconic.config import Settings, configure
+from laconic.choosing import AUTO, chosen, situation
+from laconic.config import Settings, configure, merged
 from laconic.data.corpus import Corpus, Split
 from laconic.data.formats.assemble import LabelRow, Row, corpus_of
 from laconic.data.formats.records import text
@@ -41,6 +42,7 @@ LabelName = str | int  # a number is a name too: 7 is the label "7"
 class Laconic:
     """A method with its settings and, once it has learnt, a model that answers.
 
+    Where no method is named, one is chosen that suits the data and the machine (choosing.py).
     `ensemble` is how many models are trained, with one seed after another, and answer with the mean of their scores.
     A group's settings are written `text={"stop_words": False}` or, as grid searches want it, `text__stop_words=False`,
     which overrules the former; mistakes among them are found by `fit`. Learnt are `labels_`, the names; `model_`, all
@@ -51,9 +53,7 @@ class Laconic:
     model_: SavedModel  # not there where a packed model was loaded alone
     predictor_: Predictor | Answerer
 
-    def __init__(
-        self, method: str = "inceptionxml", *, device: str = "auto", ensemble: int = 1, **settings: Any
-    ) -> None:
+    def __init__(self, method: str = AUTO, *, device: str = "auto", ensemble: int = 1, **settings: Any) -> None:
         self.method, self.device, self.ensemble, self.settings = method, device, ensemble, settings
 
     def __repr__(self) -> str:
@@ -71,9 +71,12 @@ class Laconic:
 
         A label that only `label_texts` has can be answered too.
         """
-        config = config_of(self.method, _nested(self.settings))
-        corpus = _corpus("train", texts, labels, label_texts)
-        model = train_model(corpus, self.method, config, Run.unkept(self.device), _plain(self.ensemble))
+        config = None if self.method == AUTO else config_of(self.method, _nested(self.settings))
+        corpus, run, method = _corpus("train", texts, labels, label_texts), Run.unkept(self.device), self.method
+        if config is None:
+            choice = chosen(situation(corpus, gpu=run.device.type == "cuda", budget=None))
+            method, config = choice.method, config_of(choice.method, merged(choice.settings, _nested(self.settings)))
+        model = train_model(corpus, method, config, run, _plain(self.ensemble))
         return self._answering(model, Predictor(model, self.device))
 
     @overload

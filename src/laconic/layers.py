@@ -77,18 +77,21 @@ class DimensionAttention(nn.Module):
 
 
 class Residual(nn.Module):
-    """x + BatchNorm(GELU(Linear(x))): InceptionXML's hidden layer with its skip, a classifier's private transform."""
+    """x + BatchNorm(GELU(Linear(x))): InceptionXML's hidden layer with its skip, a classifier's private transform.
 
-    def __init__(self, dim: int, *, dropout: float) -> None:
+    Where a `width` is given that differs from x's, x is averaged to it.
+    """
+
+    def __init__(self, dim: int, width: int = 0, *, dropout: float) -> None:
         super().__init__()
         self.dropout = nn.Dropout(dropout)
-        self.linear = xavier(nn.Linear(dim, dim))
-        self.norm = nn.BatchNorm1d(dim)
+        self.linear = xavier(nn.Linear(dim, width or dim))
+        self.norm = nn.BatchNorm1d(width or dim)
 
-    def forward(self, x: Float[Tensor, "batch dim"]) -> Float[Tensor, "batch dim"]:
+    def forward(self, x: Float[Tensor, "batch dim"]) -> Float[Tensor, "batch width"]:
         hidden = functional.gelu(self.linear(self.dropout(x)))
         normed: Tensor = self.norm(hidden)
-        return x + normed
+        return _averaged(x, normed.shape[1]) + normed
 
 
 class SpectralResidual(nn.Module):
@@ -105,8 +108,12 @@ class SpectralResidual(nn.Module):
 
     def forward(self, x: Float[Tensor, "batch dim"]) -> Float[Tensor, "batch width"]:
         hidden = functional.gelu(functional.linear(self.dropout(x), self.weight(), self.bias))
-        skipped = x if x.shape[1] == self.width else functional.adaptive_avg_pool1d(x[:, None], self.width)[:, 0]
-        return skipped + hidden
+        return _averaged(x, self.width) + hidden
+
+
+def _averaged(x: Float[Tensor, "batch dim"], width: int) -> Float[Tensor, "batch width"]:
+    """To that width, of neighbours."""
+    return x if x.shape[1] == width else functional.adaptive_avg_pool1d(x[:, None], width)[:, 0]
 
 
 class Transfer(nn.Module):

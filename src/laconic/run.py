@@ -98,6 +98,11 @@ class Run:
                 f"here; give the same command to go on with it, or remove {self.folder} to begin anew"
             )
 
+    def fits(self, memory: int) -> bool:
+        """Whether so many bytes are free, as far as is known."""
+        free = _free_memory(self.device)
+        return free is None or memory <= free
+
     def announce(self, memory: int, seconds: float, remedies: Mapping[str, int]) -> None:
         """Says what a run will take, and refuses one that cannot fit; `remedies`: options and what each would need."""
         # Finished members wait on the host: their weights, beside which training has a gradient and two moments.

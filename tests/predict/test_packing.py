@@ -19,6 +19,7 @@ from laconic.data.tokenizer import inputs_of
 from laconic.engine.ranking import PackedRanker
 from laconic.engine.texts import Inputs, size_of, some
 from laconic.methods import METHODS, ensemble_of
+from laconic.methods.trees import TreesRanker
 from laconic.predict.packing import packed
 from laconic.rankers import Ranker, ShortlistRanker
 from laconic.run import Run
@@ -56,6 +57,7 @@ CASES = {
     "fused": Case("mach", FUSED),
     "members, re-ranked and fused": Case("astec", RERANKED | FUSED, members=2),
     "nearest of features": Case("nearest", dense=True),
+    "trees of features": Case("trees", dense=True),
     "xml-cnn of features": Case("xml-cnn", DENSE, dense=True),
     "astec of features": Case("astec", DENSE, dense=True),
     "fused, of features": Case("xml-cnn", DENSE | FUSED, dense=True),
@@ -89,7 +91,7 @@ def pair(request: pytest.FixtureRequest) -> Pair:
 
 @torch.no_grad()
 def test_the_best_labels_are_those_of_the_ranker(pair: Pair) -> None:
-    learnt = isinstance(pair.ranker, ShortlistRanker)  # whose ranker passes over some labels too
+    learnt = isinstance(pair.ranker, ShortlistRanker | TreesRanker)  # whose ranker passes over some labels too
     labels, scores = (pair.part if learnt else pair.part.exact()).rank(pair.inputs, 5)
     wanted, expected = (answer.numpy() for answer in pair.ranker.rank(pair.asked, 6))
     assert pair.part.num_labels == pair.ranker.num_labels

@@ -191,6 +191,7 @@ TRANSFORMS: dict[str, Callable[[int], nn.Module]] = {
     "linear": lambda dim: nn.Linear(dim, dim),
     "linear without bias": lambda dim: nn.Linear(dim, dim + 3, bias=False),
     "residual": lambda dim: Residual(dim, dropout=0.5),
+    "narrower residual": lambda dim: Residual(dim, dim // 2, dropout=0.5),
     "spectral residual": lambda dim: SpectralResidual(dim, dim, dropout=0.5),
     "spectral residual, narrower": lambda dim: SpectralResidual(dim, dim * 5 // 8, dropout=0.5),
     "spectral residual, wider": lambda dim: SpectralResidual(dim, dim + 5, dropout=0.5),

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from laconic import __version__
 from laconic.checkpoint import SavedModel
-from laconic.config import Settings, configure, settings_of
+from laconic.config import Settings, configure, merged, settings_of
 from laconic.data.catalogue import propensity_of
 from laconic.data.corpus import Corpus
 from laconic.data.dataset import Dataset
@@ -34,6 +34,7 @@ from laconic.methods import (
     mach,
     nearest,
     reranker,
+    trees,
     xml_cnn,
 )
 from laconic.methods.calibrating import learnt_calibration
@@ -67,6 +68,14 @@ METHODS = {
         reads_label_texts=lambda config: True,
         on_gpu=False,
         answering=frozenset({"neighbours", "power", "label_text"}),
+    ),
+    "trees": Method(
+        trees.Config,
+        trees.train,
+        trees.restore,
+        reads_label_texts=lambda config: False,
+        on_gpu=False,
+        answering=frozenset({"beam"}),
     ),
     "inceptionxml": Method(
         inceptionxml.Config,
@@ -258,8 +267,8 @@ def with_settings(model: SavedModel, settings: Settings) -> SavedModel:
     for group, name in SHORT.items():
         if name in settings and f"{group}.{name}" in method.answering:
             others = {key: value for key, value in settings.items() if key != name}
-            settings = _merged(others, {group: {name: settings[name]}})
-    config = settings_of(configure(method.config, _merged(settings_of(restore_config(model)), settings)))
+            settings = merged(others, {group: {name: settings[name]}})
+    config = settings_of(configure(method.config, merged(settings_of(restore_config(model)), settings)))
     for name in _dotted(settings):
         if not any(f"{name}.".startswith(f"{one}.") for one in method.answering):
             known = ", ".join(sorted(method.answering)) or "nothing"
@@ -275,15 +284,6 @@ def _dotted(settings: Settings, prefix: str = "") -> Iterator[str]:
             yield from _dotted(value, f"{prefix}{name}.")
         else:
             yield prefix + name
-
-
-def _merged(settings: Settings, others: Settings) -> Settings:
-    return settings | {
-        name: _merged(settings[name], value)
-        if isinstance(value, dict) and isinstance(settings.get(name), dict)
-        else value
-        for name, value in others.items()
-    }
 
 
 def restore_config(model: SavedModel) -> Any:

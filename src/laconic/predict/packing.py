@@ -28,9 +28,11 @@ from laconic.engine.ranking import PackedRanker
 from laconic.engine.rows import Rows
 from laconic.engine.search import Searched
 from laconic.engine.texts import Inputs, Some, size_of, some
+from laconic.engine.trees import Trees
 from laconic.errors import ConfigError
 from laconic.fusing import FusedRanker
 from laconic.methods.nearest import NearestRanker
+from laconic.methods.trees import TreesRanker
 from laconic.predict.packing_cells import cells_of, grouped, rows_of
 from laconic.predict.packing_encoders import packed_encoder, packed_transform
 from laconic.predict.packing_shortlists import packed_shortlist
@@ -155,6 +157,12 @@ def _(ranker: NearestRanker, probes: Inputs | None = None) -> PackedRanker:
 
 @packed.register
 @torch.no_grad()
+def _(ranker: TreesRanker, probes: Inputs | None = None) -> Trees:
+    return Trees.of(ranker.forest, ranker.config.beam)
+
+
+@packed.register
+@torch.no_grad()
 def _(ranker: FusedRanker, probes: Inputs | None = None) -> Fused:
     network, nearest = ranker.combiner, packed(ranker.nearest, probes)
     assert isinstance(nearest, Neighbours)
@@ -164,6 +172,7 @@ def _(ranker: FusedRanker, probes: Inputs | None = None) -> Fused:
     return Fused(
         base=packed(ranker.base, probes),
         nearest=nearest,
+        trees=None if ranker.trees is None else packed(ranker.trees, probes),
         frequency=ranker.frequency.numpy(),
         mean=network.mean.numpy(),
         deviation=network.deviation.numpy(),

@@ -61,11 +61,16 @@ def learnt_branches(
     encoded, vectors = encoded[:most], vectors[:most]
     order, starts = _by_profile(labels, vectors)
     reading = _whitening(encoded)
-    seen = torch.from_numpy(reading.apply(encoded))
+    seen = torch.from_numpy(reading.apply(encoded)).to(_device())
     seen = torch.cat([seen, seen.new_ones(len(seen), 1)], 1)  # of which the last weight is a bias
     heights = _heights(labels.ordered(order), starts, vectors)
-    weights = _learnt(_regressed(seen, heights), seen, heights).numpy()
+    weights = _learnt(_regressed(seen, heights), seen, heights).cpu().numpy()
     return Branches(order, starts, Rows.of(weights[:, :-1], weights[:, -1], with_exact=False), reading)
+
+
+def _device() -> torch.device:
+    """Where there is most to multiply; whoever packs need not be asked."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def _by_profile(
@@ -118,12 +123,22 @@ def _heights(
     """How far each cluster's best label is above what is good enough for the text."""
     always = int(starts[0])
     bounds = np.concatenate([np.arange(always), starts[:-1]])  # a label that is always scored is a cluster here
-    rows, biases, parts = torch.from_numpy(labels.rows).T, torch.from_numpy(labels.biases), []
-    for some in torch.split(torch.from_numpy(vectors), max(1, _AT_ONCE // labels.size)):
-        best = torch.from_numpy(np.maximum.reduceat((some @ rows + biases).numpy(), bounds, axis=1))
+    rows, biases, own = (torch.from_numpy(part).to(_device()) for part in (labels.rows.T, labels.biases, vectors))
+    parts = []
+    for some in torch.split(own, max(1, _AT_ONCE // labels.size)):
+        best = _largest((some @ rows).add_(biases), bounds)
         enough = best.topk(min(_BEST, len(bounds))).values[:, -1:]
         parts.append((best[:, always:] - enough).clamp_(-_FAR, _FAR).half())
     return torch.cat(parts)
+
+
+def _largest(scores: Float[Tensor, "texts labels"], bounds: Int[np.ndarray, "n"]) -> Float[Tensor, "texts n"]:
+    """Of the labels from each bound up to the next."""
+    if not scores.is_cuda:
+        return torch.from_numpy(np.maximum.reduceat(scores.numpy(), bounds, axis=1))
+    sizes = np.diff(bounds, append=scores.shape[1])
+    place = torch.from_numpy(np.repeat(np.arange(len(bounds)), sizes)).to(scores.device).expand_as(scores)
+    return scores.new_empty(len(scores), len(bounds)).scatter_reduce_(1, place, scores, "amax", include_self=False)
 
 
 def _regressed(
@@ -134,7 +149,7 @@ def _regressed(
     for part, own in zip(torch.split(seen, _BATCH), torch.split(heights, _BATCH), strict=True):
         products += part.T @ own.float()
     square = (seen.T @ seen).double()
-    square += _PENALTY * square.trace() / len(square) * torch.eye(len(square))
+    square += _PENALTY * square.trace() / len(square) * torch.eye(len(square), device=square.device)
     solved: Tensor = torch.linalg.solve(square, products.double())
     return solved.T.float().contiguous()
 
@@ -150,7 +165,7 @@ def _learnt(
     steps = _EPOCHS * -(-len(seen) // _BATCH)
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, steps)
     for _ in range(_EPOCHS):
-        for rows in torch.split(torch.randperm(len(seen), generator=chance), _BATCH):
+        for rows in torch.split(torch.randperm(len(seen), generator=chance).to(seen.device), _BATCH):
             error = (seen[rows] @ weights.T).sigmoid_() - heights[rows].float().sigmoid_()
             weights.grad = error.T @ seen[rows] / len(rows)
             optimizer.step()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import cycle, islice
@@ -86,19 +86,19 @@ def opened(trial: Trial) -> Answerer:
 
 def timed(packed: Answerer, trial: Trial) -> Timing:
     """In this process."""
-    milliseconds = _singly(packed, trial)
+    milliseconds = singly(packed.predict, trial)
     p50, p99 = np.percentile(milliseconds, [50, 99]).tolist()
     private = _private_memory()  # before there are many answers to keep
     texts_a_second = _texts_a_second(packed, trial)
     return Timing(singly=len(milliseconds), p50=p50, p99=p99, texts_a_second=texts_a_second, private=private)
 
 
-def _singly(packed: Answerer, trial: Trial) -> list[float]:
-    """Milliseconds that each of the texts took."""
+def singly(predict: Callable[[Sequence[str], int], Any], trial: Trial) -> list[float]:
+    """Milliseconds that each of the texts took, asked one by one."""
     milliseconds, end = list[float](), perf_counter() + trial.longest
     for number, text in enumerate(islice(cycle(trial.texts), _WARM_UP + trial.singly)):
         started = perf_counter()
-        packed.predict([text], trial.k)
+        predict([text], trial.k)
         done = perf_counter()
         if number >= _WARM_UP or done > end:
             milliseconds.append(1000 * (done - started))

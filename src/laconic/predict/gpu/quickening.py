@@ -47,8 +47,7 @@ def _(ranker: Reranker) -> Reranker:
 
 @quickened.register
 def _(ranker: FusedRanker) -> FusedRanker:
-    base, nearest, frequency = quickened(ranker.base), ranker.nearest, ranker.frequency
-    return FusedRanker(base, nearest, ranker.combiner, frequency, width=ranker.width, tail=ranker.tail)
+    return ranker.of(quickened(ranker.base), ranker.nearest, ranker.frequency, ranker.trees)
 
 
 @quickened.register

@@ -1,0 +1,115 @@
+"""README's first table and the page of the combined model, from measured results: no training.
+
+python -m benchmarks.combined_tables
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.combined_quality import DATASETS, WAYS
+from benchmarks.common import RESULTS
+from benchmarks.plus_tables import filled
+from laconic.files import writing
+
+ROOT = Path(__file__).parents[1]
+PAGES = {"first table": ROOT / "README.md", "channels": ROOT / "docs" / "combined.md"}
+FIGURES = ("P@1", "P@5", "PSP@5", "tail R@10")
+LABELS = {"debian-related": 36_306, "npm-names-deps": 24_989, "yso-titles": 25_244, "eurlex57k-titles": 4_271}
+PEERS: dict[
+    str, dict[str, tuple[float | None, ...]]
+] = {  # one run each, their own defaults; a package's own pair left out
+    "debian-related": {
+        "omikuji, Bonsai-like trees": (62.9, 31.0, 20.6, 6.6),
+        "PECOS, XR-Linear": (62.4, 30.2, 19.6, 5.6),
+        "InceptionXML, its authors' code ¹": (60.1, 30.0, 20.5, 6.7),
+    },
+    "npm-names-deps": {
+        "omikuji, Bonsai-like trees": (43.0, 21.8, 29.5, 24.9),
+        "PECOS, XR-Linear": (41.9, 21.2, 28.4, 23.2),
+        "InceptionXML, its authors' code": (41.7, 21.6, 30.2, 25.8),
+    },
+    "yso-titles": {
+        "omikuji, Bonsai-like trees": (37.1, 16.5, 36.7, 18.9),
+        "PECOS, XR-Linear": (34.9, 15.4, 34.0, 16.6),
+        "InceptionXML, its authors' code": (36.8, 16.5, 36.0, 8.1),
+    },
+    "eurlex57k-titles": {
+        "omikuji, Bonsai-like trees": (91.4, 67.5, 63.4, 25.6),
+        "PECOS, XR-Linear": (90.1, 67.0, 62.8, 23.7),
+    },
+}
+ALONE = {"inceptionxml": "InceptionXML with label texts learnt, alone", "trees": "label trees alone"}
+
+
+def main() -> None:
+    combined, cpu = (_results(name) for name in ("combined_quality", "combined_cpu"))
+    blocks = {"first table": first_table(combined, cpu), "channels": channels(combined)}
+    for name, page in PAGES.items():
+        text = filled(page.read_text(encoding="utf-8"), {name: blocks[name]})
+        with writing(page) as file:
+            file.write(text.encode())
+    print("\n\n".join(blocks.values()))
+
+
+def first_table(combined: Mapping[str, Any], cpu: Mapping[str, Any]) -> str:
+    """Peers, and what `laconic train` makes by itself."""
+    rows = [("test split, %", *FIGURES), ("---",) * (1 + len(FIGURES))]
+    for data in DATASETS:
+        rows.append((f"**{data}** ({LABELS[data]:,} labels)", *[""] * len(FIGURES)))
+        rows += [(name, *map(_number, figures)) for name, figures in PEERS[data].items()]
+        if data in cpu:
+            figures = cpu[data]["metrics"]
+            rows.append(
+                (f"`laconic train --device cpu --budget 10m`{_seeds(1)}", *(_number(figures[one]) for one in FIGURES))
+            )
+        if data in combined:
+            run = combined[data]["combined"]
+            named = f"**`laconic train`** on a GPU{_seeds(run['seeds'])}"
+            rows.append((named, *(f"**{run[f'all: {one}']['mean']:.1f}**" for one in FIGURES)))
+    return _table(rows)
+
+
+def channels(combined: Mapping[str, Any]) -> str:
+    """What is lost without each."""
+    parts = []
+    for data in (one for one in DATASETS if one in combined):
+        run = combined[data]["combined"]
+        names = {**ALONE, **{way: "all of them" if way == "all" else f"all {way}" for way in WAYS}}
+        rows = [(data + _seeds(run["seeds"]), *FIGURES), ("---",) * (1 + len(FIGURES))]
+        rows += [
+            (named, *(_spread(run[f"{name}: {one}"], run["seeds"]) for one in FIGURES))
+            for name, named in names.items()
+            if f"{name}: P@1" in run
+        ]
+        parts.append(_table(rows))
+    return "\n\n".join(parts)
+
+
+def _results(name: str) -> dict[str, Any]:
+    path = RESULTS / f"{name}.json"
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return found
+
+
+def _seeds(count: int) -> str:
+    return ", one seed" if count == 1 else f", mean of {count} seeds"
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f}"
+
+
+def _spread(figure: Mapping[str, float], seeds: int) -> str:
+    return f"{figure['mean']:.2f}" + (f" ± {figure['sd']:.2f}" if seeds > 1 else "")
+
+
+def _table(rows: list[tuple[str, ...]]) -> str:
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+if __name__ == "__main__":
+    main()

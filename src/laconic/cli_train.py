@@ -1,0 +1,163 @@
+"""The command line's verb train: from texts with labels to a model folder. Nothing is computed here."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from laconic import cli_pack
+from laconic.cli_pack import KeepTexts
+from laconic.cli_shared import Data, Device, Table, err, out, print_notes, read_corpus
+from laconic.errors import ConfigError
+
+if TYPE_CHECKING:
+    from laconic.checkpoint import SavedModel
+
+verbs = typer.Typer()
+
+
+@verbs.command()
+def train(
+    data: Data,
+    model: Annotated[Path, typer.Option("--out", metavar="MODEL", help="The model folder to make.")],
+    method: Annotated[
+        str, typer.Option(help="How to learn (docs/methods.md); auto: what suits the data, the machine and --budget.")
+    ] = "auto",
+    budget: Annotated[
+        str, typer.Option(metavar="TIME", help="About how long training may take, such as 90s, 5m or 2h, for auto.")
+    ] = "",
+    preset: Annotated[
+        str,
+        typer.Option(help="Settings by name (laptop) or from a TOML file; of inceptionxml, if no method is named."),
+    ] = "",
+    encoder: Annotated[str, typer.Option(help="inception, bag or cnn; by default the method's own.")] = "",
+    device: Device = "auto",
+    validation: Annotated[float | None, typer.Option(help="Share of texts that choose the epoch; 0: none.")] = None,
+    refit: Annotated[bool, typer.Option("--refit", help="Then train once more, on all texts.")] = False,
+    ensemble: Annotated[int, typer.Option(help="How many models, seed by seed, answer together.", min=1)] = 1,
+    rerank: Annotated[
+        bool, typer.Option("--rerank", help="Then train a re-ranker over it; any setting reranker.KEY does so too.")
+    ] = False,
+    label_texts: Annotated[
+        bool,
+        typer.Option("--label-texts", help="Learn from labels' own texts too; any setting extra_texts.KEY does so."),
+    ] = False,
+    fuse: Annotated[
+        bool,
+        typer.Option("--fuse", help="Weigh its answers with nearest texts and label texts; so does any fusion.KEY."),
+    ] = False,
+    teacher: Annotated[
+        Path | None,
+        typer.Option(metavar="MODEL", help="Learn from this model's answers too: a small model from a combined one."),
+    ] = None,
+    keep_run: Annotated[
+        bool, typer.Option("--keep-run", help="Keep the run folder, with its log, in the model.")
+    ] = False,
+    shard_size: Annotated[
+        str, typer.Option(metavar="SIZE", help="Tensors in files of at most this size, such as 16MB; 0: in one file.")
+    ] = "0",
+    half: Annotated[
+        bool, typer.Option("--half", help="Write matrices in half precision: half the size, for a model that travels.")
+    ] = False,
+    packing: Annotated[
+        bool, typer.Option("--pack/--no-pack", help="Then pack it into MODEL/packed, for quick answers on a CPU.")
+    ] = True,
+    keep_texts: KeepTexts = False,
+    settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting.")] = None,
+    table: Table = None,
+) -> None:
+    """Learn from texts with labels, and write a model folder. A run that was stopped goes on by the same command."""
+    from laconic.checkpoint import RUN, check_free, read_model, write_model
+    from laconic.choosing import AUTO, chosen, seconds_of, situation
+    from laconic.config import merged, preset_path, read_settings
+    from laconic.costs import bytes_of
+    from laconic.display import metrics_table, training_display
+    from laconic.distilling import Config as Distilling
+    from laconic.distilling import as_counted, taught_by
+    from laconic.methods import config_of, method_called, train_model
+    from laconic.predict.pack import check_texts
+    from laconic.predict.predictor import scored
+    from laconic.run import Run, device_named
+    from laconic.tensor_files import Storage
+
+    if keep_texts and not packing:
+        raise ConfigError("--keep-texts keeps texts in what is packed, but --no-pack packs nothing; leave one out")
+    check_free(model)
+    storage = Storage(shard_size=bytes_of(shard_size), half=half)
+    method = method_called(method)
+    if method == AUTO and (preset or encoder):
+        method = "inceptionxml"
+    if method != AUTO and budget:
+        raise ConfigError(f"--budget chooses a method, but --method {method} names one; leave one of them out")
+    own = [f"validation={validation}"] * (validation is not None) + ["refit=true"] * refit
+    own += [f'encoder="{encoder}"'] * bool(encoder)
+    wanted = read_settings(preset_path(method, preset) if preset else None, [*(settings or []), *own])
+    for group, asked in {"reranker": rerank, "extra_texts": label_texts, "fusion": fuse}.items():
+        if asked:
+            wanted.setdefault(group, {})
+    until = seconds_of(budget) if budget else None
+    config = None if method == AUTO else config_of(method, wanted)  # a mistake is told before data are read
+    corpus = read_corpus(data, table)
+    print_notes(corpus)
+    if config is None:
+        choice = chosen(situation(corpus, gpu=device_named(device).type == "cuda", budget=until))
+        err.print(f"{choice.method}: {choice.why}", soft_wrap=True)
+        method, wanted = choice.method, merged(choice.settings, wanted)
+        try:
+            config = config_of(method, wanted)
+        except ConfigError as error:
+            raise ConfigError(f"{error} ({method} was chosen; name the --method whose settings these are)") from None
+    if keep_texts:
+        check_texts(corpus)
+    elder, original = None if teacher is None else read_model(teacher), corpus
+    if elder is not None:
+        corpus = taught_by(elder, corpus, device_named(device), Distilling())
+    began, anew = perf_counter(), not (model / RUN).exists()
+    try:
+        with training_display(err) as watcher:
+            run = Run(model / RUN, watcher=watcher, device=device_named(device))
+            trained = train_model(corpus, method, config, run, ensemble)
+    except KeyboardInterrupt:
+        err.print("stopped; the same command goes on from here")
+        raise typer.Exit(130) from None
+    corpus = original
+    trained = trained if elder is None else as_counted(trained, elder)
+    made = {"command": "laconic " + shlex.join(sys.argv[1:])}
+    took = {"seconds": round(perf_counter() - began, 2)} if anew else {}  # how long a stopped run took is not known
+    trained = replace(trained, facts={**trained.facts, **made, **took})
+    if "test" in corpus.splits:
+        trained, evaluation = scored(trained, corpus, "test", device)
+        out.print(metrics_table({"": evaluation}, f"{model} on {data}, test: {evaluation.texts:,} texts"))
+    write_model(trained, model, pictures=_pictures(trained), keep_run=keep_run, storage=storage)
+    size = sum(path.stat().st_size for path in model.iterdir())
+    over = {"reranker": ", re-ranked", "extra_texts": ", label texts learnt", "fusion": ", fused"}
+    members = "".join(said for group, said in over.items() if group in wanted)
+    members += f" ({ensemble} members)" * (ensemble > 1)
+    learnt_from = f"{len(corpus.split('train')):,} texts, {len(corpus.labels):,} labels"
+    out.print(f"{model}: {method}{members}, {learnt_from}, {size:,} bytes")
+    if packing:
+        cli_pack.pack_trained(trained, model, corpus, device, keep_texts=keep_texts)
+
+
+def _pictures(model: SavedModel) -> dict[str, Callable[[Path], None]]:
+    """What a finished run leaves to look at, where matplotlib is there to draw it."""
+    members = enumerate(model.facts["members"]) if "members" in model.facts else [("", model.facts)]
+    histories = {
+        f"{stage}{number}.png": facts.get(stage, {}).get("epochs")
+        for number, facts in members
+        for stage in ("training", "reranking")
+    }
+    if not find_spec("matplotlib"):
+        return {}
+    from laconic.plots import plot_training
+
+    return {name: partial(plot_training, epochs) for name, epochs in histories.items() if epochs}

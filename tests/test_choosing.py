@@ -1,0 +1,85 @@
+"""What is chosen where no method is named."""
+
+from __future__ import annotations
+
+import pytest
+
+from laconic.choosing import Choice, Situation, chosen, seconds_of, situation
+from laconic.errors import ConfigError
+from laconic.estimator import Laconic
+from laconic.methods import config_of, train_model
+from laconic.predict.predictor import Predictor
+from laconic.run import Run
+from tests.planted import planted_texts
+
+SHOP = Situation(texts=100_000, labels=20_000, pairs=300_000, kind="text", label_texts=True, gpu=False, cores=2)
+
+
+def choice(**other: object) -> Choice:
+    return chosen(SHOP._replace(**other))
+
+
+def test_a_gpu_learns_what_a_cpu_would_take_long_for() -> None:
+    assert choice(gpu=True).method == "inceptionxml"
+    assert choice(gpu=True, labels=3_000_000).method == "inceptionxml+"
+    assert choice().method == "astec"
+
+
+def test_less_time_means_less_learning() -> None:
+    methods = [choice(budget=budget).method for budget in (1e9, 240.0, 20.0)]
+    assert methods == ["astec", "trees", "nearest"]
+    seconds = [choice(budget=budget).seconds for budget in (1e9, 240.0, 20.0)]
+    assert seconds == sorted(seconds, reverse=True)
+    assert all(found <= budget for found, budget in zip(seconds, (1e9, 240.0, 20.0), strict=True))
+
+
+def test_where_nothing_fits_the_quickest_is_taken_and_that_is_said() -> None:
+    found = choice(budget=0.1)
+    assert found.method == "nearest"
+    assert "were asked for" in found.why
+
+
+def test_everything_that_is_chosen_is_a_sound_config() -> None:
+    situations = [
+        SHOP._replace(gpu=gpu, kind=kind, texts=texts, label_texts=named, budget=budget)
+        for gpu in (False, True)
+        for kind in ("text", "sparse", "dense")
+        for texts in (10, 1000, 10_000_000)
+        for named in (False, True)
+        for budget in (None, 60.0)
+    ]
+    for one in situations:
+        found = chosen(one)
+        config_of(found.method, found.settings)
+        assert ("extra_texts" in found.settings) <= one.label_texts
+
+
+def test_few_texts_are_only_remembered() -> None:
+    assert choice(texts=100).method == "nearest"
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"), [("90s", 90), ("5m", 300), ("1.5h", 5400), ("2", 120), (" 10 M ", 600)]
+)
+def test_a_budget_is_a_time(written: str, seconds: float) -> None:
+    assert seconds_of(written) == seconds
+
+
+@pytest.mark.parametrize("written", ["", "soon", "-5m", "0m", "5 days"])
+def test_what_is_no_time_is_refused(written: str) -> None:
+    with pytest.raises(ConfigError, match="such as 90s, 5m"):
+        seconds_of(written)
+
+
+def test_what_is_chosen_on_a_cpu_in_little_time_learns() -> None:
+    corpus = planted_texts(num_labels=12, num_texts=900, with_label_texts=True)
+    found = chosen(situation(corpus, gpu=False, budget=None)._replace(budget=60.0, cores=1))
+    model = train_model(corpus, found.method, config_of(found.method, found.settings), Run.unkept())
+    assert Predictor(model, "cpu").evaluate(corpus, "test").metrics["P@1"] > 80
+    assert model.facts["method"] == found.method
+
+
+def test_the_estimator_chooses_too() -> None:
+    model = Laconic(device="cpu").fit(["red rose", "deep sea"], [["flower"], ["water"]])
+    assert model.model_.facts["method"] == "nearest"
+    assert model.predict("a red rose", k=1)[0].label == "flower"
