@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks._peers import shown
 from benchmarks.combined_quality import DATASETS, WAYS
 from benchmarks.common import RESULTS
 from benchmarks.plus_tables import filled
@@ -19,28 +20,11 @@ ROOT = Path(__file__).parents[1]
 PAGES = {"first table": ROOT / "README.md", "channels": ROOT / "docs" / "combined.md"}
 FIGURES = ("P@1", "P@5", "PSP@5", "tail R@10")
 LABELS = {"debian-related": 36_306, "npm-names-deps": 24_989, "yso-titles": 25_244, "eurlex57k-titles": 4_271}
-PEERS: dict[
-    str, dict[str, tuple[float | None, ...]]
-] = {  # one run each, their own defaults; a package's own pair left out
-    "debian-related": {
-        "omikuji, Bonsai-like trees": (62.9, 31.0, 20.6, 6.6),
-        "PECOS, XR-Linear": (62.4, 30.2, 19.6, 5.6),
-        "InceptionXML, its authors' code ¹": (60.1, 30.0, 20.5, 6.7),
-    },
-    "npm-names-deps": {
-        "omikuji, Bonsai-like trees": (43.0, 21.8, 29.5, 24.9),
-        "PECOS, XR-Linear": (41.9, 21.2, 28.4, 23.2),
-        "InceptionXML, its authors' code": (41.7, 21.6, 30.2, 25.8),
-    },
-    "yso-titles": {
-        "omikuji, Bonsai-like trees": (37.1, 16.5, 36.7, 18.9),
-        "PECOS, XR-Linear": (34.9, 15.4, 34.0, 16.6),
-        "InceptionXML, its authors' code": (36.8, 16.5, 36.0, 8.1),
-    },
-    "eurlex57k-titles": {
-        "omikuji, Bonsai-like trees": (91.4, 67.5, 63.4, 25.6),
-        "PECOS, XR-Linear": (90.1, 67.0, 62.8, 23.7),
-    },
+PEERS = {
+    "omikuji, Bonsai-like trees": "omikuji, Bonsai-like",
+    "PECOS, XR-Linear": "PECOS, XR-Linear",
+    "InceptionXML, its authors' code": "InceptionXML, its authors' code",
+    "InceptionXML, its authors' code ¹": "InceptionXML, its authors' code, self pairs kept",
 }
 ALONE = {"inceptionxml": "InceptionXML with label texts learnt, alone", "trees": "label trees alone"}
 
@@ -60,12 +44,11 @@ def first_table(combined: Mapping[str, Any], cpu: Mapping[str, Any]) -> str:
     rows = [("test split, %", *FIGURES), ("---",) * (1 + len(FIGURES))]
     for data in DATASETS:
         rows.append((f"**{data}** ({LABELS[data]:,} labels)", *[""] * len(FIGURES)))
-        rows += [(name, *map(_number, figures)) for name, figures in PEERS[data].items()]
+        rows += [(name, *map(_number, figures)) for name, figures in shown(data, PEERS).items()]
         if data in cpu:
-            figures = cpu[data]["metrics"]
-            rows.append(
-                (f"`laconic train --device cpu --budget 10m`{_seeds(1)}", *(_number(figures[one]) for one in FIGURES))
-            )
+            run = cpu[data]["combined"]
+            named = f"`laconic train --device cpu --budget 10m`{_seeds(run['seeds'])}"
+            rows.append((named, *(_number(run[f"all: {one}"]["mean"]) for one in FIGURES)))
         if data in combined:
             run = combined[data]["combined"]
             named = f"**`laconic train`** on a GPU{_seeds(run['seeds'])}"

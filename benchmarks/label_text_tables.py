@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks._decaf_tables import ablations, accuracy, by_data, on_validation, pictures
+from benchmarks._peers import shown
 from benchmarks._plus_results import NotMeasuredError, Results, Spread, apart, joined, table, told
 from benchmarks.common import RESULTS
 from benchmarks.label_text_quality import SHARES, TAILS, chosen
@@ -28,20 +29,11 @@ FILES = (
 FIGURES = ("P@1", "P@5", "PSP@5", "tail R@10")
 NAMES = {"astec": "Astec", "inceptionxml": "InceptionXML", "decaf": "DECAF"}
 LEARNT = ", label texts learnt"
-PEERS = {  # one run each, their own defaults, tf-idf of words, pairs of a text with itself left out
-    "debian-related": {
-        "omikuji, Parabel-like": (63.1, 31.0, 19.8, 5.4),
-        "omikuji, Bonsai-like": (62.9, 31.0, 20.6, 6.6),
-        "PECOS and label texts ¹": (63.9, 31.4, 29.3, 23.8),
-    },
-    "npm-names-deps": {
-        "omikuji, Bonsai-like": (43.0, 21.8, 29.5, 24.9),
-        "PECOS, nearest texts and label texts ¹": (42.7, 21.6, 29.9, 28.8),
-    },
-    "yso-titles": {
-        "omikuji, Parabel-like": (36.0, 16.0, 35.3, 16.1),
-        "omikuji, Bonsai-like": (37.1, 16.5, 36.7, 18.9),
-    },
+PEERS = {
+    "omikuji, Parabel-like": "omikuji, Parabel-like",
+    "omikuji, Bonsai-like": "omikuji, Bonsai-like",
+    "PECOS and label texts ¹": "PECOS and label texts",
+    "PECOS, nearest texts and label texts ¹": "PECOS, nearest texts and label texts",
 }
 
 
@@ -96,7 +88,7 @@ def recommended(results: Results) -> str:
 def peers(results: Results, data: str) -> dict[str, tuple[float, ...]]:
     untrained = results.get("nearest_quality", {}).get(data)
     own = {"`nearest`, untrained": tuple(untrained["nearest"][name] for name in FIGURES)} if untrained else {}
-    return PEERS[data] | own
+    return shown(data, PEERS) | own
 
 
 def higher(others: Mapping[str, tuple[float, ...]], run: Mapping[str, Any]) -> str:

@@ -26,7 +26,7 @@ _MANY = 1_000_000  # labels; of more, some are picked
 _HELD_OUT = 20_000  # texts, about, that say how channels are weighed
 _MOST_HELD, _LEAST_HELD = 0.1, 0.02  # of all texts
 _LARGE = 200_000  # texts; of more, larger batches take fewer steps and lose nothing
-# Seconds on one core or, where it is said, on one H200, measured on the data of docs/results.md. Right to a factor of
+# Seconds on one core or, where it is said, on one H200, measured on the data of docs/combined.md. Right to a factor of
 # two on machines like those.
 _ASTEC, _TREES, _CHANNELS = 8e-3, 1.2e-4, 1e-3  # a text; a pair and tree; a text
 _GPU_STEP, _GPU_START = 1.6e-3, 30.0

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -21,6 +21,8 @@ from laconic.errors import ConfigError
 
 if TYPE_CHECKING:
     from laconic.checkpoint import SavedModel
+    from laconic.config import Settings
+    from laconic.data.corpus import Corpus
 
 verbs = typer.Typer()
 
@@ -77,75 +79,111 @@ def train(
 ) -> None:
     """Learn from texts with labels, and write a model folder. A run that was stopped goes on by the same command."""
     from laconic.checkpoint import RUN, check_free, read_model, write_model
-    from laconic.choosing import AUTO, chosen, seconds_of, situation
-    from laconic.config import merged, preset_path, read_settings
     from laconic.costs import bytes_of
-    from laconic.display import metrics_table, training_display
-    from laconic.distilling import Config as Distilling
-    from laconic.distilling import as_counted, taught_by
-    from laconic.methods import config_of, method_called, train_model
+    from laconic.display import metrics_table
     from laconic.predict.pack import check_texts
     from laconic.predict.predictor import scored
-    from laconic.run import Run, device_named
     from laconic.tensor_files import Storage
 
     if keep_texts and not packing:
         raise ConfigError("--keep-texts keeps texts in what is packed, but --no-pack packs nothing; leave one out")
     check_free(model)
     storage = Storage(shard_size=bytes_of(shard_size), half=half)
-    method = method_called(method)
-    if method == AUTO and (preset or encoder):
-        method = "inceptionxml"
-    if method != AUTO and budget:
-        raise ConfigError(f"--budget chooses a method, but --method {method} names one; leave one of them out")
     own = [f"validation={validation}"] * (validation is not None) + ["refit=true"] * refit
     own += [f'encoder="{encoder}"'] * bool(encoder)
-    wanted = read_settings(preset_path(method, preset) if preset else None, [*(settings or []), *own])
-    for group, asked in {"reranker": rerank, "extra_texts": label_texts, "fusion": fuse}.items():
-        if asked:
-            wanted.setdefault(group, {})
-    until = seconds_of(budget) if budget else None
-    config = None if method == AUTO else config_of(method, wanted)  # a mistake is told before data are read
+    over = {"reranker": rerank, "extra_texts": label_texts, "fusion": fuse}
+    recipe = _recipe(method, budget, preset or None, bool(encoder), [*(settings or []), *own], over)
     corpus = read_corpus(data, table)
     print_notes(corpus)
-    if config is None:
-        choice = chosen(situation(corpus, gpu=device_named(device).type == "cuda", budget=until))
-        err.print(f"{choice.method}: {choice.why}", soft_wrap=True)
-        method, wanted = choice.method, merged(choice.settings, wanted)
-        try:
-            config = config_of(method, wanted)
-        except ConfigError as error:
-            raise ConfigError(f"{error} ({method} was chosen; name the --method whose settings these are)") from None
     if keep_texts:
         check_texts(corpus)
-    elder, original = None if teacher is None else read_model(teacher), corpus
-    if elder is not None:
-        corpus = taught_by(elder, corpus, device_named(device), Distilling())
-    began, anew = perf_counter(), not (model / RUN).exists()
-    try:
-        with training_display(err) as watcher:
-            run = Run(model / RUN, watcher=watcher, device=device_named(device))
-            trained = train_model(corpus, method, config, run, ensemble)
-    except KeyboardInterrupt:
-        err.print("stopped; the same command goes on from here")
-        raise typer.Exit(130) from None
-    corpus = original
-    trained = trained if elder is None else as_counted(trained, elder)
-    made = {"command": "laconic " + shlex.join(sys.argv[1:])}
-    took = {"seconds": round(perf_counter() - began, 2)} if anew else {}  # how long a stopped run took is not known
-    trained = replace(trained, facts={**trained.facts, **made, **took})
+    recipe = _settled(recipe, corpus, device)
+    elder = None if teacher is None else read_model(teacher)
+    trained = _taught(corpus, recipe, model / RUN, device, ensemble, elder)
     if "test" in corpus.splits:
         trained, evaluation = scored(trained, corpus, "test", device)
         out.print(metrics_table({"": evaluation}, f"{model} on {data}, test: {evaluation.texts:,} texts"))
     write_model(trained, model, pictures=_pictures(trained), keep_run=keep_run, storage=storage)
     size = sum(path.stat().st_size for path in model.iterdir())
-    over = {"reranker": ", re-ranked", "extra_texts": ", label texts learnt", "fusion": ", fused"}
-    members = "".join(said for group, said in over.items() if group in wanted)
+    said = {"reranker": ", re-ranked", "extra_texts": ", label texts learnt", "fusion": ", fused"}
+    members = "".join(more for group, more in said.items() if group in recipe.settings)
     members += f" ({ensemble} members)" * (ensemble > 1)
     learnt_from = f"{len(corpus.split('train')):,} texts, {len(corpus.labels):,} labels"
-    out.print(f"{model}: {method}{members}, {learnt_from}, {size:,} bytes")
+    out.print(f"{model}: {recipe.method}{members}, {learnt_from}, {size:,} bytes")
     if packing:
         cli_pack.pack_trained(trained, model, corpus, device, keep_texts=keep_texts)
+
+
+class _Recipe(NamedTuple):
+    method: str
+    settings: Settings
+    budget: float | None  # seconds, for a method that is still to be chosen
+    config: Any  # None: so is the method
+
+
+def _recipe(
+    method: str, budget: str, preset: str | None, has_encoder: bool, settings: list[str], over: Mapping[str, bool]
+) -> _Recipe:
+    """What is asked for; a mistake is told before data are read."""
+    from laconic.choosing import AUTO, seconds_of
+    from laconic.config import preset_path, read_settings
+    from laconic.methods import config_of, method_called
+
+    method = method_called(method)
+    if method == AUTO and (preset or has_encoder):
+        method = "inceptionxml"
+    if method != AUTO and budget:
+        raise ConfigError(f"--budget chooses a method, but --method {method} names one; leave one of them out")
+    wanted = read_settings(preset_path(method, preset) if preset else None, settings)
+    for group, asked in over.items():
+        if asked:
+            wanted.setdefault(group, {})
+    until = seconds_of(budget) if budget else None
+    return _Recipe(method, wanted, until, None if method == AUTO else config_of(method, wanted))
+
+
+def _settled(recipe: _Recipe, corpus: Corpus, device: str) -> _Recipe:
+    """With a method, which the data, the machine and the time choose where none was named."""
+    from laconic.choosing import chosen, situation
+    from laconic.config import merged
+    from laconic.methods import config_of
+    from laconic.run import device_named
+
+    if recipe.config is not None:
+        return recipe
+    choice = chosen(situation(corpus, gpu=device_named(device).type == "cuda", budget=recipe.budget))
+    err.print(f"{choice.method}: {choice.why}", soft_wrap=True)
+    wanted = merged(choice.settings, recipe.settings)
+    try:
+        config = config_of(choice.method, wanted)
+    except ConfigError as error:
+        raise ConfigError(f"{error} ({choice.method} was chosen; name the --method whose settings these are)") from None
+    return _Recipe(choice.method, wanted, recipe.budget, config)
+
+
+def _taught(
+    corpus: Corpus, recipe: _Recipe, folder: Path, device: str, ensemble: int, elder: SavedModel | None
+) -> SavedModel:
+    """The finished model, with how it was made and how long that took."""
+    from laconic.display import training_display
+    from laconic.distilling import Config as Distilling
+    from laconic.distilling import as_counted, taught_by
+    from laconic.methods import train_model
+    from laconic.run import Run, device_named
+
+    taught = corpus if elder is None else taught_by(elder, corpus, device_named(device), Distilling())
+    began, anew = perf_counter(), not folder.exists()
+    try:
+        with training_display(err) as watcher:
+            run = Run(folder, watcher=watcher, device=device_named(device))
+            trained = train_model(taught, recipe.method, recipe.config, run, ensemble)
+    except KeyboardInterrupt:
+        err.print("stopped; the same command goes on from here")
+        raise typer.Exit(130) from None
+    trained = trained if elder is None else as_counted(trained, elder)
+    made = {"command": "laconic " + shlex.join(sys.argv[1:])}
+    took = {"seconds": round(perf_counter() - began, 2)} if anew else {}  # how long a stopped run took is not known
+    return replace(trained, facts={**trained.facts, **made, **took})
 
 
 def _pictures(model: SavedModel) -> dict[str, Callable[[Path], None]]:

@@ -64,6 +64,22 @@ def test_nearest_texts_by_words_are_those_of_nearest(settings: dict[str, float])
     np.testing.assert_allclose(part.score(asked, labels), expected_scores, rtol=1e-5, atol=1e-6)
 
 
+def test_long_lists_are_only_looked_up_and_cosines_are_whole() -> None:
+    """What is found has the cosine that it has among all; the more is gone through, the more of the best is found."""
+    part, _, asked = by_words(neighbours=3)
+    whole, everything = part.exact().channels(asked), replace(part, walked=0, neighbours=500).channels(asked)
+    cosines = [dict(zip(*both, strict=True)) for both in zip(everything.neighbours, everything.weights, strict=True)]
+    shares = []
+    for walked in (1, 10, 40, 500):
+        found = replace(part, walked=walked).channels(asked)
+        for known, near, weights in zip(cosines, found.neighbours, found.weights, strict=True):
+            assert weights == pytest.approx([known.get(text, 0) for text in near], rel=1e-5)
+        there = whole.neighbours >= 0
+        shares.append((whole.neighbours[:, :, None] == found.neighbours[:, None]).any(2)[there].mean())
+    assert shares == sorted(shares)
+    assert 0 < shares[0] < shares[-1] == 1
+
+
 BAGS = st.lists(st.lists(st.integers(1, 9), max_size=8), max_size=5)
 
 

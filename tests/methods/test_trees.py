@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from laconic.config import Settings
 from laconic.data.dataset import Dataset
 from laconic.data.prepare import input_rows, prepare
-from laconic.data.tokenizer import inputs_of
+from laconic.data.tokenizer import Tokenizer, inputs_of
 from laconic.errors import ConfigError, ModelError
 from laconic.methods import config_of, train_model, with_settings
 from laconic.methods.trees import Config, TreesRanker, build, restore
@@ -164,3 +164,39 @@ def test_a_damaged_forest_is_refused(name: str, value: int) -> None:
     tensor[-1] = value
     with pytest.raises(ModelError, match=r"tensors trees\.\* are no trees; the file is damaged"):
         restore(SMALL, state | {f"trees.{name}": tensor})
+
+
+ORDERED = ("dog bites man", "man bites dog", "cat sees bird", "bird sees cat")
+
+
+def by_order(config: Config, tokens: csr_array) -> float:
+    """The share of texts told apart that only differ in the order of their words."""
+    labels = csr_array(np.tile(np.eye(4, dtype=np.float32), (5, 1)))
+    ranker = build(Dataset(inputs=tokens, labels=labels), config)
+    return share_of_right_first_labels(ranker.rank(inputs_of(tokens), 1).labels.numpy(), labels)
+
+
+def test_pairs_of_words_tell_an_order_from_another() -> None:
+    tokens = Tokenizer.of(ORDERED * 5, ONE.text, ONE.vocabulary).rows(ORDERED * 5)
+    assert by_order(ONE, tokens) == 1
+    assert by_order(replace(ONE, pairs=0), tokens) <= 0.5
+
+
+def test_bags_have_no_order_and_so_no_pairs() -> None:
+    tokens = Tokenizer.of(ORDERED * 5, ONE.text, ONE.vocabulary).rows(ORDERED * 5)
+    tokens.sort_indices()
+    assert by_order(ONE, tokens) <= 0.5
+
+
+def test_sub_words_are_in_no_pair() -> None:
+    config = replace(ONE, vocabulary=replace(ONE.vocabulary, subwords=64))
+    tokenizer = Tokenizer.of(ORDERED, config.text, config.vocabulary)
+    ranker = build(Dataset(inputs=tokenizer.rows(ORDERED), labels=csr_array(np.eye(4, dtype=np.float32))), config)
+    assert ranker.features == (tokenizer.vocabulary.num_ids - 64, tokenizer.vocabulary.num_ids, config.pairs)
+
+
+@pytest.mark.parametrize("numbers", [[1, 2], [3, 2, 0], [1, 2, -1]])
+def test_a_reading_that_cannot_be_is_refused(numbers: list[int]) -> None:
+    state = trained()[0].state_dict()
+    with pytest.raises(ModelError, match="reading"):
+        restore(SMALL, {**state, "reading": torch.tensor(numbers)})

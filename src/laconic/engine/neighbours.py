@@ -29,9 +29,10 @@ from laconic.engine.row_kernels import half_dot
 from laconic.engine.rows import check_exact
 from laconic.engine.texts import Inputs, Ranked, Texts, size_of
 from laconic.errors import DataError, ModelError
-from laconic.shortlisters.inverted import add_products, clear, take_best
+from laconic.shortlisters.inverted import add, clear, find, take_best
 from laconic.types import NO_LABEL
 
+_LOOKED_UP = 4  # times as many texts as are wanted
 _SPARE = 16  # vectors that are compared again though they are not wanted
 
 
@@ -44,6 +45,7 @@ class Neighbours(PackedRanker):
     neighbours: int
     power: float  # of a neighbour's cosine
     label_text: float  # weight of the label-text cosine
+    walked: int  # texts of words' lists that are gone through, the rarest word's first; 0: all
 
     def __post_init__(self) -> None:
         check_array(self.popular, "labels by frequency", np.int64, (None,))
@@ -60,6 +62,7 @@ class Neighbours(PackedRanker):
             check_kind(self.index, "texts of words", Pairs)
             check_numbers(self.index.numbers, "texts of words", 0, self._num_texts)
         check_whole(self.neighbours, "number of neighbours", 1)
+        check_whole(self.walked, "number of texts that are gone through", 0)
         check_real(self.power, "power of cosines", 0.0)
         check_real(self.label_text, "weight of label texts", 0.0)
 
@@ -81,11 +84,12 @@ class Neighbours(PackedRanker):
         return scores
 
     def opening(self, beam: int) -> Neighbours:
-        """The same; of texts that share a word, every one is looked at."""
+        """The same; where texts are found by words, a beam says nothing."""
         return replace(self, index=self.index.opening(beam)) if isinstance(self.index, Cells) else self
 
     def exact(self) -> Neighbours:
-        return replace(self, index=self.index.exact()) if isinstance(self.index, Cells) else self
+        """The same; of texts that share a word, every one is looked at."""
+        return replace(self, index=self.index.exact()) if isinstance(self.index, Cells) else replace(self, walked=0)
 
     def channels(self, inputs: Inputs) -> Channels:
         """What both channels know of the texts, before it is added up."""
@@ -98,7 +102,7 @@ class Neighbours(PackedRanker):
             _nearest_vectors(cells.tree, cells.dial, exact, _features(inputs, cells.rows.dim), (texts, cosines))
         else:
             _check_words(inputs)
-            _nearest(self.index.lists, words, *self._room, texts, cosines)
+            _nearest(self.index.lists, words, self.walked, self._room, (texts, cosines))
         return Channels(
             texts,
             np.maximum(cosines, 0) ** np.float32(self.power),
@@ -146,11 +150,51 @@ def _features(inputs: Inputs, width: int) -> Float[np.ndarray, "texts features"]
 
 
 @compiled
-def _nearest(index, words, totals, touched, texts, cosines):  # type: ignore[no-untyped-def]
+def _nearest(index, words, walked, room, into):  # type: ignore[no-untyped-def]
+    """Of the texts that share rare words, the best few are looked up in the long lists of the others."""
+    (totals, touched), (texts, cosines) = room, into
+    some, partial = np.empty(_LOOKED_UP * texts.shape[1], np.int64), np.empty(_LOOKED_UP * texts.shape[1], np.float32)
     for text in range(len(texts)):
-        count = add_products(index, words, text, np.float32(1), totals, touched, 0)
-        take_best(totals, touched, count, texts[text], cosines[text])
+        lists = _shortest_first(index, words, text)
+        count, gone, rest = 0, 0, 0
+        for i in lists:
+            first, last = index.starts[words.numbers[i]], index.starts[words.numbers[i] + 1]
+            gone += last - first
+            if walked and rest and gone > walked:
+                break
+            numbers, values = index.numbers[first:last], index.values[first:last]
+            count = add(numbers, values, words.values[i], totals, touched, count)
+            rest += 1
+        if rest == len(lists):
+            take_best(totals, touched, count, texts[text], cosines[text])
+        else:
+            kept = take_best(totals, touched, count, some, partial)
+            for i in lists[rest:]:
+                _look_up(index, words.numbers[i], words.values[i], some[:kept], totals)
+            take_best(totals, some, kept, texts[text], cosines[text])
         clear(totals, touched, count)
+
+
+@compiled
+def _shortest_first(index, words, text):  # type: ignore[no-untyped-def]
+    """Where the text's known words are, those of the fewest texts first."""
+    first, last, known = words.starts[text], words.starts[text + 1], 0
+    places, sizes = np.empty(last - first, np.int64), np.empty(last - first, np.int64)
+    for i in range(first, last):
+        if words.numbers[i] < len(index.starts) - 1:
+            places[known] = i
+            sizes[known] = index.starts[words.numbers[i] + 1] - index.starts[words.numbers[i]]
+            known += 1
+    return places[:known][np.argsort(sizes[:known], kind="mergesort")]
+
+
+@compiled
+def _look_up(index, word, weight, texts, totals):  # type: ignore[no-untyped-def]
+    """Adds what a word's list has for these texts."""
+    for text in texts:
+        place = find(index.numbers, index.starts[word], index.starts[word + 1], text)
+        if place >= 0:
+            totals[text] += weight * index.values[place]
 
 
 @compiled

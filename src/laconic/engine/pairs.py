@@ -14,6 +14,7 @@ from laconic.engine.texts import Inputs, Texts
 from laconic.errors import ModelError
 from laconic.shortlisters.inverted import Lists
 
+_UNREADABLE = "the texts' token ids are negative, or their bounds do not lie in order among their words"
 _ANY = np.iinfo(np.int32).max  # words that an index does not know are passed over there
 
 
@@ -39,6 +40,13 @@ class Pairs(Part):
         return Lists(for_kernels(self.starts), for_kernels(self.numbers), for_kernels(self.values))
 
 
+def tokens_of(texts: Texts) -> Lists:
+    """Words in reading order, unknown ones included."""
+    if not readable(texts, _ANY):
+        raise ModelError(_UNREADABLE)
+    return Lists(texts.starts.astype(np.int64), texts.ids.astype(np.int32), texts.weights.astype(np.float32))
+
+
 def bags_of(inputs: Inputs) -> Lists:
     """Every word of a text once, in the order of ids, unknown words gone; dense features have no words."""
     nothing = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32)
@@ -46,7 +54,7 @@ def bags_of(inputs: Inputs) -> Lists:
     starts = np.zeros(texts.size + 1, dtype=np.int64)
     numbers, values = np.empty(len(texts.ids), dtype=np.int32), np.empty(len(texts.ids), dtype=np.float32)
     if not _sum_words(texts, starts, numbers, values):
-        raise ModelError("the texts' token ids are negative, or their bounds do not lie in order among their words")
+        raise ModelError(_UNREADABLE)
     return Lists(starts, numbers[: starts[-1]], values[: starts[-1]])
 
 

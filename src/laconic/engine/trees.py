@@ -9,14 +9,14 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float, Int
 
-from laconic.engine.pairs import Pairs, bags_of
+from laconic.engine.pairs import Pairs, tokens_of
 from laconic.engine.parts import check_array, check_kind, check_numbers, check_whole, for_kernels
 from laconic.engine.ranking import PackedRanker
 from laconic.engine.texts import Inputs, Ranked, Texts, size_of
 from laconic.errors import ModelError
 from laconic.linear.checking import is_sound
 from laconic.linear.forest import Forest, Ways, ways_of
-from laconic.linear.rows import of_length_one
+from laconic.linear.rows import Reading, features_of, of_length_one
 from laconic.linear.searching import Room, make_room, rank_texts, score_texts
 from laconic.shortlisters.inverted import Lists
 from laconic.types import NO_LABEL
@@ -31,6 +31,9 @@ class Trees(PackedRanker):
     feature_starts: np.ndarray  # int64
     features: np.ndarray  # int32
     weights: Pairs
+    words: int  # this and the next two are as linear/rows.py has them
+    ids: int
+    pairs: int
     beam: int
 
     def __post_init__(self) -> None:
@@ -38,13 +41,17 @@ class Trees(PackedRanker):
             check_array(getattr(self, name), f"trees' {name}", kind, (None,))
         check_kind(self.weights, "trees' weights", Pairs)
         check_whole(self.beam, "beam", 1)
+        for name in Reading._fields:
+            check_whole(getattr(self, name), f"number of {name}", 0)
+        if not self._reading.is_sound():
+            raise ModelError("the packed model's words and pairs do not fit together; pack it again")
         if not is_sound(self.forest):
             raise ModelError("the packed model's trees do not lead to every label; pack it again")
 
     @staticmethod
-    def of(forest: Forest, beam: int) -> Trees:
+    def of(forest: Forest, reading: Reading, beam: int) -> Trees:
         own = {name: getattr(forest, name) for name in _KINDS}
-        return Trees(**own, weights=Pairs.of(forest.weights), beam=beam)
+        return Trees(**own, **reading._asdict(), weights=Pairs.of(forest.weights), beam=beam)
 
     @property
     def num_labels(self) -> int:
@@ -54,14 +61,14 @@ class Trees(PackedRanker):
         labels = np.full((size_of(inputs), k), NO_LABEL, dtype=np.int64)
         scores = np.zeros(labels.shape, dtype=np.float32)
         trees, span = (self.forest, self._ways), (0, len(labels))
-        rank_texts(trees, _queries(inputs), self.beam, span, self._room, (labels, scores))
+        rank_texts(trees, self._queries(inputs), self.beam, span, self._room, (labels, scores))
         return Ranked(labels, scores)
 
     def score(self, inputs: Inputs, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:
         check_numbers(labels, "labels to be scored", NO_LABEL, self.num_labels)
         scores = np.zeros(labels.shape, dtype=np.float32)
         trees, span = (self.forest, self._ways), (0, len(labels))
-        score_texts(trees, _queries(inputs), span, self._room, (np.ascontiguousarray(labels), scores))
+        score_texts(trees, self._queries(inputs), span, self._room, (np.ascontiguousarray(labels), scores))
         return scores
 
     def opening(self, beam: int) -> Trees:
@@ -80,6 +87,15 @@ class Trees(PackedRanker):
     @cached_property
     def _ways(self) -> Ways:
         return ways_of(self.forest)
+
+    @property
+    def _reading(self) -> Reading:
+        return Reading(self.words, self.ids, self.pairs)
+
+    def _queries(self, inputs: Inputs) -> Lists:
+        if not isinstance(inputs, Texts):
+            return of_length_one(Lists.dense(inputs))
+        return features_of(tokens_of(inputs), self._reading)
 
     @property
     def _room(self) -> Room:
@@ -103,7 +119,3 @@ _KINDS = {
     "feature_starts": np.int64,
     "features": np.int32,
 }
-
-
-def _queries(inputs: Inputs) -> Lists:
-    return of_length_one(bags_of(inputs) if isinstance(inputs, Texts) else Lists.dense(inputs))

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from laconic.compiled import compiled
-from laconic.shortlisters.inverted import TRACE, take_best
+from laconic.shortlisters.inverted import TRACE, find, take_best
 
 COMPLETED = 64  # labels, at least, whose chances are looked up in every tree
 DEEPEST = 64  # levels of a tree at most
@@ -195,16 +195,3 @@ def _insert(nodes, losses, kept, node, loss):  # type: ignore[no-untyped-def]
         nodes[i], losses[i] = nodes[i - 1], losses[i - 1]
     nodes[place], losses[place] = node, loss
     return last + 1
-
-
-@compiled
-def find(numbers, low, high, number):  # type: ignore[no-untyped-def]
-    """Where a number is among those of low..high, which are in order; -1: nowhere."""
-    end = high
-    while low < high:
-        middle = (low + high) >> 1
-        if numbers[middle] < number:
-            low = middle + 1
-        else:
-            high = middle
-    return low if low < end and numbers[low] == number else -1

@@ -144,7 +144,7 @@ def _trees(name: str, data: Dataset, config: Any, run: Run) -> Ranker | None:
 
 
 def _trees_config(config: Any) -> Trees:
-    return Trees(trees=max(1, config.fusion.trees), seed=config.seed)
+    return Trees(trees=max(1, config.fusion.trees), seed=config.seed, vocabulary=config.vocabulary)
 
 
 def _ranker(base: Ranker, data: Dataset, combiner: Combiner, config: Any, trees: Ranker | None) -> FusedRanker:

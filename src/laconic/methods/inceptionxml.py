@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from laconic.classifiers import LinearClassifier
-from laconic.costs import CPU, GPU, Shape, gpu_memory, training_memory, training_seconds
+from laconic.costs import Shape, training_memory
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
 from laconic.data.text import Splitter
@@ -22,6 +22,7 @@ from laconic.encoders import ENCODERS, Encoder
 from laconic.errors import ConfigError
 from laconic.evaluate import validation_figures
 from laconic.layers import Residual
+from laconic.methods.announcing import announce
 from laconic.methods.parts import (
     BOUNDS,
     PRECISIONS,
@@ -88,7 +89,7 @@ def train(data: Dataset, config: Config, run: Run) -> Trained:
     config = sized(config, len(data), usual_length(data, config, "inceptionxml"))
     shape = Shape(words=data.inputs.shape[1], labels=data.num_labels, length=config.length, dim=config.embedding)
     config = _chunked(config, shape, run)
-    _announce(config, shape, len(data), run)
+    announce(config, shape, len(data), run, chunk=min(config.chunk, shape.labels), small_batch=128)
     return trained_by(_fitted, data, config, run)
 
 
@@ -124,27 +125,6 @@ def _chunked(config: Config, shape: Shape, run: Run) -> Config:
     while chunk > _SMALLEST_CHUNK and not run.fits(training_memory(shape, batch=config.batch_size, chunk=chunk)):
         chunk = max(_SMALLEST_CHUNK, chunk // 2)
     return config if chunk == min(config.chunk, shape.labels) else replace(config, chunk=chunk)
-
-
-def _announce(config: Config, shape: Shape, texts: int, run: Run) -> None:
-    gpu = run.device.type == "cuda"
-    machine = GPU if gpu else CPU.times(torch.get_num_threads())
-    seconds = training_seconds(shape, texts=texts, epochs=config.epochs, batch=config.batch_size, machine=machine)
-
-    def needed(batch: int, dim: int, optimiser: str = config.optimiser) -> int:
-        own, batch = replace(shape, dim=min(shape.dim, dim)), min(config.batch_size, batch)
-        if gpu:
-            return gpu_memory(own, batch=batch, optimiser=optimiser)
-        return training_memory(own, batch=batch, chunk=min(config.chunk, shape.labels))
-
-    whole = config.batch_size, shape.dim
-    remedies = {"--set optimiser=adam-bf16": needed(*whole, "adam-bf16")} if gpu else {}
-    remedies |= {
-        "--set batch_size=128": needed(128, shape.dim),
-        "--set embedding=128": needed(config.batch_size, 128),
-        "--set embedding=64 and --set batch_size=32": needed(32, 64),
-    }
-    run.announce(needed(*whole), seconds * (1 + config.refit), remedies)
 
 
 def _fitted(

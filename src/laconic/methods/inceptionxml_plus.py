@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from laconic.classifiers import LinearClassifier
 from laconic.clustering import Clustering, LabelTree, cluster_labels
-from laconic.costs import CPU, GPU, Shape, gpu_memory, training_memory, training_seconds
+from laconic.costs import Shape
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
 from laconic.data.text import Splitter
@@ -26,6 +26,7 @@ from laconic.encoders import ENCODERS, Encoder
 from laconic.errors import ConfigError, ModelError
 from laconic.evaluate import shortlist_figures, validation_figures
 from laconic.layers import SpectralResidual
+from laconic.methods.announcing import announce
 from laconic.methods.parts import (
     BOUNDS,
     PRECISIONS,
@@ -119,7 +120,8 @@ class Config:
 
 def train(data: Dataset, config: Config, run: Run) -> Trained:
     config = sized(config, len(data), data.num_labels, usual_length(data, config, "inceptionxml+"))
-    _announce(config, data, run)
+    # Nothing is gathered on a CPU: rows are read cluster by cluster.
+    announce(config, _shape(config, data), len(data), run, chunk=0, small_batch=64)
     return trained_by(_fitted, data, config, run)
 
 
@@ -179,9 +181,8 @@ def sized(config: Config, texts: int, labels: int, usual: int) -> Config:
     )
 
 
-def _announce(config: Config, data: Dataset, run: Run) -> None:
-    gpu = run.device.type == "cuda"
-    shape = Shape(
+def _shape(config: Config, data: Dataset) -> Shape:
+    return Shape(
         words=data.inputs.shape[1],
         labels=data.num_labels,
         length=config.length,
@@ -189,22 +190,6 @@ def _announce(config: Config, data: Dataset, run: Run) -> None:
         clusters=config.clusters,
         top=config.top,
     )
-    machine = GPU if gpu else CPU.times(torch.get_num_threads())
-    seconds = training_seconds(shape, texts=len(data), epochs=config.epochs, batch=config.batch_size, machine=machine)
-
-    def needed(batch: int, dim: int, optimiser: str = config.optimiser) -> int:
-        own, batch = replace(shape, dim=min(shape.dim, dim)), min(config.batch_size, batch)
-        # Nothing is gathered on a CPU: rows are read cluster by cluster.
-        return gpu_memory(own, batch=batch, optimiser=optimiser) if gpu else training_memory(own, batch=batch, chunk=0)
-
-    whole = config.batch_size, shape.dim
-    remedies = {"--set optimiser=adam-bf16": needed(*whole, "adam-bf16")} if gpu else {}
-    remedies |= {
-        "--set batch_size=64": needed(64, shape.dim),
-        "--set embedding=128": needed(config.batch_size, 128),
-        "--set embedding=64 and --set batch_size=32": needed(32, 64),
-    }
-    run.announce(needed(*whole), seconds * (1 + config.refit), remedies)
 
 
 def _fitted(

@@ -1,4 +1,4 @@
-"""trees: linear classifiers over bags of words, in trees of labels that are searched by beam (Parabel, Bonsai).
+"""trees: linear classifiers over words and pairs of words, in trees of labels searched by beam (Parabel, Bonsai).
 
 Labels that like texts have lie together in a tree. Each child of a node has a classifier, learnt from texts that have
 some label under that node alone. A label's score is the product of the chances on the way to it, the mean of all trees.
@@ -19,12 +19,13 @@ from torch import Tensor
 from laconic.changing import Additions, Lesson, taught, with_labels, without_labels
 from laconic.data.dataset import Dataset
 from laconic.data.text import Splitter
-from laconic.data.vocabulary import VocabularyConfig, bags
+from laconic.data.vocabulary import VocabularyConfig
+from laconic.errors import ModelError
 from laconic.linear.forest import Forest, Ways, joined, ways_of
 from laconic.linear.grafting import grafted, pruned
 from laconic.linear.learning import NOTHING, Learning
 from laconic.linear.planting import Growing, planted
-from laconic.linear.rows import of_length_one
+from laconic.linear.rows import Reading, features_of, of_length_one
 from laconic.linear.searching import Room, make_room, rank_texts, score_texts
 from laconic.linear.solving import Solving
 from laconic.linear.storing import StoredForest
@@ -33,7 +34,7 @@ from laconic.methods.trained import Trained
 from laconic.rankers import Ranker
 from laconic.run import Run
 from laconic.shortlisters.inverted import TRACE, Lists, in_threads
-from laconic.shortlisters.nearest import queries_of
+from laconic.shortlisters.nearest import tensor_of, words_of
 from laconic.types import NO_LABEL, Inputs, Ranking, Tokens
 
 _TOLERANCE = 0.1  # of a classifier's slopes, as others have it: 0.03 takes longer and finds the same labels
@@ -48,6 +49,7 @@ class Config:
     threshold: float = 0.1  # weights below it are dropped
     epochs: int = 8  # of a classifier at most
     beam: int = 10  # nodes that are opened on each level
+    pairs: int = 1 << 20  # buckets that pairs of neighbouring words are hashed into; 0: words alone
     validation: float = 0.0  # share of training texts that are not learnt from, for what is learnt over this method
     seed: int = 0
     text: Splitter = Splitter()
@@ -65,6 +67,7 @@ _BOUNDS = {
     "threshold": (0, 1000),
     "epochs": (1, 10_000),
     "beam": (1, 1 << 20),
+    "pairs": (0, 1 << 28),
     "validation": (0, 0.9),
     "seed": (0, 1 << 40),
 }
@@ -78,16 +81,23 @@ def train(data: Dataset, config: Config, run: Run) -> Trained:
 def build(data: Dataset, config: Config) -> TreesRanker:
     """Learns from all of the data; texts that count for nothing, or have no label, teach nothing."""
     data = _with_something(data)
-    rows = _rows(data.inputs)
+    reading = _reading(data.inputs, config)
+    rows = _rows(data.inputs, reading)
     learning = Learning(config.cost, config.threshold, Solving(_TOLERANCE, config.epochs))
     growing = Growing(config.fan_out, config.leaf, learning)
     trees = [planted(data, rows, growing, config.seed + number) for number in range(config.trees)]
-    return TreesRanker(config, StoredForest.of(joined(trees)))
+    return TreesRanker(config, StoredForest.of(joined(trees)), reading)
 
 
 def restore(config: Config, tensors: Mapping[str, Tensor]) -> TreesRanker:
     """The ranker from its state_dict, whose every number is looked at before a compiled loop follows it."""
-    return TreesRanker(config, StoredForest.of_tensors(tensors, "trees"))
+    numbers = tensor_of(tensors, "reading", torch.int64).tolist()
+    if len(numbers) != len(Reading._fields) or not Reading(*numbers).is_sound():
+        raise ModelError(
+            f"the model's tensor 'reading' must count words, tokens and pairs, but is {numbers}; the file is damaged: "
+            "fetch it again"
+        )
+    return TreesRanker(config, StoredForest.of_tensors(tensors, "trees"), Reading(*numbers))
 
 
 def _with_something(data: Dataset) -> Dataset:
@@ -97,16 +107,30 @@ def _with_something(data: Dataset) -> Dataset:
     return data if data.weights is None else data.rows(np.flatnonzero(data.weights > 0))
 
 
-def _rows(inputs: csr_array | Float[np.ndarray, "texts dim"]) -> Lists:
-    return of_length_one(Lists.of(bags(csr_array(inputs))))
+def _reading(inputs: csr_array | Float[np.ndarray, "texts dim"], config: Config) -> Reading:
+    """Words whose order is that of their numbers in every text were given without any: they have no neighbours."""
+    ids = inputs.shape[1]
+    if not isinstance(inputs, csr_array):
+        return Reading(0, ids, 0)
+    goes_back = np.diff(inputs.indices) < 0
+    goes_back[inputs.indptr[1:-1][inputs.indptr[1:-1] < len(inputs.indices)] - 1] = False  # from a text to the next
+    return Reading(ids - config.vocabulary.subwords, ids, config.pairs if goes_back.any() else 0)
+
+
+def _rows(inputs: csr_array | Float[np.ndarray, "texts dim"], reading: Reading) -> Lists:
+    sparse = isinstance(inputs, csr_array)
+    return features_of(Lists.of(inputs), reading) if sparse else of_length_one(Lists.dense(inputs))
 
 
 class TreesRanker(Ranker):
     """Trees of labels that are searched for a text's features."""
 
-    def __init__(self, config: Config, trees: StoredForest) -> None:
+    reading: Tensor
+
+    def __init__(self, config: Config, trees: StoredForest, reading: Reading) -> None:
         super().__init__()
-        self.config, self.trees = config, trees
+        self.config, self.trees, self.features = config, trees, reading
+        self.register_buffer("reading", torch.tensor(reading))
         self.num_labels = self.ways.child_of.shape[1]
 
     def rank(self, inputs: Inputs, k: int) -> Ranking:
@@ -133,6 +157,10 @@ class TreesRanker(Ranker):
         in_threads(len(wanted), work)
         return torch.from_numpy(scores)
 
+    def with_forest(self, forest: Forest) -> TreesRanker:
+        """The same over other trees."""
+        return TreesRanker(self.config, StoredForest.of(forest), self.features)
+
     @cached_property
     def forest(self) -> Forest:
         return self.trees.forest()
@@ -146,7 +174,9 @@ class TreesRanker(Ranker):
         return room
 
     def _queries(self, inputs: Inputs) -> Lists:
-        return of_length_one(queries_of(inputs) if isinstance(inputs, Tokens) else Lists.dense(inputs.numpy()))
+        if isinstance(inputs, Tokens):
+            return features_of(words_of(inputs), self.features)
+        return of_length_one(Lists.dense(inputs.numpy()))
 
 
 # Other labels
@@ -155,7 +185,7 @@ class TreesRanker(Ranker):
 @without_labels.register
 def _(ranker: TreesRanker, kept: Int[Tensor, "kept"]) -> TreesRanker:
     """Trees stay as they are but for the labels: so others have the same scores as before."""
-    return TreesRanker(ranker.config, StoredForest.of(pruned(ranker.forest, kept.numpy(), ranker.num_labels)))
+    return ranker.with_forest(pruned(ranker.forest, kept.numpy(), ranker.num_labels))
 
 
 @with_labels.register
@@ -165,13 +195,15 @@ def _(ranker: TreesRanker, additions: Additions) -> TreesRanker:
     Of examples that known labels have, nothing is learnt.
     """
     own = vstack([additions.label_texts, additions.examples.inputs], format="csr")
-    texts_of, rows = additions.texts_of_new(), _rows(own)
+    texts_of, rows = additions.texts_of_new(), _rows(own, ranker.features)
     texts_of.data /= np.repeat(texts_of.sum(axis=1), np.diff(texts_of.indptr))
-    means = csr_array(texts_of @ csr_array((rows.values, rows.numbers, rows.starts), shape=own.shape))
+    means = csr_array(
+        texts_of @ csr_array((rows.values, rows.numbers, rows.starts), shape=(own.shape[0], ranker.features.size))
+    )
     lengths = np.repeat(means.power(2).sum(axis=1), np.diff(means.indptr))  # squared: the mean cosine to the mean
     means.data *= (1 - NOTHING) / np.maximum(lengths, TRACE)
     biases = np.full(additions.num_new, NOTHING, dtype=np.float32)
-    return TreesRanker(ranker.config, StoredForest.of(grafted(ranker.forest, means, biases, ranker.num_labels)))
+    return ranker.with_forest(grafted(ranker.forest, means, biases, ranker.num_labels))
 
 
 @taught.register

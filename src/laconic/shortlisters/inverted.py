@@ -195,3 +195,16 @@ def _sink(rows, scores, size, row, total):  # type: ignore[no-untyped-def]
         rows[place], scores[place] = rows[below], scores[below]
         place = below
     rows[place], scores[place] = row, total
+
+
+@compiled
+def find(numbers, low, high, number):  # type: ignore[no-untyped-def]
+    """Where a number is among those of low..high, which are in order; -1: nowhere."""
+    end = high
+    while low < high:
+        middle = (low + high) >> 1
+        if numbers[middle] < number:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < end and numbers[low] == number else -1

@@ -97,10 +97,16 @@ def tensor_of(tensors: Mapping[str, Tensor], name: str, kind: torch.dtype) -> Te
 
 def queries_of(inputs: Inputs) -> Lists:
     """Tokens as bags; dense inputs have no words at all."""
+    words = words_of(inputs)
+    num_ids = int(words.numbers.max(initial=-1)) + 1
+    shape = len(words.starts) - 1, num_ids
+    return Lists.of(bags(csr_array((words.values, words.numbers, words.starts), shape=shape)))
+
+
+def words_of(inputs: Inputs) -> Lists:
+    """Tokens in reading order."""
     if not isinstance(inputs, Tokens):
         return Lists.of(csr_array((len(inputs), 0), dtype=np.float32))
     there = (inputs.ids != PAD).cpu().numpy()
     starts = np.concatenate([[0], there.sum(axis=1).cumsum()])
-    ids, weights = inputs.ids.cpu().numpy()[there], inputs.weights.cpu().numpy()[there]
-    num_ids = int(ids.max(initial=0)) + 1
-    return Lists.of(bags(csr_array((weights, ids, starts), shape=(len(there), num_ids))))
+    return Lists(starts, inputs.ids.cpu().numpy()[there].astype(np.int32), inputs.weights.cpu().numpy()[there])
