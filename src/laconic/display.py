@@ -75,7 +75,7 @@ def sweep_table(found: Sequence[Mapping[str, int | float]], title: str) -> Table
     table = Table(title=title, title_justify="left", title_style="bold")
     for name in found[0]:
         table.add_column(name, justify="right")
-    forms = {"top": ",.0f", "texts a second": ",.0f", "alpha": "g", "beta": "g"}
+    forms = {"top": ",.0f", "texts a second": ",.0f", "alpha": "g", "beta": "g", "tail": "g"}
     for row in found:
         table.add_row(*(format(value, forms.get(name, ".1f")) for name, value in row.items()))
     return table

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from laconic.engine.parts import for_kernels
-from laconic.linear.forest import Entries, Forest, arranged, joined
+from laconic.linear.forest import Entries, Forest, by_feature, joined, rows_of
 from laconic.shortlisters.inverted import Lists
 
 LABELS, FEATURES = 23, 9
@@ -33,15 +33,16 @@ def slow_scores(forest: Forest, asked: Lists, labels: int = LABELS) -> np.ndarra
         (asked.values, asked.numbers, asked.starts), shape=(len(asked.starts) - 1, FEATURES + 3)
     ).toarray()
     scores = np.zeros((len(table), labels))
+    feature_of = np.repeat(np.arange(len(forest.feature_starts) - 1), np.diff(forest.feature_starts))
 
     def walk(node: int, losses: np.ndarray) -> None:
-        rows = range(forest.feature_starts[node], forest.feature_starts[node + 1])
+        rows = np.flatnonzero(forest.nodes == node)
         for place, child in enumerate(range(forest.child_starts[node], forest.child_starts[node + 1])):
             weights = np.zeros(table.shape[1])
             for row in rows:
                 for i in range(forest.weights.starts[row], forest.weights.starts[row + 1]):
                     if forest.weights.numbers[i] == place:
-                        weights[forest.features[row]] = forest.weights.values[i]
+                        weights[feature_of[row]] = forest.weights.values[i]
             below = losses + np.maximum(0, 1 - (table @ weights + forest.biases[child])) ** 2
             target = int(forest.targets[child])
             if target < 0:
@@ -71,5 +72,5 @@ def _tree(labels: int, generator: np.random.Generator) -> Forest:
         starts.astype(np.int64),
         np.concatenate(targets).astype(np.int32),
         generator.normal(size=len(nodes)).astype(np.float32),
-        *arranged(entries, 6),
+        *by_feature([rows_of(entries)]),
     )

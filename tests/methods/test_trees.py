@@ -156,7 +156,7 @@ def test_a_setting_outside_its_range_is_refused(settings: Settings, message: str
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("targets", 999), ("roots", 999), ("weight_children", 999), ("features", -1), ("child_starts", 999)],
+    [("targets", 999), ("roots", 999), ("weight_children", 999), ("nodes", -1), ("child_starts", 999)],
 )
 def test_a_damaged_forest_is_refused(name: str, value: int) -> None:
     state = trained()[0].state_dict()

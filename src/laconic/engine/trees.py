@@ -29,7 +29,7 @@ class Trees(PackedRanker):
     targets: np.ndarray  # int32
     biases: np.ndarray  # float32
     feature_starts: np.ndarray  # int64
-    features: np.ndarray  # int32
+    nodes: np.ndarray  # int32
     weights: Pairs
     words: int  # this and the next two are as linear/rows.py has them
     ids: int
@@ -79,10 +79,10 @@ class Trees(PackedRanker):
 
     @cached_property
     def forest(self) -> Forest:
-        roots, child_starts, targets, biases, feature_starts, features = (
+        roots, child_starts, targets, biases, feature_starts, nodes = (
             for_kernels(getattr(self, name)) for name in _KINDS
         )
-        return Forest(roots, child_starts, targets, biases, feature_starts, features, self.weights.lists)
+        return Forest(roots, child_starts, targets, biases, feature_starts, nodes, self.weights.lists)
 
     @cached_property
     def _ways(self) -> Ways:
@@ -117,5 +117,5 @@ _KINDS = {
     "targets": np.int32,
     "biases": np.float32,
     "feature_starts": np.int64,
-    "features": np.int32,
+    "nodes": np.int32,
 }

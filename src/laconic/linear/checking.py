@@ -21,10 +21,11 @@ def _fits(forest: Forest) -> bool:
     return bool(
         flat
         and len(forest.roots)
-        and len(forest.child_starts) == len(forest.feature_starts) > 1
+        and len(forest.child_starts) > 1
+        and len(forest.feature_starts) > 0
         and _bounds(forest.child_starts, len(forest.targets))
-        and _bounds(forest.feature_starts, len(forest.features))
-        and len(forest.weights.starts) == len(forest.features) + 1
+        and _bounds(forest.feature_starts, len(forest.nodes))
+        and len(forest.weights.starts) == len(forest.nodes) + 1
         and _bounds(forest.weights.starts, len(forest.weights.numbers))
         and len(forest.weights.values) == len(forest.weights.numbers)
         and len(forest.biases) == len(forest.targets)
@@ -70,14 +71,15 @@ def _bounds(starts: Int[np.ndarray, "n"], last: int) -> bool:
 
 @compiled
 def _weighs(forest):  # type: ignore[no-untyped-def]
-    """Whether features and children are in order, and each weight has its child and is a number."""
+    """Whether nodes and children are in order, and each weight has its child and is a number."""
     numbers, values = forest.weights.numbers, forest.weights.values
-    for node in range(len(forest.feature_starts) - 1):
-        children, before = forest.child_starts[node + 1] - forest.child_starts[node], -1
-        for row in range(forest.feature_starts[node], forest.feature_starts[node + 1]):
-            if forest.features[row] <= before:
+    for feature in range(len(forest.feature_starts) - 1):
+        before = -1
+        for row in range(forest.feature_starts[feature], forest.feature_starts[feature + 1]):
+            node, last = forest.nodes[row], -1
+            if not before < node < len(forest.child_starts) - 1:
                 return False
-            before, last = forest.features[row], -1
+            before, children = node, forest.child_starts[node + 1] - forest.child_starts[node]
             for i in range(forest.weights.starts[row], forest.weights.starts[row + 1]):
                 if not last < numbers[i] < children or not np.isfinite(values[i]):
                     return False

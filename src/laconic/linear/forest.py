@@ -18,9 +18,9 @@ class Forest(NamedTuple):
     child_starts: Int[np.ndarray, "nodes+1"]
     targets: Int[np.ndarray, "children"]  # a node, or -1 - label
     biases: Float[np.ndarray, "children"]
-    feature_starts: Int[np.ndarray, "nodes+1"]  # where the features of each node begin
-    features: Int[np.ndarray, "rows"]  # in order within a node
-    weights: Lists  # for each feature of a node its children, by their place in the node, and their weights
+    feature_starts: Int[np.ndarray, "features+1"]  # where the nodes of each feature begin
+    nodes: Int[np.ndarray, "rows"]  # in order within a feature: a text's few features are looked for in many nodes
+    weights: Lists  # for each node of a feature its children, by their place in the node, and their weights
 
 
 class Entries(NamedTuple):
@@ -30,6 +30,14 @@ class Entries(NamedTuple):
     features: Int[np.ndarray, "pairs"]
     places: Int[np.ndarray, "pairs"]
     values: Float[np.ndarray, "pairs"]
+
+
+class Rows(NamedTuple):
+    """A row for every node and feature that have weights."""
+
+    nodes: Int[np.ndarray, "rows"]
+    features: Int[np.ndarray, "rows"]
+    weights: Lists  # children, by their place in the node
 
 
 class Ways(NamedTuple):
@@ -49,9 +57,7 @@ def joined(trees: Sequence[Forest]) -> Forest:
         joined_starts([tree.child_starts for tree in trees]),
         np.concatenate([np.where(tree.targets < 0, 0, first) + tree.targets for tree, first in moved]).astype(np.int32),
         np.concatenate([tree.biases for tree in trees]),
-        joined_starts([tree.feature_starts for tree in trees]),
-        np.concatenate([tree.features for tree in trees]),
-        joined_lists([tree.weights for tree in trees]),
+        *by_feature([_rows_of(tree)._replace(nodes=tree.nodes + first) for tree, first in moved]),
     )
 
 
@@ -68,31 +74,47 @@ def ways_of(forest: Forest) -> Ways:
     return Ways(np.ascontiguousarray(child_of), child_to, node_of)
 
 
-def arranged(entries: Entries, num_nodes: int) -> tuple[Int[np.ndarray, "bounds"], Int[np.ndarray, "rows"], Lists]:
-    """Weights by node and feature: where each node's features begin, these, and for each its children and weights."""
+def by_feature(parts: Sequence[Rows]) -> tuple[Int[np.ndarray, "starts"], Int[np.ndarray, "rows"], Lists]:
+    """Rows in the order of features and nodes: where each feature's nodes begin, these, and their weights."""
+    nodes, features = (np.concatenate(both) for both in list(zip(*parts, strict=True))[:2])
+    weights = joined_lists([part.weights for part in parts])
+    num_features, num_nodes = (int(numbers.max(initial=-1)) + 1 for numbers in (features, nodes))
+    order = np.argsort(features.astype(np.int64) * num_nodes + nodes, kind="stable")
+    starts = np.searchsorted(features[order], np.arange(num_features + 1))
+    return starts.astype(np.int64), nodes[order].astype(np.int32), _in_order(weights, order)
+
+
+def rows_of(entries: Entries) -> Rows:
+    """Weights by node and feature."""
     width = int(entries.features.max(initial=0)) + 1
     keys = entries.nodes.astype(np.int64) * width + entries.features
     order = np.lexsort((entries.places, keys))
     keys = keys[order]
     begins = np.flatnonzero(np.diff(keys, prepend=-1))
-    return (
-        np.searchsorted(keys[begins], np.arange(num_nodes + 1) * width),
-        (keys[begins] % width).astype(np.int32),
-        Lists(
-            np.append(begins, len(keys)).astype(np.int64),
-            entries.places[order].astype(np.int32),
-            entries.values[order],
-        ),
-    )
+    starts = np.append(begins, len(keys)).astype(np.int64)
+    weights = Lists(starts, entries.places[order].astype(np.int32), entries.values[order])
+    nodes, features = (part.astype(np.int32) for part in np.divmod(keys[begins], width))
+    return Rows(nodes, features, weights)
 
 
 def entries_of(forest: Forest) -> Entries:
     """All weights, one by one."""
-    in_row, in_node = np.diff(forest.weights.starts), np.diff(forest.feature_starts)
-    nodes = np.repeat(np.arange(len(in_node)), in_node)
-    return Entries(
-        np.repeat(nodes, in_row), np.repeat(forest.features, in_row), forest.weights.numbers, forest.weights.values
-    )
+    rows, in_row = _rows_of(forest), np.diff(forest.weights.starts)
+    weights = forest.weights
+    return Entries(np.repeat(rows.nodes, in_row), np.repeat(rows.features, in_row), weights.numbers, weights.values)
+
+
+def _rows_of(forest: Forest) -> Rows:
+    sizes = np.diff(forest.feature_starts)
+    return Rows(forest.nodes, np.repeat(np.arange(len(sizes), dtype=np.int32), sizes), forest.weights)
+
+
+def _in_order(lists: Lists, order: Int[np.ndarray, "rows"]) -> Lists:
+    """The same rows in another order."""
+    sizes = np.diff(lists.starts)[order]
+    starts = np.concatenate([[0], sizes.cumsum()])
+    places = np.arange(starts[-1]) + np.repeat(lists.starts[order] - starts[:-1], sizes)
+    return Lists(starts, lists.numbers[places], lists.values[places])
 
 
 def joined_starts(parts: Sequence[Int[np.ndarray, "..."]]) -> Int[np.ndarray, "starts"]:

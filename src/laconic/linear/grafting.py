@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 
 from laconic.compiled import compiled
-from laconic.linear.forest import Entries, Forest, arranged, entries_of
+from laconic.linear.forest import Entries, Forest, by_feature, entries_of, rows_of
 from laconic.linear.searching import score_children
 from laconic.shortlisters.inverted import Lists
 from laconic.types import NO_LABEL
@@ -62,7 +62,7 @@ def _changed(
         child_starts.astype(np.int64),
         targets.astype(np.int32),
         biases.astype(np.float32),
-        *arranged(entries._replace(values=entries.values.astype(np.float32)), len(child_starts) - 1),
+        *by_feature([rows_of(entries._replace(values=entries.values.astype(np.float32)))]),
     )
 
 

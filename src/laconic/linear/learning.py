@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from laconic.compiled import compiled
-from laconic.linear.forest import Entries, arranged
+from laconic.linear.forest import Entries, Rows, rows_of
 from laconic.linear.problems import Problems
 from laconic.linear.solving import STATE, Solving, shuffle, solve
 from laconic.shortlisters.inverted import Lists, in_threads
@@ -26,12 +26,10 @@ class Learning(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """Of a level's children: a bias each, and by node and feature the children that have a weight there."""
+    """Of a level's children: a bias each, and rows of weights, whose nodes are counted within the level."""
 
     biases: Float[np.ndarray, "children"]
-    feature_starts: Int[np.ndarray, "nodes+1"]
-    features: Int[np.ndarray, "rows"]
-    by_feature: Lists  # children by their place in the node
+    rows: Rows
 
 
 class _Found(NamedTuple):
@@ -66,7 +64,7 @@ def learn(
     children, features, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
     first = np.searchsorted(node_of, np.arange(int(node_of[-1]) + 1))
     nodes = node_of[children]
-    return Weights(biases, *arranged(Entries(nodes, features, children - first[nodes], values), len(first)))
+    return Weights(biases, rows_of(Entries(nodes, features, children - first[nodes], values)))
 
 
 def _units(node_of: Int[np.ndarray, "children"]) -> Int[np.ndarray, "units 3"]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from laconic.data.dataset import Dataset
-from laconic.linear.forest import Forest, joined_lists, joined_starts
+from laconic.linear.forest import Forest, by_feature
 from laconic.linear.growing import Level, grown
 from laconic.linear.learning import Learning, Weights, learn
 from laconic.linear.problems import problems_of
@@ -35,13 +35,12 @@ def _tree_of(levels: Sequence[Level], weights: Sequence[Weights]) -> Forest:
     first_nodes = np.cumsum([0, 1, *sizes[:-1]])
     labels = np.argsort(levels[-1].child_of)
     targets = [np.arange(size) + first for size, first in zip(sizes[:-1], first_nodes[1:], strict=False)]
+    moved = list(zip(weights, first_nodes, strict=False))
     nodes = np.concatenate([level.node_of + first for level, first in zip(levels, first_nodes, strict=False)])
     return Forest(
         np.zeros(1, dtype=np.int32),
         np.searchsorted(nodes, np.arange(first_nodes[-1] + 1)).astype(np.int64),
         np.concatenate([*targets, -1 - labels]).astype(np.int32),
         np.concatenate([part.biases for part in weights]),
-        joined_starts([part.feature_starts for part in weights]),
-        np.concatenate([part.features for part in weights]),
-        joined_lists([part.by_feature for part in weights]),
+        *by_feature([rows._replace(nodes=rows.nodes + first) for (_, rows), first in moved]),
     )

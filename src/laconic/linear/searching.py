@@ -126,9 +126,8 @@ def score_children(forest, queries, text, node, scores):  # type: ignore[no-unty
     begin, end = forest.child_starts[node], forest.child_starts[node + 1]
     for child in range(begin, end):
         scores[child - begin] = forest.biases[child]
-    low, high = forest.feature_starts[node], forest.feature_starts[node + 1]
     for i in range(queries.starts[text], queries.starts[text + 1]):
-        row = find(forest.features, low, high, queries.numbers[i])
+        row = _row(forest, queries.numbers[i], node)
         if row >= 0:
             for j in range(forest.weights.starts[row], forest.weights.starts[row + 1]):
                 scores[forest.weights.numbers[j]] += queries.values[i] * forest.weights.values[j]
@@ -166,9 +165,8 @@ def _loss_to(forest, ways, queries, text, child, reached):  # type: ignore[no-un
 def _score_child(forest, queries, text, node, child):  # type: ignore[no-untyped-def]
     """The same number as score_children's, added up in the same order."""
     score, place = forest.biases[child], child - forest.child_starts[node]
-    low, high = forest.feature_starts[node], forest.feature_starts[node + 1]
     for i in range(queries.starts[text], queries.starts[text + 1]):
-        row = find(forest.features, low, high, queries.numbers[i])
+        row = _row(forest, queries.numbers[i], node)
         if row >= 0:
             j = find(forest.weights.numbers, forest.weights.starts[row], forest.weights.starts[row + 1], place)
             if j >= 0:
@@ -195,3 +193,11 @@ def _insert(nodes, losses, kept, node, loss):  # type: ignore[no-untyped-def]
         nodes[i], losses[i] = nodes[i - 1], losses[i - 1]
     nodes[place], losses[place] = node, loss
     return last + 1
+
+
+@compiled
+def _row(forest, feature, node):  # type: ignore[no-untyped-def]
+    """Where the weights of a feature in a node are; -1: there are none."""
+    if feature >= len(forest.feature_starts) - 1:
+        return -1
+    return find(forest.nodes, forest.feature_starts[feature], forest.feature_starts[feature + 1], node)

@@ -21,7 +21,7 @@ _KINDS = {
     "targets": torch.int32,
     "biases": torch.float32,
     "feature_starts": torch.int64,
-    "features": torch.int32,
+    "nodes": torch.int32,
     "weight_starts": torch.int64,
     "weight_children": torch.int32,
     "weights": torch.float32,
@@ -53,5 +53,5 @@ class StoredForest(nn.Module):
 
 def _forest(arrays: Sequence[np.ndarray]) -> Forest:
     # As mapped arrays are, so that loops are compiled once for both.
-    roots, child_starts, targets, biases, feature_starts, features, *weights = map(for_kernels, arrays)
-    return Forest(roots, child_starts, targets, biases, feature_starts, features, Lists(*weights))
+    roots, child_starts, targets, biases, feature_starts, nodes, *weights = map(for_kernels, arrays)
+    return Forest(roots, child_starts, targets, biases, feature_starts, nodes, Lists(*weights))
