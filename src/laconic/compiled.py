@@ -9,6 +9,8 @@ from numba.core.codegen import get_host_cpu_features
 
 P = ParamSpec("P")
 R = TypeVar("R")
+# Division by 0 gives what numpy gives: a check before each division would keep loops from becoming vector instructions.
+_ALWAYS = {"cache": True, "nogil": True, "error_model": "numpy"}
 
 
 def wide_vectors(features: str) -> str:
@@ -27,10 +29,10 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """Compiled on its first call and cached on disk; it runs outside Python's lock, so threads may share the work."""
     # Tests wrap every function of the package in checks; numba compiles only the function itself.
     # fastmath is said, or a kernel would take over that of the first kernel that calls it.
-    return numba.njit(cache=True, nogil=True, fastmath=False)(inspect.unwrap(function))  # type: ignore[no-any-return]
+    return numba.njit(**_ALWAYS, fastmath=False)(inspect.unwrap(function))  # type: ignore[no-any-return]
 
 
 def compiled_in_any_order(function: Callable[P, R]) -> Callable[P, R]:
     """The same, and sums may be added up in any order: loops over them become vector instructions."""
     options = {"reassoc", "contract"}  # infinities and NaN stay what they are
-    return numba.njit(cache=True, nogil=True, fastmath=options)(inspect.unwrap(function))  # type: ignore[no-any-return]
+    return numba.njit(**_ALWAYS, fastmath=options)(inspect.unwrap(function))  # type: ignore[no-any-return]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float, Int
 
+from laconic.compiled import compiled
 from laconic.engine.encoders import Encoder, check_fits
 from laconic.engine.parts import check_kind, check_real, check_whole
 from laconic.engine.ranking import PackedRanker
@@ -114,12 +115,9 @@ class Reranked(PackedRanker):
 
 def in_order(labels: Int[np.ndarray, "texts n"], scores: Float[np.ndarray, "texts n"], k: int) -> Ranked:
     """The best k; of equals the one that came first."""
-    kept = np.where(labels == NO_LABEL, -np.inf, scores)
-    best = np.argsort(-kept, axis=1, kind="stable")[:, :k]
-    missing = ((0, 0), (0, max(0, k - labels.shape[1])))
-    chosen = np.take_along_axis(labels, best, 1)
-    found = np.where(chosen == NO_LABEL, 0, np.take_along_axis(scores, best, 1)).astype(np.float32)
-    return Ranked(np.pad(chosen, missing, constant_values=NO_LABEL), np.pad(found, missing))
+    found = Ranked(np.full((len(labels), k), NO_LABEL, dtype=np.int64), np.zeros((len(labels), k), dtype=np.float32))
+    _order(np.ascontiguousarray(labels), np.ascontiguousarray(scores, dtype=np.float32), *found)
+    return found
 
 
 def each_once(labels: Int[np.ndarray, "texts n"]) -> Int[np.ndarray, "texts k"]:
@@ -136,3 +134,16 @@ def largest_of(scores: Float[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts
     """Of each row, to divide by."""
     largest: np.ndarray = np.maximum(scores.max(1, keepdims=True, initial=0), np.float32(1e-12))
     return largest
+
+
+@compiled
+def _order(labels, scores, best, best_scores):  # type: ignore[no-untyped-def]
+    behind = np.empty(labels.shape[1], dtype=np.float32)
+    for text in range(len(labels)):
+        for i in range(len(behind)):
+            behind[i] = -scores[text, i] if labels[text, i] != NO_LABEL else np.inf
+        order = np.argsort(behind, kind="mergesort")
+        for i in range(min(len(order), best.shape[1])):
+            label = labels[text, order[i]]
+            best[text, i] = label
+            best_scores[text, i] = scores[text, order[i]] if label != NO_LABEL else 0

@@ -47,13 +47,14 @@ def rank_texts(trees, queries, beam, span, room, into):  # type: ignore[no-untyp
     wanted = min(labels.shape[1], len(room.totals))
     size = min(max(COMPLETED, wanted), len(room.totals))
     best, totals = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.float32)
+    found = np.empty(np.diff(forest.child_starts).max(), dtype=np.float32)
     for text in range(span[0], span[1]):
         opened = beam
-        known, count = _walk(forest, queries, text, opened, room)
+        known, count = _walk(forest, queries, text, opened, room, found)
         while count < wanted:
             _forget(room, known, count)
             opened *= 2
-            known, count = _walk(forest, queries, text, opened, room)
+            known, count = _walk(forest, queries, text, opened, room, found)
         kept = take_best(room.totals, room.touched, count, best, totals)
         for i in range(kept):
             room.totals[best[i]] = _chance(forest, ways, queries, text, best[i], room)
@@ -76,34 +77,35 @@ def score_texts(trees, queries, span, room, into):  # type: ignore[no-untyped-de
 
 
 @compiled
-def _walk(forest, queries, text, beam, room):  # type: ignore[no-untyped-def]
+def _walk(forest, queries, text, beam, room, found):  # type: ignore[no-untyped-def]
     """Opens the best nodes of every tree; returns how many nodes and labels are known now."""
     known, count = 0, 0
     open_nodes, next_nodes = np.empty(beam, dtype=np.int32), np.empty(beam, dtype=np.int32)
     open_losses, next_losses = np.empty(beam, dtype=np.float32), np.empty(beam, dtype=np.float32)
-    found = np.empty(np.diff(forest.child_starts).max(), dtype=np.float32)
+    targets, (reached, nodes, totals, touched, losses) = forest.targets, room
     for tree in range(len(forest.roots)):
         open_nodes[0], open_losses[0], opened = forest.roots[tree], 0, 1
-        room.reached[forest.roots[tree]] = 0
-        room.nodes[known] = forest.roots[tree]
+        reached[open_nodes[0]] = 0
+        nodes[known] = open_nodes[0]
         known += 1
         while opened:
             kept = 0
             for i in range(opened):
-                begin = forest.child_starts[open_nodes[i]]
+                begin, above = forest.child_starts[open_nodes[i]], open_losses[i]
                 for place in range(score_children(forest, queries, text, open_nodes[i], found)):
-                    target, loss = forest.targets[begin + place], open_losses[i] + _loss(found[place])
+                    target, loss = targets[begin + place], above + _loss(found[place])
                     if target < 0:
                         label = -1 - target
-                        room.losses[tree, label] = loss
-                        if room.totals[label] == 0:
-                            room.touched[count] = label
+                        losses[tree, label] = loss
+                        if totals[label] == 0:
+                            touched[count] = label
                             count += 1
-                        room.totals[label] += np.exp(-loss) + TRACE
-                    else:
-                        room.reached[target] = loss
-                        room.nodes[known] = target
-                        known += 1
+                        totals[label] += np.exp(-loss) + TRACE
+                        continue
+                    reached[target] = loss
+                    nodes[known] = target
+                    known += 1
+                    if kept < beam or loss <= next_losses[beam - 1]:
                         kept = _insert(next_nodes, next_losses, kept, target, loss)
             open_nodes, next_nodes, open_losses, next_losses = next_nodes, open_nodes, next_losses, open_losses
             opened = kept
@@ -124,13 +126,17 @@ def _forget(room, known, count):  # type: ignore[no-untyped-def]
 def score_children(forest, queries, text, node, scores):  # type: ignore[no-untyped-def]
     """Fills in the scores of a node's children; returns how many there are."""
     begin, end = forest.child_starts[node], forest.child_starts[node + 1]
+    nodes, feature_starts, weights = forest.nodes, forest.feature_starts, forest.weights
+    starts, children, values = weights.starts, weights.numbers, weights.values
     for child in range(begin, end):
         scores[child - begin] = forest.biases[child]
     for i in range(queries.starts[text], queries.starts[text + 1]):
-        row = _row(forest, queries.numbers[i], node)
-        if row >= 0:
-            for j in range(forest.weights.starts[row], forest.weights.starts[row + 1]):
-                scores[forest.weights.numbers[j]] += queries.values[i] * forest.weights.values[j]
+        feature, value = queries.numbers[i], queries.values[i]
+        if feature < len(feature_starts) - 1:
+            row = find(nodes, feature_starts[feature], feature_starts[feature + 1], node)
+            if row >= 0:
+                for j in range(starts[row], starts[row + 1]):
+                    scores[children[j]] += value * values[j]
     return end - begin
 
 
@@ -165,12 +171,15 @@ def _loss_to(forest, ways, queries, text, child, reached):  # type: ignore[no-un
 def _score_child(forest, queries, text, node, child):  # type: ignore[no-untyped-def]
     """The same number as score_children's, added up in the same order."""
     score, place = forest.biases[child], child - forest.child_starts[node]
+    nodes, feature_starts, weights = forest.nodes, forest.feature_starts, forest.weights
+    starts, children, values = weights.starts, weights.numbers, weights.values
     for i in range(queries.starts[text], queries.starts[text + 1]):
-        row = _row(forest, queries.numbers[i], node)
-        if row >= 0:
-            j = find(forest.weights.numbers, forest.weights.starts[row], forest.weights.starts[row + 1], place)
+        feature = queries.numbers[i]
+        if feature < len(feature_starts) - 1:
+            row = find(nodes, feature_starts[feature], feature_starts[feature + 1], node)
+            j = find(children, starts[row], starts[row + 1], place) if row >= 0 else -1
             if j >= 0:
-                score += queries.values[i] * forest.weights.values[j]
+                score += queries.values[i] * values[j]
     return score
 
 
@@ -193,11 +202,3 @@ def _insert(nodes, losses, kept, node, loss):  # type: ignore[no-untyped-def]
         nodes[i], losses[i] = nodes[i - 1], losses[i - 1]
     nodes[place], losses[place] = node, loss
     return last + 1
-
-
-@compiled
-def _row(forest, feature, node):  # type: ignore[no-untyped-def]
-    """Where the weights of a feature in a node are; -1: there are none."""
-    if feature >= len(forest.feature_starts) - 1:
-        return -1
-    return find(forest.nodes, forest.feature_starts[feature], forest.feature_starts[feature + 1], node)

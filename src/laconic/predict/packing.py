@@ -43,7 +43,7 @@ from laconic.shortlisters.nearest import NearestBags, NearestVectors
 FAITHFUL = 0.995  # of what all labels' best five would be, a tree must find
 NEARLY = 0.993  # and cells: a text that is not found changes what others are worth
 ALIKE = 0.998  # and groups of learnt clusters, of what all clusters would give
-_WALKED = 20_000  # texts of words' lists
+_WALKED = 30_000  # texts of words' lists
 _JUDGES = 4000  # probes that say how much is found
 _SPARED = 64  # one of so many clusters is opened at least: fewer save no time, and some ask for more than five
 
