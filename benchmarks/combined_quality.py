@@ -18,13 +18,25 @@ from typing import Any
 
 from torch import Tensor
 
-from benchmarks._trainings import Figures, Job, Material, few, material, prefixed, scored, side_by_side
+from benchmarks._trainings import (
+    METRICS,
+    Figures,
+    Job,
+    Material,
+    evaluated,
+    few,
+    material,
+    prefixed,
+    scored,
+    side_by_side,
+)
 from benchmarks.common import data_folder
 from laconic.choosing import Situation, chosen, seconds_of
 from laconic.config import configure, merged, read_settings
 from laconic.data.text import Splitter
 from laconic.methods import METHODS, fusion, with_extra_texts
 from laconic.methods.trained import Trained
+from laconic.rankers import Ranker
 from laconic.run import Run
 
 SEEDS = (1, 2, 3)
@@ -91,6 +103,7 @@ class Working:
             if way == "all" and ranker.trees is not None:
                 found |= self._said(job, "trees", scored(ranker.trees, have))
             found |= self._said(job, way, scored(ranker, have))
+            found |= prefixed(way, intervals(ranker, have)) if way == "all" else {}
         return found
 
     def _said(self, job: Job, name: str, figures: Figures) -> Figures:
@@ -98,6 +111,12 @@ class Working:
         shown = {key: round(value, 2) for key, value in figures.items()}
         print(f"[{perf_counter():.0f}] {job.data} {job.seed} {name}: {shown}", flush=True)
         return prefixed(name, figures)
+
+
+def intervals(ranker: Ranker, have: Material) -> Figures:
+    """Half of what 95 % of bootstrap samples of the test texts lie within, by metric."""
+    bounds = evaluated(ranker, have).intervals
+    return {f"{name} ±": (high - low) / 2 for name, (low, high) in bounds.items() if name in METRICS}
 
 
 def combined(base: Trained, have: Material, settings: dict[str, Any], run: Any) -> Trained:

@@ -68,6 +68,9 @@ def channels(combined: Mapping[str, Any]) -> str:
             for name, named in names.items()
             if f"{name}: P@1" in run
         ]
+        if "all: P@1 ±" in run:
+            halves = (f"± {run[f'all: {one} ±']['mean']:.2f}" for one in FIGURES)
+            rows.append(("all of them: 95 % of bootstrap samples", *halves))
         parts.append(_table(rows))
     return "\n\n".join(parts)
 
