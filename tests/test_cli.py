@@ -243,7 +243,7 @@ def test_the_dial_of_a_re_ranked_model_goes_from_what_it_re_ranks_to_the_re_rank
     assert "by the re-ranker's share of a score" in " ".join(shown.split())
     assert [path.name for path in (tmp_path / "pictures").iterdir()] == ["sweep-alpha.png"]
     points = json.loads((tmp_path / "sweep.json").read_text())["sweep"]
-    assert list(points[0]) == ["alpha", "P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@3", "PSP@5"]
+    assert list(points[0]) == ["alpha", "P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@3", "PSP@5", "tail R@10"]
     assert [point["alpha"] for point in points] == [tenths / 10 for tenths in range(11)]
     for point, figures in ((points[0], plain), (points[-1], whole)):
         assert {name: figures[name] for name in list(point)[1:]} == pytest.approx(dict(list(point.items())[1:]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.combined_tables import FIGURES, PAGES, _results, channels, first_table
+from benchmarks.combined_tables import FIGURES, PAGES, _results, blocks_of, channels, first_table
 from benchmarks.plus_tables import filled
 
 
@@ -16,8 +16,7 @@ def run(seeds: int, *names: str) -> dict[str, Any]:
 
 
 def test_the_pages_are_as_the_results_are() -> None:
-    combined, cpu = _results("combined_quality"), _results("combined_cpu")
-    blocks = {"first table": first_table(combined, cpu), "channels": channels(combined)}
+    blocks = blocks_of(_results("combined_quality"), _results("combined_cpu"))
     for name, page in PAGES.items():
         text = page.read_text(encoding="utf-8")
         assert filled(text, {name: blocks[name]}) == text

@@ -28,7 +28,7 @@ TITLES = {
     "alpha": "by the re-ranker's share of a score",
     "tail": "by how far it leans to rare labels",
 }
-FIGURES = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@3", "PSP@5")
+FIGURES = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@3", "PSP@5", "tail R@10")
 Place = int | float
 Point = dict[str, int | float]  # the dial's name with its place, then figures in percent
 
@@ -64,7 +64,7 @@ def sweep(ranker: Ranker, rows: Rows, truth: Truth, places: Sequence[Place] = ()
     """Figures at each of the places, or all over the dial."""
     dial = dial_of(ranker)
     _check(dial, places)
-    places, k = places or dial.places, places_needed(truth, (5,))
+    places, k = places or dial.places, places_needed(truth, (10,))
     if isinstance(ranker, ShortlistRanker):
         return [_opened(ranker.opening(int(top)), rows, truth, k) for top in places]
     if isinstance(ranker, CandidatesRanker | Reranker):
@@ -98,7 +98,7 @@ def _opened(ranker: ShortlistRanker, rows: Rows, truth: Truth, k: int) -> Point:
 
 
 def _figures(ranking: Ranking, truth: Truth) -> Point:
-    figures = report(judge(ranking, truth.labels, leave_out=truth.leave_out), truth.training, ks=(1, 3, 5))
+    figures = report(judge(ranking, truth.labels, leave_out=truth.leave_out), truth.training, ks=(1, 3, 5, 10))
     return {name: figures[name] for name in FIGURES if name in figures}
 
 

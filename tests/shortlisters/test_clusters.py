@@ -294,6 +294,6 @@ def test_a_sweep_tells_of_the_ranker_with_so_many_clusters_open() -> None:
     recalls = [row["shortlist recall"] for row in found]
     assert recalls == sorted(recalls)
     for row in found:
-        first = rank_all(ranker.opening(int(row["top"])), VECTORS.numpy(), 5).labels[:, 0].tolist()
+        first = rank_all(ranker.opening(int(row["top"])), VECTORS.numpy(), 10).labels[:, 0].tolist()
         hits = [truth.labels[text, label] > 0 for text, label in enumerate(first)]
         assert row["P@1"] == pytest.approx(100 * np.mean(hits))
