@@ -100,7 +100,8 @@ class Fused(PackedRanker):
         return replace(self, base=self.base.opening(beam))
 
     def exact(self) -> Fused:
-        return replace(self, base=self.base.exact())
+        """Trees open what they open in the model, too."""
+        return replace(self, base=self.base.exact(), nearest=self.nearest.exact())
 
     def leaning(self, tail: float) -> Fused:
         """The same with its dial turned."""

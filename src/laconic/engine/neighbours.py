@@ -89,7 +89,9 @@ class Neighbours(PackedRanker):
 
     def exact(self) -> Neighbours:
         """The same; of texts that share a word, every one is looked at."""
-        return replace(self, index=self.index.exact()) if isinstance(self.index, Cells) else replace(self, walked=0)
+        if isinstance(self.index, Cells):
+            return replace(self, index=self.index.exact())
+        return replace(self, walked=0) if 0 < self.walked < len(self.index.numbers) else self
 
     def channels(self, inputs: Inputs) -> Channels:
         """What both channels know of the texts, before it is added up."""
