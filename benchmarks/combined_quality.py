@@ -34,6 +34,7 @@ from benchmarks.common import data_folder
 from laconic.choosing import Situation, chosen, seconds_of
 from laconic.config import configure, merged, read_settings
 from laconic.data.text import Splitter
+from laconic.errors import ConfigError
 from laconic.methods import METHODS, fusion, with_extra_texts
 from laconic.methods.trained import Trained
 from laconic.rankers import Ranker
@@ -82,6 +83,8 @@ def job(name: str, seed: int, options: Any) -> Job:
         len(data), data.num_labels, data.labels.nnz, "text", data.label_inputs is not None, gpu, cores, budget
     )
     choice = chosen(about)
+    if "fusion" not in choice.settings:
+        raise ConfigError(f"{name}: {choice.method} would be chosen, which combines nothing; more rows or time, please")
     return Job(name, "combined", seed, merged(choice.settings, read_settings(None, options.settings)), choice.method)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from laconic.choosing import Choice, Situation, chosen, seconds_of, situation
+from laconic.choosing import Choice, Situation, chosen, config_for, seconds_of, situation
 from laconic.errors import ConfigError
 from laconic.estimator import Laconic
 from laconic.methods import config_of, train_model
@@ -23,6 +23,18 @@ def test_a_gpu_learns_what_a_cpu_would_take_long_for() -> None:
     assert choice(gpu=True).method == "inceptionxml"
     assert choice(gpu=True, labels=3_000_000).method == "inceptionxml+"
     assert choice().method == "astec"
+
+
+def test_features_without_words_in_order_get_trees_which_say_where_they_run() -> None:
+    for gpu in (False, True):
+        found = choice(gpu=gpu, kind="sparse")
+        assert found.method == "trees"
+        assert "on 2 cores" in found.why
+
+
+def test_a_setting_of_another_method_says_which_was_chosen() -> None:
+    with pytest.raises(ConfigError, match=r"chunk.*astec was chosen"):
+        config_for(choice(), {"chunk": 5})
 
 
 def test_less_time_means_less_learning() -> None:

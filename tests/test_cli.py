@@ -452,9 +452,11 @@ def test_a_reader_that_leaves_early_is_no_error(model):
 def test_settings_of_a_method_that_was_not_chosen_are_refused(data, tmp_path):
     complained = laconic("train", data, "--out", tmp_path / "m", "--set", "epochs=5", code=2).replace("\n", " ")
     assert "there is no setting 'epochs'" in complained
-    assert "nearest was chosen; name the --method whose settings these are" in complained
+    assert "nearest was chosen; name the method whose settings these are" in complained
     refused = laconic("train", data, "--out", tmp_path / "m", "--method", "nearest", "--budget", "5m", code=2)
     assert "leave one of them out" in refused.replace("\n", " ")
+    refused = laconic("train", data, "--out", tmp_path / "m", "--preset", "laptop", "--budget", "5m", code=2)
+    assert "--preset is of inceptionxml; leave one of them out" in refused.replace("\n", " ")
 
 
 def test_a_method_is_chosen_and_said(data, tmp_path):

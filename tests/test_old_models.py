@@ -19,7 +19,7 @@ from tests.planted import planted_texts
 FOLDER = Path(__file__).parent / "models"
 _NARROW = {"epochs": 8, "embedding": 16, "length": 4, "batch_size": 16, "learning_rate": 0.02}
 SMALL = {
-    "trees": {"trees": 2, "fan_out": 2, "leaf": 2},
+    "trees": {"trees": 2, "fan_out": 2, "leaf": 2, "pairs": 1024},
     "inceptionxml": _NARROW,
     "inceptionxml+": {**_NARROW, "epochs": 24, "clusters": 2, "top": 1},
     "astec": {**_NARROW, "epochs": 24, "surrogate": {"count": 4}},

@@ -10,15 +10,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from laconic.config import Settings, preset_path, read_settings
+from laconic.config import Settings, merged, preset_path, read_settings
 from laconic.costs import human_seconds
 from laconic.data.corpus import Corpus
 from laconic.data.prepare import label_texts
 from laconic.errors import ConfigError
+from laconic.methods import config_of
 
 AUTO = "auto"  # in place of a method's name
 _FEW = 500  # texts; of fewer, too few can be held out to learn how channels are weighed
@@ -72,6 +73,15 @@ def chosen(of: Situation) -> Choice:
     return choice._replace(why=f"{choice.why}; {time}")
 
 
+def config_for(choice: Choice, wanted: Settings) -> tuple[Settings, Any]:
+    """The choice's settings, overruled by what is wanted, and the config that they make."""
+    settings = merged(choice.settings, wanted)
+    try:
+        return settings, config_of(choice.method, settings)
+    except ConfigError as error:
+        raise ConfigError(f"{error} ({choice.method} was chosen; name the method whose settings these are)") from None
+
+
 def seconds_of(budget: str) -> float:
     """From "90s", "5m" or "1.5h"; a number alone counts minutes."""
     found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*([smh]?)", budget.strip().lower())
@@ -85,14 +95,14 @@ def _from_best(of: Situation) -> Iterator[Choice]:
         few = f"{of.texts:,} texts" if of.texts < _FEW else "features without words"
         yield Choice("nearest", {}, 1.0, f"{few}: too little to learn more from than which texts are near")
         return
-    if of.gpu:
+    if of.gpu and of.kind == "text":
         yield _on_gpu(of)
     elif of.kind == "text":
         laptop = read_settings(preset_path("astec", "laptop"), [])
         seconds = _ASTEC * of.texts / of.cores + _fusing(of)
-        yield Choice("astec", _combined(of, laptop), seconds, _said("Astec, narrow for a CPU", of))
+        yield Choice("astec", _combined(of, laptop), seconds, _said(f"Astec, narrow for a CPU, {_on_cores(of)}", of))
     seconds = _TREES * 3 * of.pairs / of.cores + _fusing(of, trees=0)
-    yield Choice("trees", _combined(of, {}, trees=0), seconds, _said("label trees", of, trees=False))
+    yield Choice("trees", _combined(of, {}, trees=0), seconds, _said(f"label trees {_on_cores(of)}", of, trees=False))
     untrained = "nearest texts and labels' own texts, which need no training"
     yield Choice("nearest", {}, 1e-4 * of.texts / of.cores, untrained)
 
@@ -104,7 +114,7 @@ def _on_gpu(of: Situation) -> Choice:
     own: Settings = {"epochs": epochs, "batch_size": batch, "learning_rate": rate}
     own |= {"prior": of.texts >= _LARGE} if method == "inceptionxml" else {}
     seconds = _GPU_START + _GPU_STEP * epochs * of.texts / batch + _fusing(of)
-    return Choice(method, _combined(of, own), seconds, _said("InceptionXML", of))
+    return Choice(method, _combined(of, own), seconds, _said("InceptionXML on a GPU", of))
 
 
 def _fusing(of: Situation, trees: int = 3) -> float:
@@ -121,5 +131,8 @@ def _combined(of: Situation, settings: Settings, trees: int = 3) -> Settings:
 
 def _said(learner: str, of: Situation, *, trees: bool = True) -> str:
     channels = ["label trees"] * trees + ["nearest texts"] + ["labels' own texts"] * of.label_texts
-    where = "on a GPU" if of.gpu else f"on {of.cores} core" + "s" * (of.cores > 1)
-    return f"{learner} {where}, weighed with {', '.join(channels)}"
+    return f"{learner}, weighed with {', '.join(channels)}"
+
+
+def _on_cores(of: Situation) -> str:
+    return f"on {of.cores} core" + "s" * (of.cores > 1)

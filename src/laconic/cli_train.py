@@ -55,7 +55,9 @@ def train(
     ] = False,
     fuse: Annotated[
         bool,
-        typer.Option("--fuse", help="Weigh its answers with nearest texts and label texts; so does any fusion.KEY."),
+        typer.Option(
+            "--fuse", help="Weigh its answers with label trees, nearest texts and label texts; so does any fusion.KEY."
+        ),
     ] = False,
     teacher: Annotated[
         Path | None,
@@ -117,8 +119,8 @@ def train(
 class _Recipe(NamedTuple):
     method: str
     settings: Settings
-    budget: float | None  # seconds, for a method that is still to be chosen
-    config: Any  # None: so is the method
+    config: Any  # None: the method is still to be chosen
+    budget: float | None = None  # seconds, for that
 
 
 def _recipe(
@@ -130,35 +132,29 @@ def _recipe(
     from laconic.methods import config_of, method_called
 
     method = method_called(method)
-    if method == AUTO and (preset or has_encoder):
-        method = "inceptionxml"
-    if method != AUTO and budget:
-        raise ConfigError(f"--budget chooses a method, but --method {method} names one; leave one of them out")
+    named = "" if method == AUTO else f"--method {method} names one"
+    if not named and (preset or has_encoder):
+        method, named = "inceptionxml", f"--{'preset' if preset else 'encoder'} is of inceptionxml"
+    if named and budget:
+        raise ConfigError(f"--budget chooses a method, but {named}; leave one of them out")
     wanted = read_settings(preset_path(method, preset) if preset else None, settings)
     for group, asked in over.items():
         if asked:
             wanted.setdefault(group, {})
     until = seconds_of(budget) if budget else None
-    return _Recipe(method, wanted, until, None if method == AUTO else config_of(method, wanted))
+    return _Recipe(method, wanted, None if method == AUTO else config_of(method, wanted), until)
 
 
 def _settled(recipe: _Recipe, corpus: Corpus, device: str) -> _Recipe:
     """With a method, which the data, the machine and the time choose where none was named."""
-    from laconic.choosing import chosen, situation
-    from laconic.config import merged
-    from laconic.methods import config_of
+    from laconic.choosing import chosen, config_for, situation
     from laconic.run import device_named
 
     if recipe.config is not None:
         return recipe
     choice = chosen(situation(corpus, gpu=device_named(device).type == "cuda", budget=recipe.budget))
     err.print(f"{choice.method}: {choice.why}", soft_wrap=True)
-    wanted = merged(choice.settings, recipe.settings)
-    try:
-        config = config_of(choice.method, wanted)
-    except ConfigError as error:
-        raise ConfigError(f"{error} ({choice.method} was chosen; name the --method whose settings these are)") from None
-    return _Recipe(choice.method, wanted, recipe.budget, config)
+    return _Recipe(choice.method, *config_for(choice, recipe.settings))
 
 
 def _taught(

@@ -34,6 +34,7 @@ class Shape:
     dim: int = 300
     clusters: int = 0  # 0: every label is scored
     top: int = 0  # clusters whose labels are scored
+    row: int = 0  # numbers of a label's row; 0: as many as the encoder makes of a text
 
     def __post_init__(self) -> None:
         for name, least in (("words", 1), ("labels", 1), ("length", 1), ("dim", SMALLEST_DIM), ("clusters", 0)):
@@ -43,6 +44,10 @@ class Shape:
             raise ConfigError(f"clusters must be at most the {self.labels} labels, but are {self.clusters}")
         if not min(1, self.clusters) <= self.top <= self.clusters:
             raise ConfigError(f"top must be 1 or more of the {self.clusters} clusters (0 if none), but is {self.top}")
+
+    @property
+    def row_width(self) -> int:
+        return self.row or encoder_width(self.dim)
 
     @property
     def candidates(self) -> int:
@@ -87,16 +92,16 @@ CPU = Machine(name="CPU core", flops=25e9, bandwidth=8e9, launch=5e-3)  # a mach
 
 
 def inception_cost(shape: Shape) -> Cost:
-    width = encoder_width(shape.dim)
+    width, row = encoder_width(shape.dim), shape.row_width
     parts = {"embeddings": _Part(shape.words * shape.dim, 0), "encoder": _encoder(shape)}
     if shape.clusters:
         # Spectral normalisation has buffers but no parameters; label rows have no bias.
-        parts["head"] = _linear(width, width) + _linear(width, width)
-        parts["meta"] = _linear(width, shape.clusters)
-        parts["classifier"] = _Part(shape.labels * width, shape.candidates * width)
+        parts["head"] = _linear(width, row) + _linear(width, row)
+        parts["meta"] = _linear(row, shape.clusters)
+        parts["classifier"] = _Part(shape.labels * row, shape.candidates * row)
     else:
-        parts["head"] = _linear(width, width) + _norm(width)
-        parts["classifier"] = _linear(width, shape.labels)
+        parts["head"] = _linear(width, row) + _norm(row)
+        parts["classifier"] = _linear(row, shape.labels)
     return Cost(
         parameters={name: part.parameters for name, part in parts.items()},
         macs={name: part.macs for name, part in parts.items()},
@@ -119,7 +124,7 @@ def training_memory(shape: Shape, *, batch: int, chunk: int) -> int:
     scored = min(chunk, shape.candidates)
     numbers = _activations(shape) + 3 * (scored + shape.clusters)  # scores, targets, gradients
     if shape.clusters:
-        numbers += 2 * scored * encoder_width(shape.dim)
+        numbers += 2 * scored * shape.row_width
     return adam + 4 * batch * numbers
 
 
@@ -132,8 +137,7 @@ def gpu_memory(shape: Shape, *, batch: int, optimiser: str = "adam") -> int:
 
     Every text and label, or every pick, has a slope; nothing depends on how many labels are scored at a time.
     """
-    width = encoder_width(shape.dim)
-    rows = (shape.labels + shape.clusters) * width
+    rows = (shape.labels + shape.clusters) * shape.row_width
     others = inception_cost(shape).total_parameters - rows
     if shape.clusters:
         size = -(-shape.labels // shape.clusters)

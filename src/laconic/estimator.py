@@ -18,8 +18,8 @@ from scipy.sparse import csr_array
 
 from laconic.changing import Config as Further
 from laconic.checkpoint import SavedModel, read_model, write_model
-from laconic.choosing import AUTO, chosen, situation
-from laconic.config import Settings, configure, merged
+from laconic.choosing import AUTO, chosen, config_for, situation
+from laconic.config import Settings, configure
 from laconic.data.corpus import Corpus, Split
 from laconic.data.formats.assemble import LabelRow, Row, corpus_of
 from laconic.data.formats.records import text
@@ -75,7 +75,7 @@ class Laconic:
         corpus, run, method = _corpus("train", texts, labels, label_texts), Run.unkept(self.device), self.method
         if config is None:
             choice = chosen(situation(corpus, gpu=run.device.type == "cuda", budget=None))
-            method, config = choice.method, config_of(choice.method, merged(choice.settings, _nested(self.settings)))
+            method, (_, config) = choice.method, config_for(choice, _nested(self.settings))
         model = train_model(corpus, method, config, run, _plain(self.ensemble))
         return self._answering(model, Predictor(model, self.device))
 

@@ -80,6 +80,20 @@ def test_long_lists_are_only_looked_up_and_cosines_are_whole() -> None:
     assert 0 < shares[0] < shares[-1] == 1
 
 
+def test_a_word_that_few_texts_have_leaves_nobody_without_neighbours() -> None:
+    """Words of label texts alone have an empty list, which comes first."""
+    part, _, asked = by_words(neighbours=3)
+    empty = replace(part.index, starts=np.append(part.index.starts, part.index.starts[-1]))
+    word = np.array([len(part.index.starts) - 1], dtype=np.int32)
+    with_it = Texts(
+        np.append(word, asked.part(0, 1).ids),
+        np.append(0.5, asked.part(0, 1).weights).astype(np.float32),
+        np.array([0, 1 + asked.part(0, 1).ids.size]),
+    )
+    found = replace(part, index=empty, walked=1).channels(with_it)
+    assert (found.neighbours >= 0).all()
+
+
 BAGS = st.lists(st.lists(st.integers(1, 9), max_size=8), max_size=5)
 
 

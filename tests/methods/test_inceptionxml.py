@@ -8,6 +8,7 @@ import torch
 from laconic.costs import Shape, training_memory
 from laconic.errors import TrainingError
 from laconic.methods import config_of, inceptionxml, restore_ranker, train_model
+from laconic.methods.announcing import announce
 from laconic.predict.packing import packed
 from laconic.run import Run
 from tests.planted import planted_texts
@@ -33,7 +34,7 @@ def test_what_does_not_fit_at_all_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     config = inceptionxml._chunked(inceptionxml.Config(batch_size=64), SHAPE, run := with_free(monkeypatch, 10_000))
     assert config.chunk == inceptionxml._SMALLEST_CHUNK
     with pytest.raises(TrainingError, match="are free"):
-        inceptionxml._announce(config, SHAPE, 100, run)
+        announce(config, SHAPE, 100, run, chunk=config.chunk, small_batch=128)
 
 
 def test_rows_may_be_narrower_than_the_encoder() -> None:

@@ -162,7 +162,7 @@ def _nearest(index, words, walked, room, into):  # type: ignore[no-untyped-def]
         for i in lists:
             first, last = index.starts[words.numbers[i]], index.starts[words.numbers[i] + 1]
             gone += last - first
-            if walked and rest and gone > walked:
+            if walked and gone > walked and count >= texts.shape[1]:
                 break
             numbers, values = index.numbers[first:last], index.values[first:last]
             count = add(numbers, values, words.values[i], totals, touched, count)

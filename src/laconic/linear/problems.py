@@ -42,7 +42,7 @@ def problems_of(data: Dataset, level: Level) -> Problems:
     if grouped.leave_out is not None:
         left_out = _pairs(grouped.leave_out)
         keys = _keys(left_out, level, len(data))
-        there = members[np.searchsorted(members, keys).clip(max=len(members) - 1)] == keys
+        there = np.isin(keys, members)
         left_out = _Pairs(left_out.text[there], left_out.child[there], np.zeros(int(there.sum()), dtype=np.float32))
         told = _Pairs(*(np.concatenate(both) for both in zip(true, left_out, strict=True)))
     place = np.searchsorted(members, _keys(told, level, len(data))) - starts[level.node_of[told.child]]

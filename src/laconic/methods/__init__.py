@@ -153,7 +153,7 @@ def reranked(method: Method) -> Method:
 
 
 def fused(method: Method) -> Method:
-    """The method with its answers weighed together with nearest's."""
+    """The method with its answers weighed together with those of trees and of nearest."""
     return replace(
         method,
         config=fusion.config_over(method.config),

@@ -60,7 +60,7 @@ class Config:
 
     def __post_init__(self) -> None:
         whole = {"width": (1, 1 << 16), "neighbours": (0, 1 << 16), "hidden": (1, 1024), "epochs": (0, 10_000)}
-        whole["trees"] = (0, 100)
+        whole["trees"] = (0, 64)
         check_within(self, {**whole, "power": (0.01, 100), "learning_rate": (1e-9, 100), "tail": (-10, 10)})
 
 
@@ -70,7 +70,7 @@ def config_over(kind: type[Any]) -> type[Any]:
 
 
 def train_over(train_base: Callable[[Dataset, Any, Run], Trained], data: Dataset, config: Any, run: Run) -> Trained:
-    _check_held_out(config)
+    _check_held_out(config, data)
     base = train_base(data, config, run)
     data = replace(data, extend=None)  # labels' own texts have a channel for themselves
     learn, held = data.split(base.config.validation, base.config.seed)
@@ -105,17 +105,18 @@ def restore_over(
 
     combiner = filled("fusion", make, parts["combiner"])
     frequency = tensor_of(tensors, "frequency", torch.float32)
-    known = {near.num_labels} | ({base.num_labels} if trees is None else {trees.num_labels})
-    if frequency.shape != (base.num_labels,) or known != {base.num_labels} or not frequency.isfinite().all():
+    known = [base.num_labels, near.num_labels] + ([] if trees is None else [trees.num_labels])
+    if frequency.shape != (base.num_labels,) or len(set(known)) > 1 or not frequency.isfinite().all():
         raise ModelError(
-            f"the model's tensor 'frequency' must have a number for each of the {base.num_labels:,} labels, and its "
-            f"channels, which know {max(known):,}, must know as many; its folder is damaged: fetch it again"
+            "the model's tensor 'frequency' must have a number for every label, and its method and channels must know "
+            f"the same labels; here they know {', '.join(f'{count:,}' for count in known)}, and it has "
+            f"{frequency.numel():,} numbers; its folder is damaged: fetch it again"
         )
     fusion = config.fusion
     return FusedRanker(base, near, combiner, frequency, width=fusion.width, tail=fusion.tail, trees=trees).eval()
 
 
-def _check_held_out(config: Any) -> None:
+def _check_held_out(config: Any, data: Dataset) -> None:
     if not getattr(config, "validation", 0.0):
         raise ConfigError(
             "fusion is learnt on texts that are held out, but none are; use a method that trains, with validation "
@@ -123,6 +124,11 @@ def _check_held_out(config: Any) -> None:
         )
     if getattr(config, "refit", False):
         raise ConfigError("fusion is learnt on texts that are held out, but refit learns from all; leave refit out")
+    if not len(replace(data, extend=None).split(config.validation, config.seed)[1]):
+        raise ConfigError(
+            f"fusion is learnt on held-out texts, but a share of {config.validation} of {len(data):,} texts is "
+            "none; raise validation"
+        )
 
 
 def _has_trees(config: Config, data: Dataset) -> bool:

@@ -87,7 +87,8 @@ class Config:
 
 def train(data: Dataset, config: Config, run: Run) -> Trained:
     config = sized(config, len(data), usual_length(data, config, "inceptionxml"))
-    shape = Shape(words=data.inputs.shape[1], labels=data.num_labels, length=config.length, dim=config.embedding)
+    words, labels = data.inputs.shape[1], data.num_labels
+    shape = Shape(words=words, labels=labels, length=config.length, dim=config.embedding, row=config.hidden)
     config = _chunked(config, shape, run)
     announce(config, shape, len(data), run, chunk=min(config.chunk, shape.labels), small_batch=128)
     return trained_by(_fitted, data, config, run)

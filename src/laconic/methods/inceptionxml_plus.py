@@ -189,6 +189,7 @@ def _shape(config: Config, data: Dataset) -> Shape:
         dim=config.embedding,
         clusters=config.clusters,
         top=config.top,
+        row=config.hidden,
     )
 
 

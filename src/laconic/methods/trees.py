@@ -81,7 +81,7 @@ def train(data: Dataset, config: Config, run: Run) -> Trained:
 def build(data: Dataset, config: Config) -> TreesRanker:
     """Learns from all of the data; texts that count for nothing, or have no label, teach nothing."""
     data = _with_something(data)
-    reading = _reading(data.inputs, config)
+    reading = _reading(data, config)
     rows = _rows(data.inputs, reading)
     learning = Learning(config.cost, config.threshold, Solving(_TOLERANCE, config.epochs))
     growing = Growing(config.fan_out, config.leaf, learning)
@@ -91,8 +91,9 @@ def build(data: Dataset, config: Config) -> TreesRanker:
 
 def restore(config: Config, tensors: Mapping[str, Tensor]) -> TreesRanker:
     """The ranker from its state_dict, whose every number is looked at before a compiled loop follows it."""
-    numbers = tensor_of(tensors, "reading", torch.int64).tolist()
-    if len(numbers) != len(Reading._fields) or not Reading(*numbers).is_sound():
+    counts = tensor_of(tensors, "reading", torch.int64)
+    numbers = counts.tolist()
+    if counts.shape != (len(Reading._fields),) or not Reading(*numbers).is_sound():
         raise ModelError(
             f"the model's tensor 'reading' must count words, tokens and pairs, but is {numbers}; the file is damaged: "
             "fetch it again"
@@ -107,14 +108,13 @@ def _with_something(data: Dataset) -> Dataset:
     return data if data.weights is None else data.rows(np.flatnonzero(data.weights > 0))
 
 
-def _reading(inputs: csr_array | Float[np.ndarray, "texts dim"], config: Config) -> Reading:
-    """Words whose order is that of their numbers in every text were given without any: they have no neighbours."""
-    ids = inputs.shape[1]
-    if not isinstance(inputs, csr_array):
-        return Reading(0, ids, 0)
-    goes_back = np.diff(inputs.indices) < 0
-    goes_back[inputs.indptr[1:-1][inputs.indptr[1:-1] < len(inputs.indices)] - 1] = False  # from a text to the next
-    return Reading(ids - config.vocabulary.subwords, ids, config.pairs if goes_back.any() else 0)
+def _reading(data: Dataset, config: Config) -> Reading:
+    """Words without reading order have no neighbours; a few texts need few buckets."""
+    ids = data.inputs.shape[1]
+    if not data.ordered or not isinstance(data.inputs, csr_array):
+        return Reading(ids, ids, 0)
+    enough = 1 << (4 * data.inputs.nnz).bit_length()
+    return Reading(ids - config.vocabulary.subwords, ids, min(config.pairs, enough))
 
 
 def _rows(inputs: csr_array | Float[np.ndarray, "texts dim"], reading: Reading) -> Lists:
@@ -197,9 +197,8 @@ def _(ranker: TreesRanker, additions: Additions) -> TreesRanker:
     own = vstack([additions.label_texts, additions.examples.inputs], format="csr")
     texts_of, rows = additions.texts_of_new(), _rows(own, ranker.features)
     texts_of.data /= np.repeat(texts_of.sum(axis=1), np.diff(texts_of.indptr))
-    means = csr_array(
-        texts_of @ csr_array((rows.values, rows.numbers, rows.starts), shape=(own.shape[0], ranker.features.size))
-    )
+    shape = own.shape[0], max(ranker.features.size, own.shape[1])  # a stranger's model may count fewer
+    means = csr_array(texts_of @ csr_array((rows.values, rows.numbers, rows.starts), shape=shape))
     lengths = np.repeat(means.power(2).sum(axis=1), np.diff(means.indptr))  # squared: the mean cosine to the mean
     means.data *= (1 - NOTHING) / np.maximum(lengths, TRACE)
     biases = np.full(additions.num_new, NOTHING, dtype=np.float32)
