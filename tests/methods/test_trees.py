@@ -212,8 +212,10 @@ def test_empty_texts_and_left_out_pairs_without_any_label_are_no_trouble() -> No
     assert ranker.rank(inputs_of(tokens), 4).labels.shape == (5, 4)
 
 
-@pytest.mark.parametrize("numbers", [[1, 2], [3, 2, 0], [1, 2, -1], 7, [[1, 2, 0]]])
-def test_a_reading_that_cannot_be_is_refused(numbers: object) -> None:
+@pytest.mark.parametrize(
+    ("name", "value"), [("words", 999), ("words", -1), ("pairs", -1), ("ids", 1 << 31), ("ids", [9])]
+)
+def test_counts_that_cannot_be_are_refused(name: str, value: object) -> None:
     state = trained()[0].state_dict()
-    with pytest.raises(ModelError, match="reading"):
-        restore(SMALL, {**state, "reading": torch.tensor(numbers)})
+    with pytest.raises(ModelError, match=name):
+        restore(SMALL, {**state, name: torch.tensor(value)})

@@ -91,14 +91,20 @@ def build(data: Dataset, config: Config) -> TreesRanker:
 
 def restore(config: Config, tensors: Mapping[str, Tensor]) -> TreesRanker:
     """The ranker from its state_dict, whose every number is looked at before a compiled loop follows it."""
-    counts = tensor_of(tensors, "reading", torch.int64)
-    numbers = counts.tolist()
-    if counts.shape != (len(Reading._fields),) or not Reading(*numbers).is_sound():
+    reading = Reading(*(_count_of(tensors, name) for name in Reading._fields))
+    if not reading.is_sound():
         raise ModelError(
-            f"the model's tensor 'reading' must count words, tokens and pairs, but is {numbers}; the file is damaged: "
-            "fetch it again"
+            f"the model's tensors words, ids and pairs are {', '.join(map(str, reading))}, which cannot be; the file "
+            "is damaged: fetch it again"
         )
-    return TreesRanker(config, StoredForest.of_tensors(tensors, "trees"), Reading(*numbers))
+    return TreesRanker(config, StoredForest.of_tensors(tensors, "trees"), reading)
+
+
+def _count_of(tensors: Mapping[str, Tensor], name: str) -> int:
+    count = tensor_of(tensors, name, torch.int64)
+    if count.ndim:
+        raise ModelError(f"the model's tensor {name!r} must be one number; the file is damaged: fetch it again")
+    return int(count)
 
 
 def _with_something(data: Dataset) -> Dataset:
@@ -125,12 +131,11 @@ def _rows(inputs: csr_array | Float[np.ndarray, "texts dim"], reading: Reading) 
 class TreesRanker(Ranker):
     """Trees of labels that are searched for a text's features."""
 
-    reading: Tensor
-
     def __init__(self, config: Config, trees: StoredForest, reading: Reading) -> None:
         super().__init__()
         self.config, self.trees, self.features = config, trees, reading
-        self.register_buffer("reading", torch.tensor(reading))
+        for name, count in reading._asdict().items():
+            self.register_buffer(name, torch.tensor(count))
         self.num_labels = self.ways.child_of.shape[1]
 
     def rank(self, inputs: Inputs, k: int) -> Ranking:
