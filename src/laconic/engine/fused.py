@@ -116,7 +116,7 @@ class Fused(PackedRanker):
         listed = tuple(Listed(*map(np.ascontiguousarray, one)) for one in rankings)
         asked = Asked(listed, np.ascontiguousarray(further))
         found, channels = asked.room(self._width), self.nearest.channels(inputs)
-        gather(channels, asked, for_kernels(self.frequency), self._width, (0, size_of(inputs)), self._room, found)
+        gather(channels, asked, self._frequency, self._width, (0, size_of(inputs)), self._room, found)
         return found
 
     def _scores(self, found: Evidence) -> Float[np.ndarray, "texts n"]:
@@ -125,8 +125,7 @@ class Fused(PackedRanker):
         weigh(self._layers, found.numbers, scores)
         scores += np.float32(self.last_bias)
         if self.tail:
-            usual = float(self.frequency.mean())
-            scores += np.float32(self.tail) * (usual - self.frequency[np.maximum(found.labels, 0)])
+            scores += np.float32(self.tail) * (self._usual - self._frequency[np.maximum(found.labels, 0)])
         with np.errstate(over="ignore"):
             shares: np.ndarray = 1 / (1 + np.exp(-scores))
         shares[found.labels == NO_LABEL] = 0
@@ -135,6 +134,14 @@ class Fused(PackedRanker):
     @cached_property
     def _width(self) -> int:
         return min(self.width, self.num_labels)
+
+    @cached_property
+    def _frequency(self) -> Float[np.ndarray, "labels"]:
+        return for_kernels(self.frequency)
+
+    @cached_property
+    def _usual(self) -> float:
+        return float(self.frequency.mean())
 
     @cached_property
     def _layers(self) -> Layers:

@@ -44,7 +44,12 @@ def tokens_of(texts: Texts) -> Lists:
     """Words in reading order, unknown ones included."""
     if not readable(texts, _ANY):
         raise ModelError(_UNREADABLE)
-    return Lists(texts.starts.astype(np.int64), texts.ids.astype(np.int32), texts.weights.astype(np.float32))
+    ids, weights, starts = texts
+    return Lists(
+        np.ascontiguousarray(starts, np.int64),
+        np.ascontiguousarray(ids, np.int32),
+        np.ascontiguousarray(weights, np.float32),
+    )
 
 
 def bags_of(inputs: Inputs) -> Lists:

@@ -40,7 +40,7 @@ def features_of(tokens: Lists, reading: Reading) -> Lists:
     room = len(tokens.numbers) * (2 if reading.pairs else 1)
     found = Lists(np.zeros_like(tokens.starts), np.empty(room, dtype=np.int32), np.empty(room, dtype=np.float32))
     count = _fill(tokens, reading, found)
-    return of_length_one(Lists(found.starts, found.numbers[:count], found.values[:count]))
+    return Lists(found.starts, found.numbers[:count], found.values[:count])
 
 
 @compiled
@@ -59,6 +59,7 @@ def _fill(tokens, reading, found):  # type: ignore[no-untyped-def]
                     number = reading.ids + _bucket(tokens.numbers[i - 1], tokens.numbers[i], reading.pairs)
                     count = _put(found, begun, count, number, np.sqrt(weight))
         found.starts[text + 1] = count
+    make_unit(Lists(found.starts, found.numbers[:count], found.values[:count]))
     return count
 
 
