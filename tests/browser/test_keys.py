@@ -11,7 +11,8 @@ from tests.browser.test_asking import FIRST, SECOND, best
 
 @pytest.fixture
 def asked(page: Page) -> Page:
-    page.keyboard.type(FIRST)  # the box has the focus from the beginning
+    expect(page.locator("#question")).to_be_focused()  # from the beginning, but not before the page is there
+    page.keyboard.type(FIRST)
     expect(page.locator("#answers .words").first).to_contain_text(FIRST.split()[-1])
     expect(page.locator("#answers > li")).to_have_count(5)
     return page
