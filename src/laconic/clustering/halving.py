@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 
 from laconic.clustering.rows import largest
 from laconic.compiled import compiled
-from laconic.shortlisters.inverted import Lists, in_threads
+from laconic.shortlisters.inverted import Lists, add_row, dot, in_threads
 
 STARTS = 4  # one is often caught in a cut that tears what belongs together; eight are hardly better
 GAIN = 1e-4  # of the mean cosine, below which another round or another start does not count
@@ -101,16 +101,16 @@ def _cut(rows, members, half, pairs, space):  # type: ignore[no-untyped-def]
 @compiled
 def _two_means(rows, members, half, pair, count, space):  # type: ignore[no-untyped-def]
     """Which rows are of the left half by this start, and the mean cosine of rows and their own centre."""
-    _add(rows, members[pair[0]], 1.0, space.difference)
-    _add(rows, members[pair[1]], -1.0, space.difference)
+    add_row(rows, members[pair[0]], 1.0, space.difference)
+    add_row(rows, members[pair[1]], -1.0, space.difference)
     closeness = np.empty(len(members), dtype=np.float64)
     in_left, cosine = np.zeros(len(members), dtype=np.bool_), -1.0
     for _ in range(ROUNDS):
         for i in range(len(members)):
-            closeness[i] = round(_dot(rows, members[i], space.difference) * GRAIN)
+            closeness[i] = round(dot(rows, members[i], space.difference) * GRAIN)
         in_left = largest(closeness, half)
         for i in range(len(members)):
-            _add(rows, members[i], 1.0, space.left if in_left[i] else space.right)
+            add_row(rows, members[i], 1.0, space.left if in_left[i] else space.right)
         before, cosine = cosine, _move_centres(space, count) / len(members)
         if cosine < before + GAIN:
             break
@@ -131,20 +131,6 @@ def _touch(rows, members, space):  # type: ignore[no-untyped-def]
                 space.touched[count] = feature
                 count += 1
     return count
-
-
-@compiled
-def _dot(rows, row, vector):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for i in range(rows.starts[row], rows.starts[row + 1]):
-        total += rows.values[i] * vector[rows.numbers[i]]
-    return total
-
-
-@compiled
-def _add(rows, row, weight, vector):  # type: ignore[no-untyped-def]
-    for i in range(rows.starts[row], rows.starts[row + 1]):
-        vector[rows.numbers[i]] += weight * rows.values[i]
 
 
 @compiled

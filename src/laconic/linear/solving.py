@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from laconic.compiled import compiled
+from laconic.shortlisters.inverted import add_row, dot
 
 # Texts are taken in runs that lie together, runs in a mixed order: one after another is slow to end, all mixed slow to
 # read.
@@ -44,7 +45,7 @@ def solve(rows, signs, costs, solving, weights):  # type: ignore[no-untyped-def]
         for first in order * run:
             for text in active[first : first + run]:
                 diagonal = 0.5 / costs[text]
-                slope = signs[text] * (_dot(rows, text, weights) + bias) - 1 + diagonal * duals[text]
+                slope = signs[text] * (dot(rows, text, weights) + bias) - 1 + diagonal * duals[text]
                 if duals[text] == 0 and slope > 0:
                     resting[text] = slope > highest  # nothing will want it: it is looked at no more
                     most = max(most, 0.0)
@@ -54,7 +55,7 @@ def solve(rows, signs, costs, solving, weights):  # type: ignore[no-untyped-def]
                 before = duals[text]
                 duals[text] = max(before - slope / (squares[text] + diagonal), 0.0)
                 step = (duals[text] - before) * signs[text]
-                _add(rows, text, step, weights)
+                add_row(rows, text, step, weights)
                 bias += step * BIAS**2
         if most - least > solving.tolerance:
             highest = most if most > 0 else np.inf
@@ -86,17 +87,3 @@ def _squares(rows):  # type: ignore[no-untyped-def]
         for i in range(rows.starts[row], rows.starts[row + 1]):
             squares[row] += float(rows.values[i]) ** 2
     return squares
-
-
-@compiled
-def _dot(rows, row, weights):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for i in range(rows.starts[row], rows.starts[row + 1]):
-        total += rows.values[i] * weights[rows.numbers[i]]
-    return total
-
-
-@compiled
-def _add(rows, row, step, weights):  # type: ignore[no-untyped-def]
-    for i in range(rows.starts[row], rows.starts[row + 1]):
-        weights[rows.numbers[i]] += step * rows.values[i]

@@ -101,6 +101,21 @@ def make_unit(rows):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def dot(rows, row, vector):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for i in range(rows.starts[row], rows.starts[row + 1]):
+        total += rows.values[i] * vector[rows.numbers[i]]
+    return total
+
+
+@compiled
+def add_row(rows, row, weight, vector):  # type: ignore[no-untyped-def]
+    """Adds weight × row to the vector."""
+    for i in range(rows.starts[row], rows.starts[row + 1]):
+        vector[rows.numbers[i]] += weight * rows.values[i]
+
+
+@compiled
 def _search(index, queries, num_rows, first, last, rows, scores):  # type: ignore[no-untyped-def]
     totals = np.zeros(num_rows, dtype=np.float32)
     touched = np.empty(num_rows + 1, dtype=np.int32)
