@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from laconic.encoders import Encoder, Identity
 from laconic.kernels.shortlist import Shortlist
 from laconic.layers import Residual, SpectralResidual
 from laconic.shortlisters.clusters import Clusters
-from laconic.tasks import AllLabels, Jointly
+from laconic.tasks import AllLabels, Jointly, Opened, Shortlisted, Task
 from laconic.types import NO_LABEL, Batch, Inputs
 
 TEXTS, LABELS, CLUSTERS, DIM = 5, 22, 8, 6  # clusters of 2 or 3 labels
@@ -212,6 +213,76 @@ def test_all_labels_are_scored_with_what_encode_gives() -> None:
         wanted[row, POSITIVES[row, label]] = 1
     scores = classifier.score_all(task.encoder(texts.inputs))
     torch.testing.assert_close(task(texts, BEGUN), cross_entropy(scores, wanted) / wanted.numel())
+
+
+def all_labels() -> AllLabels:
+    torch.manual_seed(0)
+    return AllLabels(Turned(), LinearClassifier(DIM, LABELS), dropout=0.0, chunk=5)
+
+
+def shortlisted() -> Shortlisted:
+    torch.manual_seed(0)
+    return Shortlisted(Turned(), LinearClassifier(DIM, LABELS), random=20 * LABELS)  # every label is drawn
+
+
+def opened() -> Opened:
+    torch.manual_seed(0)
+    return Opened(Turned(), LinearClassifier(DIM, LABELS), random_tree(LABELS, CLUSTERS, 0).starts)
+
+
+LEFT_OUT = 10  # of a text whose only label is 0: in a cluster of its own
+TASKS: dict[str, tuple[Callable[[], Task], int]] = {  # and what a text's negatives are numbers of
+    "AllLabels": (all_labels, LABELS),
+    "Jointly": (lambda: jointly(top=CLUSTERS), LABELS),
+    "Jointly, few picked": (lambda: jointly(top=3), LABELS),
+    "Shortlisted": (shortlisted, LABELS),
+    "Opened": (opened, CLUSTERS),
+}
+
+
+def learnt_from_one_text(name: str, positives: list[int], left_out: list[int], row: Tensor | None = None) -> Any:
+    """The gradients of a batch of one text; `row` replaces the row of the first left-out label."""
+    make, negatives = TASKS[name]
+    task = make().eval()
+    if row is not None:
+        task.classifier.weight.data[left_out[0]] = row
+    text = Batch(
+        batch().inputs[:1],
+        torch.tensor([positives]),
+        negatives=torch.arange(negatives)[None],
+        left_out=torch.tensor([left_out]),
+    )
+    return gradients(task, task(text, DONE)), task
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_left_out_pair_moves_no_weight(name: str) -> None:
+    found, task = learnt_from_one_text(name, [0, NO_LABEL], [LEFT_OUT, NO_LABEL])
+    assert found["classifier.weight"][0].any()
+    assert found["encoder.matrix"].any()
+    assert float(found["classifier.weight"][LEFT_OUT].abs().max()) < 1e-6 * float(
+        found["classifier.weight"].abs().max()
+    )
+    if isinstance(task, Jointly):
+        cluster = int(task.clusters.of(torch.tensor(LEFT_OUT)))
+        assert float(found["clusters.classifier.weight"][cluster].abs().max()) < 1e-7
+        assert float(found["clusters.classifier.bias"][cluster].abs()) < 1e-7
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_row_of_a_left_out_label_teaches_the_encoder_nothing(name: str) -> None:
+    (one, _), (other, _) = (
+        learnt_from_one_text(name, [0, NO_LABEL], [LEFT_OUT, NO_LABEL], row) for row in (torch.zeros(DIM), None)
+    )
+    torch.testing.assert_close(one["encoder.matrix"], other["encoder.matrix"])
+
+
+def test_a_cluster_with_a_true_label_is_true_whatever_else_of_it_is_left_out() -> None:
+    task = jointly()
+    same = int(task.clusters.starts[int(task.clusters.of(torch.tensor(0))) + 1]) - 1
+    assert same != 0
+    (found, _), (expected, _) = (learnt_from_one_text("Jointly", [0], left_out) for left_out in ([same], [NO_LABEL]))
+    torch.testing.assert_close(found["clusters.classifier.weight"], expected["clusters.classifier.weight"])
 
 
 def test_all_labels_learns_nothing_about_pairs_that_are_left_out():

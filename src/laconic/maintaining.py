@@ -21,7 +21,7 @@ from laconic.checkpoint import SavedModel
 from laconic.config import settings_of
 from laconic.data.corpus import Corpus, Labels
 from laconic.data.dataset import Dataset
-from laconic.data.prepare import label_texts
+from laconic.data.prepare import label_texts, taught_labels
 from laconic.data.tokenizer import Tokenizer
 from laconic.errors import DataError
 from laconic.evaluate import truth_in_numbers_of
@@ -122,7 +122,7 @@ def _texts(model: SavedModel, labels: Labels, corpus: Corpus | None, *, needs_al
             f"{corpus.source}: {_named(strange)} are neither labels of the model nor new ones; add them to the list of "
             "new labels, or take them out of the examples"
         )
-    truth = truth_in_numbers_of(labels.names, names, split.labels, split.leave_out)
+    truth = truth_in_numbers_of(labels.names, names, taught_labels(split.labels, split.leave_out), split.leave_out)
     every = slice(0, len(labels))
     return Dataset(
         inputs=tokenizer.rows(split.texts),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from laconic.classifiers import Classifier, LinearClassifier
@@ -90,6 +91,26 @@ def _leaving_out(
     )
 
 
+def _holds(lists: Int[Tensor, "batch n"], labels: Int[Tensor, "batch k"]) -> Bool[Tensor, "batch k"]:
+    """Return whether row r of the lists has each label of row r."""
+    return (labels[:, :, None] == lists[:, None]).any(2)
+
+
+def _each_once(labels: Int[Tensor, "batch n"]) -> Int[Tensor, "batch n"]:
+    """Return every label of a row once, and NO_LABEL for what is left over."""
+    return joined(labels, torch.zeros_like(labels, dtype=torch.float32))[0]
+
+
+def _within(batch: Batch, picks: Int[Tensor, "batch k"], clusters_of: Callable[[Tensor], Tensor]) -> Batch:
+    """Return the batch without positives and left-out labels whose clusters are not picked: they are not scored."""
+
+    def kept(labels: Int[Tensor, "batch n"]) -> Int[Tensor, "batch n"]:
+        return torch.where(_holds(picks, clusters_of(labels)), labels, NO_LABEL)
+
+    left_out = None if batch.left_out is None else kept(batch.left_out)
+    return batch._replace(positives=kept(batch.positives), left_out=left_out)
+
+
 class Jointly(Task):
     """Every text against every cluster, and against the labels of its best clusters and of its true ones
     (InceptionXML+, section 5): two means, added up.
@@ -123,9 +144,12 @@ class Jointly(Task):
             for_clusters, for_labels = self.encode(batch.inputs, progress).float()
         of_clusters = self._of_clusters(batch)
         shortlist = self.clusters.pick(for_clusters, of_clusters.positives, self.top)
+        of_clusters = _leaving_out(of_clusters, for_clusters, meta.weight, meta.bias)
         meta_loss = all_labels_loss(
             for_clusters, meta.weight, meta.bias, of_clusters, chunk=self.chunk, precision=self.precision
         )
+        batch = _within(batch, shortlist.picks, self.clusters.of)
+        batch = _leaving_out(batch, for_labels, rows, self.classifier.bias)
         scores = self.top * shortlist.size  # the authors' mean is over room for clusters of the largest size
         return meta_loss + shortlist_loss(for_labels, rows, self.classifier.bias, batch, shortlist, over=scores)
 
@@ -137,18 +161,22 @@ class Jointly(Task):
         return torch.stack([for_clusters, self.dropout(self.classifier.transform(attached))])
 
     def _of_clusters(self, batch: Batch) -> Batch:
-        """The same texts with clusters as their labels."""
+        """Return the batch with clusters for labels; a cluster of left-out labels without a true one is left out."""
         true = self.clusters.of(batch.positives)
         targets = (true != NO_LABEL).float() if batch.targets is None else batch.targets
         positives, targets = joined(true, targets)
-        return Batch(batch.inputs, positives, targets, batch.weights)
+        left_out = None
+        if batch.left_out is not None:
+            left_out = _each_once(self.clusters.of(batch.left_out))
+            left_out = left_out.masked_fill(_holds(positives, left_out), NO_LABEL)
+        return Batch(batch.inputs, positives, targets, batch.weights, left_out=left_out)
 
 
 class Shortlisted(Task):
     """Every text against its own labels, its hard negatives and some random ones (DeepXML, module IV): a sum a text.
 
-    A positive is never a negative, however it came among them. `likely` says how often each label is drawn; without
-    it all are drawn alike.
+    A positive is never a negative, however it came among them, and a left-out label is not scored at all. `likely` says
+    how often each label is drawn; without it all are drawn alike.
     """
 
     tables = frozenset({"classifier.weight", "encoder.embedding.weight"})
@@ -174,7 +202,9 @@ class Shortlisted(Task):
         num_labels = self.classifier.num_labels
         hard = [] if batch.negatives is None else [batch.negatives]
         labels = torch.cat([batch.positives, *hard, self._drawn(len(vectors))], dim=1)
-        picks, _ = joined(labels, torch.zeros_like(labels, dtype=torch.float32))
+        if batch.left_out is not None:
+            labels = labels.masked_fill(_holds(batch.left_out, labels), NO_LABEL)
+        picks = _each_once(labels)
         # A label is a cluster of one; the place of no label comes after all of them.
         shortlist = Shortlist(torch.where(picks == NO_LABEL, num_labels, picks), self.starts, 1)
         return shortlist_loss(vectors, *_all_rows(self.classifier), batch, shortlist, over=1)
@@ -214,11 +244,7 @@ class Opened(Task):
         (vectors,) = self.encode(batch.inputs, progress)
         rows, biases = _all_rows(self.classifier)
         picks = self._opened(batch)
-        if not self.missing:
-            batch = batch._replace(positives=self._within(batch.positives, picks))
-        if batch.left_out is not None:
-            batch = batch._replace(left_out=self._within(batch.left_out, picks))
-        batch = _leaving_out(batch, vectors, rows, biases)
+        batch = _leaving_out(_within(batch, picks, self._clusters), vectors, rows, biases)
         assert batch.negatives is not None
         scores = batch.negatives.shape[1] * self.size
         return shortlist_loss(vectors, rows, biases, batch, Shortlist(picks, self.starts, self.size), over=scores)
@@ -231,13 +257,8 @@ class Opened(Task):
         if not self.missing:
             return batch.negatives
         picks = torch.cat([batch.negatives, self._clusters(batch.positives)], dim=1)
-        picks, _ = joined(picks, torch.zeros_like(picks, dtype=torch.float32))
+        picks = _each_once(picks)
         return torch.where(picks == NO_LABEL, len(self.starts) - 1, picks)  # one more than the last is none
-
-    def _within(self, labels: Int[Tensor, "batch p"], picks: Int[Tensor, "batch k"]) -> Int[Tensor, "batch p"]:
-        """Those labels whose clusters are opened; NO_LABEL for the others."""
-        there = (self._clusters(labels)[:, :, None] == picks[:, None]).any(2)
-        return torch.where(there, labels, NO_LABEL)
 
     def _clusters(self, labels: Int[Tensor, "batch p"]) -> Int[Tensor, "batch p"]:
         return torch.where(labels == NO_LABEL, NO_LABEL, self.cluster_of[labels.clamp(min=0)])

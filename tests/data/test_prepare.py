@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from laconic.data.corpus import Corpus, Labels, Split
+from laconic.data.corpus import Corpus, Labels, Split, pair_matrix
 from laconic.data.prepare import input_rows, label_texts, prepare
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import VocabularyConfig
@@ -115,3 +115,14 @@ def test_one_file_answers_to_every_split() -> None:
     corpus = planted_texts(num_texts=12)
     single = replace(corpus, splits={"all": corpus.split("train")})
     assert single.split("test") is single.split("train")
+
+
+def test_a_pair_to_leave_out_is_not_taught_even_where_it_is_true() -> None:
+    corpus = planted_texts(num_labels=3, num_texts=20)
+    split = corpus.split("train")
+    first = pair_matrix([(0, int(split.labels[[0]].indices[0])), (1, 0), (1, 1), (1, 2)], split.labels.shape)
+    left_out = replace(corpus, splits=corpus.splits | {"train": replace(split, leave_out=first)})
+    data = prepare(left_out, Splitter(), VocabularyConfig()).data
+    assert not data.labels.multiply(first).nnz
+    assert data.labels[2:].nnz == split.labels[2:].nnz
+    assert data.labels.nnz < split.labels.nnz

@@ -106,3 +106,11 @@ def test_every_thread_leaves_the_next_text_a_clean_table():
         own = Voters(voters.texts[part], voters.weights[part], voters.starts, voters.labels)
         alone = merged(Ranking(near.labels[part], near.scores[part]), own, counted=9, share=0.3, num_labels=30, size=12)
         assert torch.equal(alone.labels[0], together.labels[row])
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_a_merge_takes_does_not_depend_on_how_many_labels_there_are(way):
+    near, voters = planted(0)
+    few, many = (way(near, voters, 8, 0.3, num_labels, 10) for num_labels in (30, 1 << 40))
+    assert torch.equal(few.labels, many.labels)
+    assert torch.equal(few.scores, many.scores)

@@ -22,7 +22,7 @@ class Dataset:
     inputs: Rows
     labels: csr_array
     label_inputs: csr_array | None = None  # one row per label, over the same tokens as `inputs`
-    leave_out: csr_array | None = None  # pairs that count neither as truth nor as prediction
+    leave_out: csr_array | None = None  # pairs that are neither true nor false; `prepare` leaves them out of `labels`
     weights: Float[np.ndarray, "texts"] | None = None
     word_vectors: WordVectors | None = None  # to start from
     ordered: bool = False  # whether token rows are in reading order

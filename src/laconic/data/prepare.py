@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from laconic.data.corpus import Corpus, Labels, Split
-from laconic.data.dataset import Dataset, Rows
+from laconic.data.dataset import Dataset, Rows, unless
 from laconic.data.text import Splitter
 from laconic.data.tokenizer import Tokenizer
 from laconic.data.vocabulary import VocabularyConfig
@@ -35,7 +35,7 @@ def prepare(
         tokenizer = Tokenizer.of(chain(split.texts, texts or ()), splitter, vocabulary)
     data = Dataset(
         inputs=input_rows(split, tokenizer),
-        labels=split.labels,
+        labels=taught_labels(split.labels, split.leave_out),
         label_inputs=_label_inputs(corpus.labels, texts, tokenizer),
         leave_out=split.leave_out,
         weights=split.weights,
@@ -43,6 +43,13 @@ def prepare(
         validation=_validation(corpus, tokenizer),
     )
     return Prepared(data, tokenizer)
+
+
+def taught_labels(labels: csr_array, leave_out: csr_array | None) -> csr_array:
+    """Return the labels that texts are taught: a pair to leave out is not, even where it is said to be true."""
+    if leave_out is None or not labels.multiply(leave_out).nnz:
+        return labels
+    return unless(labels, leave_out)
 
 
 def _validation(corpus: Corpus, tokenizer: Tokenizer | None) -> Dataset | None:

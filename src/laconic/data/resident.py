@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,9 +11,12 @@ from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from laconic.data.dataset import Dataset, unless
+from laconic.data.dataset import Dataset, label_counts, unless
 from laconic.data.tokenizer import padded
 from laconic.types import NO_LABEL, PAD, Batch, Inputs, Tokens
+
+log = logging.getLogger(__name__)
+_ROOM = 256  # labels a text that are always learnt; and always four times as many as 99 % of texts have
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -23,7 +27,7 @@ class Resident:
     labels: Int[Tensor, "pairs"]
     targets: Float[Tensor, "pairs"] | None
     weights: Float[Tensor, "texts"] | None
-    width: int  # the most labels that any text has
+    width: int  # the most labels that any text has here
     negatives: Int[Tensor, "texts n"] | None = None
     left_out: Int[Tensor, "texts q"] | None = None  # labels that are neither true nor false
     extra: Int[Tensor, "extra"] | None = None  # rows of which every batch has a share; None: all rows are alike
@@ -33,8 +37,8 @@ class Resident:
     def of(
         data: Dataset, length: int, device: torch.device, negatives: Int[Tensor, "texts n"] | None = None
     ) -> Resident:
-        """All of the data; texts are cut at `length` words."""
-        labels = data.labels
+        """Return all of the data; texts are cut at `length` words, and their labels where `bounded` says."""
+        labels = bounded(data.labels)
         left_out = None if data.leave_out is None else unless(data.leave_out.astype(np.float32), labels)
         inputs: Inputs
         if isinstance(data.inputs, csr_array):
@@ -105,6 +109,29 @@ class Resident:
             return tokens  # fixed shapes, and no look at the values, which would make the host wait
         longest = int((tokens.ids != PAD).any(0).sum().clamp(min=1))
         return Tokens(tokens.ids[:, :longest], tokens.weights[:, :longest])
+
+
+def bounded(labels: csr_array) -> csr_array:
+    """Return the labels with at most so many a text that one text of very many does not widen every batch.
+
+    The rarest labels of such a text are kept: each of the others has texts enough. They count as false for this text.
+    """
+    counts = np.diff(labels.indptr)
+    most = max(_ROOM, 4 * int(np.quantile(counts, 0.99, method="inverted_cdf"))) if len(counts) else _ROOM
+    wide = np.flatnonzero(counts > most)
+    if not len(wide):
+        return labels
+    frequency, kept = label_counts(labels), np.ones(labels.nnz, dtype=bool)
+    for row in wide:
+        span = slice(labels.indptr[row], labels.indptr[row + 1])
+        rarest = np.argsort(frequency[labels.indices[span]], kind="stable")
+        kept[span][rarest[most:]] = False
+    log.warning(
+        "texts with more than %d labels: %d; the %d rarest labels of each are learnt, %d pairs are not",
+        *(most, len(wide), most, np.count_nonzero(~kept)),
+    )
+    starts = np.concatenate([[0], np.cumsum(kept)])[labels.indptr]
+    return csr_array((labels.data[kept], labels.indices[kept], starts), shape=labels.shape)
 
 
 def _shuffled(count: int, seed: int) -> Int[Tensor, "count"]:

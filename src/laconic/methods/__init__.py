@@ -19,7 +19,7 @@ from laconic.checkpoint import SavedModel
 from laconic.config import Settings, configure, merged, settings_of
 from laconic.data.catalogue import propensity_of
 from laconic.data.corpus import Corpus
-from laconic.data.dataset import Dataset
+from laconic.data.dataset import Dataset, label_counts
 from laconic.data.prepare import prepare
 from laconic.data.tokenizer import Tokenizer
 from laconic.data.vectors import read_vectors
@@ -234,7 +234,7 @@ def train_model(corpus: Corpus, method_name: str, config: Any, run: Run, members
         | ({} if calibration is None else {"calibration": calibration}),
         tensors=trained.ranker.state_dict(),
         labels=corpus.labels,
-        label_counts=data.label_counts,
+        label_counts=label_counts(corpus.split("train").labels),
         vocabulary=None if tokenizer is None else tokenizer.vocabulary,
     )
 

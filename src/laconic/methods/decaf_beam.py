@@ -81,7 +81,7 @@ def _cluster_scores(
     shortlister: Shortlister, data: Dataset, device: torch.device
 ) -> Iterator[tuple[slice, Float[Tensor, "batch clusters"]]]:
     classifier = shortlister.clusters.classifier
-    encoder = sum_of(shortlister.words, length=4096).to(device)
+    encoder = sum_of(shortlister.words, length=shortlister.length).to(device)
     at_once = max(1, min(4096, _AT_ONCE // classifier.num_labels))
     for first in range(0, len(data), at_once):
         rows = slice(first, first + at_once)

@@ -39,6 +39,7 @@ class Shortlister(NamedTuple):
     """What module II leaves behind."""
 
     words: Words
+    length: int  # words of a text that are read
     clusters: Clusters  # whose classifier reads those words' sums
     tree: LabelTree
     state: TrainState
@@ -82,7 +83,8 @@ def learn_shortlister(data: Dataset, words: Words, config: Config, run: Run) -> 
     resident = Resident.of(seen, config.length, run.device)
     state = run.fit("shortlister", task, resident, plan_of(config, config.shortlister))
     learnt = encoder.embedding.weight.detach() if isinstance(encoder, SumEncoder) else words
-    return Shortlister(learnt, Clusters(classifier.materialised(), tree).to(run.device).eval(), tree, state)
+    clusters = Clusters(classifier.materialised(), tree).to(run.device).eval()
+    return Shortlister(learnt, config.length, clusters, tree, state)
 
 
 def learn_ranker(

@@ -217,8 +217,7 @@ def _fitted(
         ranker.encoder,
         ranker.clusters,
         classifier,
-        # No text's true clusters may be more than there is room for.
-        top=max(config.top, _most_clusters(placed, tree)),
+        top=max(config.top, _usual_clusters(placed, tree)),
         dropouts=(config.cluster_dropout, config.classifier_dropout),
         detached=config.detached,
         chunk=config.chunk,
@@ -264,9 +263,12 @@ def _by_cluster(data: Dataset, tree: LabelTree) -> csr_array:
     return pairs
 
 
-def _most_clusters(data: Dataset, tree: LabelTree) -> int:
-    """The most clusters that the labels of any text are in."""
-    return int(np.diff(_by_cluster(data, tree).indptr).max(initial=1))
+def _usual_clusters(data: Dataset, tree: LabelTree) -> int:
+    """Return how many clusters the labels of 99 % of texts are in. Of the others, the best-scored true clusters are
+    picked: one text of very many labels would otherwise make every text's shortlist longer.
+    """
+    counts = np.diff(_by_cluster(data, tree).indptr)
+    return int(np.quantile(counts, 0.99, method="inverted_cdf")) if len(counts) else 1
 
 
 def _start_from_shares(ranker: ShortlistRanker, data: Dataset) -> None:

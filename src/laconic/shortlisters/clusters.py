@@ -16,7 +16,7 @@ from laconic.kernels.shortlist import Shortlist, members
 from laconic.shortlisters.base import Shortlister
 from laconic.types import NO_LABEL, Inputs, Ranking
 
-_ALWAYS = 1e9  # more than any score
+_ALWAYS = 1e4  # more than any score, and small enough to keep the order of true clusters
 
 
 class Clusters(nn.Module):
@@ -52,7 +52,9 @@ class Clusters(nn.Module):
 
     @torch.no_grad()
     def pick(self, transformed: Float[Tensor, "batch dim"], true: Int[Tensor, "batch p"], top: int) -> Shortlist:
-        """For training: the true clusters of each text, and the best others."""
+        """Pick clusters for training: the true ones of each text, or the best of those where they are more than `top`,
+        and the best others.
+        """
         scores = self.classifier.score_range(transformed, slice(0, self.classifier.num_labels))
         scores = scores.scatter_add(1, true.clamp(min=0), (true != NO_LABEL) * _ALWAYS)
         return Shortlist(scores.topk(top, sorted=False).indices, self.starts, self.size)

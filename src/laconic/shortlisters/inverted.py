@@ -155,25 +155,31 @@ def add(rows, values, weight, totals, touched, count):  # type: ignore[no-untype
 @compiled
 def take_best(totals, touched, count, rows, scores):  # type: ignore[no-untyped-def]
     """Fills rows and scores with the largest totals, best first, equal ones by row number; returns how many."""
-    kept, k = 0, len(rows)
-    if k == 0:
-        return 0
+    kept = 0
     for i in range(count):
-        row = touched[i]
-        total = totals[row]
-        if kept == k and not _before(total, row, scores[0], rows[0]):
-            continue
-        if kept < k:
-            kept += 1
-            _rise(rows, scores, kept - 1, row, total)
-        else:
-            _sink(rows, scores, kept, row, total)
-    # What is kept is a heap with the worst on top: taking the top away again and again sorts it from the end.
+        kept = keep(touched[i], totals[touched[i]], rows, scores, kept)
+    order_kept(rows, scores, kept)
+    return kept
+
+
+@compiled
+def keep(row, total, rows, scores, kept):  # type: ignore[no-untyped-def]
+    """Add a row to the heap of the best `len(rows)` so far, with the worst on top; return how many it then holds."""
+    if kept < len(rows):
+        _rise(rows, scores, kept, row, total)
+        return kept + 1
+    if kept and _before(total, row, scores[0], rows[0]):
+        _sink(rows, scores, kept, row, total)
+    return kept
+
+
+@compiled
+def order_kept(rows, scores, kept):  # type: ignore[no-untyped-def]
+    """Sort what was kept, best first: taking the worst away again and again fills the heap's room from the end."""
     for size in range(kept - 1, 0, -1):
         worst, total = rows[0], scores[0]
         _sink(rows, scores, size, rows[size], scores[size])
         rows[size], scores[size] = worst, total
-    return kept
 
 
 @compiled

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from laconic.compiled import compiled
-from laconic.shortlisters.inverted import in_threads, take_best
+from laconic.shortlisters.inverted import in_threads, keep, order_kept
 from laconic.types import NO_LABEL, Ranking
 
 _AFTER = -1e6  # less than any score
@@ -43,51 +43,73 @@ def merged(near: Ranking, voters: Voters, *, counted: int, share: float, num_lab
 
 
 def _by_counting(near: Ranking, voters: Voters, counted: int, share: float, num_labels: int, size: int) -> Ranking:
-    """Text by text, in arrays with a place for each label, which are cleared where they were touched."""
+    """Merge text by text; a hash table finds the place of a label among those that the lists of a text have."""
     labels, cosines, *voting = (np.ascontiguousarray(part.detach().numpy()) for part in (*near, *voters))
     found = np.full((len(labels), size), NO_LABEL, dtype=np.int64)
     scores = np.zeros((len(labels), size), dtype=np.float32)
-    rule = (counted, np.float32(share), num_labels)
+    rule = (counted, np.float32(share))
     in_threads(len(labels), lambda *rows: _count(labels, cosines, tuple(voting), rule, rows, found, scores))
     return Ranking(torch.from_numpy(found), torch.from_numpy(scores))
 
 
 @compiled
 def _count(near, cosines, voters, rule, rows, found, scores):  # type: ignore[no-untyped-def]
-    (texts, weights, starts, labels), (counted, share, num_labels) = voters, rule
-    totals = np.zeros(num_labels, dtype=np.float32)
-    state = np.zeros(num_labels, dtype=np.uint8)  # 1: has votes; 2: was seen among the near
-    touched = np.empty(num_labels, dtype=np.int64)
+    (texts, weights, starts, labels), (counted, share) = voters, rule
+    most_labels = 1
     for row in range(rows[0], rows[1]):
-        count, seen, most = 0, 0, np.float32(1e-12)
+        there = near.shape[1]
+        for i in range(texts.shape[1]):
+            there += starts[texts[row, i] + 1] - starts[texts[row, i]]
+        most_labels = max(most_labels, there)
+    capacity = 2
+    while capacity < 2 * most_labels:
+        capacity *= 2
+    table = np.full(capacity, -1, dtype=np.int64)  # places of labels; -1: free
+    slots, own = np.empty(most_labels, dtype=np.int64), np.empty(most_labels, dtype=np.int64)
+    totals = np.zeros(most_labels, dtype=np.float32)
+    state = np.zeros(most_labels, dtype=np.uint8)  # 1: has votes; 2: was seen among the near
+    for row in range(rows[0], rows[1]):
+        count, seen, most, kept = 0, 0, np.float32(1e-12), 0
         for i in range(texts.shape[1]):
             for j in range(starts[texts[row, i]], starts[texts[row, i] + 1]):
-                label = labels[j]
-                if state[label] == 0:
-                    state[label] = 1
-                    touched[count] = label
+                place = _place(table, slots, own, count, labels[j])
+                if place == count:
                     count += 1
-                totals[label] += weights[row, i]
-                most = max(most, totals[label])
+                    totals[place], state[place] = 0, 1
+                totals[place] += weights[row, i]
+                most = max(most, totals[place])
         for i in range(count):
-            totals[touched[i]] *= share / most
+            totals[i] *= share / most
         for i in range(near.shape[1]):
-            label = near[row, i]
-            if state[label] == 2:  # by a nearer centre
+            place = _place(table, slots, own, count, near[row, i])
+            if place == count:
+                count += 1
+                totals[place], state[place] = 0, 0
+            if state[place] == 2:  # by a nearer centre
                 continue
             if seen < counted:
-                totals[label] += (1 - share) * cosines[row, i]
-            elif state[label] == 0:
-                totals[label] = _AFTER - i
-            if state[label] == 0:
-                touched[count] = label
-                count += 1
-            state[label] = 2
+                totals[place] += (1 - share) * cosines[row, i]
+            elif state[place] == 0:
+                totals[place] = _AFTER - i
+            state[place] = 2
             seen += 1
-        take_best(totals, touched, count, found[row], scores[row])
         for i in range(count):
-            totals[touched[i]] = 0
-            state[touched[i]] = 0
+            kept = keep(own[i], totals[i], found[row], scores[row], kept)
+        order_kept(found[row], scores[row], kept)
+        for i in range(count):
+            table[slots[i]] = -1
+
+
+@compiled
+def _place(table, slots, own, count, label):  # type: ignore[no-untyped-def]
+    """Return the label's place among a text's own; `count`, where it is written now, if it has none yet."""
+    mask = len(table) - 1
+    slot = (label * 0x9E3779B1 >> 7) & mask
+    while table[slot] >= 0 and own[table[slot]] != label:
+        slot = (slot + 1) & mask
+    if table[slot] < 0:
+        table[slot], slots[count], own[count] = count, slot, label
+    return table[slot]
 
 
 def _by_sorting(near: Ranking, voters: Voters, counted: int, share: float, num_labels: int, size: int) -> Ranking:
