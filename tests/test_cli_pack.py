@@ -236,7 +236,7 @@ def test_features_are_packed_and_evaluated_but_have_no_texts_to_ask(tmp_path: Pa
         (["pack", "MODEL", "--data", "nowhere"], "nowhere: there is no such file or folder"),
         (["predict", "MODEL", "--beam", "0"], "Invalid value for '--beam'"),
         (["predict", "MODEL", "--threads", "0"], "Invalid value for '--threads'"),
-        (["predict", "MODEL", "--beam", "3", "--exact"], "exact opens everything, so a beam of 3 says nothing"),
+        (["predict", "MODEL", "--beam", "3", "--exact"], "exact answers take no beam, but it is 3"),
         (["predict", "MODEL", "--beam", "3", "--set", "power=2"], "MODEL: --beam, .* are for what was packed"),
         (["evaluate", "MODEL", "DATA", "--exact"], "MODEL: --beam, --exact and --threads are for what was packed"),
         (["predict", "MODEL/packed", "--set", "power=2"], "by the settings that it was packed with; give the model"),

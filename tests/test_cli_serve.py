@@ -74,7 +74,7 @@ def test_every_option_arrives(model: Path, started: list[Any], tmp_path: Path) -
         (["--max-k", "0"], "Invalid value for '--max-k'"),
         (["--drain", "-1"], "Invalid value for '--drain'"),
         (["--drain", "3601"], "drain must be within 0..3600 seconds, but is 3601"),
-        (["--beam", "3", "--exact"], "exact opens everything, so a beam of 3 says nothing"),
+        (["--beam", "3", "--exact"], "exact answers take no beam, but it is 3"),
         (["--token", "hush"], "No such option: --token"),
         (["--token-file", "nowhere"], "nowhere: the token cannot be read"),
     ],

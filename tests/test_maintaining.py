@@ -12,14 +12,17 @@ import pytest
 import torch
 
 from laconic import Laconic
-from laconic.changing import Config
+from laconic.changing import Config, NewWords, with_words
 from laconic.checkpoint import SavedModel, read_model, write_model
 from laconic.config import Settings
 from laconic.data.corpus import Corpus, Labels
 from laconic.data.formats.assemble import LabelRow, Row, corpus_of
+from laconic.data.text import Splitter, word_table
+from laconic.data.tokenizer import Tokenizer
+from laconic.data.vocabulary import bags
 from laconic.errors import ConfigError, DataError, TrainingError
 from laconic.maintaining import add_labels, remove_labels, update
-from laconic.methods import METHODS, config_of, train_model
+from laconic.methods import METHODS, config_of, restore_ranker, train_model
 from laconic.predict.predictor import Predictor
 from laconic.run import Run
 from laconic.train import Silent
@@ -47,6 +50,7 @@ _OPTIONS: dict[str, Settings] = {
     "re-ranked": {"reranker": RERANKER},
     "label texts": {"label_texts": 3},
     "clusters": {"shortlister": "clusters"},
+    "subwords": {"vocabulary": {"subwords": 64}},
 }
 _trained: dict[str, SavedModel] = {}
 
@@ -256,6 +260,60 @@ def test_a_killed_update_goes_on_and_ends_with_the_same_bits(name: str, tmp_path
     other = Run(tmp_path / "run", watcher=Silent(), device=torch.device("cpu"), seconds=0.0)
     with pytest.raises(TrainingError, match=r"config\.epochs = 10"):
         update(model_of(name), further(), replace(TEACHING, epochs=2), other)
+
+
+def texts_of_new_words(label: str) -> Corpus:
+    """A dozen of them, among texts of old labels."""
+    split = EVERYTHING.split("train")
+    known = [
+        (text, [KNOWN[label] for label in split.labels[[at]].indices]) for at, text in enumerate(split.texts or [])
+    ]
+    texts = [*known[:60], *([("yellow scarf", [label]), ("scarf", [label])] * 6)]
+    rows = [Row(str(at), text, labels) for at, (text, labels) in enumerate(texts)]
+    return corpus_of({"train": rows}, None, source="scarves")
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_an_update_learns_words_that_the_model_did_not_know(name: str, tmp_path: Path) -> None:
+    model = update(model_of(name), texts_of_new_words("scarves"), TEACHING, Run.unkept())
+    assert model.vocabulary is not None
+    assert {"yellow", "scarf"} <= {*model.vocabulary.words}
+    assert model.facts["changes"][-1]["new_words"] == 2
+    write_model(model, tmp_path / "model")
+    answers = first_labels(read_model(tmp_path / "model"), ["yellow scarf", "scarf yellow"], 1)
+    assert answers == [["scarves"]] * 2
+    assert p_at_1(model) >= p_at_1(model_of(name)) - 5
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if not name.startswith("trees")])  # they teach no old label
+def test_new_words_may_speak_for_an_old_label(name: str) -> None:
+    model = update(model_of(name), texts_of_new_words(KNOWN[3]), TEACHING, Run.unkept())
+    assert KNOWN[3] in first_labels(model, ["yellow scarf"], 3)[0]
+
+
+@pytest.mark.parametrize("name", [*MODELS, "inceptionxml, subwords"])
+def test_room_for_new_words_changes_no_answer_to_texts_of_old_words(name: str) -> None:
+    model = model_of(name)
+    ranker, tokenizer = restore_ranker(model, torch.device("cpu")), Tokenizer(Splitter(), model.vocabulary)
+    before = ranker.rank(tokenizer.tokens(test_texts()), 5)
+    table = word_table(["yellow scarf", "scarf"], Splitter())
+    grown = model.vocabulary.extended(table, 1)
+    assert grown.words[len(model.vocabulary.words) :] == ["scarf", "yellow"]
+    words = NewWords.of(model.vocabulary, grown, table, bags(model.vocabulary.tokens(table)))
+    ranker = with_words(restore_ranker(model, torch.device("cpu")), words)
+    after = ranker.rank(Tokenizer(Splitter(), grown).tokens(test_texts()), 5)
+    assert torch.equal(before.labels, after.labels)
+    torch.testing.assert_close(before.scores, after.scores)
+
+
+def test_a_vocabulary_whose_size_was_set_does_not_grow_and_an_update_says_so() -> None:
+    config = config_of("nearest", {"vocabulary": {"size": 20}})
+    model = train_model(EVERYTHING, "nearest", config, Run.unkept())
+    changed = update(model, texts_of_new_words(KNOWN[3]), TEACHING, Run.unkept())
+    assert changed.vocabulary is model.vocabulary
+    (told,) = changed.facts["changes"]
+    assert told["new_words"] == 0
+    assert told["unknown_words"] >= 18  # those of scarves, and what did not fit in before
 
 
 def test_a_new_label_that_one_text_alone_has_is_never_held_out() -> None:

@@ -103,7 +103,10 @@ def update_model(
     _write(changed, to or model)
     told = changed.facts["changes"][-1]
     more = f"{told['labels']:,} labels more, {len(changed.labels):,} in all"
-    out.print(f"{to or model}: learnt from {told['texts']:,} texts; {more}", soft_wrap=True)
+    words = f"{told['new_words']:,} new words"
+    if told["unknown_words"]:
+        words += f"; {told['unknown_words']:,} of the texts' {told['words']:,} words stay unknown"
+    out.print(f"{to or model}: learnt from {told['texts']:,} texts; {more}; {words}", soft_wrap=True)
 
 
 def _write(model: SavedModel, folder: Path) -> None:

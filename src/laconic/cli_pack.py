@@ -20,8 +20,12 @@ if TYPE_CHECKING:
 verbs = typer.Typer()
 out, err = Console(highlight=False, markup=False), Console(stderr=True, highlight=False, markup=False)
 
-Beam = Annotated[int | None, typer.Option("--beam", metavar="N", min=1, help="Packed: open so many clusters or cells.")]
-Exact = Annotated[bool, typer.Option("--exact", help="Packed: score everything.")]
+Beam = Annotated[
+    int | None, typer.Option("--beam", metavar="N", min=1, help="Packed models: clusters to search (more is slower).")
+]
+Exact = Annotated[
+    bool, typer.Option("--exact", help="Packed models: no approximation; answer as the unpacked model does.")
+]
 Threads = Annotated[int | None, typer.Option("--threads", metavar="N", min=1, help="Packed: by default all cores.")]
 KeepTexts = Annotated[
     bool,

@@ -16,13 +16,25 @@ import torch
 from jaxtyping import Int
 from scipy.sparse import csr_array
 
-from laconic.changing import Additions, Config, Lesson, taught, with_known_words, with_labels, without_labels
+from laconic.changing import (
+    Additions,
+    Config,
+    Lesson,
+    NewWords,
+    taught,
+    with_known_words,
+    with_labels,
+    with_words,
+    without_labels,
+)
 from laconic.checkpoint import SavedModel
 from laconic.config import settings_of
 from laconic.data.corpus import Corpus, Labels
 from laconic.data.dataset import Dataset
 from laconic.data.prepare import label_texts, taught_labels
+from laconic.data.text import WordTable, word_table
 from laconic.data.tokenizer import Tokenizer
+from laconic.data.vocabulary import bags
 from laconic.errors import DataError
 from laconic.evaluate import truth_in_numbers_of
 from laconic.methods import restore_config, restore_ranker
@@ -73,22 +85,33 @@ def remove_labels(model: SavedModel, names: Collection[str]) -> SavedModel:
 
 def update(model: SavedModel, corpus: Corpus, config: Config, run: Run) -> SavedModel:
     """The model once it has learnt from new texts, whose labels may be old or new. A run that was stopped goes on."""
-    new = _unknown_in(corpus, model)
+    new, before = _unknown_in(corpus, model), model
     labels = _joined(model.labels, new)
+    model, words = _with_new_words(model, labels, corpus)
     data = _texts(model, labels, corpus)
     begun = {"model": [model.facts["created"], len(_changes(model))], "config": settings_of(config)}
     run.begin({**begun, "data": fingerprint(data)})
+    assert isinstance(data.inputs, csr_array)
     learn, held = _split(data, config, len(model.labels))
     additions = _additions(model, labels, learn)
     _check_described(additions, new.names)
-    ranker = with_labels(restore_ranker(model, run.device), additions)
+    ranker = with_words(restore_ranker(before, torch.device("cpu")), words).to(run.device)
+    ranker = with_labels(ranker, additions)
     ranker = taught(ranker, Lesson(learn=learn, held=held, config=config), run)
     nothing = csr_array((0, data.inputs.shape[1]), dtype=np.float32)
     known = csr_array((len(labels), data.inputs.shape[1]), dtype=np.float32)
     # What was held out is remembered in the end, by rankers that remember texts.
     ranker = with_labels(ranker, Additions(label_texts=nothing, known_texts=known, examples=held))
-    told = {"verb": "update", "labels": len(new), "texts": len(data), "config": settings_of(config)}
-    sizes = {"texts": len(data), "pairs": int(data.labels.nnz)}
+    told = {
+        "verb": "update",
+        "labels": len(new),
+        "texts": len(data),
+        "words": int(data.inputs.nnz),
+        "new_words": words.count,
+        "unknown_words": int((data.inputs.indices == UNKNOWN).sum()),
+        "config": settings_of(config),
+    }
+    sizes = {"texts": len(data), "pairs": int(data.labels.nnz), "inputs": words.count}
     return _changed(model, ranker.cpu(), labels, _counts(model, data), told, sizes)
 
 
@@ -105,6 +128,27 @@ def _tokenizer(model: SavedModel) -> Tokenizer:
             "this model reads features, not texts: labels can be removed from it, but train it anew for more"
         )
     return Tokenizer(restore_config(model).text, model.vocabulary)
+
+
+def _with_new_words(model: SavedModel, labels: Labels, corpus: Corpus) -> tuple[SavedModel, NewWords]:
+    """Return the model with the words of new texts and of new labels in its vocabulary, unless its size was set."""
+    tokenizer, split, settings = _tokenizer(model), corpus.split("train"), restore_config(model).vocabulary
+    known, own = tokenizer.vocabulary, label_texts(labels) or [""] * len(labels)
+    new_labels = own[len(model.labels) :]
+    table = word_table([*(split.texts or ()), *new_labels], tokenizer.splitter)
+    grown = known if settings.size else known.extended(table, settings.min_count)
+    return replace(model, vocabulary=grown), NewWords.of(known, grown, table, _around(model, labels, corpus, table))
+
+
+def _around(model: SavedModel, labels: Labels, corpus: Corpus, table: WordTable) -> csr_array:
+    """Return texts, and then new labels, in known words: each text with what its labels say of themselves."""
+    tokenizer, own = _tokenizer(model), label_texts(labels) or [""] * len(labels)
+    split, names = corpus.split("train"), corpus.labels.names
+    rows, of_labels = tokenizer.vocabulary.tokens(table), tokenizer.rows(own)
+    truth = truth_in_numbers_of(labels.names, names, taught_labels(split.labels, split.leave_out), None)
+    pairs = csr_array(truth.labels[:, : len(labels)] != 0, dtype=np.float32)
+    pairs.resize(len(table.lengths), len(labels))
+    return csr_array(bags(rows) + pairs @ bags(of_labels))
 
 
 def _texts(model: SavedModel, labels: Labels, corpus: Corpus | None, *, needs_all: bool = False) -> Dataset:

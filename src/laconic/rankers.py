@@ -66,15 +66,26 @@ class FlatRanker(Ranker):
 class ShortlistRanker(Ranker):
     """Scores the labels of the `top` best clusters of a text; of more where k labels want more.
 
-    Scores are the classifier's probabilities or, where `product`, those times the cluster's.
+    Scores are the classifier's probabilities or, where `product`, those times the cluster's. Training opened the best
+    `trained` clusters of a text (0: as many as `top`), so that the classifier alone says nothing of labels beyond them:
+    a ranker that opens more goes by the product.
     """
 
     def __init__(
-        self, encoder: Encoder, clusters: Clusters, classifier: Classifier, *, top: int, product: bool = False
+        self,
+        encoder: Encoder,
+        clusters: Clusters,
+        classifier: Classifier,
+        *,
+        top: int,
+        product: bool = False,
+        trained: int = 0,
     ) -> None:
         super().__init__()
         self.encoder, self.clusters, self.classifier = encoder, clusters, classifier
-        self.top, self.product = top, product
+        self.top, self.trained = top, trained or top
+        self.product = product or top > self.trained
+        self._always_product = product
         self.num_labels, self.num_ids = classifier.num_labels, encoder.num_ids
 
     def rank(self, inputs: Inputs, k: int) -> Ranking:
@@ -93,9 +104,16 @@ class ShortlistRanker(Ranker):
         return self._logs(self.classifier.score(vectors, places), of_clusters).exp().masked_fill(labels == NO_LABEL, 0)
 
     def opening(self, top: int) -> ShortlistRanker:
-        """The same ranker with so many clusters opened, as far as there are so many."""
-        top = min(top, self.clusters.classifier.num_labels)
-        return ShortlistRanker(self.encoder, self.clusters, self.classifier, top=top, product=self.product)
+        """Return the ranker with so many clusters opened, as far as there are so many."""
+        return self._like(self.encoder, self.clusters, self.classifier, min(top, self.clusters.classifier.num_labels))
+
+    def over(self, encoder: Encoder, clusters: Clusters, classifier: Classifier) -> ShortlistRanker:
+        """Return a ranker of other parts that answers as this one does."""
+        return self._like(encoder, clusters, classifier, self.top)
+
+    def _like(self, encoder: Encoder, clusters: Clusters, classifier: Classifier, top: int) -> ShortlistRanker:
+        product = self._always_product
+        return ShortlistRanker(encoder, clusters, classifier, top=top, product=product, trained=self.trained)
 
     def picked(self, inputs: Inputs) -> Int[Tensor, "batch top"]:
         """The clusters that are opened, best first."""

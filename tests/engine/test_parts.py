@@ -44,13 +44,22 @@ def test_a_part_comes_back_from_its_structure_and_arrays() -> None:
     assert [one.number for one in back.leaves] == [0.5, "five", True, None]
 
 
+def test_what_an_older_version_did_not_know_has_its_default() -> None:
+    facts, arrays = flattened(Branch(leaf=leaf()))
+    del facts["leaves"], facts["leaf"]["number"]
+    back = restored(facts, arrays, KINDS)
+    assert isinstance(back, Branch)
+    assert back.leaf is not None
+    assert (back.leaves, back.leaf.number) == ((), 3)
+
+
 HOSTILE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "no structure": (lambda facts: 3, "a kind that this version does not know"),
     "no kind": (lambda facts: {}, "a kind that this version does not know"),
     "strange kind": (lambda facts: {**facts, "kind": "Root"}, "a kind that this version does not know"),
     "kind that is no name": (lambda facts: {**facts, "kind": ["Leaf"]}, "a kind that this version does not know"),
     "field too many": (lambda facts: {**facts, "root": 3}, "of another version"),
-    "field too few": (lambda facts: {"kind": "Branch", "leaf": None}, "of another version"),
+    "field too few": (lambda facts: {"kind": "Branch", "leaves": []}, "of another version"),
     "array that is not there": (
         lambda facts: {**facts, "leaf": {"kind": "Leaf", "array": {"array": "root"}, "number": 3}},
         "lacks its array 'root'",

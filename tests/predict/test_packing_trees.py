@@ -133,6 +133,23 @@ def test_learnt_clusters_of_any_size_are_opened_as_before(product: bool) -> None
     assert (np.abs(found.scores - expected.scores.numpy()) < 1e-2).all()
 
 
+@pytest.mark.parametrize("top", [1, 3, 5, 8])
+def test_packed_learnt_clusters_answer_as_the_model_does_however_many_are_opened(top: int) -> None:
+    """Those that opened fewer in training go by the product where more are opened."""
+    ranker = clustered([9, 14, 3, 1, 33, 8, 16, 7], top=3, product=False)
+    part, vectors = packed(ranker), topical(60, 7)
+    assert isinstance(part, Searched)
+    assert share_found(ranker.opening(top), part.opening(top), vectors) > 0.99
+
+
+def test_exact_answers_of_learnt_clusters_are_those_of_the_model_not_of_all_clusters() -> None:
+    ranker = clustered([9, 14, 3, 1, 33, 8, 16, 7], top=3, product=False)
+    part = packed(ranker)
+    assert isinstance(part, Searched)
+    assert (part.exact().beam, part.exact().product) == (3, False)
+    assert share_found(ranker, part.exact(), topical(60, 7)) > 0.99
+
+
 def test_cells_hold_every_row_with_the_middle_that_is_nearest() -> None:
     units = torch.nn.functional.normalize(topical(2000, 3), dim=1).numpy()
     part, cell_of = cells_of(units), np.empty(len(units), dtype=int)

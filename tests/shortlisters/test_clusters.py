@@ -297,3 +297,38 @@ def test_a_sweep_tells_of_the_ranker_with_so_many_clusters_open() -> None:
         first = rank_all(ranker.opening(int(row["top"])), VECTORS.numpy(), 10).labels[:, 0].tolist()
         hits = [truth.labels[text, label] > 0 for text, label in enumerate(first)]
         assert row["P@1"] == pytest.approx(100 * np.mean(hits))
+
+
+def misled() -> ShortlistRanker:
+    """Text i is of cluster i, whose labels score low there; the rows of other clusters, never scored for such texts in
+    training, score high.
+    """
+    clusters, labels = 4, 12
+    meta, classifier = LinearClassifier(DIM, clusters), LinearClassifier(DIM, labels)
+    ranker = ShortlistRanker(Given(), Clusters(meta, random_tree(labels, clusters, 3)), classifier, top=1, trained=1)
+    with torch.no_grad():
+        for head in (meta, classifier):
+            head.weight.zero_()
+            assert head.bias is not None
+            head.bias.zero_()
+        meta.weight[:, :clusters] = 20 * torch.eye(clusters) - 12
+        classifier.weight[:, :clusters] = 3 - 4 * torch.eye(clusters).repeat_interleave(3, dim=0)
+    return ranker.eval()
+
+
+@pytest.mark.parametrize("top", [1, 2, 4])
+def test_opening_more_clusters_than_in_training_does_not_ruin_a_ranking(top: int) -> None:
+    ranker = misled()
+    first = ranker.opening(top).rank(torch.eye(4, DIM), 3).labels
+    own = ranker.clusters.of(ranker.places(first))
+    assert own.tolist() == [[text] * 3 for text in range(4)]
+
+
+def test_a_ranking_by_the_product_is_for_more_clusters_than_in_training_alone() -> None:
+    ranker = misled()
+    assert [ranker.opening(top).product for top in (1, 2, 4)] == [False, True, True]
+    assert not ranker.opening(4).opening(1).product
+    labels = torch.arange(12).repeat(4, 1)
+    wide = ranker.opening(4)
+    ranked = wide.rank(torch.eye(4, DIM), 12)
+    torch.testing.assert_close(wide.score(torch.eye(4, DIM), labels).gather(1, ranked.labels), ranked.scores)

@@ -111,8 +111,7 @@ def _(ranker: ShortlistRanker, lesson: Lesson, run: Run) -> ShortlistRanker:
     own, meta = linear(ranker.classifier), ranker.clusters.classifier
 
     def made(meta: LinearClassifier, classifier: LinearClassifier) -> ShortlistRanker:
-        clusters = Clusters(meta, tree)
-        return ShortlistRanker(ranker.encoder, clusters, classifier, top=ranker.top, product=ranker.product).eval()
+        return ranker.over(ranker.encoder, Clusters(meta, tree), classifier).eval()
 
     rows = _Rows("clusters", ranker.encoder, meta, FlatRanker(ranker.encoder, meta).rank, lambda one: made(one, own))
     mapping = of_tree(LabelTree(order=tree.order.cpu(), starts=tree.starts.cpu()))

@@ -52,7 +52,7 @@ def _(ranker: FlatRanker, kept: Int[Tensor, "kept"]) -> FlatRanker:
 def _(ranker: ShortlistRanker, kept: Int[Tensor, "kept"]) -> ShortlistRanker:
     clusters, places = fewer_in(ranker.clusters, kept)
     classifier = _of_rows(ranker.classifier, places)
-    return ShortlistRanker(ranker.encoder, clusters, classifier, top=ranker.top, product=ranker.product).eval()
+    return ranker.over(ranker.encoder, clusters, classifier).eval()
 
 
 @without_labels.register
@@ -110,7 +110,7 @@ def _(ranker: ShortlistRanker, additions: Additions) -> ShortlistRanker:
     grown = with_new_rows(linear(ranker.classifier), seen, near)
     clusters, places = more_in(ranker.clusters, seen.new)
     classifier = _of_rows(grown, places)
-    return ShortlistRanker(ranker.encoder, clusters, classifier, top=ranker.top, product=ranker.product).eval()
+    return ranker.over(ranker.encoder, clusters, classifier).eval()
 
 
 @with_labels.register

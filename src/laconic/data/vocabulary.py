@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -81,6 +81,20 @@ class Vocabulary:
 
     def _idf(self, counts: Int[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
         return np.log((1 + self.num_texts) / (1 + counts)) + 1
+
+    def extended(self, table: WordTable, min_count: int) -> Vocabulary:
+        """Return the vocabulary with the words of further texts after its own, by the rule that made it.
+
+        Weights of known words stay as they are, as do those of sub-words.
+        """
+        counts = _text_counts(table)
+        new = [at for at, word in enumerate(table.words) if word not in self.ids and counts[at] >= min_count]
+        new.sort(key=lambda at: (-counts[at], table.words[at]))
+        return replace(
+            self,
+            words=[*self.words, *(table.words[at] for at in new)],
+            text_counts=np.concatenate([self.text_counts, np.minimum(counts[new], self.num_texts)]),
+        )
 
     def tokens(self, table: WordTable) -> csr_array:
         """Texts as rows of token ids in reading order, unknown words included; a text's sub-words follow its words.

@@ -6,7 +6,7 @@ A part becomes a structure that JSON can hold and arrays by name, and comes back
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -55,7 +55,9 @@ def restored(facts: Any, arrays: Mapping[str, np.ndarray], kinds: Mapping[str, t
     if not isinstance(facts, dict) or not isinstance(facts.get(_KIND), str) or facts[_KIND] not in kinds:
         raise ModelError("the packed model has a part of a kind that this version does not know; pack it again")
     kind = kinds[facts[_KIND]]
-    if {field.name for field in fields(kind)} != facts.keys() - {_KIND}:
+    known = {field.name for field in fields(kind)}
+    needed = {field.name for field in fields(kind) if field.default is MISSING}
+    if not needed <= facts.keys() - {_KIND} <= known:  # an older version may lack what has a default
         raise ModelError(f"the packed model's part {facts[_KIND]!r} is of another version; pack the model again")
     return kind(**{name: _restored(value, arrays, kinds) for name, value in facts.items() if name != _KIND})
 

@@ -46,6 +46,7 @@ class Searched(PackedRanker):
     beam: int  # clusters that are opened
     rescored: int = _LEAST_RESCORED
     product: bool = False
+    trained: int = 0  # clusters that training opened; 0: every label was scored in training, or this is not known
 
     def __post_init__(self) -> None:
         check_exact(self.rows, "rows")
@@ -62,6 +63,7 @@ class Searched(PackedRanker):
         for name in ("beam", "open_groups", "rescored"):
             check_whole(getattr(self, name), name.replace("_", " "), 1)
         check_kind(self.product, "product", bool)
+        check_whole(self.trained, "clusters opened in training", 0)
 
     @property
     def num_labels(self) -> int:
@@ -86,13 +88,21 @@ class Searched(PackedRanker):
         return Vectors(own if self.cluster_transform is None else self.cluster_transform.apply(encoded), own)
 
     def opening(self, beam: int) -> Searched:
-        """The same with so many clusters opened."""
-        return replace(self, beam=max(1, min(beam, self.clusters.size)))
+        """Return the ranker with so many clusters opened; by the product where they are more than in training, because
+        rows say nothing of texts for which they were never scored.
+        """
+        beam = max(1, min(beam, self.clusters.size))
+        return replace(self, beam=beam, product=self.product or 0 < self.trained < beam)
 
     def exact(self) -> Searched:
-        """The same with every label scored, and more of the best a second time."""
-        whole = np.array([0, self.clusters.size], dtype=np.int32)
-        return replace(self, groups=None, group_starts=whole, beam=self.clusters.size, rescored=max(self.rescored, 256))
+        """Return the ranker that answers as the model does, with nothing passed over: every label is scored or, where
+        training opened some clusters, every cluster. More of the best labels are scored a second time.
+        """
+        whole, beam = (
+            np.array([0, self.clusters.size], dtype=np.int32),
+            self.beam if self.trained else self.clusters.size,
+        )
+        return replace(self, groups=None, group_starts=whole, beam=beam, rescored=max(self.rescored, 256))
 
     def _dial(self, k: int) -> Dial:
         enough = int(self._in_smallest.searchsorted(k - int(self.starts[0]))) + 1  # clusters, whichever they are

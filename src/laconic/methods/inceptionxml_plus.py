@@ -76,7 +76,7 @@ class Config:
     seed: int = 29
     clusters: int = 0  # a power of two; 0: the largest that leaves 6 labels a cluster, at most 131,072
     top: int = 0  # clusters whose labels are scored; 0: clusters^0.6, at most 800
-    answer_top: int = 0  # the same when texts are answered; 0: top
+    answer_top: int = 0  # clusters opened when texts are answered; 0: top. More than top: ranking is by product
     ranking: str = "extreme"  # by the extreme classifier's scores, or by their product with the meta-classifier's
     detached: float = 0.25  # share of training in which the encoder learns from clusters alone
     heads: str = "synchronised"  # or lightxml: no layer before the clusters, a plain one before the labels
@@ -148,9 +148,9 @@ def build(config: Config, num_ids: int, tree: LabelTree) -> ShortlistRanker:
     meta = LinearClassifier(width, tree.num_clusters, transform=_transform(config, encoder, for_clusters=True))
     transform = _transform(config, encoder, for_clusters=False)
     classifier = LinearClassifier(width, len(tree.order), transform=transform, bias=config.bias)
-    top = min(config.answer_top or config.top or tree.num_clusters, tree.num_clusters)
-    product = config.ranking == "product"
-    return ShortlistRanker(encoder, Clusters(meta, tree), classifier, top=top, product=product)
+    trained = min(config.top or tree.num_clusters, tree.num_clusters)
+    top, product = min(config.answer_top or trained, tree.num_clusters), config.ranking == "product"
+    return ShortlistRanker(encoder, Clusters(meta, tree), classifier, top=top, product=product, trained=trained)
 
 
 def _transform(config: Config, encoder: Encoder, *, for_clusters: bool) -> nn.Module:

@@ -16,7 +16,8 @@ from jaxtyping import Float, Int
 from scipy.sparse import csr_array, hstack, vstack
 from torch import Tensor
 
-from laconic.changing import Additions, Lesson, taught, with_labels, without_labels
+from laconic.changing import Additions, Lesson, NewWords, taught, with_labels, without_labels
+from laconic.changing.words import add_words, with_empty_lists
 from laconic.combining.evidence import Channels
 from laconic.combining.voting import rank_votes, score_votes
 from laconic.data.dataset import Dataset
@@ -154,7 +155,12 @@ class NearestRanker(Ranker):
         )
 
 
-# Other labels
+# Other labels and words
+
+
+@add_words.register
+def _(ranker: NearestRanker, words: NewWords) -> None:
+    ranker.label_texts = with_empty_lists(ranker.label_texts, words)
 
 
 @without_labels.register

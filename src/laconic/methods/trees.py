@@ -16,7 +16,8 @@ from jaxtyping import Float, Int
 from scipy.sparse import csr_array, vstack
 from torch import Tensor
 
-from laconic.changing import Additions, Lesson, taught, with_labels, without_labels
+from laconic.changing import Additions, Lesson, NewWords, taught, with_labels, without_labels
+from laconic.changing.words import add_words, with_empty_ranges
 from laconic.data.dataset import Dataset
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import VocabularyConfig
@@ -133,10 +134,17 @@ class TreesRanker(Ranker):
 
     def __init__(self, config: Config, trees: StoredForest, reading: Reading) -> None:
         super().__init__()
-        self.config, self.trees, self.features = config, trees, reading
+        self.config = config
+        self.read(trees, reading)
+        self.num_labels = self.ways.child_of.shape[1]
+
+    def read(self, trees: StoredForest, reading: Reading) -> None:
+        """Go by these trees, whose features are numbered as the reading says."""
+        self.trees, self.features = trees, reading
         for name, count in reading._asdict().items():
             self.register_buffer(name, torch.tensor(count))
-        self.num_labels = self.ways.child_of.shape[1]
+        for name in ("forest", "ways"):
+            self.__dict__.pop(name, None)  # what was derived from other trees
 
     def rank(self, inputs: Inputs, k: int) -> Ranking:
         queries, trees = self._queries(inputs), (self.forest, self.ways)
@@ -184,7 +192,16 @@ class TreesRanker(Ranker):
         return of_length_one(Lists.dense(inputs.numpy()))
 
 
-# Other labels
+# Other labels and words
+
+
+@add_words.register
+def _(ranker: TreesRanker, words: NewWords) -> None:
+    """Give new words features without weights: trees know them once a label with such words joins."""
+    forest, reading = ranker.forest, ranker.features
+    grown = reading._replace(words=reading.words + words.count, ids=reading.ids + words.count)
+    forest = forest._replace(feature_starts=with_empty_ranges(forest.feature_starts, words))
+    ranker.read(StoredForest.of(forest), grown)
 
 
 @without_labels.register

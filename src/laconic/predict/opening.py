@@ -30,7 +30,7 @@ class Speed:
     """How a packed model is to answer."""
 
     beam: int | None = None  # clusters or cells that are opened; None: as it was packed
-    exact: bool = False  # everything is scored
+    exact: bool = False  # nothing is passed over: answers are those of the model that was packed
     threads: int | None = None  # among which many texts are divided; None: as many as there are cores
 
     def __post_init__(self) -> None:
@@ -38,7 +38,7 @@ class Speed:
             if number is not None and number < 1:
                 raise ConfigError(f"{name} must be 1 or more, but is {number}")
         if self.exact and self.beam is not None:
-            raise ConfigError(f"exact opens everything, so a beam of {self.beam} says nothing; leave one of them out")
+            raise ConfigError(f"exact answers take no beam, but it is {self.beam}; leave one of them out")
 
 
 USUAL = Speed()

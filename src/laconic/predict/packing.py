@@ -82,6 +82,7 @@ def _(ranker: ShortlistRanker, probes: Inputs | None = None) -> Searched:
         **grouped(clusters),
         beam=ranker.top,
         product=ranker.product,
+        trained=ranker.trained,
     )
     judges = _divided(probes)[1]
     return tree if tree.groups is None or judges is None else _with_groups(tree, judges)

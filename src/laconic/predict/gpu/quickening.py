@@ -34,7 +34,7 @@ def _(ranker: FlatRanker) -> GraphRanker:
 @quickened.register
 def _(ranker: ShortlistRanker) -> GraphRanker:
     encoder, clusters, classifier = quick_encoder(ranker.encoder), settled(ranker.clusters), settled(ranker.classifier)
-    same = ShortlistRanker(encoder, clusters, classifier, top=ranker.top, product=ranker.product)
+    same = ranker.over(encoder, clusters, classifier)
     quick = ClustersRanker.of(same) if isinstance(classifier, LinearClassifier) else same
     return GraphRanker(ranker, quick, longest=_longest(ranker.encoder))
 
