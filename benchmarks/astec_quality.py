@@ -144,11 +144,11 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             work = Working(what, options.device, Path(folder))
             name = f"astec_{what.replace('-', '_')}"
-            side_by_side(jobs, work, name, options.at_once, others=not options.whole)
+            side_by_side(jobs, work, name, options.at_once)
             if what == "protocol":
                 members = [Job(name, "ensemble of 3", 0, {}) for name in there]
                 side_by_side(
-                    members, Together(options.device, Path(folder)), "astec_ensembles", options.at_once, others=True
+                    members, Together(options.device, Path(folder)), "astec_ensembles", options.at_once
                 )
 
 

@@ -118,7 +118,7 @@ def main() -> None:
             of(job.data, options.rows)
         name = f"decaf_{what.replace('-', '_')}{f'_{options.preset}' if options.preset else ''}"
         work = Working(what, options.device, options.rows, options.texts)
-        side_by_side(jobs, work, name, options.at_once, others=bool(options.only or options.seeds != list(SEEDS)))
+        side_by_side(jobs, work, name, options.at_once)
         draw(what, json.loads((RESULTS / f"{name}.json").read_text()))
 
 

@@ -67,7 +67,7 @@ def main() -> None:
             of(name, options.rows)
         preset = f"_{options.preset}" if options.preset else ""
         work = Working(what, options.device, options.rows)
-        side_by_side(jobs, work, f"label_text_{what}{preset}", options.at_once, others=True)
+        side_by_side(jobs, work, f"label_text_{what}{preset}", options.at_once)
 
 
 def of(name: str, rows: int = 0) -> Material:
