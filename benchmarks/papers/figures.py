@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +20,16 @@ Rows = Mapping[str, Any]
 def draw(paper: str, what: str, data: Dataset, rows: Rows, folder: Path) -> None:
     """Draw a figure where its rows are there; tables have none."""
     make = FIGURES.get((paper, what))
-    if make is not None and rows:
-        path = folder / f"{paper}-{what.replace(' ', '-')}-{data.name}.png"
-        make(rows, path)
+    path = folder / f"{paper}-{what.replace(' ', '-')}-{data.name}.png"
+    if make is not None and make(rows, path):
         print(f"drawn: {path}")
 
 
 def contributions(rows: Rows, path: Path, kind: str) -> None:
     """Where P@5 comes from, method by method (DeepXML, Figure 3; DECAF, Figure 4)."""
     there = {name: row["quantiles"][kind] for name, row in rows.items() if "quantiles" in row}
+    if not there:
+        return
     bins = next(iter(there.values()))
     points = {name: np.array(one["contribution"]) for name, one in there.items()}
     plot_contributions(points, np.array(bins["mean_frequency"]), path, k=bins["k"])
@@ -104,13 +105,24 @@ def bars(rows: Rows, path: Path) -> None:
     plot_bars({name: {one: spreads(row)[one] for one in SIX} for name, row in rows.items()}, path)
 
 
+def drawn(make: Callable[[Rows, Path], None]) -> Callable[[Rows, Path], bool]:
+    """Return a function that draws where there are rows, and says whether there is a picture now."""
+
+    def draw_there(rows: Rows, path: Path) -> bool:
+        if rows:
+            make(rows, path)
+        return path.exists()
+
+    return draw_there
+
+
 FIGURES = {
-    ("inceptionxml", "figure 3"): progress,
-    ("inceptionxml", "figure 4"): orders,
-    ("inceptionxml", "figure 5"): bars,
-    ("deepxml", "figure 2"): plot_negatives,
-    ("deepxml", "figure 3"): lambda rows, path: contributions(rows, path, "equal label count"),
-    ("decaf", "figure 4"): lambda rows, path: contributions(rows, path, "equal total frequency"),
-    ("decaf", "figure 5"): plot_ensembles,
-    ("decaf", "figure 6"): plot_recalls,
+    ("inceptionxml", "figure 3"): drawn(progress),
+    ("inceptionxml", "figure 4"): drawn(orders),
+    ("inceptionxml", "figure 5"): drawn(bars),
+    ("deepxml", "figure 2"): drawn(plot_negatives),
+    ("deepxml", "figure 3"): drawn(lambda rows, path: contributions(rows, path, "equal label count")),
+    ("decaf", "figure 4"): drawn(lambda rows, path: contributions(rows, path, "equal total frequency")),
+    ("decaf", "figure 5"): drawn(plot_ensembles),
+    ("decaf", "figure 6"): drawn(plot_recalls),
 }

@@ -144,6 +144,16 @@ def main_of_deepxml(data: Dataset) -> list[Row]:
         Row("MACH", "mach", {"members": 32}),
         Row("XML-CNN", "xml-cnn", looks=("quantiles",)),
         *trees_of(data)[:2],
+        *([] if data.known else beside_astec(data)),
+    ]
+
+
+def beside_astec(data: Dataset) -> list[Row]:
+    """What else stands beside Astec on our own data: three of them, label texts in its shortlist, InceptionXML."""
+    return [
+        Row("Astec without its re-ranker, ensemble of 3", "astec", members=3),
+        astec(data, "Astec, 100 by label texts", label_texts=100),
+        Row("InceptionXML", "inceptionxml", looks=("quantiles",)),
     ]
 
 

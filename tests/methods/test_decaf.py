@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from benchmarks._decaf_pictures import plot_ensembles, plot_recalls
 from rich.table import Table
 from scipy.sparse import csr_array
 from torch import Tensor
@@ -649,13 +648,3 @@ def halvings(config: Config, module: Module) -> list[int]:
 def test_presets_for_the_lite_form_and_for_laptops_are_there() -> None:
     assert config_of("decaf", read_settings(preset_path("decaf", "lite"), [])).lite
     assert config_of("decaf", read_settings(preset_path("decaf", "laptop"), [])).embedding < 300
-
-
-def test_figures_5_and_6_are_drawn(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    names = ("P@1", "P@5", "PSP@1", "PSP@5")
-    sizes = {f"{before}{name}": {"mean": 30.0} for before in ("", "2 instances: ") for name in names}
-    plot_ensembles(sizes, 2, tmp_path / "5.png")
-    plot_recalls({2: {"1": 0.5, "2": 1.0}, 4: {"1": 0.3, "2": 0.7, "4": 1.0}}, tmp_path / "6.png")
-    for name in ("5.png", "6.png"):
-        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
