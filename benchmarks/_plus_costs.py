@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import training_step
 from benchmarks._plus_paper import AUTHORS_PLUS, BASE, PEERS, PLUS, PRINTED, SHAPES, without_clusters
 from benchmarks._plus_pictures import Dot, plot_trade_off
 from benchmarks._plus_results import (
@@ -26,6 +25,7 @@ from benchmarks._plus_results import (
 )
 from benchmarks.inception_quality import EPOCHS
 from benchmarks.shapes import PAPER_SHAPES
+from laconic.config import preset_path, read_settings
 from laconic.costs import Shape, inception_cost
 
 DATA = "debian-related"
@@ -63,19 +63,20 @@ def figure_1(results: Results, shape: Shape, pictures: Path) -> str:
         ]
         for one in models
     ]
+    seeds = found(results, "inceptionxml_table_3", DATA, PLUS, "seeds")
     return joined(
         picture("P@1 against training time", "plus-figure-1.png"),
         table(["debian-related, test split", *columns, "seconds", "MB"], rows),
-        f"{how_trained(results)} {found(results, 'plus_debian', DATA, 'protocol', 'seeds')} seeds, mean ± deviation.",
+        f"{how_trained(results)} {seeds} seeds, mean ± deviation.",
     )
 
 
 def all_models(results: Results, shape: Shape) -> list[Model]:
-    ours = found(results, "plus_debian", DATA)
-    protocol, together = (found(results, "plus_debian", DATA, name) for name in ("protocol", "ensemble of 3"))
+    protocol = found(results, "inceptionxml_table_3", DATA, PLUS)
+    together = found(results, "inceptionxml_table_2", DATA, f"{PLUS}*")
     base, authors = (found(results, "inception_quality", DATA, name) for name in ("protocol", "authors' code"))
     seconds, size = Spread.of(protocol["seconds"]).mean, inception_cost(shape).bytes
-    product = {name: ours["protocol"][f"by the product: {name}"] for name in PRECISIONS}
+    product = {name: protocol[f"by the product: {name}"] for name in PRECISIONS}
     peers = [
         Model(name=name, figures=spreads(figures), seconds=time, digits=1) for name, (figures, time) in PEERS.items()
     ]
@@ -100,6 +101,8 @@ def table_4(results: Results) -> str:
     rows = []
     for data, methods in PRINTED.items():
         for method, printed in methods.items():
+            if method not in (PLUS, BASE):
+                continue
             shape = SHAPES.get(data)
             cost = inception_cost(shape if method == PLUS else without_clusters(shape)) if shape else None
             size = cost.bytes if cost else parameters_of_3m(results)
@@ -107,33 +110,28 @@ def table_4(results: Results) -> str:
                 [
                     f"{data}: {method}",
                     number(cost.gmacs if cost else None, 4),
-                    number(printed.gflops, 3),
+                    number(printed.get("GFLOPS"), 3),
                     number(projected_hours(results, data, method), 2),
-                    number(printed.hours, 1),
-                    number(latency(results, "cpu", data, method), 1),
-                    number(latency(results, "cuda", data, method), 2),
-                    number(printed.milliseconds, 2),
+                    number(printed["hours"], 1),
+                    number(packed_ms(results, data, method), 2),
+                    number(gpu_ms(results, data, method), 2),
+                    number(printed.get("ms"), 2),
                     number(size and size / GIGA, 2),
-                    "–" if printed.gigabytes is None else f"{printed.gigabytes:g}",
+                    "–" if "GB" not in printed else f"{printed['GB']:g}",
                 ]
             )
     header = [
         "",
         *("GMACs, counted", "paper's GFLOPS"),
         *("hours, projected", "paper's, V100"),
-        *("ms a text, CPU thread", "GPU", "paper's, V100"),
+        *("ms a text, packed, one CPU thread", "GPU", "paper's, V100"),
         *("GB, counted", "paper's"),
     ]
-    gpu = results.get("plus_step_670k", {}).get("gpu")
-    return joined(
-        table(header, rows),
-        f"Hours: the step's time on one {gpu} × steps of an epoch × the paper's epochs." if gpu else "",
-        timing_note(results),
-    )
+    return joined(table(header, rows), notes(results))
 
 
 def table_4_ours(results: Results, shape: Shape) -> str:
-    protocol = found(results, "plus_debian", DATA, "protocol")
+    protocol = found(results, "inceptionxml_table_3", DATA, PLUS)
     base = found(results, "inception_quality", DATA, "protocol")
     rows = []
     for method, one, seconds in (
@@ -141,38 +139,37 @@ def table_4_ours(results: Results, shape: Shape) -> str:
         (BASE, without_clusters(shape), base["seconds"]),
     ):
         cost = inception_cost(one)
-        times = [latency(results, device, DATA, method) for device in ("cpu", "cuda")]
         rows.append(
             [
                 method,
                 number(cost.gmacs, 4),
                 str(Spread.of(seconds)),
-                number(times[0], 2),
-                number(times[1], 2),
+                number(packed_ms_of_ours(results, method), 2),
                 number(cost.bytes / 1e6, 1),
             ]
         )
     return joined(
-        table(["debian-related", "GMACs", "seconds of training", "ms a text, CPU thread", "GPU", "MB"], rows),
+        table(["debian-related", "GMACs", "seconds of training", "ms a text, packed, one CPU thread", "MB"], rows),
         f"{how_trained(results)} Steps alone took InceptionXML+ {Spread.of(protocol['seconds of steps'])} s.",
     )
 
 
 def how_trained(results: Results) -> str:
-    ours, base = (side_by_side(found(results, name)) for name in ("plus_debian", "inception_quality"))
+    ours, base = (side_by_side(found(results, name)) for name in ("inceptionxml_table_3", "inception_quality"))
     return f"InceptionXML+: {how(DATA)}; {ours}. InceptionXML: {EPOCHS[DATA]} epochs; {base}."
 
 
 def projected_hours(results: Results, data: str, method: str) -> float | None:
-    """From the time of a step; None where none was measured at that shape."""
-    epochs = PRINTED[data][method].epochs
-    if method == PLUS:
-        step = results.get(f"plus_step_{data.split('-')[-1].lower()}")
-        return step and step["milliseconds"] * step["steps an epoch"] * epochs / 3.6e6
-    step = results.get("training_step")
-    if step is None or PAPER_SHAPES[data].labels != training_step.LABELS:
+    """From the time of a step with Adam; None where none was measured at that shape."""
+    shape, short = PAPER_SHAPES[data], data.rpartition("-")[2]
+    step = results.get("training_speed", {}).get(f"{method}, {short}", {}).get("adam")
+    if step is None and method == PLUS:
+        step = results.get(f"plus_step_{short.lower()}")
+    if step is None:
         return None
-    return float(step["fp32"]["milliseconds"] * math.ceil(training_step.TEXTS / training_step.BATCH) * epochs / 3.6e6)
+    settings = read_settings(preset_path("inceptionxml+" if method == PLUS else "inceptionxml", data), [])
+    steps = math.ceil(shape.texts / settings["batch_size"])
+    return float(step["milliseconds"] * steps * settings["epochs"] / 3.6e6)
 
 
 def parameters_of_3m(results: Results) -> int | None:
@@ -181,19 +178,37 @@ def parameters_of_3m(results: Results) -> int | None:
     return step and 4 * step["parameters"]
 
 
-def latency(results: Results, device: str, data: str, method: str) -> float | None:
-    times: float | None = results.get(f"plus_latency_{device}", {}).get(data, {}).get(method)
+def packed_ms(results: Results, data: str, method: str) -> float | None:
+    """The median of one text, from words to labels, by a packed model of InceptionXML+ at that shape."""
+    times: float | None = results.get("prediction_speed", {}).get("shapes", {}).get(data, {}).get("p50_ms")
+    return times if method == PLUS else None
+
+
+def gpu_ms(results: Results, data: str, method: str) -> float | None:
+    """The median of one text on a GPU, from token ids to labels on the host."""
+    measured = results.get("gpu_prediction", {})
+    if measured.get("labels") != PAPER_SHAPES[data].labels:
+        return None
+    if method == PLUS:
+        return float(measured["shortlist"]["quickened"]["p50_ms"])
+    return float(measured["all labels"]["quickened, batches of 1"]["batch_ms"])
+
+
+def packed_ms_of_ours(results: Results, method: str) -> float | None:
+    models = results.get("prediction_speed", {}).get("models", {})
+    times: float | None = models.get(f"{DATA}, {method.lower()}", {}).get("p50_ms")
     return times
 
 
-def timing_note(results: Results) -> str:
-    notes = [
-        f"{kind}: {times['machine']}, median of {times['times']}"
-        for kind, device in (("one CPU thread", "cpu"), ("GPU", "cuda"))
-        if (times := results.get(f"plus_latency_{device}"))
-    ]
-    what = "ms a text: word ids to the best five labels, an untrained model, batches of one"
-    return f"{what} ({'; '.join(notes)})." if notes else "Times of one text have not been measured yet."
+def notes(results: Results) -> str:
+    """Say where each time is from."""
+    told = {
+        "training_speed": "Hours: the step's time with Adam on one {gpu} × steps of an epoch × the paper's epochs.",
+        "prediction_speed": "Packed: {machine}; the beam of the packed model, not the paper's K.",
+        "gpu_prediction": "GPU: {gpu}, an untrained model.",
+    }
+    there = [text.format(**results[name]) for name, text in told.items() if name in results]
+    return " ".join(there) or "Times have not been measured yet."
 
 
 def shape_of(words: int, labels: int) -> Shape:

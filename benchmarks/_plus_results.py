@@ -8,13 +8,11 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from benchmarks.plus_quality import Job, config_for
+from benchmarks.papers.datasets import Dataset
+from laconic.config import configure, merged
+from laconic.methods.inceptionxml_plus import Config
 
-COMMANDS = {  # of results that may be missing
-    "plus_debian": "plus_quality protocol table-5 figure-3 figure-4 figure-5 --data debian-related --name plus_debian",
-    "plus_table_6": "plus_quality table-6 --data yso-titles --name plus_table_6",
-    "inception_quality": "inception_quality",
-}
+PAPERS = ("inceptionxml", "deepxml", "decaf")
 PRECISIONS = ("P@1", "P@3", "P@5")
 FIGURES = (*PRECISIONS, "PSP@1", "PSP@3", "PSP@5")
 
@@ -56,13 +54,23 @@ def found(results: Results, *keys: str) -> Any:
     file, *inside = keys
     value: Any = results.get(file)
     if value is None:
-        made = f"; `python -m benchmarks.{COMMANDS[file]}` makes it" if file in COMMANDS else ""
-        raise NotMeasuredError(f"there is no `benchmarks/results/{file}.json`{made}")
+        raise NotMeasuredError(
+            f"there is no `benchmarks/results/{file}.json`; `python -m benchmarks.{maker(file)}` makes it"
+        )
     for key in inside:
         if key not in value:
             raise NotMeasuredError(f"`benchmarks/results/{file}.json` has no {' → '.join(inside)}")
         value = value[key]
     return value
+
+
+def maker(file: str) -> str:
+    """Return the command of a results file that is missing: those of papers are named PAPER_table_N and the like."""
+    paper, _, what = file.partition("_")
+    kind, _, number = what.partition("_")
+    if paper not in PAPERS:
+        return file
+    return f"papers {paper} " + (f"--{kind} {number}" if kind in ("table", "figure") else f"--part {what}")
 
 
 def spreads(figures: Mapping[str, Any]) -> dict[str, Spread]:
@@ -121,9 +129,10 @@ def joined(*parts: str) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def config_of(data: str, settings: Mapping[str, Any] | None = None) -> Any:
-    """With what a dataset's models were trained; `settings` are an ablation's own."""
-    return config_for(Job(data, "", 1, dict(settings or {})), {})
+def config_of(data: str, settings: Mapping[str, Any] | None = None) -> Config:
+    """Return what InceptionXML+ is trained with on our data; `settings` are an ablation's own."""
+    own = Dataset(data, "inceptionxml").settings("inceptionxml+")
+    return configure(Config, merged(own, dict(settings or {})))
 
 
 def how(data: str, settings: Mapping[str, Any] | None = None) -> str:

@@ -1,4 +1,4 @@
-"""Our versions of the DeepXML paper's Tables 4 and 6 and the figures of Astec, from measured results: no training.
+"""Our versions of the DeepXML paper's tables and the figures of Astec, from measured results: no training.
 
 Writes docs/astec.md between its markers, and says what has not been measured.
 
@@ -14,144 +14,128 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._plus_results import NotMeasuredError, Spread, table
+from benchmarks._plus_results import NotMeasuredError, Spread, joined, maker, picture, table
 from benchmarks.common import RESULTS
+from benchmarks.papers import figures, report
+from benchmarks.papers.datasets import Dataset
+from benchmarks.papers.rows import ROWS
+from benchmarks.plus_tables import block, filled
 from laconic.files import writing
 from laconic.plots import plot_contributions
 
 PAGE = Path(__file__).parents[1] / "docs" / "astec.md"
 SHOWN = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@5", "tail R@10")
-KINDS = {"": "Astec", "re-ranked": "with its re-ranker", "classifier alone": "classifier alone (β = 1)"}
-KINDS |= {"nearness alone": "nearest labels alone (β = 0)"}
-PAPER_6 = {  # P@1, P@5: (a) to (c) on AmazonTitles-670K, (d) on WikiTitles-500K
-    "Astec": (39.12, 32.07),
-    "encoder: CNN": (36.91, 30.76),
-    "encoder: MLP": (37.41, 30.65),
-    "surrogate: unsupervised (GloVe)": (34.80, 27.42),
-    "surrogate: random": (38.11, 30.97),
-    "surrogate: selection": (38.3, 31.25),
-    "negatives: uniform": (27.3, 11.4),
-    "negatives: unigram": (30.62, 11.87),
-    "negatives: nearest labels alone": (32.33, 14.37),
+PLAIN = "Astec without its re-ranker"
+KINDS = {
+    "": "Astec",
+    "classifier alone: ": "classifier alone (β = 1)",
+    "nearness alone: ": "nearest labels alone (β = 0)",
 }
-PAPER_4 = {"XML-CNN": ("+1.89", "10×"), "MACH": ("+2.41", "5×")}
+NAMES = {"Astec": "with its re-ranker, weight 0.6", f"{PLAIN}, ensemble of 3": "ensemble of 3"}
 
 
 def main() -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    makers = {"accuracy": accuracy, "table 4": table_4, "table 6": table_6, "recall": recall, "quantiles": quantiles}
-    for name, make in makers.items():
-        try:
-            made = make()
-        except NotMeasuredError as missing:
-            made = f"**Not measured yet:** {missing}."
-        print(f"\n{name}\n\n{made}")
-        begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
-        before, rest = text.split(begin)
-        text = before + begin + f"\n\n{made}\n\n" + end + rest.split(end)[1]
+    blocks = {name: block(make) for name, make in sections(PAGE.parent / "pictures").items()}
+    for name, text in blocks.items():
+        print(f"\n== {name}\n\n{text}")
+    page = filled(PAGE.read_text(encoding="utf-8"), blocks)
     with writing(PAGE) as file:
-        file.write(text.encode())
+        file.write(page.encode())
+
+
+def sections(pictures: Path) -> dict[str, Callable[[], str]]:
+    """What makes each block of the page."""
+    return {
+        "accuracy": accuracy,
+        "reranker": lambda: of_paper("reranker"),
+        "table 4": lambda: of_paper("table 4"),
+        "table 6": lambda: of_paper("table 6"),
+        "figure 2": lambda: negatives(pictures),
+        "recall": recall,
+        "vectors": lambda: of_paper("vectors"),
+        "quantiles": lambda: quantiles(pictures),
+    }
 
 
 def results(what: str) -> dict[str, Any]:
-    path = RESULTS / f"astec_{what}.json"
+    name = f"deepxml_{what.replace(' ', '_')}"
+    path = RESULTS / f"{name}.json"
     if not path.exists():
-        command = what.replace("ensembles", "protocol").replace("_", "-")
-        raise NotMeasuredError(f"`python -m benchmarks.astec_quality {command}` makes `{path.name}`")
+        raise NotMeasuredError(f"`python -m benchmarks.{maker(name)}` makes `{path.name}`")
     found = json.loads(path.read_text(encoding="utf-8"))
-    return {name: value for name, value in found.items() if isinstance(value, dict)}
+    return {data: rows for data, rows in found.items() if isinstance(rows, dict)}
+
+
+def of_paper(what: str) -> str:
+    """A table of the paper for each dataset that it was made of, with the command that made it."""
+    parts = []
+    for name, rows in results(what).items():
+        data = Dataset(name, "deepxml")
+        names = [row.name for row in ROWS["deepxml"][what](data)]
+        ordered = dict(sorted(rows.items(), key=lambda one: names.index(one[0]) if one[0] in names else len(names)))
+        parts += [f"{name}:", report.body("deepxml", what, data, ordered)]
+    path = RESULTS / f"deepxml_{what.replace(' ', '_')}.json"
+    return joined(*parts, f"Made by `{json.loads(path.read_text(encoding='utf-8'))['command']}`.")
 
 
 def accuracy() -> str:
     rows = []
-    for data, by_name in results("protocol").items():
-        for name, run in sorted(by_name.items()):
-            for prefix, kind in KINDS.items():
-                key = f"{prefix}: " if prefix else ""
-                shown = kind if name == "Astec" else name
-                if f"{key}P@1" in run and (name == "Astec" or not prefix):
-                    rows.append([data, shown, *cells(run, lambda figure, key=key: key + figure)])
-        rows += ensemble(data)
-    return table(["", "", *SHOWN], rows) + "\n\nMean ± deviation of three seeds."
-
-
-def ensemble(data: str) -> list[list[str]]:
-    try:
-        found = results("ensembles").get(data, {})
-    except NotMeasuredError:
-        return []
-    return [[data, name, *cells(run, str)] for name, run in found.items()]
-
-
-def cells(run: Mapping[str, Any], key: Callable[[str], str]) -> list[str]:
-    return [str(Spread.of(run[key(figure)])) for figure in SHOWN]
-
-
-def table_4() -> str:
-    (data, found), *_ = results("table_4").items()
-    rows = []
-    for name, (gain, faster) in PAPER_4.items():
-        ours, theirs = found[f"{name} in DeepXML"], found[f"{name} as published"]
-        better = Spread(ours["P@1"]["mean"] - theirs["P@1"]["mean"])
-        speed = theirs["seconds"]["mean"] / ours["seconds"]["mean"]
-        precision = [f"{run['P@1']['mean']:.2f}" for run in (theirs, ours)]
-        rows.append([f"DeepXML + {name}", *precision, better.signed, f"{speed:.1f}×", gain, faster])
-    head = ["", "P@1 as published", "P@1 in DeepXML", "ΔP@1", "speed-up", "paper's ΔP@1", "paper's speed-up"]
-    return table(head, rows) + f"\n\n{data}, one seed; times of whole trainings side by side on one GPU."
-
-
-def table_6() -> str:
-    (data, found), *_ = results("table_6").items()
-    rows = [
-        [name, *(f"{run[figure]['mean']:.2f}" for figure in ("P@1", "P@5", "PSP@5", "shortlist recall")), *paper(name)]
-        for name, run in sorted(found.items(), key=lambda one: (one[0] != "Astec", one[0]))
-    ]
-    whole = found.get("Astec", {})
-    for prefix, kind in {"nearness alone": "nearest centroid", "1-vs-all linear": "1-vs-all linear"}.items():
-        if f"{prefix}: P@1" in whole:
-            figures = [f"{whole[f'{prefix}: {figure}']['mean']:.2f}" for figure in ("P@1", "P@5", "PSP@5")]
-            rows.append([f"classifier: {kind}", *figures, "", *paper(kind)])
-    return table(["", "P@1", "P@5", "PSP@5", "shortlist recall", "paper's P@1", "paper's P@5"], rows) + (
-        f"\n\n{data}, one seed, fewer epochs than above. The paper's are on AmazonTitles-670K; its negatives on "
-        "WikiTitles-500K, where Astec's has 45.45 and 17.64. CNN and MLP hardly learn at Astec's rate in three epochs "
-        "(their surrogate losses fall by 3 and 13 %, Astec's by 27 %), and learnt clusters are blended by a share that "
-        "was chosen for nearest labels: these three rows say more of those settings, which have been changed since, "
-        "than of the parts."
+    for data, runs in results("table 1").items():
+        for name, run in runs.items():
+            kinds = KINDS if name == PLAIN else {"": NAMES.get(name, name)}
+            rows += [[data, shown, *cells(run, prefix)] for prefix, shown in kinds.items() if f"{prefix}P@1" in run]
+    return joined(
+        table(["", "", *SHOWN], rows), "Mean ± deviation of three seeds; rows without a deviation are of one."
     )
 
 
-def paper(name: str) -> list[str]:
-    return [f"{figure:.2f}" for figure in PAPER_6[name]] if name in PAPER_6 else ["", ""]
+def cells(run: Mapping[str, Any], prefix: str) -> list[str]:
+    return [str(Spread.of(run[prefix + name])) for name in SHOWN]
 
 
 def recall() -> str:
     rows = []
-    for data, by_name in results("protocol").items():
-        for name, run in sorted(by_name.items()):
+    for data, runs in results("table 1").items():
+        for name, run in runs.items():
+            shown = "Astec" if name == PLAIN else name
             if "shortlist recall" in run:
-                rows.append([data, name, str(Spread.of(run["shortlist recall"]))])
-            kinds = run.get("shortlist recall by kind", {})
-            rows += [[data, kind, f"{found:.2f}"] for kind, found in kinds.items()]
-    return table(["", "", "recall"], rows) + (
-        "\n\nThe share of a test text's true labels that are in its shortlist of 500, the mean over texts, in percent; "
-        "by kind on the vectors of the first seed."
+                rows.append([data, shown, str(Spread.of(run["shortlist recall"]))])
+            rows += [[data, kind, f"{found:.2f}"] for kind, found in run.get("shortlist recall by kind", {}).items()]
+    return joined(
+        table(["", "", "recall"], rows),
+        "The share of a test text's true labels that are in its shortlist of 500, the mean over texts, in percent; by "
+        "kind on the vectors of the first seed.",
     )
 
 
-def quantiles() -> str:
-    """Pictures of where P@5 comes from, Astec beside InceptionXML."""
+def negatives(pictures: Path) -> str:
+    """Figure 2: random negatives, every label and the shortlist."""
     shown = []
-    for data, by_name in results("protocol").items():
-        runs = {name: by_name[name]["quantiles"] for name in ("Astec", "InceptionXML") if name in by_name}
-        if len(runs) < 2:
+    for data, rows in results("figure 2").items():
+        path = pictures / f"deepxml-figure-2-{data}.png"
+        figures.plot_negatives(rows, path)
+        shown.append(picture(f"Random negatives and shortlists on {data}", path.name))
+    return joined(*shown, of_paper("figure 2"))
+
+
+def quantiles(pictures: Path) -> str:
+    """Where P@5 comes from, Astec beside InceptionXML."""
+    shown = []
+    for data, runs in results("table 1").items():
+        there = {
+            name: runs[key]["quantiles"]
+            for name, key in {"Astec": PLAIN, "InceptionXML": "InceptionXML"}.items()
+            if key in runs
+        }
+        if len(there) < 2:
             continue
-        for kind, bins in runs["Astec"].items():
-            path = PAGE.parent / "pictures" / f"astec-{data}-{kind.replace(' ', '-')}.png"
-            points = {name: np.array(run[kind]["contribution"]) for name, run in runs.items()}
+        for kind, bins in there["Astec"].items():
+            path = pictures / f"astec-{data}-{kind.replace(' ', '-')}.png"
+            points = {name: np.array(run[kind]["contribution"]) for name, run in there.items()}
             plot_contributions(points, np.array(bins["mean_frequency"]), path, k=bins["k"])
-            shown.append(f"{data}, {kind}:\n\n![{data}, {kind}](pictures/{path.name})")
+            shown.append(f"{data}, {kind}:\n\n{picture(f'{data}, {kind}', path.name)}")
     if not shown:
-        raise NotMeasuredError("`python -m benchmarks.astec_quality protocol` makes `astec_protocol.json`")
+        raise NotMeasuredError("no dataset has the quantiles of both")
     return "\n\n".join(shown)
 
 

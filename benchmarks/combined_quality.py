@@ -67,7 +67,7 @@ def main() -> None:
         return
     there = [name for name in options.data if data_folder(name) is not None]
     jobs = [job(name, seed, options) for name in there for seed in options.seeds]
-    side_by_side(jobs, Working(options.device, options.rows, options.ways), options.name, options.at_once, others=True)
+    side_by_side(jobs, Working(options.device, options.rows, options.ways), options.name, options.at_once)
 
 
 def of(name: str, rows: int = 0) -> Material:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy
 
 from laconic.data.catalogue import BUNDLED
+from laconic.files import writing
 
 # Data larger than the bundled one: in the folder LACONIC_DATA, or in shared/data beside the checkout.
 DATA = Path(os.environ.get("LACONIC_DATA", Path(__file__).parents[2] / "shared" / "data"))
@@ -20,10 +21,10 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def data_folder(name: str) -> Path | None:
-    """Where a dataset lies; None where it does not."""
+    """Where a dataset lies, which may be given by its folder; None where it is not there."""
     if name in BUNDLED:
         return BUNDLED[name]
-    return DATA / name if (DATA / name).exists() else None
+    return next((path for path in (DATA / name, Path(name)) if path.is_dir()), None)
 
 
 def machine() -> str:
@@ -32,8 +33,8 @@ def machine() -> str:
     )
 
 
-def save(name: str, figures: dict[str, Any]) -> None:
-    """Prints the figures and writes them to results/NAME.json with the command that makes them."""
+def save(name: str, figures: dict[str, Any], *, folder: Path = RESULTS, quietly: bool = False) -> None:
+    """Write figures to FOLDER/NAME.json with the command that makes them, and print them unless `quietly`."""
     path = Path(sys.argv[0])
     module = path.parent.name if path.stem == "__main__" else path.stem
     figures = {
@@ -41,7 +42,9 @@ def save(name: str, figures: dict[str, Any]) -> None:
         **figures,
         "machine": machine(),
     }
-    text = json.dumps(figures, indent=2)
-    print(text)
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"{name}.json").write_text(text + "\n")
+    text = json.dumps(figures, indent=2, ensure_ascii=False)
+    if not quietly:
+        print(text)
+    folder.mkdir(parents=True, exist_ok=True)
+    with writing(folder / f"{name}.json") as file:
+        file.write(f"{text}\n".encode())

@@ -14,9 +14,9 @@ import json
 from shutil import which
 from typing import Any
 
-from benchmarks import decaf_quality
-from benchmarks._trainings import Figures, Job, Material, few, material, prefixed, scored, side_by_side
+from benchmarks._trainings import Figures, Job, Material, few, material, prefixed, scored, side_by_side, stored
 from benchmarks.common import RESULTS, data_folder
+from benchmarks.papers.datasets import OURS
 from laconic.config import configure, preset_path, read_settings
 from laconic.data.text import Splitter
 from laconic.evaluate import validation_figures
@@ -67,7 +67,7 @@ def main() -> None:
             of(name, options.rows)
         preset = f"_{options.preset}" if options.preset else ""
         work = Working(what, options.device, options.rows)
-        side_by_side(jobs, work, f"label_text_{what}{preset}", options.at_once, others=True)
+        side_by_side(jobs, work, f"label_text_{what}{preset}", options.at_once)
 
 
 def of(name: str, rows: int = 0) -> Material:
@@ -78,8 +78,15 @@ def base(name: str, method: str, preset: str) -> dict[str, Any]:
     if preset:
         settings = read_settings(preset_path(method, preset), [])
     else:
-        settings = decaf_quality.best(name) if method == "decaf" else BASES[method][name]
+        settings = best_of_decaf(name) if method == "decaf" else BASES[method][name]
     return settings | {"validation": HELD[name]}
+
+
+def best_of_decaf(name: str) -> dict[str, Any]:
+    """Return the settings of DECAF that were best on a validation split, by nDCG@5."""
+    tried = stored("decaf_choices")[name]
+    settings: dict[str, Any] = OURS["choices"]["decaf"][name][max(tried, key=lambda one: tried[one]["nDCG@5"]["mean"])]
+    return settings
 
 
 def choices(name: str, method: str, options: Any) -> list[Job]:

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks._decaf_tables import ablations, accuracy, by_data, on_validation, pictures
+from benchmarks._decaf_tables import ablations, accuracy, by_data, of_paper, on_validation, pictures
 from benchmarks._peers import shown
 from benchmarks._plus_results import NotMeasuredError, Results, Spread, apart, joined, table, told
 from benchmarks.common import RESULTS
@@ -24,7 +24,8 @@ from laconic.files import writing
 PAGE = Path(__file__).parents[1] / "docs" / "label-text.md"
 FILES = (
     "label_text_protocol label_text_choices label_text_protocol_laptop nearest_quality "
-    "decaf_choices astec_choices decaf_protocol decaf_protocol_laptop decaf_ablations_laptop"
+    "decaf_choices deepxml_choices decaf_table_1 decaf_table_1_laptop decaf_table_4 decaf_table_5 decaf_table_6 "
+    "decaf_table_6_laptop decaf_figure_5 decaf_figure_6"
 ).split()
 FIGURES = ("P@1", "P@5", "PSP@5", "tail R@10")
 NAMES = {"astec": "Astec", "inceptionxml": "InceptionXML", "decaf": "DECAF"}
@@ -59,7 +60,9 @@ def sections(results: Results) -> dict[str, Callable[[], str]]:
         "decaf, validation": partial(on_validation, results),
         "decaf, accuracy": partial(accuracy, results),
         "decaf, ablations": partial(ablations, results),
-        "decaf, pictures": partial(pictures, PAGE.parent / "pictures"),
+        "decaf, shortlists": partial(of_paper, results, "table 5", "### Other shortlists (Table 5)"),
+        "decaf, trees": partial(of_paper, results, "table 4", "### Label trees with label texts (Table 4)"),
+        "decaf, pictures": partial(pictures, results, PAGE.parent / "pictures"),
     }
 
 

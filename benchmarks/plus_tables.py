@@ -1,16 +1,13 @@
 """Our versions of the InceptionXML paper's Tables 4, 5, 6 and Figures 1, 3, 4, 5 from measured results: no training.
 
 Prints the tables, draws the pictures and writes both into docs/inceptionxml-plus.md between its markers; says what has
-not been measured. Only the time of one text is measured here (a minute and a half), because it needs no trained model.
+not been measured.
 
     python -m benchmarks.plus_tables
-    python -m benchmarks.plus_tables --kept-times       with the times of one text of the last run
-    python -m benchmarks.plus_tables --device cuda      times of one text on a GPU, beside those on a CPU
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import statistics
@@ -20,10 +17,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from benchmarks import plus_quality
-from benchmarks._one_text import TIMES, milliseconds_of_both
 from benchmarks._plus_costs import figure_1, shape_of, table_4, table_4_ours
-from benchmarks._plus_paper import ATTACHED, LIGHTXML, OURS, SHAPES, TABLE_5, TABLE_6
+from benchmarks._plus_paper import ATTACHED, LIGHTXML, OURS, TABLE_6
 from benchmarks._plus_pictures import plot_bars, plot_permutations, plot_progress, plot_sweep
 from benchmarks._plus_results import (
     FIGURES,
@@ -38,50 +33,40 @@ from benchmarks._plus_results import (
     joined,
     listed,
     number,
-    over,
     picture,
     side_by_side,
     spreads,
     table,
     told,
 )
-from benchmarks.common import RESULTS, save
-from benchmarks.shapes import PAPER_SHAPES
+from benchmarks.common import RESULTS
+from benchmarks.papers.datasets import PUBLISHED, Dataset
 from laconic.costs import Shape
 from laconic.files import writing
 
 PAGE = Path(__file__).parents[1] / "docs" / "inceptionxml-plus.md"
 FILES = (
-    "plus_debian plus_table_6 plus_step_670k plus_step_3m training_step inception_quality "
-    "plus_latency_cpu plus_latency_cuda"
+    "inceptionxml_table_2 inceptionxml_table_3 inceptionxml_table_5 inceptionxml_table_6 inceptionxml_figure_3 "
+    "inceptionxml_figure_4 inceptionxml_figure_5 inception_quality training_speed plus_step_3m prediction_speed "
+    "gpu_prediction"
 ).split()
 DEBIAN, YSO = "debian-related", "yso-titles"
 CLASSIFIERS = {"extreme P@1": "P@1", "meta P@1": "cluster P@1", "shortlist recall": "shortlist recall"}
 MODELS = (OURS, ATTACHED, LIGHTXML)  # best first, by the paper
+SHORT = {"epochs": 14}  # of Figure 4
 OF_TABLE_6 = ("P@1", "P@5", "PSP@1", "PSP@5")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument("--kept-times", action="store_true")
-    options = parser.parse_args()
-    data = plus_quality.corpus_of(DEBIAN)[0]
-    words = round(data.inputs.nnz / len(data))
-    shape = shape_of(data.inputs.shape[1], data.num_labels)
-    if not options.kept_times:
-        lengths = {name: round(PAPER_SHAPES[name].average_words) for name in SHAPES} | {DEBIAN: words}
-        times = {
-            name: {"words": lengths[name], **milliseconds_of_both(one, lengths[name], options.device)}
-            for name, one in (SHAPES | {DEBIAN: shape}).items()
-        }
-        save(f"plus_latency_{options.device}", {"times": TIMES, **times})
+    own = Dataset(DEBIAN, "inceptionxml")
+    data = own.prepared("inceptionxml+", own.settings("inceptionxml+")).prepared.data
     paths = {name: RESULTS / f"{name}.json" for name in FILES}
-    results = {name: json.loads(path.read_text()) for name, path in paths.items() if path.exists()}
+    results = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items() if path.exists()}
+    shape = shape_of(data.inputs.shape[1], data.num_labels)
     blocks = {name: block(make) for name, make in sections(results, shape, len(data)).items()}
     for name, text in blocks.items():
         print(f"\n== {name}\n\n{text}")
-    page = filled(PAGE.read_text(), blocks)
+    page = filled(PAGE.read_text(encoding="utf-8"), blocks)
     with writing(PAGE) as file:
         file.write(page.encode())
 
@@ -122,35 +107,35 @@ def filled(page: str, blocks: Mapping[str, str]) -> str:
 
 
 def table_5(results: Results) -> str:
-    protocol = found(results, "plus_debian", DEBIAN, "protocol")
-    shuffles = found(results, "plus_debian", DEBIAN, "protocol", "shuffled words")
-    top = config_of(DEBIAN).top
-    original = next((point for point in found_sweep(results) if point["top"] == top), None)
-    if original is None:
-        raise NotMeasuredError(f"the sweep has no K = {top}, the shuffled model's own figures")
-    shuffled = {name: over([run[name] for run in shuffles]) for name in PRECISIONS}
-    rows = [
-        [f"{DEBIAN}, original", *(f"{original[name]:.2f}" for name in PRECISIONS)],
-        ["words shuffled", *(str(shuffled[name]) for name in PRECISIONS)],
-        ["lost", *(Spread(shuffled[name].mean - original[name]).signed for name in PRECISIONS)],
-    ]
-    for data, (before, after) in TABLE_5.items():
-        rows.append([f"paper: {data}, original", *(number(before.get(name), 2) for name in PRECISIONS)])
-        rows.append(["words shuffled", *(str(Spread(*after[name])) if name in after else "–" for name in PRECISIONS)])
-        lost = {name: Spread(after[name][0] - before[name]).signed for name in after}
-        rows.append(["lost", *(lost.get(name, "–") for name in PRECISIONS)])
+    row = found(results, "inceptionxml_table_5", DEBIAN, "InceptionXML+")
+    original = {name: row[name]["mean"] for name in PRECISIONS}
+    moved = {
+        name: (row[f"words shuffled: {name}"]["mean"], row[f"words shuffled: {name} ±"]["mean"]) for name in PRECISIONS
+    }
+    rows = shuffled(f"{DEBIAN}, original", original, moved)
+    for data, printed in PUBLISHED["inceptionxml"]["5"].items():
+        rows += shuffled(f"paper: {data}, original", printed["original"], printed["words shuffled"])
     return joined(
         table(["test words", *PRECISIONS], rows),
-        f"One model, the first of {protocol['seeds']} seeds ({how(DEBIAN)}); {len(shuffles)} shuffles of the test "
-        "split's words, mean ± deviation.",
+        f"One model, seed 1 ({how(DEBIAN)}); 10 shuffles of the test split's words, mean ± deviation.",
     )
 
 
+def shuffled(name: str, before: Mapping[str, float], after: Mapping[str, Sequence[float]]) -> list[list[str]]:
+    """Return three rows: as the words are, shuffled, and what that loses."""
+    lost = {one: Spread(after[one][0] - before[one]).signed for one in after}
+    return [
+        [name, *(number(before.get(one), 2) for one in PRECISIONS)],
+        ["words shuffled", *(str(Spread(*after[one])) if one in after else "–" for one in PRECISIONS)],
+        ["lost", *(lost.get(one, "–") for one in PRECISIONS)],
+    ]
+
+
 def table_6(results: Results) -> str:
-    measured = by_size(found(results, "plus_table_6", YSO))
+    measured = by_size(found(results, "inceptionxml_table_6", YSO))
     runs = {f"{size}: {model}": figures for size, models in measured.items() for model, figures in models.items()}
     if not runs:
-        raise NotMeasuredError(f"`benchmarks/results/plus_table_6.json` has no model of the table under {YSO}")
+        raise NotMeasuredError(f"`benchmarks/results/inceptionxml_table_6.json` has no model of the table under {YSO}")
     rows = [
         [size, model, *(str(Spread.of(figures[name])) for name in OF_TABLE_6)]
         for size, models in measured.items()
@@ -158,20 +143,26 @@ def table_6(results: Results) -> str:
     ]
     missing = [name for size in measured for name in (f"{size}: {model}" for model in MODELS) if name not in runs]
     seeds = sorted({figures["seeds"] for figures in runs.values()})
-    epochs = sorted({len(figures["history"]) for figures in runs.values()})
+    epochs = sorted({epochs_of(figures) for figures in runs.values()})
+    at_once = side_by_side(found(results, "inceptionxml_table_6"))
     return joined(
         table(["(L', K)", YSO, *OF_TABLE_6], rows),
         f"**Not measured yet:** {listed(missing)}." if missing else "",
         f"{' or '.join(map(str, epochs))} epochs, batches of {config_of(YSO).batch_size}, "
-        f"{' or '.join(map(str, seeds))} seeds, mean ± deviation; {side_by_side(found(results, 'plus_table_6'))}.",
+        f"{' or '.join(map(str, seeds))} seeds, mean ± deviation; {at_once}.",
         "The paper's claims as differences, ours ± their standard error:",
         claims(measured),
     )
 
 
+def epochs_of(row: Mapping[str, Any]) -> int:
+    """Return for how many epochs a row was trained, by what is kept of them."""
+    return len(row["history"] if "history" in row else row["losses"]["training: epochs"])
+
+
 def by_size(runs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The models of Table 6 by their fan-out, fewest clusters first; an empty dict where none was trained."""
-    measured: dict[str, dict[str, Any]] = {size: {} for size in plus_quality.FAN_OUTS}
+    measured: dict[str, dict[str, Any]] = {}
     for name in runs:
         size, _, model = name.partition(": ")
         if model in MODELS and size[0].isdigit():
@@ -241,9 +232,8 @@ def sweep(results: Results, pictures: Path) -> str:
 
 
 def figure_3(results: Results, texts: int, pictures: Path) -> str:
-    names = {f"watched: {model}": model for model in (OURS, LIGHTXML)}
-    histories = {label: found(results, "plus_debian", DEBIAN, name, "history") for name, label in names.items()}
-    config = config_of(DEBIAN, plus_quality.figure_3(DEBIAN)[0].settings)
+    histories = {name: found(results, "inceptionxml_figure_3", DEBIAN, name, "history") for name in (OURS, LIGHTXML)}
+    config = config_of(DEBIAN, {"validation": 0.02})
     attached = config.detached * config.epochs
     plot_progress(histories, attached, pictures / "plus-figure-3.png")
     rows = [
@@ -270,10 +260,9 @@ def figure_3(results: Results, texts: int, pictures: Path) -> str:
 
 
 def figure_4(results: Results, pictures: Path) -> str:
-    runs = found(results, "plus_debian", DEBIAN)
-    jobs = plus_quality.figure_4(DEBIAN)
-    unpermuted = spreads(found(results, "plus_debian", DEBIAN, jobs[0].name))
-    others = [spreads(runs[job.name]) for job in jobs[1:] if job.name in runs]
+    runs = found(results, "inceptionxml_figure_4", DEBIAN)
+    unpermuted = spreads(found(results, "inceptionxml_figure_4", DEBIAN, "permutation 0"))
+    others = [spreads(row) for name, row in runs.items() if name != "permutation 0"]
     if not others:
         raise NotMeasuredError("no run with permuted dimensions is there")
     permuted = {name: [run[name].mean for run in others] for name in FIGURES}
@@ -297,15 +286,12 @@ def figure_4(results: Results, pictures: Path) -> str:
         table(["", *FIGURES], rows),
         f"The order in which the vectors come is below all {len(others)} others in {listed(below)}, above all in "
         f"{listed(above)}.",
-        f"{DEBIAN}, {how(DEBIAN, jobs[0].settings)}, one seed for all; the test split.",
+        f"{DEBIAN}, {how(DEBIAN, {'epochs': 14})}, one seed for all; the test split.",
     )
 
 
 def figure_5(results: Results, pictures: Path) -> str:
-    models = {
-        "with attention": found(results, "plus_debian", DEBIAN, "protocol"),
-        "without": found(results, "plus_debian", DEBIAN, "without attention"),
-    }
+    models = {name: found(results, "inceptionxml_figure_5", DEBIAN, name) for name in ("with attention", "without")}
     bars = {name: {figure: spreads(model)[figure] for figure in FIGURES} for name, model in models.items()}
     plot_bars(bars, pictures / "plus-figure-5.png")
     gaps = apart(models["with attention"], models["without"], FIGURES)
@@ -320,7 +306,7 @@ def figure_5(results: Results, pictures: Path) -> str:
 
 
 def found_sweep(results: Results) -> list[dict[str, Any]]:
-    points: list[dict[str, Any]] = found(results, "plus_debian", DEBIAN, "protocol", "sweep")
+    points: list[dict[str, Any]] = found(results, "inceptionxml_table_3", DEBIAN, "InceptionXML+", "sweep")
     return points
 
 

@@ -165,6 +165,17 @@ def test_a_preset_is_found_by_name_or_by_path(tmp_path):
         preset_path("inceptionxml", "lapdog")
 
 
-@pytest.mark.parametrize("path", sorted(Path(laconic.config.__file__).with_name("presets").glob("*/*.toml")), ids=str)
+PRESETS = sorted(Path(laconic.config.__file__).with_name("presets").glob("*/*.toml"))
+
+
+@pytest.mark.parametrize("path", PRESETS, ids=str)
 def test_every_preset_is_one_of_its_methods(path):
     assert config_of(path.parent.name, read_settings(path, []))
+
+
+DATASETS = [path for path in PRESETS if path.stem[0].isupper()]
+
+
+@pytest.mark.parametrize("path", DATASETS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_a_papers_dataset_is_trained_on_all_its_texts(path):
+    assert config_of(path.parent.name, read_settings(path, [])).validation == 0

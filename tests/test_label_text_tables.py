@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from benchmarks import label_text_tables
-from benchmarks._decaf_tables import PROTOCOLS, ablations, accuracy, on_validation, pictures
+from benchmarks._decaf_tables import PROTOCOLS, ablations, accuracy, of_paper, on_validation, pictures
 from benchmarks.label_text_tables import FILES, PAGE, block, choices, fused, laptop, learnt, recommended, sections
 from benchmarks.plus_tables import filled
 
@@ -91,7 +91,7 @@ def test_the_best_of_decaf_stands_beside_the_best_of_astec() -> None:
     opened = {"beam": {"mean": 90.0, "sd": 0.0}, "clusters": 4096}
     own = {"slow": of(38.0, P_1=41.0) | opened, "quick": of(37.0, P_1=42.0) | opened}
     text = on_validation(
-        {"decaf_choices": {"npm-names-deps": own}, "astec_choices": {"npm-names-deps": {"a": of(39.0)}}}
+        {"decaf_choices": {"npm-names-deps": own}, "deepxml_choices": {"npm-names-deps": {"a": of(39.0)}}}
     )
     assert text.endswith("| npm-names-deps | 38.0 | 41.0 | 39.0 | 39.0 | slow | 90 of 4,096 | 2 of 4 |")
 
@@ -102,7 +102,7 @@ def beside_astec(mean: float, *, seeds: int = 3) -> dict[str, Any]:
 
 
 def test_the_full_protocol_stands_before_the_laptops_each_under_its_own_heading() -> None:
-    text = accuracy({"decaf_protocol_laptop": beside_astec(50.0), "decaf_protocol": beside_astec(52.0)})
+    text = accuracy({"decaf_table_1_laptop": beside_astec(50.0), "decaf_table_1": beside_astec(52.0)})
     full, preset = text.split("### On the test split, preset `laptop`")
     assert full.startswith("### On the test split, one H200")
     assert "| DECAF − Astec |  | +3.00 ± 0.24 |" in full
@@ -120,33 +120,53 @@ def test_a_protocol_that_was_not_run_is_left_out(file: str) -> None:
 
 
 def test_a_seed_that_is_missing_is_seen_and_makes_the_difference_less_sure() -> None:
-    text = accuracy({"decaf_protocol": beside_astec(50.0, seeds=2)})
+    text = accuracy({"decaf_table_1": beside_astec(50.0, seeds=2)})
     assert "| DECAF | 2 | 50.00 ± 0.30 |" in text
     assert "| Astec | 3 | 49.00 ± 0.30 |" in text
     assert "| DECAF − Astec |  | +1.00 ± 0.27 |" in text
 
 
 def test_an_ensembles_sizes_follow_its_first_instance() -> None:
-    ensemble = {"seeds": 3} | of(50.0) | of(52.0, "3 instances: ") | of(51.0, "2 instances: ")
-    text = accuracy({"decaf_protocol": {DEBIAN: {"DECAF": ensemble, "Astec": {"seeds": 3} | of(49.0)}}})
+    ensemble = {"seeds": 3} | of(52.0) | of(50.0, "1 instance: ") | of(51.0, "2 instances: ")
+    text = accuracy({"decaf_table_1": {DEBIAN: {"DECAF": ensemble, "Astec": {"seeds": 3} | of(49.0)}}})
     assert text.index("| DECAF | 3 | 50.00") < text.index("| DECAF, 2 instances | 3 | 51.00")
     assert text.index("| DECAF, 2 instances |") < text.index("| DECAF, 3 instances | 3 | 52.00")
     assert "| DECAF − Astec |  | +1.00 ± 0.24 |" in text
 
 
-def test_an_ablation_is_compared_with_the_whole() -> None:
+def test_an_ablation_is_compared_with_the_whole_and_with_the_paper() -> None:
     runs = {"DECAF-lite": {"seeds": 3} | of(48.0), "DECAF": {"seeds": 3} | of(50.0)}
-    shown = ablations({"decaf_ablations_laptop": {DEBIAN: runs, "command": "python -m this --texts 9"}}).splitlines()
-    whole, lite = shown[-4:-2]
-    assert shown[-1].startswith("Made by `python -m this --texts 9`")
+    shown = ablations({"decaf_table_6_laptop": {DEBIAN: runs, "command": "python -m this --texts 9"}}).splitlines()
+    whole, lite = shown[4:6]
+    assert shown[-1] == "Made by `python -m this --texts 9`."
     assert whole.startswith("| debian-related | DECAF |")
-    assert whole.endswith("|  |  |")
-    assert lite.endswith("| −2.00 ± 0.24 | −2.00 ± 0.24 |")
+    assert whole.endswith("|  |  |  |  |")
+    assert lite.endswith("| −2.00 ± 0.24 | −2.00 ± 0.24 | −1.14 | −0.27 |")
+    assert "Signs that differ from the paper's: none." in shown
 
 
-def test_pictures_are_shown_that_are_there(tmp_path: Path) -> None:
-    (tmp_path / "decaf-figure-6-debian-related.png").touch()
-    (tmp_path / "astec-debian-related.png").touch()
-    text = pictures(tmp_path)
+def test_a_sign_that_is_not_the_papers_is_named_unless_it_may_be_chance() -> None:
+    runs = {
+        "DECAF": {"seeds": 3} | of(50.0),
+        "DECAF-no-init": {"seeds": 3} | of(52.0, PSP_5=50.1),  # the paper loses by it on both of its datasets
+        "DECAF-ẑ¹": {"seeds": 3} | of(48.0, PSP_5=51.0),  # of which it wins PSP@5 on one
+    }
+    text = ablations({"decaf_table_6": {DEBIAN: runs, "command": "python -m this"}})
+    assert "paper's: DECAF-no-init on debian-related (P@1 +2.00 ± 0.24, paper -0.61 and -1.33)." in text
+
+
+def test_tables_of_the_paper_stand_on_the_page_with_their_command() -> None:
+    rows = {"+ HNSW shortlist": {"seeds": 1} | of(48.0), "DECAF": {"seeds": 1} | of(50.0)}
+    text = of_paper({"decaf_table_5": {DEBIAN: rows, "command": "python -m this"}}, "table 5", "### Other shortlists")
+    assert text.startswith("### Other shortlists\n\ndebian-related:")
+    assert text.index("| DECAF | ours, 1 seed |") < text.index("| + HNSW shortlist | ours, 1 seed |")
+    assert text.endswith("Made by `python -m this`.")
+
+
+def test_pictures_are_drawn_of_what_was_measured(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    recalls = {"2": {"recall by beam": {"1": 0.5, "2": 1.0}}, "4": {"recall by beam": {"1": 0.3, "4": 1.0}}}
+    text = pictures({"decaf_figure_6": {DEBIAN: recalls}, "decaf_table_1": beside_astec(50.0)}, tmp_path)
     assert text.count("![") == 1
     assert text.endswith("(Figure 6), debian-related](pictures/decaf-figure-6-debian-related.png)")
+    assert [path.name for path in tmp_path.iterdir()] == ["decaf-figure-6-debian-related.png"]

@@ -7,16 +7,15 @@ from typing import Any
 
 import pytest
 from benchmarks import plus_tables
-from benchmarks._one_text import built
 from benchmarks._plus_costs import figure_1, projected_hours, table_4, table_4_ours
-from benchmarks._plus_paper import ATTACHED, BASE, LIGHTXML, OURS, PLUS, without_clusters
+from benchmarks._plus_paper import ATTACHED, BASE, LIGHTXML, OURS, PLUS
 from benchmarks._plus_pictures import Dot, plot_progress, plot_trade_off
 from benchmarks._plus_results import FIGURES, NotMeasuredError, Spread, apart
 from benchmarks.plus_tables import DEBIAN, PAGE, YSO, block, figure_3, figure_4, figure_5, filled, sections, sweep
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from laconic.costs import Shape, inception_cost
+from laconic.costs import Shape
 
 SMALL = Shape(words=30, labels=40, length=4, dim=16, clusters=8, top=2)
 
@@ -32,29 +31,42 @@ def epochs(meta: float, extreme: float) -> list[dict[str, Any]]:
     return [{"epoch": number, "figures": one} for number, one in enumerate(figures, start=1)]
 
 
-def debian(**more: Any) -> dict[str, Any]:
+def debian() -> dict[str, Any]:
+    """The files of results that the page is made of, but for those of other data and of speeds."""
     point = {"labels scored": 2.0, "shortlist recall": 70.0, "P@1": 50.0, "P@3": 40.0, "P@5": 30.0}
-    protocol = measured(
+    single = measured(
         55.0,
         0.3,
         sweep=[{"top": 50, **point, "P@1": 51.0}, {"top": 100, **point}],
-        **{"shuffled words": [{"P@1": p, "P@3": 38.0, "P@5": 30.0} for p in (48.0, 49.0, 50.0)]},
         **{f"by the product: P@{k}": {"mean": 56.0, "sd": 0.1} for k in (1, 3, 5)},
         **{name: {"mean": 100.0, "sd": 1.0} for name in ("seconds", "seconds of steps")},
     )
-    runs = {
-        "protocol": protocol,
-        "ensemble of 3": dict.fromkeys(FIGURES, 57.0),
-        "without attention": measured(54.0, 0.3, **{"P@1": {"mean": 55.1, "sd": 0.3}}),
-        "watched: Ours": {"history": epochs(meta=60.0, extreme=50.0)},
-        "watched: in LightXML's framework": {"history": epochs(meta=61.5, extreme=49.5)},
-        **{f"glove, permutation {i}": measured(60.0 + i / 10) for i in range(11)},
+    shuffled = {"P@1": (50.0, 49.0, 1.0), "P@3": (40.0, 38.0, 0.0), "P@5": (30.0, 30.0, 0.0)}
+    moved = {
+        key: {"mean": value, "sd": 0.0}
+        for name, values in shuffled.items()
+        for key, value in zip((name, f"words shuffled: {name}", f"words shuffled: {name} ±"), values, strict=True)
     }
-    return {"command": "python -m benchmarks.plus_quality protocol --at-once 19", DEBIAN: runs | more}
+    rows: dict[str, dict[str, Any]] = {
+        "table_2": {"InceptionXML+*": {"seeds": 1} | dict.fromkeys(FIGURES, 57.0)},
+        "table_3": {"InceptionXML+": single},
+        "table_5": {"InceptionXML+": {"seeds": 1} | moved},
+        "figure_3": {
+            OURS: {"history": epochs(meta=60.0, extreme=50.0)},
+            LIGHTXML: {"history": epochs(meta=61.5, extreme=49.5)},
+        },
+        "figure_4": {f"permutation {i}": measured(60.0 + i / 10) for i in range(11)},
+        "figure_5": {
+            "with attention": measured(55.0, 0.3),
+            "without": measured(54.0, 0.3, **{"P@1": {"mean": 55.1, "sd": 0.3}}),
+        },
+    }
+    command = "python -m benchmarks.papers inceptionxml --at-once 19"
+    return {f"inceptionxml_{name}": {"command": command, DEBIAN: row} for name, row in rows.items()}
 
 
 def of_table_6(**runs: Any) -> dict[str, Any]:
-    return {"plus_table_6": {"command": "python -m benchmarks.plus_quality table-6", YSO: runs}}
+    return {"inceptionxml_table_6": {"command": "python -m benchmarks.papers inceptionxml --table 6", YSO: runs}}
 
 
 BASE_RESULTS = {
@@ -110,62 +122,79 @@ def test_without_any_result_every_block_that_needs_one_says_so(monkeypatch: pyte
     blocks = {name: block(make) for name, make in sections({}, SMALL, 100).items()}
     counted = blocks.pop("table 4")
     assert all(text.startswith("**Not measured yet:**") for text in blocks.values())
-    assert "`python -m benchmarks.plus_quality table-6 --data yso-titles" in blocks["table 6"]
+    assert "`python -m benchmarks.papers inceptionxml --table 6` makes it" in blocks["table 6"]
     assert "0.0486 | 0.049 | – | 4.3 | – | – | 4.67 | 1.39 | 1.4 |" in counted
-    assert "have not been measured yet" in counted
+    assert "Times have not been measured yet" in counted
     assert not list(tmp_path.iterdir())
 
 
 def test_a_result_without_a_part_names_the_part() -> None:
-    with pytest.raises(NotMeasuredError, match=r"plus_debian\.json` has no debian-related → protocol"):
-        plus_tables.table_5({"plus_debian": {DEBIAN: {}}})
+    with pytest.raises(NotMeasuredError, match=r"inceptionxml_table_5\.json` has no debian-related → InceptionXML\+"):
+        plus_tables.table_5({"inceptionxml_table_5": {DEBIAN: {}}})
+
+
+SPEEDS = {
+    "training_speed": {
+        "gpu": "a GPU",
+        "InceptionXML+, 670K": {"adam": {"milliseconds": 10.0}, "plain": {"milliseconds": 99.0}},
+        "InceptionXML, 670K": {"adam": {"milliseconds": 3.6}},
+    },
+    "prediction_speed": {
+        "machine": "two cores",
+        "shapes": {"AmazonTitles-670K": {"p50_ms": 0.993}},
+        "models": {"debian-related, inceptionxml": {"p50_ms": 0.25}},
+    },
+    "gpu_prediction": {
+        "gpu": "a GPU",
+        "labels": 670_091,
+        "shortlist": {"quickened": {"p50_ms": 0.34}},
+        "all labels": {"quickened, batches of 1": {"batch_ms": 0.397}},
+    },
+}
 
 
 def test_hours_follow_from_the_time_of_a_step() -> None:
-    results = {
-        "plus_step_670k": {"gpu": "a GPU", "milliseconds": 10.0, "steps an epoch": 3600},
-        "training_step": {"fp32": {"milliseconds": 3.6}},
-    }
-    assert projected_hours(results, "AmazonTitles-670K", PLUS) == pytest.approx(0.35)  # 35 epochs of 36 s
-    assert projected_hours(results, "AmazonTitles-670K", BASE) == pytest.approx(3791 * 42 * 1e-6)
-    assert projected_hours(results, "WikiTitles-500K", BASE) is None
-    assert projected_hours(results, "AmazonTitles-3M", PLUS) is None
-    assert "AmazonTitles-670K: InceptionXML+ | 0.0486 | 0.049 | 0.35 | 4.3" in table_4(results)
+    steps = {PLUS: 1896 * 35 * 10.0, BASE: 3791 * 42 * 3.6}  # of an epoch, epochs, milliseconds
+    for method, milliseconds in steps.items():
+        assert projected_hours(SPEEDS, "AmazonTitles-670K", method) == pytest.approx(milliseconds / 3.6e6)
+    assert projected_hours(SPEEDS, "WikiTitles-500K", BASE) is None
+    assert projected_hours(SPEEDS, "AmazonTitles-3M", PLUS) is None
+    wide = SPEEDS | {"plus_step_3m": {"milliseconds": 20.0, "parameters": 9}}
+    assert projected_hours(wide, "AmazonTitles-3M", PLUS) == pytest.approx(13380 * 35 * 20 / 3.6e6)
 
 
-def test_times_of_one_text_stand_with_the_device_that_took_them() -> None:
-    cpu = {"machine": "two cores", "times": 200, DEBIAN: {PLUS: 4.5, BASE: 8.25}}
-    results = {"plus_debian": debian(), "inception_quality": BASE_RESULTS, "plus_latency_cpu": cpu}
-    text = table_4_ours(results, SMALL)
-    assert "| 100.00 ± 1.00 | 4.50 | – |" in text
-    assert "| 90.00 ± 2.00 | 8.25 | – |" in text
+def test_table_4_has_the_times_of_packed_models_and_of_a_gpu() -> None:
+    text = table_4(SPEEDS)
+    assert "AmazonTitles-670K: InceptionXML+ | 0.0486 | 0.049 | 0.18 | 4.3 | 0.99 | 0.34 | 4.67 | 1.39 | 1.4 |" in text
+    assert "AmazonTitles-670K: InceptionXML | 0.3346 | 0.334 | 0.16 | 7.7 | – | 0.40 | 7.97 | 1.28 | 1.3 |" in text
+    assert "WikiTitles-500K: InceptionXML+ | 0.0290 | 0.029 | – | 10.3 | – | – | 4.37 | 1.16 | 1.2 |" in text
+    assert "on one a GPU" in text
+    assert "Packed: two cores" in text
+
+
+def test_our_models_stand_with_their_training_and_packed_times() -> None:
+    text = table_4_ours(debian() | {"inception_quality": BASE_RESULTS} | SPEEDS, SMALL)
+    assert "| 100.00 ± 1.00 | – |" in text
+    assert "| 90.00 ± 2.00 | 0.25 |" in text
     assert "up to 19 trainings at once" in text
     assert "up to 9 trainings at once" in text
 
 
-@pytest.mark.parametrize("shape", [SMALL, without_clusters(SMALL)])
-def test_the_model_that_is_timed_is_the_one_that_is_counted(shape: Shape) -> None:
-    parameters = sum(parameter.numel() for parameter in built(shape, "cpu").parameters())
-    assert parameters == inception_cost(shape).total_parameters
-
-
 def test_shuffled_words_stand_beside_the_same_models_own_figures() -> None:
-    text = plus_tables.table_5({"plus_debian": debian()})
-    assert "| debian-related, original | 50.00 | 40.00 | 30.00 |" in text, (
-        "at the K of its training, not the seeds' mean"
-    )
+    text = plus_tables.table_5(debian())
+    assert "| debian-related, original | 50.00 | 40.00 | 30.00 |" in text
     assert "| words shuffled | 49.00 ± 1.00 | 38.00 | 30.00 |" in text
     assert "| lost | −1.00 | −2.00 | +0.00 |" in text
-    assert "3 shuffles" in text
+    assert "| paper: AmazonTitles-670K, original | – | 37.04 | 33.92 |" in text
 
 
 def test_table_6_orders_by_clusters_and_says_which_models_are_missing() -> None:
     runs = {f"4K, 200: {OURS}": measured(36.0, 0.1), f"1K, 50: {OURS}": measured(35.0, 0.1)}
-    text = plus_tables.table_6(of_table_6(**runs, **{f"watched: {OURS}": {"history": []}}))
+    text = plus_tables.table_6(of_table_6(**runs, **{"in DeepXML": measured(33.0)}))
     assert text.index("| 1K, 50 | Ours | 35.00 ± 0.10") < text.index("| 4K, 200 | Ours | 36.00 ± 0.10")
     assert f"**Not measured yet:** 1K, 50: {ATTACHED}, 1K, 50: {LIGHTXML}, 4K, 200: {ATTACHED}" in text
     assert "7 epochs" in text
-    assert "watched" not in text
+    assert "in DeepXML" not in text
 
 
 def test_table_6_weighs_the_papers_claims_as_found() -> None:
@@ -186,7 +215,7 @@ def test_table_6_weighs_the_papers_claims_as_found() -> None:
 
 
 def test_the_sweep_marks_the_k_of_training(tmp_path: Path, drawn: list[Axes]) -> None:
-    text = sweep({"plus_debian": debian()}, tmp_path)
+    text = sweep(debian(), tmp_path)
     assert "| 50 | 2.00 | 70.00 | 51.00 |" in text
     assert "| 100 (as trained) | 2.00 | 70.00 | 50.00 |" in text
     lines = {line.get_label(): list(line.get_ydata()) for line in drawn[0].lines}
@@ -195,7 +224,7 @@ def test_the_sweep_marks_the_k_of_training(tmp_path: Path, drawn: list[Axes]) ->
 
 
 def test_both_frameworks_are_compared_after_the_last_epoch(tmp_path: Path, drawn: list[Axes]) -> None:
-    text = figure_3({"plus_debian": debian()}, 5000, tmp_path)
+    text = figure_3(debian(), 5000, tmp_path)
     assert "extreme P@1 −0.50, meta P@1 +1.50, shortlist recall +0.00" in text
     assert "on 100 texts has a standard error of about 5.0" in text
     assert "| Ours | 7 | 12.50 | 15.00 | 50.00 |" in text
@@ -209,7 +238,7 @@ def test_a_framework_has_one_line_a_classifier(tmp_path: Path, drawn: list[Axes]
 
 
 def test_the_order_as_it_comes_is_none_of_the_ten(tmp_path: Path, drawn: list[Axes]) -> None:
-    text = figure_4({"plus_debian": debian()}, tmp_path)
+    text = figure_4(debian(), tmp_path)
     assert "| 10 orders: lowest | 60.10 |" in text
     assert "| 10 orders: median | 60.55 |" in text
     assert "| as they come | 60.00 |" in text
@@ -219,7 +248,7 @@ def test_the_order_as_it_comes_is_none_of_the_ten(tmp_path: Path, drawn: list[Ax
 
 
 def test_a_difference_within_two_standard_errors_is_called_that(tmp_path: Path, drawn: list[Axes]) -> None:
-    text = figure_5({"plus_debian": debian()}, tmp_path)
+    text = figure_5(debian(), tmp_path)
     assert "Higher with attention: P@3 (+1.00 ± 0.24), P@5" in text
     assert "Higher without: P@1 (−0.10 ± 0.24, less than two standard errors)." in text
     assert [bar.get_height() for bar in drawn[0].patches[:1] + drawn[0].patches[6:8]] == [55.0, 55.1, 54.0]
@@ -239,7 +268,7 @@ def test_a_dots_area_is_the_models_size_and_a_square_has_none(tmp_path: Path, dr
 
 
 def test_three_models_cost_three_times_one(tmp_path: Path) -> None:
-    text = figure_1({"plus_debian": debian(), "inception_quality": BASE_RESULTS}, SMALL, tmp_path)
+    text = figure_1(debian() | {"inception_quality": BASE_RESULTS}, SMALL, tmp_path)
     assert "| InceptionXML+ | 55.00 ± 0.30 | 55.00 ± 0.30 | 55.00 ± 0.30 | 55.00 ± 0.30 | 55.00 ± 0.30 | 100 |" in text
     assert "| three of them | 57.00 | 57.00 | 57.00 | 57.00 | 57.00 | 300 |" in text
     assert "| authors' InceptionXML | 53.9 | – | – | – | – | – | – |" in text

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +12,10 @@ from scipy.sparse import csr_array
 
 from laconic.data.corpus import Corpus, Labels, Split, pair_matrix
 from laconic.data.prepare import input_rows, label_texts, prepare
+
+
+from laconic.data.corpus import Corpus, Labels, Split
+from laconic.data.prepare import Prepared, input_rows, label_texts, prepare, with_vectors
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import VocabularyConfig
 from laconic.errors import DataError
@@ -126,3 +132,35 @@ def test_a_pair_to_leave_out_is_not_taught_even_where_it_is_true() -> None:
     assert not data.labels.multiply(first).nnz
     assert data.labels[2:].nnz == split.labels[2:].nnz
     assert data.labels.nnz < split.labels.nnz
+
+
+def of_features(names: list[str] | None) -> tuple[Prepared, Corpus]:
+    corpus = replace(corpus_of_features(features_of([[1, 2, 0], [0, 3, 4]])), feature_names=names)
+    return prepare(corpus, Splitter(), VocabularyConfig()), corpus
+
+
+@pytest.fixture
+def vectors(tmp_path: Path) -> Path:
+    (tmp_path / "vectors.txt").write_text("fig 5 6\nthe 9 9\npear 7 8\n")
+    return tmp_path / "vectors.txt"
+
+
+def test_vectors_start_the_features_that_are_named_like_words(vectors: Path, caplog: pytest.LogCaptureFixture) -> None:
+    prepared, corpus = of_features(["pear", "fig", "x1"])
+    with caplog.at_level(logging.INFO):
+        found = with_vectors(prepared, corpus, vectors).word_vectors
+    assert found is not None
+    start = found.start(2, seed=0)
+    assert start.shape == (prepared.data.inputs.shape[1], 2)  # a row for each token that the features became
+    np.testing.assert_array_equal(start[FIRST_WORD : FIRST_WORD + 2], [[7, 8], [5, 6]])
+    assert "vectors.txt: 66.7 % of the features have a vector, 75.0 % of their occurrences" in caplog.text
+
+
+def test_vectors_for_features_without_names_are_refused(vectors: Path) -> None:
+    with pytest.raises(DataError, match=r"needs the names of the feature columns, but features has none: put Xf\.txt"):
+        with_vectors(*of_features(None), vectors)
+    with pytest.raises(DataError, match="features names 2 features, but has 3"):
+        with_vectors(*of_features(["pear", "fig"]), vectors)
+    corpus = replace(planted_vectors(), feature_names=["pear"])
+    with pytest.raises(DataError, match="planted has dense features"):
+        with_vectors(prepare(corpus, Splitter(), VocabularyConfig()), corpus, vectors)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laconic.data.text import Splitter, word_table
-from laconic.data.vectors import SPREAD, permuted, random_start, read_vectors
+from laconic.data.vectors import SPREAD, permuted, random_start, read_vectors, spellings_of_feature
 from laconic.data.vocabulary import Vocabulary, VocabularyConfig
 from laconic.errors import ConfigError, DataError
 from laconic.types import FIRST_WORD, PAD, UNKNOWN
@@ -130,3 +130,33 @@ def test_any_bytes_are_read_or_refused(data: bytes, folder: Path) -> None:
     with suppress(DataError):
         found = read_vectors(written(folder, data), VOCABULARY)
         assert np.isfinite(found.vectors).all()
+
+
+def named(*names: str) -> Vocabulary:
+    return Vocabulary(words=names, text_counts=np.arange(1, len(names) + 1), num_texts=9)
+
+
+@pytest.mark.parametrize(
+    ("name", "spelling"),
+    [
+        ("caf\u00e9", "caf\u00e9"),  # latin-1, as the repository's files are read
+        ("caf\u00c3\u00a9", "caf\u00e9"),  # the bytes were UTF-8
+        ("\u00e2\u0096\u0081fig", "fig"),  # a piece that begins a word, in UTF-8
+        ("\u0120fig", "fig"),
+        ("Fig", "fig"),
+    ],
+)
+def test_a_feature_is_found_however_its_name_is_written(name: str, spelling: str, folder: Path) -> None:
+    found = read_vectors(written(folder, f"{spelling} 1 2\n"), named(name, "other"), spellings_of_feature)
+    assert found.found.tolist() == [True, False]
+    np.testing.assert_array_equal(found.vectors, [[1, 2], [0, 0]])
+
+
+def test_a_piece_from_inside_a_word_is_no_word(folder: Path) -> None:
+    assert not read_vectors(written(folder, "ing 1 2\n"), named("##ing"), spellings_of_feature).found.any()
+
+
+def test_the_best_spelling_counts_whatever_the_order_of_lines(folder: Path) -> None:
+    for lines in ("Fig 1\nfig 2\nFig 3\n", "fig 2\nFig 1\nFig 3\n"):
+        found = read_vectors(written(folder, lines), named("Fig", "fig", "Fig"), spellings_of_feature)
+        np.testing.assert_array_equal(found.vectors, [[1], [2], [1]])

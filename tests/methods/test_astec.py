@@ -1,15 +1,18 @@
 """Astec, and the four modules of DeepXML that it is made of."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from torch.nn import functional
 
+from laconic.checkpoint import SavedModel
 from laconic.classifiers import LinearClassifier
 from laconic.config import configure
 from laconic.data.prepare import prepare
+from laconic.data.sources import read
 from laconic.encoders import Identity
 from laconic.errors import ConfigError, DataError
 from laconic.layers import Transfer
@@ -235,3 +238,25 @@ def test_what_a_graph_finds_of_the_exact_answer_is_kept():
     exact = train_model(CORPUS, "astec", config_of("astec", settings()), Run.unkept())
     assert "agreement_with_exact_search" not in exact.facts["training"]
     assert p_at_1(model) > 50
+
+
+def with_given_vectors(folder: Path, names: str) -> SavedModel:
+    """Train on a repository folder with sparse features, keeping word vectors as the file has them."""
+    files = {"trn_X_Xf.txt": "4 3\n0:1\n1:1 2:1\n0:2\n1:1\n", "trn_X_Y.txt": "4 2\n0:1\n1:1\n0:1\n1:1\n"}
+    files |= {"vectors.vec": "pear 3 4 0 0 0 0 0 0\nfig 5 6 0 0 0 0 0 0\n"} | ({"Xf.txt": names} if names else {})
+    for name, text in files.items():
+        (folder / name).write_text(text, "latin-1")
+    settings = {"surrogate": {"groups": "none"}, "vectors": str(folder / "vectors.vec"), "embedding": 8}
+    config = config_of("astec", settings | {"epochs": 1, "validation": 0.0, "extreme": {"random": 1}})
+    return train_model(read(folder), "astec", config, Run.unkept())
+
+
+def test_vectors_start_the_features_that_a_repository_folder_names(tmp_path: Path) -> None:
+    """Sparse features and vectors of what Xf.txt names are the published input of Astec and DECAF."""
+    table = with_given_vectors(tmp_path, "fig\npear\nx\n").tensors["encoder.embedding.weight"]
+    torch.testing.assert_close(table[2:4, :2], torch.tensor([[5.0, 6.0], [3.0, 4.0]]))
+
+
+def test_vectors_for_features_without_names_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"needs the names of the feature columns.* put Xf\.txt"):
+        with_given_vectors(tmp_path, "")

@@ -47,6 +47,8 @@ def test_a_dataset_has_the_settings_of_the_paper_and_its_code(name: str) -> None
     assert halvings(config, epochs, "extreme") == [halved]
     assert (config.beta, config.shortlist.size, config.embedding) == (beta, 500, 300)
     assert (config.extreme.random, config.prior, config.shortlist.centres) == (150, False, centres)
+    assert (config.votes, config.shortlist.neighbour_weight, config.shortlist.neighbour_power) == (0.075, 0.075, 1.0)
+    assert (config.clustering.smoothing, config.clustering.walks) == (("symmetric", 0) if centres else ("rows", 50))
     if centres:
         assert config.shortlist.frequent * texts == pytest.approx(7500, rel=0.015)
 

@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from benchmarks._decaf_pictures import plot_ensembles, plot_recalls
 from rich.table import Table
 from scipy.sparse import csr_array
 from torch import Tensor
 from torch.nn import functional
 
 from laconic.checkpoint import SavedModel, read_model, write_model
-from laconic.classifiers import LabelText
+from laconic.classifiers import LabelText, LinearClassifier
 from laconic.classifiers.label_text import FixedTexts, Texts
 from laconic.clustering import cluster_vectors, random_tree
 from laconic.config import preset_path, read_settings
@@ -30,7 +29,7 @@ from laconic.encoders import SumEncoder
 from laconic.errors import ConfigError, DataError
 from laconic.inspecting import inspect_model
 from laconic.layers import DocumentBlock, EmbeddingBlock
-from laconic.methods import config_of, decaf, restore_ranker, train_model, with_settings
+from laconic.methods import config_of, decaf, decaf_modules, restore_ranker, train_model, with_settings
 from laconic.methods.decaf import Config, sized
 from laconic.methods.decaf_beam import theorem_3_1, true_ranks
 from laconic.methods.decaf_modules import learn_shortlister, learn_words
@@ -38,8 +37,9 @@ from laconic.methods.decaf_settings import Module, plan_of
 from laconic.methods.estimates import expected_costs
 from laconic.optim import clock_table
 from laconic.predict.predictor import Predictor
-from laconic.rankers import Ensemble, ShortlistRanker
+from laconic.rankers import CandidatesRanker, Ensemble, ShortlistRanker
 from laconic.run import Run
+from laconic.shortlisters.labels import NearestLabels, Nearness
 from laconic.tasks import AllLabels, Opened
 from laconic.train import Silent
 from laconic.types import NO_LABEL, Batch, Tokens
@@ -325,7 +325,8 @@ def test_labels_are_clustered_by_vectors() -> None:
         {"recall_on": "training"},
         {"validation": 0.0},
         {"clusters": 1},
-        {"shortlist": "nearest", "nearness": {"size": 6, "centroids": 6}},
+        {"shortlist": "nearest"},
+        {"shortlist": "nearest", "lite": True},
     ],
     ids=str,
 )
@@ -334,10 +335,63 @@ def test_every_part_can_be_exchanged(changes: dict[str, Any], tmp_path: Path) ->
     model = read_model(tmp_path / "model")
     assert p_at_1(model) > 50  # a twelfth would be chance
     widths = [model.tensors[name].shape[1] for name in ("encoder.embedding.weight", "classifier.weight")]
-    one_set = bool({"lite", "own_vectors", "shortlist"} & changes.keys())
+    one_set = bool({"lite", "own_vectors"} & changes.keys())
     assert widths == [32 if one_set else 64, 32]  # word vectors of the shortlister and of the ranker, side by side
     kept = {name.split(".")[1] for name in model.tensors if name.startswith("classifier.")}
     assert kept == {"weight", "bias", "transform"}  # rows as they are, and nothing that they were made of
+
+
+def test_nearest_labels_are_those_whose_centroids_are_nearest() -> None:
+    model = trained(shortlist="nearest", validation=0.0, beam=2)
+    ranker, data = shortlist_ranker(model), data_of()
+    words = model.tensors["encoder.embedding.weight"][:, :32].numpy()  # of the shortlister, those of module I
+    vectors = torch.from_numpy(data.inputs @ words).relu()
+    units = functional.normalize(vectors, dim=1)
+    centroids = functional.normalize(torch.from_numpy(data.labels.T @ units.numpy()), dim=1)
+    cosines = units @ centroids.T
+    picked = ranker.picked(padded(data.inputs, ranker.encoder.length))
+    assert picked.shape[1] == ranker.top == 2 * 12 // 4  # as many labels as two of the four clusters would have
+    torch.testing.assert_close(cosines.gather(1, picked), cosines.topk(ranker.top).values, atol=1e-5, rtol=0)
+
+
+def test_nearest_labels_are_learnt_and_scored_as_those_of_learnt_clusters() -> None:
+    """So that the two differ by their shortlists alone."""
+    model = trained(shortlist="nearest")
+    ranker, told = shortlist_ranker(model), model.facts["training"]
+    assert ranker.product
+    assert {"recall_by_beam", "theorem_3_1"} <= told.keys()
+    assert "shortlister" not in told  # nothing was learnt for it
+    same = shortlist_ranker(trained())
+    assert ranker.state_dict().keys() == same.state_dict().keys()
+
+
+def test_nearest_labels_are_learnt_by_the_loss_of_opened_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Opened] = []
+
+    class Watched(Opened):
+        def __init__(self, *parts: Any, **more: Any) -> None:
+            super().__init__(*parts, **more)
+            seen.append(self)
+
+    monkeypatch.setattr(decaf_modules, "Opened", Watched)
+    trained(shortlist="nearest", missing=False, epochs=3)
+    assert [(task.size, task.missing, len(task.starts)) for task in seen] == [(1, False, 13)]
+
+
+def test_a_model_that_looked_up_nearest_labels_otherwise_still_answers() -> None:
+    """As earlier versions did, with nearest labels in the ranker's own vectors."""
+    near = Nearness(size=6, centroids=6, neighbours=0)
+    ranker = CandidatesRanker(
+        SumEncoder(num_ids=WORDS, length=4, embedding=DIM),
+        NearestLabels.of(torch.randn(20, DIM), csr_array(np.eye(20, LABELS, dtype=np.float32)), near, seed=0),
+        LinearClassifier(DIM, LABELS, transform=DocumentBlock(DIM, dropout=0.0)),
+        beta=1.0,
+    ).eval()
+    config = replace(Config(), shortlist="nearest", nearness=near, length=4)
+    restored = decaf.restore(config, ranker.state_dict())
+    torch.testing.assert_close(restored.rank(tokens(), 3), ranker.rank(tokens(), 3))
+    with pytest.raises(ConfigError, match="beam says how many of the nearest labels are taken"):
+        sized(config, 20, LABELS, 4)
 
 
 def data_of(corpus: Corpus = CORPUS) -> Dataset:
@@ -542,7 +596,6 @@ def test_data_is_told_what_it_would_cost() -> None:
         ({"refinement": False, "label_text": False}, "both are false"),
         ({"given_vectors": True}, "vectors=FILE"),
         ({"shortlist": "graph"}, "clusters or nearest"),
-        ({"shortlist": "nearest", "lite": True}, "no clusters"),
         ({"recall": 0}, "recall must be"),
         ({"ranker": {"dropout": 1.0}}, "dropout must be"),
     ],
@@ -597,13 +650,3 @@ def halvings(config: Config, module: Module) -> list[int]:
 def test_presets_for_the_lite_form_and_for_laptops_are_there() -> None:
     assert config_of("decaf", read_settings(preset_path("decaf", "lite"), [])).lite
     assert config_of("decaf", read_settings(preset_path("decaf", "laptop"), [])).embedding < 300
-
-
-def test_figures_5_and_6_are_drawn(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    names = ("P@1", "P@5", "PSP@1", "PSP@5")
-    sizes = {f"{before}{name}": {"mean": 30.0} for before in ("", "2 instances: ") for name in names}
-    plot_ensembles(sizes, 2, tmp_path / "5.png")
-    plot_recalls({2: {"1": 0.5, "2": 1.0}, 4: {"1": 0.3, "2": 0.7, "4": 1.0}}, tmp_path / "6.png")
-    for name in ("5.png", "6.png"):
-        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from laconic.clustering.halving import halved
 from laconic.clustering.rows import product
 from laconic.clustering.tree import LabelTree, check_clusters, even_bounds, random_tree
-from laconic.clustering.walks import label_graph
+from laconic.clustering.walks import by_rows, label_graph, symmetric
 from laconic.data.dataset import Dataset
 from laconic.data.vocabulary import bags
 from laconic.errors import ConfigError
@@ -21,12 +21,19 @@ from laconic.shortlisters.inverted import Lists, make_unit
 __all__ = ["Clustering", "LabelTree", "cluster_labels", "cluster_vectors", "random_tree", "texts_of_labels"]
 
 
+SMOOTHINGS = ("symmetric", "rows")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Clustering:
     seed: int = -1  # -1: the method's own
     walks: int = 0  # steps of a walk from each label, to smooth centroids over labels that go together; 0: none
     restart: float = 0.8  # chance that a walk begins anew before a step
     neighbours: int = 10  # labels kept of a walk, the one where it began among them
+    # How a label's centroid is smoothed. symmetric (ECLARE): centroids of length 1, the graph divided by the roots of
+    # what leaves and arrives. rows (DeepXML): sums of texts as they are, so that frequent labels weigh more, and rows
+    # of the graph that add up to 1.
+    smoothing: str = "symmetric"
     # A label of more than this share of texts goes with everything: it is neither smoothed nor walked through. A
     # hundredth is the 5,000 texts of DeepXML's code at the size of AmazonTitles-670K.
     head: float = 0.01
@@ -42,6 +49,8 @@ class Clustering:
                 raise ConfigError(f"clustering.{name} must be 0 to 1, but is {share}")
         if not 1 <= self.neighbours <= 1000:
             raise ConfigError(f"clustering.neighbours must be 1 to 1000, but is {self.neighbours}")
+        if self.smoothing not in SMOOTHINGS:
+            raise ConfigError(f"clustering.smoothing must be {' or '.join(SMOOTHINGS)}, but is {self.smoothing!r}")
         if self.features < 1:
             raise ConfigError(f"clustering.features must be 1 or more, but is {self.features}")
 
@@ -79,7 +88,8 @@ def centroids(data: Dataset, config: Clustering, seed: int) -> Lists:
     texts_of = texts_of_labels(data)
     rows = product(Lists.of(texts_of), texts, num_features, config.features)
     if config.walks:
-        make_unit(rows)
+        if config.smoothing == "symmetric":
+            make_unit(rows)
         graph = label_graph(
             texts_of,
             steps=config.walks,
@@ -88,7 +98,8 @@ def centroids(data: Dataset, config: Clustering, seed: int) -> Lists:
             most=config.head * len(data),
             seed=seed,
         )
-        rows = product(Lists.of(graph), rows, num_features, config.features)
+        normalised = (symmetric if config.smoothing == "symmetric" else by_rows)(graph)
+        rows = product(Lists.of(normalised), rows, num_features, config.features)
     return rows
 
 

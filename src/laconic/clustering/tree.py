@@ -41,15 +41,16 @@ class LabelTree:
     def check(self) -> None:
         """Refuses anything but a tree of all labels: models come from files whose numbers loops follow.
 
-        Clusters need not be equal: labels come and go when a tree has been grown.
+        Clusters need not be equal, since labels come and go when a tree has been grown, nor a power of two, since
+        clusters may be labels.
         """
         for name, tensor in {"order": self.order, "starts": self.starts}.items():
             if tensor.dtype != torch.int64 or tensor.ndim != 1:
                 raise _damaged(f"{name} must be a list of int64, but is {tensor.ndim}-dimensional {tensor.dtype}")
         if not torch.equal(self.order.sort().values, torch.arange(len(self.order), device=self.order.device)):
             raise _damaged("order must name every label once")
-        if not _is_power_of_two(self.num_clusters):
-            raise _damaged(f"starts must bound a power of two of clusters, but bounds {self.num_clusters:,}")
+        if self.num_clusters < 1:
+            raise _damaged("starts must bound a cluster or more")
         inside = self.starts[0] == 0 and self.starts[-1] == len(self.order) and self.starts.min() == 0
         sizes = self.starts.clamp(max=len(self.order)).diff()  # whose difference cannot overflow
         if not (inside and sizes.min() >= 0 and len(self.order)):

@@ -15,7 +15,7 @@ _BLOCK = 256  # labels that share a generator, so that no walk depends on how th
 def label_graph(
     texts_of: csr_array, *, steps: int, restart: float, neighbours: int, most: float, seed: int
 ) -> csr_array:
-    """For each label the labels that a walk from it visits most, itself among them, normalised on both sides.
+    """Return for each label how often a walk from it visits the labels that it visits most, itself among them.
 
     texts_of has a row per label. A label of more than `most` texts goes with everything, so no walk begins at it or
     comes through it. A walk goes back to its beginning before a step by a chance of `restart`.
@@ -38,11 +38,17 @@ def label_graph(
     starts = np.arange(num_labels + 1) * neighbours
     graph = csr_array((visits.ravel(), numbers.ravel(), starts), shape=(num_labels, num_labels))
     graph.eliminate_zeros()
-    return _normalised(graph)
+    return graph
 
 
-def _normalised(graph: csr_array) -> csr_array:
-    """D⁻½ G D⁻½ of a graph with directions: each visit is divided by the roots of what leaves and what arrives."""
+def by_rows(graph: csr_array) -> csr_array:
+    """Return D⁻¹ G, whose rows have an ℓ1 length of 1 (DeepXML)."""
+    leaving = np.repeat(graph.sum(axis=1), np.diff(graph.indptr))
+    return csr_array((graph.data / leaving, graph.indices, graph.indptr), shape=graph.shape)
+
+
+def symmetric(graph: csr_array) -> csr_array:
+    """Return D⁻½ G D⁻½ (ECLARE): each visit is divided by the roots of what leaves a label and what arrives there."""
     leaving = np.repeat(graph.sum(axis=1), np.diff(graph.indptr))
     arriving = graph.sum(axis=0)[graph.indices]
     return csr_array((graph.data / np.sqrt(leaving * arriving), graph.indices, graph.indptr), shape=graph.shape)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -14,9 +17,12 @@ from laconic.data.corpus import Corpus, Labels, Split
 from laconic.data.dataset import Dataset, Rows, unless
 from laconic.data.text import Splitter
 from laconic.data.tokenizer import Tokenizer
-from laconic.data.vocabulary import VocabularyConfig
+from laconic.data.vectors import read_vectors, spellings_of_feature
+from laconic.data.vocabulary import Vocabulary, VocabularyConfig
 from laconic.errors import DataError
 from laconic.types import FIRST_WORD
+
+log = logging.getLogger(__name__)
 
 
 class Prepared(NamedTuple):
@@ -50,6 +56,39 @@ def taught_labels(labels: csr_array, leave_out: csr_array | None) -> csr_array:
     if leave_out is None or not labels.multiply(leave_out).nnz:
         return labels
     return unless(labels, leave_out)
+
+
+def with_vectors(prepared: Prepared, corpus: Corpus, path: Path) -> Dataset:
+    """Return the training data with the vectors of a file, by words or by the names of feature columns."""
+    data, tokenizer = prepared
+    if tokenizer is not None:
+        what, vectors = "words", read_vectors(path, tokenizer.vocabulary)
+    else:
+        what, vectors = "features", read_vectors(path, _named_features(corpus, path), spellings_of_feature)
+    log.info(
+        "%s: %.1f %% of the %s have a vector, %.1f %% of their occurrences",
+        path.name,
+        100 * vectors.coverage,
+        what,
+        100 * vectors.weighted_coverage,
+    )
+    return replace(data, word_vectors=vectors)
+
+
+def _named_features(corpus: Corpus, path: Path) -> Vocabulary:
+    """Return the columns of sparse features as a vocabulary: feature f is its word f, as in `_feature_tokens`."""
+    features, names = corpus.split("train").features, corpus.feature_names
+    if not isinstance(features, csr_array):
+        raise DataError(f"vectors={path} starts words or named sparse features, but {corpus.source} has dense features")
+    if names is None:
+        raise DataError(
+            f"vectors={path} needs the names of the feature columns, but {corpus.source} has none: put Xf.txt, a name "
+            "a line, beside the features, or train without vectors"
+        )
+    if len(names) != features.shape[1]:
+        raise DataError(f"{corpus.source} names {len(names):,} features, but has {features.shape[1]:,}")
+    counts = np.bincount(features.indices[features.data != 0], minlength=len(names))
+    return Vocabulary(words=names, text_counts=counts, num_texts=features.shape[0])
 
 
 def _validation(corpus: Corpus, tokenizer: Tokenizer | None) -> Dataset | None:

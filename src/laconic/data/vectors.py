@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from laconic.data.vocabulary import Vocabulary
 from laconic.errors import ConfigError, DataError
 from laconic.types import FIRST_WORD, PAD
 
+WORD_STARTS = "▁Ġ"  # the signs by which SentencePiece and GPT-2 mark a piece that begins a word
 SPREAD = 0.25  # words without a vector start uniformly in ± this, as in InceptionXML's published code
 
 
@@ -63,11 +65,17 @@ def permuted(vectors: Float[np.ndarray, "ids dim"], seed: int) -> Float[np.ndarr
     return np.take(vectors, order, axis=1)
 
 
-def read_vectors(path: Path, vocabulary: Vocabulary) -> WordVectors:
-    """Only lines of words that the vocabulary has are turned into numbers; of two lines for a word the first counts."""
-    shape = _shape(path)
+def read_vectors(
+    path: Path, vocabulary: Vocabulary, spellings: Callable[[str], Sequence[str]] = lambda word: (word,)
+) -> WordVectors:
+    """Read the vectors of a vocabulary's words; no other line is turned into numbers.
+
+    `spellings` are the forms by which a word is looked up, best first. Of two lines for a form the first counts.
+    """
+    shape, wanted = _shape(path), _rows_by_spelling(vocabulary.words, spellings)
     vectors = np.zeros((len(vocabulary.words), shape.dim), dtype=np.float32)
-    found = np.zeros(len(vocabulary.words), dtype=bool)
+    never = 1 + max((rank for rows in wanted.values() for _, rank in rows), default=0)
+    ranks = np.full(len(vocabulary.words), never)  # of the spelling by which each word was found
     seen = 0
     for number, line in lines(path):
         if number == 1 and shape.announced is not None:
@@ -79,15 +87,44 @@ def read_vectors(path: Path, vocabulary: Vocabulary) -> WordVectors:
             raise DataError(
                 f"{place}: {len(numbers)} numbers, where the first vector has {shape.dim}; cut off in the middle?"
             )
-        row = vocabulary.ids.get(word, 0) - FIRST_WORD
-        if row >= 0 and not found[row]:
-            vectors[row], found[row] = _numbers(numbers, place), True
+        for row, rank in wanted.get(word, ()):
+            if rank < ranks[row]:
+                vectors[row], ranks[row] = _numbers(numbers, place), rank
         seen += 1
     if shape.announced is not None and seen != shape.announced:
         raise DataError(
             f"{path}: the first line announces {shape.announced:,} vectors, but there are {seen:,}; is it cut off?"
         )
-    return WordVectors(vectors, found, vocabulary)
+    return WordVectors(vectors, ranks < never, vocabulary)
+
+
+def spellings_of_feature(name: str) -> list[str]:
+    """Return the forms of a feature's name that a file of vectors may have, best first.
+
+    Names of repository data are read as latin-1: one that was UTF-8 is mended. A sign that marks the beginning of a
+    word is taken off, and small letters come last. A piece from inside a word (##ing) is no word and stays as it is.
+    """
+    forms = [name, _as_utf8(name)]
+    forms += [form.lstrip(WORD_STARTS) for form in forms]
+    return list(dict.fromkeys(form for form in (*forms, *map(str.lower, forms)) if form))
+
+
+def _as_utf8(name: str) -> str:
+    try:
+        return name.encode("latin-1").decode("utf-8")
+    except UnicodeError:
+        return name
+
+
+def _rows_by_spelling(
+    words: Sequence[str], spellings: Callable[[str], Sequence[str]]
+) -> dict[str, list[tuple[int, int]]]:
+    """Map each spelling to the words that may be spelt so, and how good a spelling it is for each (0: best)."""
+    rows: dict[str, list[tuple[int, int]]] = {}
+    for row, word in enumerate(words):
+        for rank, spelling in enumerate(spellings(word)):
+            rows.setdefault(spelling, []).append((row, rank))
+    return rows
 
 
 class _Shape(NamedTuple):

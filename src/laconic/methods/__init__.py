@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
@@ -23,6 +22,10 @@ from laconic.data.dataset import Dataset, label_counts
 from laconic.data.prepare import prepare
 from laconic.data.tokenizer import Tokenizer
 from laconic.data.vectors import read_vectors
+
+
+from laconic.data.dataset import Dataset
+from laconic.data.prepare import prepare, with_vectors
 from laconic.errors import ConfigError, DataError, ModelError
 from laconic.methods import (
     astec,
@@ -42,8 +45,6 @@ from laconic.methods.ensembles import ensemble_size, restore_members, train_memb
 from laconic.methods.trained import Trained
 from laconic.rankers import Ranker
 from laconic.run import Run, fingerprint
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -222,9 +223,10 @@ def train_model(corpus: Corpus, method_name: str, config: Any, run: Run, members
     method = ensemble_of(method_name, members, over=put_over(config))
     if not len(corpus.split("train")):
         raise DataError(f"{corpus.source}: there are no training texts")
-    data, tokenizer = prepare(corpus, config.text, config.vocabulary, with_label_texts=method.reads_label_texts(config))
+    prepared = prepare(corpus, config.text, config.vocabulary, with_label_texts=method.reads_label_texts(config))
+    data, tokenizer = prepared
     if getattr(config, "vectors", ""):
-        data = _with_vectors(data, tokenizer, Path(config.vectors))
+        data = with_vectors(prepared, corpus, Path(config.vectors))
     run.begin({"method": method_name, "config": settings_of(config), "data": fingerprint(data), "ensemble": members})
     trained = method.train(data, config, run)
     calibration = learnt_calibration(trained, data, one_split=members == 1 or method.together is not None)
@@ -237,19 +239,6 @@ def train_model(corpus: Corpus, method_name: str, config: Any, run: Run, members
         label_counts=label_counts(corpus.split("train").labels),
         vocabulary=None if tokenizer is None else tokenizer.vocabulary,
     )
-
-
-def _with_vectors(data: Dataset, tokenizer: Tokenizer | None, path: Path) -> Dataset:
-    if tokenizer is None:
-        raise DataError("word vectors need texts, but this data has features")
-    vectors = read_vectors(path, tokenizer.vocabulary)
-    log.info(
-        "%s: %.1f %% of the words have a vector, %.1f %% of their occurrences",
-        path.name,
-        100 * vectors.coverage,
-        100 * vectors.weighted_coverage,
-    )
-    return replace(data, word_vectors=vectors)
 
 
 def restore_ranker(model: SavedModel, device: torch.device) -> Ranker:

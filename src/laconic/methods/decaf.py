@@ -27,8 +27,8 @@ from laconic.errors import DataError, ModelError
 from laconic.methods.decaf_beam import best_clusters, recall_by_beam, recall_of, smallest_beam, theorem_3_1, true_ranks
 from laconic.methods.decaf_costs import announce
 from laconic.methods.decaf_modules import Words, build, learn_ranker, learn_shortlister, learn_words
-from laconic.methods.decaf_nearest import restore_by_nearest, train_by_nearest
-from laconic.methods.decaf_settings import Config, sized
+from laconic.methods.decaf_nearest import nearest_labels, restore_candidates
+from laconic.methods.decaf_settings import Config, opened, sized
 from laconic.methods.ensembles import seeded
 from laconic.methods.parts import filled, usual_words
 from laconic.methods.trained import Trained
@@ -76,8 +76,8 @@ def train_together(members: int, data: Dataset, config: Config, run: Run) -> Tra
 
 def restore(config: Config, tensors: Mapping[str, Tensor]) -> ShortlistRanker | CandidatesRanker:
     """The ranker from its state_dict, whose shapes say how large it is."""
-    if config.shortlist == "nearest":
-        return restore_by_nearest(config, tensors)
+    if "shortlister.centres" in tensors:
+        return restore_candidates(config, tensors)
     order, starts = (tensor_of(tensors, f"clusters.{name}", torch.int64) for name in ("order", "starts"))
     if order.ndim != 1 or starts.ndim != 1:
         raise ModelError("the model's tensors clusters.order and clusters.starts must be lists; fetch it again")
@@ -99,25 +99,28 @@ def _fitting(config: Config, data: Dataset) -> Config:
 
 def _instance(learn: Dataset, held: Dataset, words: Words, config: Config, run: Run) -> Trained:
     """Modules II to IV."""
-    if config.shortlist == "nearest":
-        return train_by_nearest(learn, held, words, config, run)
-    shortlister = learn_shortlister(learn, words, config, run)
+    make = nearest_labels if config.shortlist == "nearest" else learn_shortlister
+    shortlister = make(learn, words, config, run)
     judged = held if config.recall_on == "held-out" and len(held) else _sample(learn, config.seed)
     ranks = run.remember("ranks", lambda: {"ranks": true_ranks(shortlister, judged, run.device)})["ranks"]
-    most = min(config.clusters, max(_ALWAYS, round(config.most_opened * config.clusters)))
-    beam = min(config.beam, config.clusters) or min(smallest_beam(ranks, config.recall), most)
-    found = 100 * float((ranks < beam).float().mean())
-    logger.info("%d of %d clusters are opened: %.1f %% of true labels are in them", beam, config.clusters, found)
-    if not config.beam and beam == most and found < 100 * config.recall:
+    count = shortlister.tree.num_clusters
+    most = min(count, max(_ALWAYS, round(config.most_opened * count)))
+    taken = opened(config, count, config.beam) or min(smallest_beam(ranks, config.recall), most)
+    found = 100 * float((ranks < taken).float().mean())
+    logger.info("%d of %d clusters are opened: %.1f %% of true labels are in them", taken, count, found)
+    if not config.beam and taken == most and found < 100 * config.recall:
         logger.info("more would take too long; for %.0f %%, raise most_opened", 100 * config.recall)
+    beam = min(config.beam, config.clusters) or -(-taken * config.clusters // count)
     config = replace(config, beam=beam, answer_beam=min(config.answer_beam or beam, config.clusters))
-    picks = run.remember("picks", lambda: {"clusters": best_clusters(shortlister, learn, beam, run.device)})["clusters"]
+    picks = run.remember("picks", lambda: {"clusters": best_clusters(shortlister, learn, taken, run.device)})[
+        "clusters"
+    ]
     ranker, state = learn_ranker(learn, held, shortlister, picks, config, run)
     training = {
         "best_epoch": state.best_epoch,
         "epochs": state.history,
-        "shortlister": shortlister.state.history,
-        "recall_by_beam": recall_by_beam(ranks, config.clusters),
+        **({} if shortlister.state is None else {"shortlister": shortlister.state.history}),
+        "recall_by_beam": recall_by_beam(ranks, count),
         "theorem_3_1": theorem_3_1(learn.labels, recall_of(learn.labels, picks, shortlister.tree)),
     }
     return Trained(ranker, config, {"training": training})

@@ -22,7 +22,7 @@ from laconic.data.vocabulary import bags
 from laconic.encoders import Encoder, Identity, SumEncoder
 from laconic.evaluate import validation_figures
 from laconic.layers import DocumentBlock
-from laconic.methods.decaf_settings import Config, Module, plan_of
+from laconic.methods.decaf_settings import Config, Module, opened, plan_of
 from laconic.methods.deepxml import encoded
 from laconic.methods.parts import start_encoder
 from laconic.rankers import ShortlistRanker
@@ -42,7 +42,7 @@ class Shortlister(NamedTuple):
     length: int  # words of a text that are read
     clusters: Clusters  # whose classifier reads those words' sums
     tree: LabelTree
-    state: TrainState
+    state: TrainState | None  # None: nothing was learnt
 
 
 def learn_words(data: Dataset, config: Config, run: Run) -> tuple[Words, TrainState | None]:
@@ -158,7 +158,7 @@ def build(config: Config, tensors: Mapping[str, Tensor]) -> ShortlistRanker:
         for rows, first in ((tree.num_clusters, 0), (num_labels, width - dim))
     ]
     encoder = SumEncoder(num_ids=num_ids, length=config.length, embedding=width)
-    top = min(config.answer_beam or config.beam or tree.num_clusters, tree.num_clusters)
+    top = opened(config, tree.num_clusters, config.answer_beam or config.beam) or tree.num_clusters
     return ShortlistRanker(encoder, Clusters(heads[0], tree), heads[1], top=top, product=True)
 
 

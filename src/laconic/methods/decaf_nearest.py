@@ -1,6 +1,7 @@
-"""DECAF without its own shortlister: a text is scored with the labels whose centroids are nearest to it (Table 5).
+"""DECAF with nearest labels in place of module II (Table 5): nothing is learnt for the shortlist.
 
-There is no module II. Word vectors go on learning with the rows, so labels are looked up anew when that is done.
+Every label is a cluster of its own, and its row is the centroid of its texts' vectors. All else is as with learnt
+clusters, so that the two differ by their shortlists alone.
 """
 
 from __future__ import annotations
@@ -9,55 +10,44 @@ from collections.abc import Mapping
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from laconic.classifiers import LinearClassifier
+from laconic.clustering import LabelTree
 from laconic.data.dataset import Dataset
-from laconic.data.resident import Resident
 from laconic.encoders import SumEncoder
-from laconic.evaluate import shortlist_recall, validation_figures
 from laconic.layers import DocumentBlock
-from laconic.methods.decaf_modules import Words, label_rows, sum_of
-from laconic.methods.decaf_settings import Config, plan_of
-from laconic.methods.deepxml import encoded, shortlists_of
+from laconic.methods.decaf_modules import Shortlister, Words, sum_of
+from laconic.methods.decaf_settings import Config
+from laconic.methods.deepxml import encoded
 from laconic.methods.parts import filled
-from laconic.methods.trained import Trained
 from laconic.rankers import CandidatesRanker
 from laconic.run import Run
+from laconic.shortlisters.centres import label_centres
+from laconic.shortlisters.clusters import Clusters
 from laconic.shortlisters.labels import NearestLabels
-from laconic.tasks import Shortlisted
 
 
-def train_by_nearest(learn: Dataset, held: Dataset, words: Words, config: Config, run: Run) -> Trained:
-    """Modules III and IV on shortlists of nearest labels; `held` chooses the epoch."""
-    encoder = sum_of(words, config.length).to(run.device)
+@torch.no_grad()
+def nearest_labels(data: Dataset, words: Words, config: Config, run: Run) -> Shortlister:
+    """Return a shortlister that ranks labels by the cosine of their centroid and a text's vector.
 
-    def nearest() -> tuple[NearestLabels, Tensor]:
-        vectors = encoded(encoder, learn.inputs, run.device)
-        return NearestLabels.of(vectors.to(run.device), learn.labels, config.nearness, config.seed), vectors
-
-    def shortlists() -> dict[str, Tensor]:
-        shortlister, vectors = nearest()
-        return {"labels": shortlists_of(shortlister, learn, vectors)}
-
-    negatives = run.remember("negatives", shortlists)["labels"]
-    classifier = label_rows(learn, encoder, words, config)
-    task = Shortlisted(encoder, classifier, random=0).to(run.device)
-
-    def ranker() -> CandidatesRanker:
-        found = CandidatesRanker(encoder, nearest()[0], classifier.materialised(), beta=1.0)
-        return found.to(run.device).eval()
-
-    resident = Resident.of(learn, config.length, run.device, negatives)
-    validate = (lambda: validation_figures(ranker(), held)) if len(held) else None
-    state = run.fit("ranker", task, resident, plan_of(config, config.ranker), validate=validate)
-    done = ranker()
-    facts: dict[str, object] = {"best_epoch": state.best_epoch, "epochs": state.history}
-    if len(held):
-        facts["shortlist_recall"] = shortlist_recall(done, held.inputs, held.labels)
-    return Trained(done, config, {"training": facts})
+    A text's vector is ReLU(E x), which is what a document block makes of it before it has learnt anything.
+    """
+    block = DocumentBlock(words.shape[1], dropout=0.0).to(run.device)
+    vectors = block(encoded(sum_of(words, config.length).to(run.device), data.inputs, run.device).to(run.device))
+    units = functional.normalize(vectors, dim=1)
+    centres, _ = label_centres(units, data.labels, more=0, frequent=1.0, seed=config.seed)
+    with torch.device(run.device):
+        classifier = LinearClassifier(words.shape[1], data.num_labels, transform=block)
+    classifier.weight.copy_(centres)
+    tree = LabelTree(order=torch.arange(data.num_labels), starts=torch.arange(data.num_labels + 1))
+    return Shortlister(words, Clusters(classifier, tree).to(run.device).eval(), tree, None)
 
 
-def restore_by_nearest(config: Config, tensors: Mapping[str, Tensor]) -> CandidatesRanker:
+def restore_candidates(config: Config, tensors: Mapping[str, Tensor]) -> CandidatesRanker:
+    """Restore a model of earlier versions, which looked nearest labels up in the ranker's own vectors."""
+
     def make() -> CandidatesRanker:
         num_ids, dim = tensors["encoder.embedding.weight"].shape
         num_labels, _ = tensors["classifier.weight"].shape

@@ -18,6 +18,7 @@ SHORTLISTS = ("clusters", "nearest")
 STARTS = ("text", "random")
 CLUSTER_TEXTS = ("together", "apart")
 TEXTS_FOR_RECALL = ("held-out", "training")
+NEARNESS = Nearness(neighbours=0, centroids=500)
 _MOST_CLUSTERS = 1 << 17  # with 4 labels a cluster, the paper's counts for 131,073 and 1.3 million labels come out
 
 
@@ -45,11 +46,13 @@ class Config:
     surrogate: Module = Module(dropout=0.5)  # I: word vectors, by clusters whose rows are their texts alone
     shortlister: Module = Module()  # II: clusters anew, of what those word vectors say, with rows of their own
     ranker: Module = Module()  # IV: a row for every label, against the labels of a text's best clusters
-    shortlist: str = "clusters"  # or nearest: labels by their centroids, as in astec, in place of module II
-    nearness: Nearness = Nearness(neighbours=0, centroids=500)  # of those labels
+    shortlist: str = "clusters"  # or nearest: labels by their centroids, in place of module II
+    nearness: Nearness = NEARNESS  # of models of earlier versions with shortlist=nearest
     clusters: int = 0  # a power of two; 0: the largest that leaves `cluster_size` labels a cluster, at most 131,072
     cluster_size: int = 4
-    beam: int = 0  # clusters whose labels are scored; 0: as many as it takes for `recall`
+    # Clusters whose labels are scored; 0: as many as it takes for `recall`. Nearest labels are as many as so many
+    # clusters would have.
+    beam: int = 0
     answer_beam: int = 0  # the same when texts are answered; 0: beam
     recall: float = 0.85  # share of true labels that are in the clusters opened
     most_opened: float = 0.125  # the share of clusters that `recall` may open; 1: all, if it takes them
@@ -82,8 +85,6 @@ class Config:
             raise ConfigError(f"clusters must be a power of two (or 0, chosen by the data), but is {self.clusters}")
         if not self.refinement and not self.label_text:
             raise ConfigError("a row is made of a label's text, of a refinement vector, or of both; both are false")
-        if self.shortlist == "nearest" and self.lite:
-            raise ConfigError("lite keeps the vectors that clusters are learnt on; shortlist=nearest has no clusters")
         if self.given_vectors and not self.vectors:
             raise ConfigError("given_vectors keeps word vectors as they are; give some with vectors=FILE")
 
@@ -92,6 +93,10 @@ def sized(config: Config, texts: int, labels: int, usual: int) -> Config:
     """The config with a number wherever the data decides; `usual` is how many words 99.5 % of texts do not exceed."""
     if config.clusters > labels:
         raise ConfigError(f"clusters must be at most the {labels:,} labels, but is {config.clusters:,}")
+    if config.nearness != NEARNESS:
+        raise ConfigError(
+            "nearness is a setting of earlier versions; beam says how many of the nearest labels are taken"
+        )
     epochs = config.epochs or round(np.clip(28 * (485_000 / max(texts, 1)) ** 0.5, 28, 84))
     surrogate = _sized(config.surrogate, epochs / 2, config.learning_rate)
     shortlister, ranker = (
@@ -107,6 +112,11 @@ def sized(config: Config, texts: int, labels: int, usual: int) -> Config:
         shortlister=shortlister,
         ranker=ranker,
     )
+
+
+def opened(config: Config, clusters: int, beam: int) -> int:
+    """Return how many of a shortlister's clusters a beam opens, where the config may count other, larger clusters."""
+    return min(-(-beam * clusters // (config.clusters or clusters)), clusters)
 
 
 def _sized(module: Module, epochs: float, rate: float) -> Module:
