@@ -11,10 +11,6 @@ import pytest
 from scipy.sparse import csr_array
 
 from laconic.data.corpus import Corpus, Labels, Split, pair_matrix
-from laconic.data.prepare import input_rows, label_texts, prepare
-
-
-from laconic.data.corpus import Corpus, Labels, Split
 from laconic.data.prepare import Prepared, input_rows, label_texts, prepare, with_vectors
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import VocabularyConfig

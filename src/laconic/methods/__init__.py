@@ -19,12 +19,6 @@ from laconic.config import Settings, configure, merged, settings_of
 from laconic.data.catalogue import propensity_of
 from laconic.data.corpus import Corpus
 from laconic.data.dataset import Dataset, label_counts
-from laconic.data.prepare import prepare
-from laconic.data.tokenizer import Tokenizer
-from laconic.data.vectors import read_vectors
-
-
-from laconic.data.dataset import Dataset
 from laconic.data.prepare import prepare, with_vectors
 from laconic.errors import ConfigError, DataError, ModelError
 from laconic.methods import (

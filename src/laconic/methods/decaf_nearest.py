@@ -42,7 +42,7 @@ def nearest_labels(data: Dataset, words: Words, config: Config, run: Run) -> Sho
         classifier = LinearClassifier(words.shape[1], data.num_labels, transform=block)
     classifier.weight.copy_(centres)
     tree = LabelTree(order=torch.arange(data.num_labels), starts=torch.arange(data.num_labels + 1))
-    return Shortlister(words, Clusters(classifier, tree).to(run.device).eval(), tree, None)
+    return Shortlister(words, config.length, Clusters(classifier, tree).to(run.device).eval(), tree, None)
 
 
 def restore_candidates(config: Config, tensors: Mapping[str, Tensor]) -> CandidatesRanker:
