@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from laconic.choosing import Choice, Situation, chosen, config_for, seconds_of, situation
+from laconic.data.dataset import Dataset
 from laconic.errors import ConfigError
 from laconic.estimator import Laconic
 from laconic.methods import config_of, train_model
@@ -49,6 +52,17 @@ def test_where_nothing_fits_the_quickest_is_taken_and_that_is_said() -> None:
     found = choice(budget=0.1)
     assert found.method == "nearest"
     assert "were asked for" in found.why
+
+
+@pytest.mark.parametrize("texts", [45_124, 134_083, 515_549, 1_712_536, 30_000_000])
+@pytest.mark.parametrize("gpu", [False, True])
+def test_as_many_texts_are_held_out_as_was_planned(texts: int, gpu: bool) -> None:
+    share = float(choice(texts=texts, gpu=gpu).settings["validation"])
+    inputs, labels = csr_array((texts, 1), dtype=np.float32), csr_array((texts, 2), dtype=np.float32)
+    learn, held = Dataset(inputs=inputs, labels=labels).split(share, seed=0)
+    assert len(held) == round(share * texts)
+    assert len(learn) + len(held) == texts
+    assert len(held) == pytest.approx(min(0.1 * texts, 20_000), rel=0.1)
 
 
 def test_everything_that_is_chosen_is_a_sound_config() -> None:

@@ -7,6 +7,7 @@ minute to the next is asked, so that a run that was stopped goes on with the sam
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ import numpy as np
 from laconic.config import Settings, merged, preset_path, read_settings
 from laconic.costs import human_seconds
 from laconic.data.corpus import Corpus
+from laconic.data.dataset import MOST_HELD_OUT
 from laconic.data.prepare import label_texts
 from laconic.errors import ConfigError
 from laconic.methods import config_of
@@ -24,8 +26,7 @@ from laconic.methods import config_of
 AUTO = "auto"  # in place of a method's name
 _FEW = 500  # texts; of fewer, too few can be held out to learn how channels are weighed
 _MANY = 1_000_000  # labels; of more, some are picked
-_HELD_OUT = 20_000  # texts, about, that say how channels are weighed
-_MOST_HELD, _LEAST_HELD = 0.1, 0.02  # of all texts
+_HELD_OUT = 0.1  # fraction of the texts that say how channels are weighed; less where that is MOST_HELD_OUT
 _LEANING = 0.05  # to rare labels: on held-out texts it costs 0.2 points of P@1 and gives 1.5 of their recall
 _LARGE = 200_000  # texts; of more, larger batches take fewer steps and lose nothing
 # Seconds on one core or, where it is said, on one H200, measured on the data of docs/combined.md. Right to a factor of
@@ -124,7 +125,7 @@ def _fusing(of: Situation, trees: int = 3) -> float:
 
 def _combined(of: Situation, settings: Settings, trees: int = 3) -> Settings:
     """A method's settings, with all that there is over it."""
-    held = round(float(np.clip(_HELD_OUT / of.texts, _LEAST_HELD, _MOST_HELD)), 3)
+    held = min(_HELD_OUT, math.floor(1e5 * MOST_HELD_OUT / of.texts) / 1e5)
     learnt = {"extra_texts": {"share": 0.1}} if of.label_texts and of.kind == "text" and trees else {}
     return settings | {"validation": held, "fusion": {"trees": trees, "tail": _LEANING}, **learnt}
 
