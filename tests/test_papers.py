@@ -12,7 +12,7 @@ from benchmarks.papers.__main__ import main
 from benchmarks.papers.datasets import PUBLISHED, Dataset, known_as
 from benchmarks.papers.estimates import seconds_of
 from benchmarks.papers.report import published, shown
-from benchmarks.papers.rows import ROWS, SHARED, fan_outs, nested
+from benchmarks.papers.rows import ROWS, SHARED, fan_outs
 from benchmarks.papers.work import Options, completed
 
 from laconic.methods import config_of
@@ -271,6 +271,5 @@ def test_estimates_are_of_trainings_that_were_measured() -> None:
     assert seconds_of(Job(AMAZON, "", 1, {}, "decaf")) is None
 
 
-def test_groups_may_be_named_with_dots() -> None:
-    assert nested({"a.b": 1, "a.c": 2, "d": {"e": 3}}) == {"a": {"b": 1, "c": 2}, "d": {"e": 3}}
+def test_what_is_shared_is_a_table_of_its_own() -> None:
     assert all(source in ROWS[paper] for (paper, _), source in SHARED.items())
