@@ -252,6 +252,15 @@ def test_results_are_kept_as_they_come_and_not_made_twice(tmp_path: Path, monkey
     assert stored("x", tmp_path)["data"]["good"]["seeds"] == 2
 
 
+def test_a_row_of_which_only_means_were_kept_begins_anew() -> None:
+    old = {"seeds": 3, "P@1": {"mean": 50.0, "sd": 1.0}, "history": [1, 2]}
+    assert with_run(old, 1, {"P@1": 40.0}) == {
+        "seeds": 1,
+        "P@1": {"mean": 40.0, "sd": 0.0},
+        "runs": {"1": {"P@1": 40.0}},
+    }
+
+
 def test_a_wrong_table_or_folder_is_refused_with_what_there_is(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
