@@ -119,7 +119,8 @@ def ablations(results: Results) -> str:
 def parts_of(results: Results, file: str) -> str:
     """Differences with the standard errors of two means, beside those of the paper's two datasets."""
     printed = {data.removeprefix("LF-"): rows for data, rows in PUBLISHED["decaf"]["6"].items()}
-    rows, verdicts, columns = [], [], FIGURES
+    rows, verdicts = [], list[str]()
+    columns: tuple[str, ...] = FIGURES
     for data, runs in by_data(results, file).items():
         columns = (*FIGURES, "R@20") if all("R@20" in run for run in runs.values()) else FIGURES
         order = [row.name for row in ROWS["decaf"]["table 6"](Dataset(data, "decaf"))]

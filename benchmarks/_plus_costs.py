@@ -208,6 +208,11 @@ def notes(results: Results) -> str:
         "gpu_prediction": "GPU: {gpu}, an untrained model.",
     }
     there = [text.format(**results[name]) for name, text in told.items() if name in results]
+    steps = {
+        method: results.get("training_speed", {}).get(f"{method}, 670K", {}).get("adam", {}).get("milliseconds")
+        for method in (PLUS, BASE)
+    }
+    there += [f"A step of {method} at 670K takes {took:.1f} ms." for method, took in steps.items() if took]
     return " ".join(there) or "Times have not been measured yet."
 
 

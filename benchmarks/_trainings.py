@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import multiprocessing
 import statistics
@@ -183,13 +184,20 @@ def _alone(work: Callable[[Job], Figures], job: Job) -> Figures:
 
 def _timed(work: Callable[[Job], Figures], job: Job) -> Figures:
     torch._dynamo.reset()  # or the compiler gives up after a few models
+    if torch.cuda.is_initialized():
+        gc.collect()
+        torch.cuda.empty_cache()  # or the last model's memory counts as taken
     started = time.perf_counter()
     found = work(job)
     return {"seconds": round(time.perf_counter() - started, 1)} | found
 
 
 def with_run(row: Figures, seed: int, found: Figures) -> Figures:
-    """Return a row with one more run: means and deviations over its seeds; what is no number, as the first has it."""
+    """Return a row with one more run: means and deviations over its seeds; what is no number, as the first has it.
+
+    A row of which only means were kept begins anew.
+    """
+    row = row if "runs" in row else {}
     runs = {int(one): figures for one, figures in row.get("runs", {}).items()}
     runs[seed] = {key: value for key, value in found.items() if isinstance(value, float | int)}
     others = {key: value for key, value in found.items() if not isinstance(value, float | int)}

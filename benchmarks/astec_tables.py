@@ -19,8 +19,7 @@ from benchmarks.common import RESULTS
 from benchmarks.papers import figures, report
 from benchmarks.papers.datasets import Dataset
 from benchmarks.papers.rows import ROWS
-from benchmarks.plus_tables import block, filled
-from laconic.files import writing
+from benchmarks.plus_tables import block, write_page
 from laconic.plots import plot_contributions
 
 PAGE = Path(__file__).parents[1] / "docs" / "astec.md"
@@ -35,12 +34,7 @@ NAMES = {"Astec": "with its re-ranker, weight 0.6", f"{PLAIN}, ensemble of 3": "
 
 
 def main() -> None:
-    blocks = {name: block(make) for name, make in sections(PAGE.parent / "pictures").items()}
-    for name, text in blocks.items():
-        print(f"\n== {name}\n\n{text}")
-    page = filled(PAGE.read_text(encoding="utf-8"), blocks)
-    with writing(PAGE) as file:
-        file.write(page.encode())
+    write_page(PAGE, {name: block(make) for name, make in sections(PAGE.parent / "pictures").items()})
 
 
 def sections(pictures: Path) -> dict[str, Callable[[], str]]:

@@ -76,7 +76,8 @@ def main() -> None:
 
 def measured(job: Job) -> dict[str, float]:
     """Trains and evaluates by the command line, in processes of their own."""
-    settings = PROTOCOL | {"epochs": str(EPOCHS[job.data]), "seed": str(job.seed)} | VARIANTS[job.variant]
+    epochs = {"epochs": str(EPOCHS[job.data])} if job.data in EPOCHS else {}  # other data: as the method chooses
+    settings = PROTOCOL | epochs | {"seed": str(job.seed)} | VARIANTS[job.variant]
     with tempfile.TemporaryDirectory() as folder:
         model, figures, data = Path(folder) / "model", Path(folder) / "figures.json", data_folder(job.data)
         started = time.perf_counter()
@@ -106,7 +107,7 @@ def run(module: str, *arguments: object) -> None:
 
 
 def summary(name: str, variants: list[str], results: dict[Job, dict[str, float]]) -> dict[str, object]:
-    table: dict[str, object] = {"authors' code": AUTHORS[name]}
+    table: dict[str, object] = {"authors' code": AUTHORS[name]} if name in AUTHORS else {}
     for variant in variants:
         runs = [metrics for job, metrics in results.items() if (job.data, job.variant) == (name, variant)]
         table[variant] = {metric: spread([one[metric] for one in runs]) for metric in (*METRICS, "seconds")}

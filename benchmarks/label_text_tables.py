@@ -18,8 +18,7 @@ from benchmarks._peers import shown
 from benchmarks._plus_results import NotMeasuredError, Results, Spread, apart, joined, table, told
 from benchmarks.common import RESULTS
 from benchmarks.label_text_quality import SHARES, TAILS, chosen
-from benchmarks.plus_tables import filled
-from laconic.files import writing
+from benchmarks.plus_tables import write_page
 
 PAGE = Path(__file__).parents[1] / "docs" / "label-text.md"
 FILES = (
@@ -41,12 +40,7 @@ PEERS = {
 def main() -> None:
     paths = {name: RESULTS / f"{name}.json" for name in FILES}
     results = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items() if path.exists()}
-    blocks = {name: block(make) for name, make in sections(results).items()}
-    for name, text in blocks.items():
-        print(f"\n== {name}\n\n{text or 'not measured yet, left out'}")
-    page = filled(PAGE.read_text(encoding="utf-8"), blocks)
-    with writing(PAGE) as file:
-        file.write(page.encode())
+    write_page(PAGE, {name: block(make) for name, make in sections(results).items()})
 
 
 def sections(results: Results) -> dict[str, Callable[[], str]]:

@@ -63,11 +63,15 @@ def main() -> None:
     paths = {name: RESULTS / f"{name}.json" for name in FILES}
     results = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items() if path.exists()}
     shape = shape_of(data.inputs.shape[1], data.num_labels)
-    blocks = {name: block(make) for name, make in sections(results, shape, len(data)).items()}
+    write_page(PAGE, {name: block(make) for name, make in sections(results, shape, len(data)).items()})
+
+
+def write_page(path: Path, blocks: Mapping[str, str]) -> None:
+    """Write every block between its markers on a page, and print them."""
     for name, text in blocks.items():
-        print(f"\n== {name}\n\n{text}")
-    page = filled(PAGE.read_text(encoding="utf-8"), blocks)
-    with writing(PAGE) as file:
+        print(f"\n== {name}\n\n{text or 'not measured yet, left out'}")
+    page = filled(path.read_text(encoding="utf-8"), blocks)
+    with writing(path) as file:
         file.write(page.encode())
 
 

@@ -12,7 +12,7 @@ from benchmarks.papers.__main__ import main
 from benchmarks.papers.datasets import PUBLISHED, Dataset, known_as
 from benchmarks.papers.estimates import seconds_of
 from benchmarks.papers.report import published, shown
-from benchmarks.papers.rows import ROWS, SHARED, fan_outs, nested
+from benchmarks.papers.rows import ROWS, SHARED, fan_outs
 from benchmarks.papers.work import Options, completed
 
 from laconic.methods import config_of
@@ -252,6 +252,15 @@ def test_results_are_kept_as_they_come_and_not_made_twice(tmp_path: Path, monkey
     assert stored("x", tmp_path)["data"]["good"]["seeds"] == 2
 
 
+def test_a_row_of_which_only_means_were_kept_begins_anew() -> None:
+    old = {"seeds": 3, "P@1": {"mean": 50.0, "sd": 1.0}, "history": [1, 2]}
+    assert with_run(old, 1, {"P@1": 40.0}) == {
+        "seeds": 1,
+        "P@1": {"mean": 40.0, "sd": 0.0},
+        "runs": {"1": {"P@1": 40.0}},
+    }
+
+
 def test_a_wrong_table_or_folder_is_refused_with_what_there_is(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -271,6 +280,5 @@ def test_estimates_are_of_trainings_that_were_measured() -> None:
     assert seconds_of(Job(AMAZON, "", 1, {}, "decaf")) is None
 
 
-def test_groups_may_be_named_with_dots() -> None:
-    assert nested({"a.b": 1, "a.c": 2, "d": {"e": 3}}) == {"a": {"b": 1, "c": 2}, "d": {"e": 3}}
+def test_what_is_shared_is_a_table_of_its_own() -> None:
     assert all(source in ROWS[paper] for (paper, _), source in SHARED.items())

@@ -27,6 +27,7 @@ from benchmarks.papers.report import shown
 from benchmarks.papers.rows import ROWS, SHARED
 from benchmarks.papers.work import Options, Working, jobs_of
 from laconic.config import read_settings
+from laconic.errors import UserError
 from laconic.files import writing
 
 GLOVE = DATA / "glove-6b-100d" / "glove.6B.100d.subset.txt.gz"  # for rows that want vectors, where none are given
@@ -39,8 +40,11 @@ def main(arguments: list[str] | None = None) -> None:
     missing = [name for name in options.data if data_folder(name) is None]
     if missing:
         raise SystemExit(f"{', '.join(missing)}: not in {DATA} (set LACONIC_DATA) nor a folder")
-    for what in options.what:
-        made(what, options)
+    try:
+        for what in options.what:
+            made(what, options)
+    except UserError as error:
+        raise SystemExit(str(error)) from None
 
 
 def made(what: str, options: argparse.Namespace) -> None:

@@ -52,6 +52,10 @@ class Dataset:
         return known_as(self.name, len(train), train.labels.shape[1])
 
     @property
+    def num_labels(self) -> int:
+        return int(self.corpus.split("train").labels.shape[1])
+
+    @property
     def has_features(self) -> bool:
         return isinstance(self.corpus.split("train").features, csr_array)
 
@@ -68,7 +72,7 @@ class Dataset:
 
     def fitted(self, settings: Settings) -> Settings:
         """Return settings whose counts of clusters, groups and buckets are no more than the labels allow."""
-        most = 1 << max(0, (self.corpus.split("train").labels.shape[1] // _LEAST).bit_length() - 1)
+        most = 1 << max(0, (self.num_labels // _LEAST).bit_length() - 1)
         clusters = settings.get("clusters", 0)
         changes: Settings = {}
         if clusters > most:

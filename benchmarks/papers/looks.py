@@ -268,7 +268,8 @@ def _cosines(vectors: Tensor, text: Tensor, label: Tensor, labels: int) -> Tenso
 def sizes(one: Trainee) -> Figures:
     """Of the first member, the first two, and so on."""
     assert isinstance(one.ranker, Ensemble)
-    members, found = one.ranker.rankers(), {}
+    members = one.ranker.rankers()
+    found: Figures = {}
     for size in range(1, len(members)):
         part = members[0] if size == 1 else Ensemble(members[:size])
         found |= prefixed(f"{size} instance{'s' * (size > 1)}", scored(part, one.have))
@@ -335,7 +336,6 @@ LOOKS: dict[str, Callable[[Trainee], Figures]] = {
     "theorem 1": theorem_1,
     "sizes": sizes,
     "shortlist": beam,
-    "recall by beam": beam,
     "examples": examples,
     "validation": validation,
 }

@@ -2,39 +2,37 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.papers.datasets import OURS, Dataset
+from benchmarks.papers.datasets import HERE, OURS, Dataset
 from laconic.config import Settings, merged, preset_path, read_settings
 
+PARTS: dict[str, dict[str, Settings]] = tomllib.loads((HERE / "parts.toml").read_text(encoding="utf-8"))
 VECTORS = "?"  # stands for a file of word vectors; rows that want one are left out where there is none
-Changes = dict[str, Any]
+_FEW_CLUSTERS = 512  # for DECAF-8K on data that has fewer labels than the papers'
 
 
 @dataclass(frozen=True)
 class Row:
-    """A training: the settings of its method on the dataset, with some changed (`group.name` is one of a group)."""
+    """A training: a method's settings on the dataset, with some changed."""
 
     name: str
     method: str
-    changes: Changes = field(default_factory=dict)
+    changes: Settings = field(default_factory=dict)
     members: int = 1
-    looks: tuple[str, ...] = ()
+    looks: tuple[str, ...] = ()  # what else is measured of the model
     given: Settings | None = None  # settings instead of the dataset's own
 
     def settings(self, data: Dataset) -> Settings:
-        own = data.settings(self.method) if self.given is None else self.given
-        return merged(own, nested(self.changes))
+        return merged(data.settings(self.method) if self.given is None else self.given, self.changes)
 
 
-def nested(changes: Changes) -> Settings:
-    settings: Settings = {}
-    for key, value in changes.items():
-        group, _, name = key.rpartition(".")
-        settings = merged(settings, {group: {name: value}} if group else {name: value})
-    return settings
+def held(data: Dataset) -> Settings:
+    """Return the share of training texts that is held out where something is chosen or watched."""
+    return {"validation": OURS["held"].get(data.name, 0.05)}
 
 
 # InceptionXML
@@ -65,25 +63,15 @@ def shuffled_words(data: Dataset) -> list[Row]:
 def fan_outs(data: Dataset) -> list[Row]:
     """Table 6: fewer clusters, the same share of labels; heads and schedule of LightXML; the encoder in DeepXML."""
     settings = data.fitted(data.settings("inceptionxml+"))
-    labels = data.corpus.split("train").labels.shape[1]
-    clusters = settings.get("clusters") or 1 << max(0, min(labels // 6, 1 << 17).bit_length() - 1)
+    clusters = settings.get("clusters") or 1 << max(0, min(data.num_labels // 6, 1 << 17).bit_length() - 1)
     top = settings.get("top") or min(800, round(clusters**0.6))
-    frameworks: dict[str, Changes] = {
-        "Ours": {},
-        "w/o detaching": {"detached": 0.0},
-        "in LightXML's framework": {"detached": 0.0, "heads": "lightxml"},
-    }
+    sizes = [(clusters // part, top // part) for part in (8, 4, 2, 1) if clusters >= 2 * part and top >= part]
     rows = [
-        Row(
-            f"{size_of(clusters // part)}, {top // part}: {name}",
-            "inceptionxml+",
-            {"clusters": clusters // part, "top": max(1, top // part), **changes},
-        )
-        for part in (8, 4, 2, 1)
-        if clusters >= 2 * part and top >= part
-        for name, changes in frameworks.items()
+        Row(f"{size_of(count)}, {opened}: {name}", "inceptionxml+", {"clusters": count, "top": opened, **changes})
+        for count, opened in sizes
+        for name, changes in PARTS["inceptionxml, table 6"].items()
     ]
-    return [*rows, recast(data, "inception", "in DeepXML")]
+    return [*rows, recast("inception", "in DeepXML")]
 
 
 def size_of(clusters: int) -> str:
@@ -93,11 +81,9 @@ def size_of(clusters: int) -> str:
 
 def watched(data: Dataset) -> list[Row]:
     """Figure 3: both classifiers on a validation split, epoch by epoch."""
-    held = {"validation": OURS["held"].get(data.name, 0.02)}
-    return [
-        Row(name, "inceptionxml+", {**held, **changes}, looks=("history",))
-        for name, changes in {"Ours": {}, "in LightXML's framework": {"detached": 0.0, "heads": "lightxml"}}.items()
-    ]
+    parts = PARTS["inceptionxml, table 6"].items()
+    rows = [Row(name, "inceptionxml+", held(data) | changes, looks=("history",)) for name, changes in parts]
+    return [row for row in rows if row.name != "w/o detaching"]
 
 
 def permutations(data: Dataset) -> list[Row]:
@@ -113,13 +99,13 @@ def attention(data: Dataset) -> list[Row]:
 # DeepXML
 
 
-def astec(data: Dataset, name: str = "Astec", *looks: str, **changes: Any) -> Row:
-    return Row(name, "astec", changes, looks=looks)
+def astec(name: str = "Astec", *looks: str, members: int = 1, **changes: Any) -> Row:
+    return Row(name, "astec", changes, members, looks)
 
 
-def recast(data: Dataset, preset: str, name: str) -> Row:
+def recast(preset: str, name: str) -> Row:
     """Another method's encoder in DeepXML."""
-    return Row(name, "astec", read_settings(preset_path("astec", preset), []))
+    return astec(name, **read_settings(preset_path("astec", preset), []))
 
 
 def published_astec(data: Dataset, *looks: str) -> Row:
@@ -135,24 +121,22 @@ def fixed_reranker(data: Dataset) -> Settings:
 
 
 def main_of_deepxml(data: Dataset) -> list[Row]:
-    """Tables 1 and 11."""
-    fixed = {"reranker": fixed_reranker(data)}
-    return [
-        astec(data, "Astec without its re-ranker", "blend", "recalls", "quantiles"),
-        Row("Astec", "astec", fixed, looks=("base",)),
-        Row("Astec-3", "astec", fixed, members=3),
+    """Tables 1 and 11; on our own data also what else stands beside Astec there."""
+    fixed = fixed_reranker(data)
+    rows = [
+        astec("Astec without its re-ranker", "blend", "recalls", "quantiles"),
+        astec("Astec", "base", reranker=fixed),
+        astec("Astec-3", members=3, reranker=fixed),
         Row("MACH", "mach", {"members": 32}),
         Row("XML-CNN", "xml-cnn", looks=("quantiles",)),
         *trees_of(data)[:2],
-        *([] if data.known else beside_astec(data)),
     ]
-
-
-def beside_astec(data: Dataset) -> list[Row]:
-    """What else stands beside Astec on our own data: three of them, label texts in its shortlist, InceptionXML."""
+    if data.known:
+        return rows
     return [
-        Row("Astec without its re-ranker, ensemble of 3", "astec", members=3),
-        astec(data, "Astec, 100 by label texts", label_texts=100),
+        *rows,
+        astec("Astec without its re-ranker, ensemble of 3", members=3),
+        astec("Astec, 100 by label texts", label_texts=100),
         Row("InceptionXML", "inceptionxml", looks=("quantiles",)),
     ]
 
@@ -160,69 +144,39 @@ def beside_astec(data: Dataset) -> list[Row]:
 def reranked(data: Dataset) -> list[Row]:
     """The re-ranker with its weight chosen on texts that neither model has learnt from, and its base."""
     own = OURS["settings"].get(data.name, {}).get("reranker", {})
-    held = {"validation": OURS["held"].get(data.name, 0.05)}
-    return [Row("Astec, weight chosen on validation", "astec", {"reranker": own, **held}, looks=("base", "alphas"))]
+    return [astec("Astec, weight chosen on validation", "base", "alphas", reranker=own, **held(data))]
 
 
 def recast_methods(data: Dataset) -> list[Row]:
     """Table 4: XML-CNN and MACH as published, and their encoders in DeepXML."""
     return [
         Row("XML-CNN as published", "xml-cnn"),
-        recast(data, "xml-cnn", "DeepXML + XML-CNN"),
+        recast("xml-cnn", "DeepXML + XML-CNN"),
         Row("MACH as published", "mach", {"members": 32}),
-        recast(data, "mach", "DeepXML + MACH"),
+        recast("mach", "DeepXML + MACH"),
     ]
 
 
 def parts_of_astec(data: Dataset) -> list[Row]:
     """Table 6: one part changed at a time."""
-    parts: dict[str, Changes] = {
-        "encoder: CNN": {"encoder": "cnn", "length": 16, "surrogate.learning_rate": 0.001},
-        "encoder: MLP": {"encoder": "mlp", "surrogate.learning_rate": 0.002},
-        "encoder: Inception": {"encoder": "inception", "length": 16},
-        "surrogate: unsupervised": {"surrogate.groups": "none", "vectors": VECTORS},
-        "surrogate: random": {"surrogate.groups": "random"},
-        "surrogate: selection": {"surrogate.groups": "frequent"},
-        "negatives: uniform": {"extreme.negatives": "uniform", "extreme.random": 650},
-        "negatives: unigram": {"extreme.negatives": "unigram", "extreme.random": 650},
-        "negatives: nearest labels alone": {
-            "extreme.random": 0,
-            "shortlist.neighbours": 0,
-            "shortlist.centroids": 500,
-        },
-        "classifier: Slice": {
-            "extreme.random": 0,
-            "extreme.transfer": "none",
-            "shortlist.neighbours": 0,
-            "shortlist.centroids": 500,
-        },
-        "shortlist: learnt clusters": {"shortlister": "clusters", "beta": 0.9},
-        "shortlist: centroids not smoothed": {"clustering.walks": 0},
-        "shortlist: centroids smoothed by rows": {"clustering.smoothing": "rows"},
-        "transfer: unbounded": {"extreme.transfer": "unbounded"},
-        "transfer: full": {"extreme.transfer": "full"},
-        "all fine-tuned": {"extreme.fine_tuned": True},
-    }
     return [
-        astec(data, "Astec", "blend"),
-        *(Row(name, "astec", changes) for name, changes in parts.items()),
-        Row("classifier: DiSMEC", "astec", looks=("linear",)),
-        Row("classifier: Parabel", "astec", looks=("forest",)),
+        astec("Astec", "blend"),
+        *(astec(name, **changes) for name, changes in PARTS["deepxml, table 6"].items()),
+        astec("classifier: DiSMEC", "linear"),
+        astec("classifier: Parabel", "forest"),
     ]
 
 
 def random_negatives(data: Dataset) -> list[Row]:
     """Figure 2: so many random negatives a text, against every label and against the shortlist."""
-    return [
-        Row(f"{kind}, {count}", "astec", {"extreme.negatives": kind, "extreme.random": count})
-        for kind in ("uniform", "unigram")
-        for count in (50, 150, 500, 1500, 5000)
-    ] + [astec(data, "shortlist"), Row("every label", "astec", looks=("every label",))]
+    counts = [(kind, count) for kind in ("uniform", "unigram") for count in (50, 150, 500, 1500, 5000)]
+    rows = [astec(f"{kind}, {count}", extreme={"negatives": kind, "random": count}) for kind, count in counts]
+    return [*rows, astec("shortlist"), astec("every label", "every label")]
 
 
 def vectors_of_astec(data: Dataset) -> list[Row]:
     """The overlap of shortlists before and after transfer, and Theorem 1's numbers."""
-    return [astec(data, "Astec", "overlap", "theorem 1")]
+    return [astec("Astec", "overlap", "theorem 1")]
 
 
 # DECAF
@@ -250,10 +204,10 @@ def examples(data: Dataset) -> list[Row]:
 
 def trees_of(data: Dataset) -> list[Row]:
     """Label trees like Parabel (binary) and Bonsai (about 100 children), then both with label texts to learn from."""
-    kinds = {"Parabel": {"fan_out": 2, "pairs": 0}, "Bonsai": {"fan_out": 128, "pairs": 0}}
+    kinds: dict[str, Settings] = {"Parabel": {"fan_out": 2, "pairs": 0}, "Bonsai": {"fan_out": 128, "pairs": 0}}
     plain = [Row(name, "trees", changes, looks=("quantiles",)) for name, changes in kinds.items()]
     return plain + [
-        Row(f"{name} + metadata", "trees", {**changes, "extra_texts": {}}) for name, changes in kinds.items()
+        Row(f"{name} + metadata", "trees", changes | {"extra_texts": {}}) for name, changes in kinds.items()
     ]
 
 
@@ -264,29 +218,15 @@ def trees_with_label_texts(data: Dataset) -> list[Row]:
 
 def shortlists(data: Dataset) -> list[Row]:
     """Table 5."""
-    return [
-        decaf("DECAF"),
-        decaf("+ HNSW shortlist", shortlist="nearest"),
-        Row("+ Parabel shortlist", "decaf", looks=("by trees",)),
-    ]
+    parabel = Row("+ Parabel shortlist", "decaf", looks=("by trees",))
+    return [decaf("DECAF"), decaf("+ HNSW shortlist", shortlist="nearest"), parabel]
 
 
 def parts_of_decaf(data: Dataset) -> list[Row]:
     """Table 6, then where paper and code differ; one part changed at a time."""
-    parts: dict[str, Changes] = {
-        "DECAF": {},
-        "DECAF-FFT": {"given_vectors": True, "vectors": VECTORS},
-        "DECAF-8K": {"clusters": 512 if not data.known else 8192, "beam": 0},
-        "DECAF-no-init": {"start": "random"},
-        "DECAF-ẑ¹": {"refinement": False},
-        "DECAF-ẑ²": {"label_text": False},
-        "DECAF-lite": {"lite": True},
-        "missing positives left out": {"missing": False},
-        "cluster texts apart": {"cluster_text": "apart"},
-        "no biases": {"bias": False, "prior": False},
-        "biases from 0": {"prior": False},
-        "the shortlister reads the ranker's vectors": {"own_vectors": False},
-    }
+    parts = PARTS["decaf, table 6"]
+    if not data.known:
+        parts = parts | {"DECAF-8K": parts["DECAF-8K"] | {"clusters": _FEW_CLUSTERS}}
     return [decaf(name, **changes) for name, changes in parts.items()]
 
 
@@ -297,22 +237,17 @@ def instances(data: Dataset) -> list[Row]:
 
 def recall_by_fan_out(data: Dataset) -> list[Row]:
     """Figure 6: fan-outs of module II, whose recall is judged on held-out texts."""
-    held = {"beam": 0, "validation": OURS["held"].get(data.name, 0.02)}
-    labels = data.corpus.split("train").labels.shape[1]
-    counts = [count for count in (128, 512, 2048, 8192, 32768, 131072) if 4 * count <= labels] or [1]
-    return [Row(f"{count}", "decaf", {**held, "clusters": count}, looks=("recall by beam",)) for count in counts]
+    counts = [count for count in (128, 512, 2048, 8192, 32768, 131072) if 4 * count <= data.num_labels] or [1]
+    return [decaf(f"{count}", clusters=count, beam=0, **held(data)) for count in counts]
 
 
 def choices(data: Dataset) -> list[Row]:
     """What the settings of our own data were chosen from, on a validation split."""
-    methods = {"inceptionxml": "inceptionxml+", "deepxml": "astec", "decaf": "decaf"}
-    method = methods[data.paper]
-    held = {"validation": OURS["held"].get(data.name, 0.05)}
+    method = {"inceptionxml": "inceptionxml+", "deepxml": "astec", "decaf": "decaf"}[data.paper]
+    protocol: Settings = {"length": 16, "clusters": 4096} if method == "inceptionxml+" else {}
+    given = {"batch_size": 256} | protocol | held(data)
     tried = OURS["choices"][method].get(data.name, {})
-    protocol = {"batch_size": 256} | ({"length": 16, "clusters": 4096} if method == "inceptionxml+" else {})
-    return [
-        Row(name, method, {**held, **protocol, **one}, looks=("validation",), given={}) for name, one in tried.items()
-    ]
+    return [Row(name, method, changes, looks=("validation",), given=given) for name, changes in tried.items()]
 
 
 ROWS: dict[str, dict[str, Callable[[Dataset], list[Row]]]] = {
