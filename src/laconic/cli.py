@@ -31,6 +31,7 @@ from laconic.cli_shared import (
     read_corpus,
 )
 from laconic.errors import ConfigError, UserError
+from laconic.machine import limit_thread_pools
 
 if TYPE_CHECKING:
     from laconic.data.corpus import Corpus
@@ -54,6 +55,7 @@ app.add_typer(cli_serve.verbs)
 def main() -> None:
     """Exit codes: 0 done, 2 the user's mistake, 130 interrupted, 1 anything else."""
     debug = "--debug" in sys.argv
+    limit_thread_pools()
     try:
         app([argument for argument in sys.argv[1:] if argument != "--debug"], prog_name="laconic")
     except UserError as error:

@@ -63,6 +63,11 @@ def replacing(folder: Path) -> Iterator[Path]:
         shutil.rmtree(partial, ignore_errors=True)
 
 
+def bytes_in(folder: Path) -> int:
+    """Return the size of the files that lie in a folder; folders inside it are not counted."""
+    return sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
+
+
 def left_behind(folder: Path) -> list[Path]:
     """What a writer of that folder that was killed has left beside it; the next one takes it away."""
     return list(folder.parent.glob(glob.escape(f".{folder.name}{_PARTIAL}") + "*"))

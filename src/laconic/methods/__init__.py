@@ -24,6 +24,7 @@ from laconic.data.prepare import prepare
 from laconic.data.tokenizer import Tokenizer
 from laconic.data.vectors import read_vectors
 from laconic.errors import ConfigError, DataError, ModelError
+from laconic.machine import torch_within_cores
 from laconic.methods import (
     astec,
     decaf,
@@ -216,6 +217,7 @@ def ensemble_of(method_name: str, members: int, *, over: Collection[str] = ()) -
     )
 
 
+@torch_within_cores()
 def train_model(corpus: Corpus, method_name: str, config: Any, run: Run, members: int = 1) -> SavedModel:
     """Trains on the corpus's training split; a run that was stopped goes on. Several members answer together."""
     method_name = method_called(method_name)
