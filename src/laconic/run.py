@@ -16,6 +16,7 @@ import logging
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -144,9 +145,10 @@ class Run:
     ) -> TrainState:
         """Trains a stage, or goes on with it, or finds it done."""
         kept = _StageFile(self._file(stage, "stage"), self.seconds)
-        log = None if self.folder is None else self.folder / "metrics.jsonl"
-        watcher = _Logged(self.watcher, log, self.whose.prefix + stage, self.whose.title)
-        return fit(task, data, plan, checkpoints=kept, watcher=watcher, validate=validate, last_epoch=last_epoch)
+        path = None if self.folder is None else self.folder / "metrics.jsonl"
+        with _tensorboard(self.folder) as board:
+            watcher = _Logged(self.watcher, path, self.whose.prefix + stage, self.whose.title, board)
+            return fit(task, data, plan, checkpoints=kept, watcher=watcher, validate=validate, last_epoch=last_epoch)
 
     def remember(self, name: str, make: Callable[[], Mapping[str, Tensor]]) -> dict[str, Tensor]:
         """What `make` gives, on the host: made once, and read from the folder when the run is replayed."""
@@ -250,9 +252,8 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 class _Logged:
     """Passes on what it sees, and keeps a line of it for every epoch, also for TensorBoard where that is installed."""
 
-    def __init__(self, watcher: Watcher, path: Path | None, stage: str, title: str) -> None:
-        self.watcher, self.path, self.stage, self.title = watcher, path, stage, title
-        self.board = _tensorboard(path)
+    def __init__(self, watcher: Watcher, path: Path | None, stage: str, title: str, board: Any) -> None:
+        self.watcher, self.path, self.stage, self.title, self.board = watcher, path, stage, title, board
 
     def began(self, how: str, epochs: int, steps: int, done: int) -> None:
         if self.path is not None and self.path.exists():
@@ -290,12 +291,13 @@ def _whole_lines(path: Path) -> Iterator[dict[str, Any]]:
             return
 
 
-def _tensorboard(path: Path | None) -> Any:
-    if path is None or not find_spec("tensorboard"):
-        return None
+def _tensorboard(folder: Path | None) -> AbstractContextManager[Any]:
+    """Open what writes for TensorBoard, where that is installed; it is closed when the block ends."""
+    if folder is None or not find_spec("tensorboard"):
+        return nullcontext()
     from torch.utils.tensorboard import SummaryWriter
 
-    return SummaryWriter(str(path.parent / "tensorboard"))
+    return SummaryWriter(str(folder / "tensorboard"))
 
 
 def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
