@@ -106,9 +106,10 @@ def inspect(
 ) -> None:
     """Say what is in a data set, and what training on it would cost; or what is in a model."""
     from laconic.inspecting import inspect_data, inspect_model, inspect_packed, plot_data
+    from laconic.manifest import kind_of
     from laconic.predict.packed import is_packed
 
-    if (Path(data) / "manifest.json").exists():
+    if kind_of(Path(data)):
         inspection = (inspect_packed if is_packed(Path(data)) else inspect_model)(Path(data), verify=verify)
     else:
         corpus = read_corpus(data, table)
