@@ -148,7 +148,7 @@ def quantiles() -> str:
         for kind, bins in runs["Astec"].items():
             path = PAGE.parent / "pictures" / f"astec-{data}-{kind.replace(' ', '-')}.png"
             points = {name: np.array(run[kind]["contribution"]) for name, run in runs.items()}
-            plot_contributions(points, np.array(bins["mean_frequency"]), path, k=bins["k"])
+            plot_contributions(points, np.array(bins["mean_frequency"]), path, k=bins["k"], bins=kind)
             shown.append(f"{data}, {kind}:\n\n![{data}, {kind}](pictures/{path.name})")
     if not shown:
         raise NotMeasuredError("`python -m benchmarks.astec_quality protocol` makes `astec_protocol.json`")

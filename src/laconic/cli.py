@@ -305,5 +305,7 @@ def _show(
 
         for name, quantiles in evaluation.quantiles.items():
             path = plots / f"contributions-{name.replace(' ', '-')}.png"
-            plot_contributions({title: quantiles.contribution}, quantiles.mean_frequency, path, k=quantiles.k)
+            plot_contributions(
+                {title: quantiles.contribution}, quantiles.mean_frequency, path, k=quantiles.k, bins=name
+            )
             out.print(f"{path}")

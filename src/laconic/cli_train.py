@@ -194,14 +194,23 @@ def _taught(
 
 def _pictures(model: SavedModel) -> dict[str, Callable[[Path], None]]:
     """What a finished run leaves to look at, where matplotlib is there to draw it."""
-    members = enumerate(model.facts["members"]) if "members" in model.facts else [("", model.facts)]
-    histories = {
-        f"{stage}{number}.png": facts.get(stage, {}).get("epochs")
-        for number, facts in members
-        for stage in ("training", "reranking")
-    }
     if not find_spec("matplotlib"):
         return {}
+    from laconic.card import stages_of
     from laconic.plots import plot_training
 
-    return {name: partial(plot_training, epochs) for name, epochs in histories.items() if epochs}
+    shared = model.facts.get("training") or {}  # by members, if anything
+    pictures = {"training.png": ("Training", model.facts)}
+    if members := model.facts.get("members"):
+        pictures = {
+            f"training{number}.png": (
+                f"Training of member {number + 1}, seed {member.get('seed')}",
+                {**member, "training": {**shared, **(member.get("training") or {})}},
+            )
+            for number, member in enumerate(members)
+        }
+    return {
+        name: partial(plot_training, stages, title=title)
+        for name, (title, facts) in pictures.items()
+        if (stages := stages_of(facts))
+    }
