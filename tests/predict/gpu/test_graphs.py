@@ -163,6 +163,77 @@ def test_what_the_ranker_itself_refuses_is_an_error_and_the_quick_way_not_to_bla
     assert not caplog.records
 
 
+class Replayed:
+    """In place of a graph, where there is no GPU: runs the ranker. Each error makes one capture or one replay fail."""
+
+    captures, replays = (), ()
+
+    def __init__(self, ranker, inputs, k, other):
+        self.ranker, self.k = ranker, k
+        Replayed.fail(Replayed.captures)
+
+    def __call__(self, inputs):
+        Replayed.fail(Replayed.replays)
+        return self.ranker.rank(inputs, self.k)
+
+    @staticmethod
+    def fail(errors):
+        error = next(errors, None)
+        if error is not None:
+            raise error
+
+
+@pytest.fixture
+def captured(monkeypatch):
+    """A ranker that captures as it would on a GPU, with errors of captures and of replays; gives what it has captured
+    after each of some calls.
+    """
+    monkeypatch.setattr(graphs, "Graph", Replayed)
+    monkeypatch.setattr(graphs, "leave_capture", lambda device: None)
+
+    def made(calls, captures=(), replays=()):
+        monkeypatch.setattr(Replayed, "captures", iter(captures))
+        monkeypatch.setattr(Replayed, "replays", iter(replays))
+        plain, inputs = ranker(), tokens(5, 4)
+        both = GraphRanker(plain, plain)
+        both._captures = True
+        counts = []
+        with torch.no_grad():
+            for _ in range(calls):
+                check(both.rank(inputs, 3), plain.rank(inputs, 3))
+                counts.append(len(both.captured))
+        return counts
+
+    return made
+
+
+def test_a_shape_is_captured_when_it_is_asked_for_again(captured):
+    assert captured(3) == [0, 1, 1]
+
+
+def test_a_capture_that_fails_once_is_tried_again(captured, caplog):
+    assert captured(6, captures=[RuntimeError("a bad moment")]) == [0, 0, 0, 1, 1, 1]
+    assert sum("capturing answers as a CUDA graph failed" in record.message for record in caplog.records) == 1
+
+
+def test_a_replay_that_fails_once_is_answered_and_captured_again(captured):
+    assert captured(7, replays=[None, torch.OutOfMemoryError()]) == [0, 1, 0, 0, 1, 1, 1]
+
+
+def test_captures_that_always_fail_are_given_up(captured, caplog):
+    assert captured(30, captures=repeat(RuntimeError("no capture"))) == [0] * 30
+    assert [("not tried again" in record.message) for record in caplog.records] == [False, False, True]
+
+
+def test_replays_that_always_fail_are_given_up(captured, caplog):
+    assert captured(30, replays=repeat(RuntimeError("no replay"))) == [0] * 30
+    assert len(caplog.records) == 3
+
+
+def test_captures_that_lack_memory_are_tried_for_ever(captured):
+    assert captured(100, captures=[torch.OutOfMemoryError()] * 5)[-1] == 1
+
+
 def test_labels_are_scored_as_they_are_ranked():
     quick, inputs = GraphRanker(ranker(), ranker()), tokens(5, 4)
     found = quick.rank(inputs, 7)

@@ -46,6 +46,7 @@ class GraphRanker(Ranker):
         self.ranker, self.quick, self.longest = ranker, quick, longest
         self.num_labels, self.num_ids = ranker.num_labels, ranker.num_ids
         self._device = next(iter(ranker.state_dict().values())).device
+        self._captures = self._device.type == "cuda"
         self._quickly, self._capturing = Attempts("the quick way"), Attempts("capturing answers as a CUDA graph")
         self._graphs: dict[Shape, Graph] = {}
         self._asked = Counter[Shape]()
@@ -87,7 +88,7 @@ class GraphRanker(Ranker):
         batch, length = (inputs.ids if isinstance(inputs, Tokens) else inputs).shape
         shape = Shape(batch, length, k)
         self._asked[shape] += 1
-        wanted = self._device.type == "cuda" and self._asked[shape] > 1 and len(self._graphs) < _MOST_GRAPHS
+        wanted = self._captures and self._asked[shape] > 1 and len(self._graphs) < _MOST_GRAPHS
         fresh = shape not in self._graphs
         if fresh and not (wanted and self._capturing.due()):
             return None
