@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Int
 
 from laconic.engine.search import Searched
-from laconic.predict.answering import usable_cores
+from laconic.machine import usable_cores
 from laconic.predict.packed import open_packed
 from laconic.predict.reading import Reader
 from laconic.predict.timing import OwnProcess, Trial

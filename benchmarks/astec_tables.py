@@ -126,7 +126,7 @@ def quantiles(pictures: Path) -> str:
         for kind, bins in there["Astec"].items():
             path = pictures / f"astec-{data}-{kind.replace(' ', '-')}.png"
             points = {name: np.array(run[kind]["contribution"]) for name, run in there.items()}
-            plot_contributions(points, np.array(bins["mean_frequency"]), path, k=bins["k"])
+            plot_contributions(points, np.array(bins["mean_frequency"]), path, k=bins["k"], bins=kind)
             shown.append(f"{data}, {kind}:\n\n{picture(f'{data}, {kind}', path.name)}")
     if not shown:
         raise NotMeasuredError("no dataset has the quantiles of both")

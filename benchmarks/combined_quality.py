@@ -10,7 +10,6 @@ has learnt from; the test split is scored at the end. Mean and deviation of seed
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable, Mapping
 from shutil import which
 from time import perf_counter
@@ -35,6 +34,7 @@ from laconic.choosing import Situation, chosen, seconds_of
 from laconic.config import configure, merged, read_settings
 from laconic.data.text import Splitter
 from laconic.errors import ConfigError
+from laconic.machine import usable_cores
 from laconic.methods import METHODS, fusion, with_extra_texts
 from laconic.methods.trained import Trained
 from laconic.rankers import Ranker
@@ -77,7 +77,7 @@ def of(name: str, rows: int = 0) -> Material:
 def job(name: str, seed: int, options: Any) -> Job:
     """What training chooses by itself."""
     data = of(name, options.rows).prepared.data
-    gpu, cores = options.device == "cuda", os.cpu_count() or 1
+    gpu, cores = options.device == "cuda", usable_cores()
     budget = seconds_of(options.budget) if options.budget else None
     about = Situation(
         len(data), data.num_labels, data.labels.nnz, "text", data.label_inputs is not None, gpu, cores, budget

@@ -46,7 +46,21 @@ def test_training_is_told_with_its_best_epoch() -> None:
     assert "| best epoch | 2, nDCG@5 61.2 on texts held out of training |" in card
 
 
-def test_an_epoch_that_was_chosen_before_a_refit_has_no_figure() -> None:
+def test_epochs_of_all_stages_are_counted() -> None:
+    surrogate = [{"epoch": number, "loss": 5.0, "score": None, "seconds": 7.0} for number in range(1, 11)]
+    card = model_card(FACTS | {"training": {**TRAINING, "surrogate": surrogate}})
+    assert "| training | 13 epochs, 163 s, loss 0.125 at the end |" in card
+    assert "| best epoch | 2, nDCG@5 61.2 on texts held out of training |" in card
+
+
+def test_an_epoch_that_was_chosen_before_a_refit_has_the_figure_by_which_it_was_chosen() -> None:
+    refit = [epoch | {"score": None} for epoch in TRAINING["epochs"][:2]]
+    card = model_card(FACTS | {"training": {"best_epoch": 2, "epochs": refit, "before_refit": TRAINING["epochs"]}})
+    assert "| training | 5 epochs, 154 s, loss 0.25 at the end |" in card
+    assert "| best epoch | 2, nDCG@5 61.2 on texts held out of training |" in card
+
+
+def test_an_epoch_without_a_score_has_no_figure() -> None:
     history = [epoch | {"score": None} for epoch in TRAINING["epochs"][:2]]
     assert "| best epoch | 2 |" in model_card(FACTS | {"training": {"best_epoch": 2, "epochs": history}})
     assert "best epoch" not in model_card(FACTS | {"training": {"best_epoch": 0, "epochs": history}})

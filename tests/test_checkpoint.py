@@ -47,6 +47,15 @@ def folder(tmp_path):
     return tmp_path / "model"
 
 
+def test_a_model_whose_writer_was_killed_between_two_renames_is_read_and_replaced(folder):
+    aside = folder.with_name(".model.set-aside")
+    for use in (lambda: read_model(folder, verify=True), lambda: write_model(model(("a", "b")), folder)):
+        folder.rename(aside)
+        use()
+        assert len(read_model(folder, verify=True).labels) == 2
+        assert not aside.exists()
+
+
 def test_what_was_written_is_read_back(folder):
     read = read_model(folder, verify=True)
     assert {name: read.facts[name] for name in FACTS} == FACTS

@@ -215,7 +215,7 @@ def reranked(data, tmp_path_factory):
 def test_a_re_ranked_model_is_trained_and_told_of_as_any_other(reranked, model, data, tmp_path):
     config = json.loads((reranked / "model.json").read_text())["config"]["reranker"]
     assert (config["epochs"], config["alpha"], config["size"]) == (3, 0.6, 200)
-    assert (reranked / "reranking.png").exists()
+    assert (reranked / "training.png").exists()
     assert "bag, of the best 200 labels" in laconic("inspect", reranked)
     assert "re-ranked (bag)" in (reranked / "README.md").read_text()
     assert "flower" in laconic("predict", reranked, "-k", 1, stdin="a rose\n")
@@ -271,7 +271,7 @@ def test_members_are_re_ranked_one_by_one(data, tmp_path):
     command = ["train", data, "--encoder", "bag", "--ensemble", 2, "--rerank", "--no-pack", "--out", tmp_path / "m"]
     shown = laconic(*command, *SMALL[:-8], "--set", "epochs=2", "--set", "embedding=16", *RERANK)
     assert "inceptionxml, re-ranked (2 members)" in shown
-    assert {path.name for path in (tmp_path / "m").glob("reranking*.png")} == {"reranking0.png", "reranking1.png"}
+    assert {path.name for path in (tmp_path / "m").glob("*.png")} == {"training0.png", "training1.png"}
     assert "alpha" in laconic("sweep", tmp_path / "m", data, "--at", 0, "--at", 1)
 
 

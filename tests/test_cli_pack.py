@@ -12,11 +12,14 @@ from typing import Any
 from unittest import mock
 
 import pytest
+import torch
 
+from laconic import Laconic
 from laconic.checkpoint import read_model, write_model
 from laconic.data.writing import write_folder
 from laconic.errors import ConfigError
 from laconic.methods import config_of, train_model
+from laconic.predict import packing
 from laconic.predict.packed import is_packed, open_packed
 from laconic.predict.predictor import Predictor
 from laconic.run import Run
@@ -163,10 +166,11 @@ def test_a_damaged_packed_model_is_not_used(nearest: Path, tmp_path: Path, caplo
 
 def test_training_again_replaces_the_packed_model_with_the_model(nearest: Path, data: Path, tmp_path: Path) -> None:
     shutil.copytree(nearest, tmp_path / "model")
-    (tmp_path / "model" / ".packed.partial-1").mkdir()  # as somebody's kill -9 leaves it
+    for litter in (".packed.partial-1", ".packed.set-aside"):
+        (tmp_path / "model" / litter).mkdir()  # as somebody's kill -9 leaves it
     train("nearest", data, tmp_path / "model")
     assert is_packed(tmp_path / "model" / "packed")
-    assert not (tmp_path / "model" / ".packed.partial-1").exists()
+    assert not list((tmp_path / "model").glob(".packed.*"))
     train("nearest", data, tmp_path / "model", "--no-pack")
     assert not (tmp_path / "model" / "packed").exists()
 
@@ -187,6 +191,23 @@ def test_a_changed_model_loses_what_was_packed_of_it_and_says_so(nearest: Path, 
     assert not (tmp_path / "model" / "packed").exists()
     assert "L0" not in {name for own in names(answers(tmp_path / "model")) for name in own}
     assert shown_and_told("remove-labels", tmp_path / "model", "--label", "L1")[1] == ""
+
+
+def test_the_cpu_is_used_where_it_is_asked_for_and_there_is_a_gpu(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen, pack = list[str](), packing.packed
+
+    def recorded(ranker: Any, probes: Any, device: torch.device) -> Any:
+        seen.append(device.type)
+        return pack(ranker, probes, device)
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr("laconic.predict.pack.packed", recorded)
+    train("nearest", data, tmp_path / "model")
+    laconic("pack", tmp_path / "model", "--device", "cpu", "--data", data)
+    Laconic.load(tmp_path / "model", device="cpu").pack(TEXTS)
+    assert seen == ["cpu", "cpu", "cpu"]
 
 
 def test_what_cannot_be_packed_is_trained_all_the_same(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -188,7 +187,7 @@ def test_a_seed_decides_the_tree_and_threads_do_not(config: Clustering, monkeypa
     data = random_data(1, num_texts=400, num_labels=700)
     trees = []
     for cores in (1, 2, 7):
-        monkeypatch.setattr(os, "cpu_count", lambda cores=cores: cores)
+        monkeypatch.setattr("laconic.shortlisters.inverted.usable_cores", lambda cores=cores: cores)
         trees.append(cluster_labels(data, 64, config, 5))
     assert all(same(tree, trees[0]) for tree in trees)
     assert not same(cluster_labels(data, 64, config, 6), trees[0])

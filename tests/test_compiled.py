@@ -1,29 +1,135 @@
-"""Kernels are compiled for the processor at hand, unless the user says for which."""
+"""Kernels are compiled for the processor at hand, unless the user says for which, and nobody else's are."""
 
 from __future__ import annotations
 
+import importlib
 import os
+import pkgutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import numba
+import numpy as np
+import pytest
+from numba.core.caching import NullCache
 from numba.core.codegen import get_host_cpu_features
+from numba.core.compiler import Compiler
 
-from laconic.compiled import wide_vectors
+import laconic
+from laconic import compiled as module
+from laconic.compiled import WideVectors, compiled, compiled_in_any_order, has_fast_wide_vectors
+
+_UNCHANGED = """if True:
+    import importlib, pkgutil, numba
+    def settings():
+        return {name: repr(value) for name, value in vars(numba.config).items() if name.isupper()}
+    before = settings()
+    import laconic, laconic.compiled
+    for name in ("engine", "linear", "shortlisters", "clustering", "combining", "data.formats"):
+        package = importlib.import_module(f"laconic.{name}")
+        for module in pkgutil.iter_modules(package.__path__):
+            importlib.import_module(f"laconic.{name}.{module.name}")
+    after = settings()
+    print({name: (before[name], after[name]) for name in before if before[name] != after[name]})
+"""
+_CACHED = """if True:
+    import numpy as np
+    from cached import dot
+    dot(np.ones(5, np.float32), np.ones(5, np.float32))
+    print(sum(dot.stats.cache_hits.values()), sum(dot.stats.cache_misses.values()))
+"""
+
+
+def product(one, other):  # type: ignore[no-untyped-def]
+    total = np.float32(0)
+    for i in range(len(one)):
+        total += one[i] * other[i]
+    return total
+
+
+@pytest.fixture
+def uncached(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes from the cache cannot be looked at."""
+    monkeypatch.setitem(module._ALWAYS, "cache", False)
+
+
+def kernels() -> Iterator[Any]:
+    """Every kernel of the package."""
+    names = [found.name for found in pkgutil.walk_packages(laconic.__path__, "laconic.")]
+    for name in names:
+        if name.endswith("__main__"):
+            continue
+        try:
+            found = importlib.import_module(name)
+        except ImportError:  # of another library, which is not there
+            continue
+        own = (value for value in vars(found).values() if getattr(value, "__module__", "") == name)
+        yield from (value for value in own if isinstance(value, numba.core.dispatcher.Dispatcher))
+
+
+def test_importing_changes_no_setting_of_numba() -> None:
+    found = subprocess.run([sys.executable, "-c", _UNCHANGED], check=True, capture_output=True, text=True)
+    assert found.stdout == "{}\n"
 
 
 def test_wide_vectors_are_used_where_a_processor_has_them_and_stays_fast() -> None:
-    assert wide_vectors("+avx2,+avx512f,+avx512vbmi2") == "+avx2,+avx512f,+avx512vbmi2,-prefer-256-bit"
+    assert has_fast_wide_vectors("+avx2,+avx512f,+avx512vbmi2")
     for features in ("", "+neon", "+avx2,+fma", "+avx512f,-avx512vbmi2"):
-        assert wide_vectors(features) == features
+        assert not has_fast_wide_vectors(features)
 
 
-def test_kernels_are_compiled_so() -> None:
-    assert wide_vectors(get_host_cpu_features()) == numba.config.CPU_FEATURES
+def test_no_kernel_loses_its_options() -> None:
+    wide = numba.config.CPU_FEATURES is None and has_fast_wide_vectors(get_host_cpu_features())
+    found = list(kernels())
+    assert len(found) > 50
+    for kernel in found:
+        options = kernel.targetoptions
+        assert (options["nogil"], options["nopython"], options["error_model"]) == (True, True, "numpy")
+        assert options["fastmath"] in (False, {"reassoc", "contract"})
+        assert not isinstance(kernel._cache, NullCache)
+        assert kernel._compiler.pipeline_class is (WideVectors if wide else Compiler)
+
+
+@pytest.mark.usefixtures("uncached")
+def test_a_kernel_for_wide_vectors_says_so_to_the_compiler_and_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = np.arange(100, dtype=np.float32)
+    for decorator in (compiled, compiled_in_any_order):
+        texts = []
+        for compiler in (Compiler, WideVectors):
+            monkeypatch.setattr("laconic.compiled._compiler", lambda compiler=compiler: compiler)
+            kernel: Any = decorator(product)
+            assert kernel(numbers, numbers) == product(numbers, numbers)
+            texts.append("".join(kernel.inspect_llvm().values()))
+        assert ['"prefer-vector-width"="512"' in text for text in texts] == [False, True]
+
+
+@pytest.mark.skipif("+avx512f" not in get_host_cpu_features().split(","), reason="needs a processor with AVX-512")
+@pytest.mark.usefixtures("uncached")
+def test_wide_vectors_are_in_the_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("laconic.compiled._compiler", lambda: WideVectors)
+    kernel: Any = compiled_in_any_order(product)
+    numbers = np.arange(100, dtype=np.float32)
+    kernel(numbers, numbers)
+    assert "zmm" in "".join(kernel.inspect_asm().values())
 
 
 def test_what_the_user_has_set_stays() -> None:
-    code = "import laconic.compiled, numba; print(numba.config.CPU_FEATURES)"
-    said = {**os.environ, "NUMBA_CPU_FEATURES": "+sse2"}
+    code = "from laconic.compiled import _compiler, numba; print(numba.config.CPU_FEATURES, _compiler().__name__)"
+    said = {**os.environ, "NUMBA_CPU_FEATURES": "+avx512vbmi2"}
     found = subprocess.run([sys.executable, "-c", code], env=said, check=True, capture_output=True, text=True)
-    assert found.stdout == "+sse2\n"
+    assert found.stdout == "+avx512vbmi2 Compiler\n"
+
+
+@pytest.mark.parametrize("compiler", [Compiler, WideVectors])
+def test_a_kernel_is_compiled_once_for_all_processes(compiler: type, tmp_path: Path) -> None:
+    source = "import laconic.compiled as c\n"
+    source += f"from {compiler.__module__} import {compiler.__name__} as one\nc._compiler = lambda: one\n"
+    source += "@c.compiled\ndef dot(one, other):\n    return (one * other).sum()\n"
+    (tmp_path / "cached.py").write_text(source)
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    told = {**os.environ, "PYTHONPATH": path, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    runs = [subprocess.run([sys.executable, "-c", _CACHED], env=told, check=True, capture_output=True) for _ in "12"]
+    assert [run.stdout for run in runs] == [b"0 1\n", b"1 0\n"]

@@ -210,8 +210,8 @@ def test_a_text_to_answer_must_be_a_string() -> None:
 def test_the_constructor_keeps_what_it_is_given_and_looks_at_nothing() -> None:
     group = {"stop_words": "?"}
     model = Laconic("no such method", nonsense=1, text=group)
-    given = {"method": "no such method", "device": "auto", "ensemble": 1, "nonsense": 1, "text": group}
-    assert model.get_params() == given
+    given = {"method": "no such method", "device": "auto", "ensemble": 1, "ignore_memory": False}
+    assert model.get_params() == {**given, "nonsense": 1, "text": group}
     assert model.get_params()["text"] is group
 
 
@@ -243,15 +243,10 @@ def test_a_group_can_be_set_in_two_ways() -> None:
 def test_params_can_be_set() -> None:
     model = Laconic("nearest", text__stop_words=False, power=2.0)
     assert model.set_params(method="inceptionxml", device="cpu", power=3.0) is model
-    expected = {"method": "inceptionxml", "device": "cpu", "ensemble": 1, "text__stop_words": False, "power": 3.0}
-    assert model.get_params() == expected
-    assert model.set_params(text={"stop_words": True}).get_params() == {
-        "method": "inceptionxml",
-        "device": "cpu",
-        "ensemble": 1,
-        "power": 3.0,
-        "text": {"stop_words": True},
-    }
+    own = {"method": "inceptionxml", "device": "cpu", "ensemble": 1, "ignore_memory": False}
+    assert model.get_params() == {**own, "text__stop_words": False, "power": 3.0}
+    changed = model.set_params(text={"stop_words": True}, ignore_memory=True).get_params()
+    assert changed == {**own, "ignore_memory": True, "power": 3.0, "text": {"stop_words": True}}
 
 
 def test_a_model_prints_as_it_was_written() -> None:

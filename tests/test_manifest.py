@@ -60,3 +60,34 @@ def test_a_version_is_that_of_the_content(folder):
     (folder / "words").write_text("tan")
     write_manifest(folder, format=1, kind="list")
     assert version_of(folder) != before
+
+
+def aside(folder):
+    """As a writer leaves it that is killed where two folders cannot be exchanged at once."""
+    return folder.rename(folder.with_name(f".{folder.name}.set-aside"))
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda folder: check_manifest(folder, verify=True, kind="list"),
+        kind_of,
+        lambda folder: check_replaceable(folder, kind="list"),
+    ],
+)
+def test_a_folder_that_a_killed_writer_had_set_aside_is_found_by_whoever_looks(folder, look):
+    aside(folder)
+    look(folder)
+    assert kind_of(folder) == "list"
+    assert [path.name for path in folder.parent.iterdir()] == ["own"]
+
+
+def test_where_it_cannot_be_put_back_its_name_is_told(folder, monkeypatch):
+    aside(folder)
+
+    def refused(folder):
+        raise PermissionError
+
+    monkeypatch.setattr("laconic.manifest.restore", refused)
+    with pytest.raises(ModelError, match=r"no such model folder; a killed writer left it as .*\.own\.set-aside"):
+        check_manifest(folder, verify=False)

@@ -169,6 +169,39 @@ def test_a_single_model_is_no_member_of_anything(tmp_path):
     assert json.loads((tmp_path / "metrics.jsonl").read_text().splitlines()[0])["stage"] == "train"
 
 
+class Stopping(Silent):
+    def __init__(self, error):
+        self.error = error
+
+    def ended(self, facts):
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [None, RuntimeError, KeyboardInterrupt])
+def test_what_writes_for_tensorboard_is_closed_however_a_stage_ends(tmp_path, monkeypatch, error):
+    board = pytest.importorskip("torch.utils.tensorboard")
+    opened, closed = [], []
+
+    class Noted(board.SummaryWriter):
+        def __init__(self, folder):
+            super().__init__(folder)
+            opened.append(self)
+
+        def close(self):
+            super().close()
+            closed.append(self)
+
+    monkeypatch.setattr(board, "SummaryWriter", Noted)
+    data, config = small()
+    if error is None:
+        train(data, config, kept(tmp_path))
+    else:
+        with pytest.raises(error):
+            train(data, config, kept(tmp_path, Stopping(error)))
+    assert len(opened) == 1
+    assert opened == closed
+
+
 def test_the_first_member_announces_for_all_and_finished_ones_take_memory():
     watcher = Watched()
     run = Run(None, watcher=watcher, device=CPU)

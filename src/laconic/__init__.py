@@ -1,6 +1,10 @@
 """laconic: from a short text to the right few of millions of labels."""
 
+import sys
 from typing import TYPE_CHECKING, Any
+
+if sys.platform == "win32":  # a folder cannot be written there so that a crash leaves it whole
+    raise ImportError("laconic does not run on Windows itself; use Linux, in WSL 2 for instance, or macOS")
 
 __all__ = ["Laconic", "__version__"]
 __version__ = "0.1.0"

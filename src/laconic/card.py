@@ -10,6 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 SHOWN = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@3", "PSP@5", "tail R@10")
+_STAGES = {  # what a stage is called, and where facts have its epochs
+    "surrogate": ("training", "surrogate"),
+    "shortlister": ("training", "shortlister"),
+    "before the refit": ("training", "before_refit"),
+    "ranker": ("training", "epochs"),
+    "re-ranker": ("reranking", "epochs"),
+    "fusion": ("fusion", "epochs"),
+}
 _INPUTS = {"text": "texts", "sparse": "sparse features (no text)", "dense": "dense features (no text)"}
 _FILES = """Nothing here is a pickle: tensors are safetensors, the rest is text. `manifest.json` has every file's size
 and sha256; the tensor `label_counts` has each label's number of training texts, which PSP needs."""
@@ -110,14 +118,21 @@ def _training_of(facts: Mapping[str, Any]) -> dict[str, str]:
     return _training(facts.get("training") or {}) | {f"{name}, re-ranker": value for name, value in reranking.items()}
 
 
+def stages_of(facts: Mapping[str, Any]) -> dict[str, list[Mapping[str, Any]]]:
+    """Return the epochs of every stage that a model, or a member of one, was trained in, first to last."""
+    found = {name: (facts.get(group) or {}).get(key) for name, (group, key) in _STAGES.items()}
+    return {name: epochs for name, epochs in found.items() if epochs}
+
+
 def _training(training: Mapping[str, Any]) -> dict[str, str]:
-    history = training.get("epochs") or []
+    history = [epoch for stage in stages_of({"training": training}).values() for epoch in stage]
     if not history:
         return {}
     seconds, last = sum(epoch.get("seconds", 0) for epoch in history), history[-1]
     rows = {"training": f"{len(history)} epochs, {seconds:,.0f} s, loss {last['loss']:.4g} at the end"}
     if best := training.get("best_epoch"):
-        scores = {epoch["epoch"]: epoch.get("score") for epoch in history}
+        judged = training.get("before_refit") or training.get("epochs") or []
+        scores = {epoch["epoch"]: epoch.get("score") for epoch in judged}
         figure = "" if scores.get(best) is None else f", nDCG@5 {scores[best]:.1f} on texts held out of training"
         rows["best epoch"] = f"{best}{figure}"
     return rows

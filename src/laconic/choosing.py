@@ -8,7 +8,6 @@ minute to the next is asked, so that a run that was stopped goes on with the sam
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -21,6 +20,7 @@ from laconic.data.corpus import Corpus
 from laconic.data.dataset import MOST_HELD_OUT
 from laconic.data.prepare import label_texts
 from laconic.errors import ConfigError
+from laconic.machine import usable_cores
 from laconic.methods import config_of
 
 AUTO = "auto"  # in place of a method's name
@@ -59,8 +59,8 @@ def situation(corpus: Corpus, *, gpu: bool, budget: float | None) -> Situation:
     split = corpus.split("train")
     kind = "text" if split.texts is not None else "dense" if isinstance(split.features, np.ndarray) else "sparse"
     there = label_texts(corpus.labels) is not None
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return Situation(len(split), len(corpus.labels), int(split.labels.nnz), kind, there, gpu, cores, budget)
+    pairs = int(split.labels.nnz)
+    return Situation(len(split), len(corpus.labels), pairs, kind, there, gpu, usable_cores(), budget)
 
 
 def chosen(of: Situation) -> Choice:

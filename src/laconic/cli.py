@@ -31,6 +31,7 @@ from laconic.cli_shared import (
     read_corpus,
 )
 from laconic.errors import ConfigError, UserError
+from laconic.machine import limit_thread_pools
 
 if TYPE_CHECKING:
     from laconic.data.corpus import Corpus
@@ -54,6 +55,7 @@ app.add_typer(cli_serve.verbs)
 def main() -> None:
     """Exit codes: 0 done, 2 the user's mistake, 130 interrupted, 1 anything else."""
     debug = "--debug" in sys.argv
+    limit_thread_pools()
     try:
         app([argument for argument in sys.argv[1:] if argument != "--debug"], prog_name="laconic")
     except UserError as error:
@@ -104,9 +106,10 @@ def inspect(
 ) -> None:
     """Say what is in a data set, and what training on it would cost; or what is in a model."""
     from laconic.inspecting import inspect_data, inspect_model, inspect_packed, plot_data
+    from laconic.manifest import kind_of
     from laconic.predict.packed import is_packed
 
-    if (Path(data) / "manifest.json").exists():
+    if kind_of(Path(data)):
         inspection = (inspect_packed if is_packed(Path(data)) else inspect_model)(Path(data), verify=verify)
     else:
         corpus = read_corpus(data, table)
@@ -302,5 +305,7 @@ def _show(
 
         for name, quantiles in evaluation.quantiles.items():
             path = plots / f"contributions-{name.replace(' ', '-')}.png"
-            plot_contributions({title: quantiles.contribution}, quantiles.mean_frequency, path, k=quantiles.k)
+            plot_contributions(
+                {title: quantiles.contribution}, quantiles.mean_frequency, path, k=quantiles.k, bins=name
+            )
             out.print(f"{path}")

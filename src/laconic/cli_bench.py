@@ -59,7 +59,7 @@ def bench(
     from laconic.config import configure, read_settings
     from laconic.data.formats.tabular import Columns
     from laconic.data.sources import read
-    from laconic.predict.answering import usable_cores
+    from laconic.machine import usable_cores
 
     places = _places(against)
     _check(models, markdown, picture, alone=not places)

@@ -46,7 +46,7 @@ def pack(
         str, typer.Option(metavar="DATA", help="What it was trained on: sets its dials and measures the cost.")
     ] = "",
     keep_texts: KeepTexts = False,
-    device: Annotated[str, typer.Option("--device", help="Of the model itself, measured: auto, cpu or cuda.")] = "auto",
+    device: Annotated[str, typer.Option("--device", help="Device to pack and measure on: auto, cpu or cuda.")] = "auto",
     table: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="CSV, TSV, Parquet: as for train.")
     ] = None,
@@ -95,24 +95,21 @@ class _Source(NamedTuple):
 
 def _pack(source: _Source, folder: Path, corpus: Corpus | None, device: str, *, keep_texts: bool) -> None:
     from laconic.costs import human_bytes
+    from laconic.files import bytes_in
     from laconic.predict.pack import measured, split_to_judge, with_texts
     from laconic.predict.pack import pack as packed_model
     from laconic.predict.packed import of_version, write_packed
 
     began = perf_counter()
-    packed, cost = of_version(packed_model(source.model, corpus), source.version), None
+    packed, cost = of_version(packed_model(source.model, corpus, device), source.version), None
     if corpus is not None and keep_texts:
         packed = with_texts(packed, corpus)
     if corpus is not None and (split := split_to_judge(corpus)):
         packed, cost = measured(packed, source.model, corpus, split, device)
     write_packed(packed, folder)
-    seconds, sizes = perf_counter() - began, [human_bytes(_size(one)) for one in (folder, source.folder)]
+    seconds, sizes = perf_counter() - began, [human_bytes(bytes_in(one)) for one in (folder, source.folder)]
     texts = f"; it keeps {packed.num_kept:,} training texts" if packed.num_kept else ""
     out.print(f"{folder}: {sizes[0]} of {sizes[1]}, in {seconds:.1f} s; {_told(cost)}{texts}", soft_wrap=True)
-
-
-def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
 
 
 def _told(cost: Cost | None) -> str:

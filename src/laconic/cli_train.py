@@ -43,6 +43,9 @@ def train(
     ] = "",
     encoder: Annotated[str, typer.Option(help="inception, bag or cnn; by default the method's own.")] = "",
     device: Device = "auto",
+    ignore_memory: Annotated[
+        bool, typer.Option("--ignore-memory", help="Train even if the estimated memory exceeds what is free.")
+    ] = False,
     validation: Annotated[float | None, typer.Option(help="Share of texts that choose the epoch; 0: none.")] = None,
     refit: Annotated[bool, typer.Option("--refit", help="Then train once more, on all texts.")] = False,
     ensemble: Annotated[int, typer.Option(help="How many models, seed by seed, answer together.", min=1)] = 1,
@@ -83,6 +86,7 @@ def train(
     from laconic.checkpoint import RUN, check_free, read_model, write_model
     from laconic.costs import bytes_of
     from laconic.display import metrics_table
+    from laconic.files import bytes_in
     from laconic.predict.pack import check_texts
     from laconic.predict.predictor import scored
     from laconic.tensor_files import Storage
@@ -101,17 +105,16 @@ def train(
         check_texts(corpus)
     recipe = _settled(recipe, corpus, device)
     elder = None if teacher is None else read_model(teacher)
-    trained = _taught(corpus, recipe, model / RUN, device, ensemble, elder)
+    trained = _taught(corpus, recipe, model / RUN, device, ensemble, elder, ignore_memory=ignore_memory)
     if "test" in corpus.splits:
         trained, evaluation = scored(trained, corpus, "test", device)
         out.print(metrics_table({"": evaluation}, f"{model} on {data}, test: {evaluation.texts:,} texts"))
     write_model(trained, model, pictures=_pictures(trained), keep_run=keep_run, storage=storage)
-    size = sum(path.stat().st_size for path in model.iterdir())
     said = {"reranker": ", re-ranked", "extra_texts": ", label texts learnt", "fusion": ", fused"}
     members = "".join(more for group, more in said.items() if group in recipe.settings)
     members += f" ({ensemble} members)" * (ensemble > 1)
     learnt_from = f"{len(corpus.split('train')):,} texts, {len(corpus.labels):,} labels"
-    out.print(f"{model}: {recipe.method}{members}, {learnt_from}, {size:,} bytes")
+    out.print(f"{model}: {recipe.method}{members}, {learnt_from}, {bytes_in(model):,} bytes")
     if packing:
         cli_pack.pack_trained(trained, model, corpus, device, keep_texts=keep_texts)
 
@@ -158,7 +161,14 @@ def _settled(recipe: _Recipe, corpus: Corpus, device: str) -> _Recipe:
 
 
 def _taught(
-    corpus: Corpus, recipe: _Recipe, folder: Path, device: str, ensemble: int, elder: SavedModel | None
+    corpus: Corpus,
+    recipe: _Recipe,
+    folder: Path,
+    device: str,
+    ensemble: int,
+    elder: SavedModel | None,
+    *,
+    ignore_memory: bool,
 ) -> SavedModel:
     """The finished model, with how it was made and how long that took."""
     from laconic.display import training_display
@@ -171,7 +181,7 @@ def _taught(
     began, anew = perf_counter(), not folder.exists()
     try:
         with training_display(err) as watcher:
-            run = Run(folder, watcher=watcher, device=device_named(device))
+            run = Run(folder, watcher=watcher, device=device_named(device), ignore_memory=ignore_memory)
             trained = train_model(taught, recipe.method, recipe.config, run, ensemble)
     except KeyboardInterrupt:
         err.print("stopped; the same command goes on from here")
@@ -184,14 +194,23 @@ def _taught(
 
 def _pictures(model: SavedModel) -> dict[str, Callable[[Path], None]]:
     """What a finished run leaves to look at, where matplotlib is there to draw it."""
-    members = enumerate(model.facts["members"]) if "members" in model.facts else [("", model.facts)]
-    histories = {
-        f"{stage}{number}.png": facts.get(stage, {}).get("epochs")
-        for number, facts in members
-        for stage in ("training", "reranking")
-    }
     if not find_spec("matplotlib"):
         return {}
+    from laconic.card import stages_of
     from laconic.plots import plot_training
 
-    return {name: partial(plot_training, epochs) for name, epochs in histories.items() if epochs}
+    shared = model.facts.get("training") or {}  # by members, if anything
+    pictures = {"training.png": ("Training", model.facts)}
+    if members := model.facts.get("members"):
+        pictures = {
+            f"training{number}.png": (
+                f"Training of member {number + 1}, seed {member.get('seed')}",
+                {**member, "training": {**shared, **(member.get("training") or {})}},
+            )
+            for number, member in enumerate(members)
+        }
+    return {
+        name: partial(plot_training, stages, title=title)
+        for name, (title, facts) in pictures.items()
+        if (stages := stages_of(facts))
+    }

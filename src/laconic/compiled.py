@@ -1,38 +1,78 @@
-"""numba's compiler with our settings. A kernel is a plain function that also runs, slowly, as `kernel.py_func`."""
+"""numba's compiler with our settings. A kernel is a plain function that also runs, slowly, as `kernel.py_func`.
+
+All settings are those of each kernel: numba's own, which other code in the process goes by too, stay as they are.
+"""
 
 import inspect
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numba
 from numba.core.codegen import get_host_cpu_features
+from numba.core.compiler import Compiler, CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import register_pass
+from numba.core.lowering import Lower
+from numba.core.typed_passes import BaseNativeLowering, NativeLowering
 
 P = ParamSpec("P")
 R = TypeVar("R")
 # Division by 0 gives what numpy gives: a check before each division would keep loops from becoming vector instructions.
 _ALWAYS = {"cache": True, "nogil": True, "error_model": "numpy"}
-
-
-def wide_vectors(features: str) -> str:
-    """A processor's features, by which loops use vectors of 512 bits where it has them and stays as fast with them.
-
-    LLVM keeps to 256 bits unless it is told: an answer of the packed engine then takes about an eighth longer.
-    """
-    return f"{features},-prefer-256-bit" if "+avx512vbmi2" in features.split(",") else features
-
-
-if numba.config.CPU_FEATURES is None:  # else NUMBA_CPU_FEATURES has said it
-    numba.config.CPU_FEATURES = wide_vectors(get_host_cpu_features())
+_WIDE = '"prefer-vector-width"="512"'  # an attribute of LLVM's functions
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
-    """Compiled on its first call and cached on disk; it runs outside Python's lock, so threads may share the work."""
-    # Tests wrap every function of the package in checks; numba compiles only the function itself.
+    """Compile on the first call and cache on disk; kernels run outside Python's lock, so threads may share the work."""
     # fastmath is said, or a kernel would take over that of the first kernel that calls it.
-    return numba.njit(**_ALWAYS, fastmath=False)(inspect.unwrap(function))  # type: ignore[no-any-return]
+    return _kernel(function, fastmath=False)
 
 
 def compiled_in_any_order(function: Callable[P, R]) -> Callable[P, R]:
-    """The same, and sums may be added up in any order: loops over them become vector instructions."""
-    options = {"reassoc", "contract"}  # infinities and NaN stay what they are
-    return numba.njit(**_ALWAYS, fastmath=options)(inspect.unwrap(function))  # type: ignore[no-any-return]
+    """Compile like `compiled`, and let sums be added up in any order: loops over them become vector instructions."""
+    return _kernel(function, fastmath={"reassoc", "contract"})  # infinities and NaN stay what they are
+
+
+def has_fast_wide_vectors(features: str) -> bool:
+    """Tell whether a processor, by its features, has vectors of 512 bits and stays as fast with them.
+
+    LLVM keeps to 256 bits unless it is told otherwise: an answer of the packed engine then takes about an eighth
+    longer.
+    """
+    return "+avx512vbmi2" in features.split(",")
+
+
+def _kernel(function: Callable[P, R], **options: Any) -> Callable[P, R]:
+    # Tests wrap every function of the package in checks; numba compiles only the function itself.
+    made = numba.njit(**_ALWAYS, **options, pipeline_class=_compiler())
+    return made(inspect.unwrap(function))  # type: ignore[no-any-return]
+
+
+def _compiler() -> type[CompilerBase]:
+    """Return numba's own compiler where the user has said which features to use (NUMBA_CPU_FEATURES)."""
+    wide = numba.config.CPU_FEATURES is None and has_fast_wide_vectors(get_host_cpu_features())
+    return WideVectors if wide else Compiler
+
+
+class WideVectors(CompilerBase):  # type: ignore[misc]  # numba has no types
+    """Compile as numba does, but allow vectors of 512 bits in this one function."""
+
+    def define_pipelines(self) -> list[Any]:
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes.passes = [(_WideLowering if one is NativeLowering else one, name) for one, name in passes.passes]
+        passes.finalize()
+        return [passes]
+
+
+class _WideLower(Lower):  # type: ignore[misc]
+    def setup_function(self, fndesc: Any) -> None:
+        super().setup_function(fndesc)
+        set.add(self.function.attributes, _WIDE)  # its own `add` knows no attributes that are written in quotes
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _WideLowering(BaseNativeLowering):  # type: ignore[misc]
+    _name = "laconic_wide_lowering"
+
+    @property
+    def lowering_class(self) -> type[Lower]:
+        return _WideLower

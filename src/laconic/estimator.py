@@ -36,6 +36,7 @@ from laconic.predict.packed import is_packed, of_version, write_packed
 from laconic.predict.predictor import Predictor
 from laconic.run import Run
 
+_OWN = ("method", "device", "ensemble", "ignore_memory")  # parameters that are no settings of a method
 LabelName = str | int  # a number is a name too: 7 is the label "7"
 
 
@@ -44,6 +45,7 @@ class Laconic:
 
     Where no method is named, one is chosen that suits the data and the machine (choosing.py).
     `ensemble` is how many models are trained, with one seed after another, and answer with the mean of their scores.
+    `ignore_memory` trains also where memory seems too small; otherwise `fit` refuses.
     A group's settings are written `text={"stop_words": False}` or, as grid searches want it, `text__stop_words=False`,
     which overrules the former; mistakes among them are found by `fit`. Learnt are `labels_`, the names; `model_`, all
     that a model folder holds; and `predictor_`, which answers: from the model, or from what was packed of it.
@@ -53,12 +55,22 @@ class Laconic:
     model_: SavedModel  # not there where a packed model was loaded alone
     predictor_: Predictor | Answerer
 
-    def __init__(self, method: str = AUTO, *, device: str = "auto", ensemble: int = 1, **settings: Any) -> None:
+    def __init__(
+        self,
+        method: str = AUTO,
+        *,
+        device: str = "auto",
+        ensemble: int = 1,
+        ignore_memory: bool = False,
+        **settings: Any,
+    ) -> None:
         self.method, self.device, self.ensemble, self.settings = method, device, ensemble, settings
+        self.ignore_memory = ignore_memory
 
     def __repr__(self) -> str:
         given: Settings = {"device": self.device} if self.device != "auto" else {}
         given |= {"ensemble": self.ensemble} if self.ensemble != 1 else {}
+        given |= {"ignore_memory": True} if self.ignore_memory else {}
         return f"Laconic({', '.join([repr(self.method), *(f'{k}={v!r}' for k, v in (given | self.settings).items())])})"
 
     def fit(
@@ -72,7 +84,8 @@ class Laconic:
         A label that only `label_texts` has can be answered too.
         """
         config = None if self.method == AUTO else config_of(self.method, _nested(self.settings))
-        corpus, run, method = _corpus("train", texts, labels, label_texts), Run.unkept(self.device), self.method
+        corpus, method = _corpus("train", texts, labels, label_texts), self.method
+        run = Run.unkept(self.device, ignore_memory=self.ignore_memory)
         if config is None:
             choice = chosen(situation(corpus, gpu=run.device.type == "cuda", budget=None))
             method, (_, config) = choice.method, config_for(choice, _nested(self.settings))
@@ -158,7 +171,7 @@ class Laconic:
         model, every = self._whole(), _texts(texts)
         split = Split(labels=csr_array((len(every), len(model.labels)), dtype=np.float32), texts=every)
         corpus = Corpus(splits={"train": split}, labels=model.labels, source="texts in memory")
-        return self._answering(model, answerer(pack(model, corpus)))
+        return self._answering(model, answerer(pack(model, corpus, self.device)))
 
     def save(self, folder: Path | str) -> None:
         """Writes a model folder, for `Laconic.load` and for the command line."""
@@ -184,11 +197,11 @@ class Laconic:
         return _described(model.facts, device)._answering(model, predictor)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        return {"method": self.method, "device": self.device, "ensemble": self.ensemble, **self.settings}
+        return {**{name: getattr(self, name) for name in _OWN}, **self.settings}
 
     def set_params(self, **params: Any) -> Laconic:
         """For the next `fit`. A group that is set whole takes the place of what was set inside it."""
-        for name in ("method", "device", "ensemble"):
+        for name in _OWN:
             setattr(self, name, params.pop(name, getattr(self, name)))
         kept = {name: value for name, value in self.settings.items() if name.partition("__")[0] not in params}
         self.settings = kept | params

@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 from laconic.calibration import Calibration
 from laconic.data.dataset import Dataset, Rows
 from laconic.data.tokenizer import inputs_of
+from laconic.machine import torch_within_cores
 from laconic.metrics import (
     KS,
     Judged,
@@ -57,6 +58,7 @@ class Evaluation:
         return {"texts": self.texts, "metrics": self.metrics, "intervals": self.intervals, "quantiles": quantiles}
 
 
+@torch_within_cores()
 @torch.inference_mode()
 def rank_all(ranker: Ranker, rows: Rows, k: int, on_batch: Callable[[int], None] = lambda done: None) -> Ranking:
     """The best k labels of every row, batch by batch."""

@@ -1,4 +1,10 @@
-"""Files and folders that appear whole or not at all: written under another name, flushed to disk, then renamed."""
+"""Files and folders that appear whole or not at all: written under another name, flushed to disk, then renamed.
+
+A folder is exchanged with the one that takes its place in one step, where system and file system can (Linux, macOS; not
+some network file systems). Elsewhere the old folder is set aside under a name of its own first, and goes when the new
+one is in place. A writer that is killed in between leaves no folder; whoever reads or writes it next puts the one set
+aside back (`restore`), and nobody removes that as long as there is none in its place.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +14,18 @@ import glob
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
 from laconic.errors import UserError
 
 _PARTIAL = ".partial-"
-_AT_CURRENT_FOLDER, _EXCHANGE = -100, 2  # of renameat2(2)
+_SET_ASIDE = ".set-aside"
+_AT_CURRENT_FOLDER, _EXCHANGE = -100, 2  # of renameat2(2) on Linux
+_SWAP = 2  # of renamex_np(2) on macOS
+_TAKEN = (errno.ENOTEMPTY, errno.EEXIST)  # what rename says of a name that a folder has
+_TRIES = 100  # to put a folder in place while readers put the old one back
 
 
 @contextmanager
@@ -44,11 +54,11 @@ def replacing_file(path: Path) -> Iterator[Path]:
 @contextmanager
 def replacing(folder: Path) -> Iterator[Path]:
     """An empty folder to fill. It takes the place of `folder` when the block ends well; otherwise that stays."""
-    folder = Path(os.path.realpath(folder))  # what a link points at is replaced, not the link
-    for path in left_behind(folder):
-        shutil.rmtree(path, ignore_errors=True)
+    folder = _real(folder)  # what a link points at is replaced, not the link
     partial = folder.with_name(f".{folder.name}{_PARTIAL}{os.getpid()}")
     try:
+        restore(folder)
+        _sweep(folder)
         partial.mkdir(parents=True)
         yield partial
         for path in partial.rglob("*"):
@@ -60,32 +70,95 @@ def replacing(folder: Path) -> Iterator[Path]:
     except OSError as error:
         raise _explained(error, folder) from error
     finally:
+        with suppress(OSError):
+            restore(folder)  # where the new one could not be put in its place
         shutil.rmtree(partial, ignore_errors=True)
 
 
+def restore(folder: Path) -> None:
+    """Put the folder back that a writer had set aside when it was killed, if it left none in its place."""
+    folder = _real(folder)
+    aside = set_aside(folder)
+    if folder.exists() or not aside.exists():
+        return
+    try:
+        aside.rename(folder)
+    except OSError as error:  # somebody else has put it back, or the writer lives and has put the new one in its place
+        if error.errno not in (errno.ENOENT, *_TAKEN):
+            raise
+    else:
+        _sync_folder(folder.parent)
+
+
+def bytes_in(folder: Path) -> int:
+    """Return the size of the files that lie in a folder; folders inside it are not counted."""
+    return sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
+
+
+def set_aside(folder: Path) -> Path:
+    """Return the name under which the old folder waits until the new one is in place."""
+    return folder.with_name(f".{folder.name}{_SET_ASIDE}")
+
+
 def left_behind(folder: Path) -> list[Path]:
-    """What a writer of that folder that was killed has left beside it; the next one takes it away."""
-    return list(folder.parent.glob(glob.escape(f".{folder.name}{_PARTIAL}") + "*"))
+    """List what a writer of that folder that was killed has left beside it; the next one takes it away."""
+    return [*_partials(folder), *(path for path in [set_aside(folder)] if path.exists())]
 
 
 def _put_in_place(partial: Path, folder: Path) -> None:
-    if not folder.exists():
-        partial.rename(folder)
-    elif not _exchanged(partial, folder):
-        # Without the exchange there is a moment without any folder, but never one with half a folder.
-        old = folder.with_name(f".{folder.name}{_PARTIAL}old")
-        folder.rename(old)
-        partial.rename(folder)
-        shutil.rmtree(old)
+    if _exchanged(partial, folder):
+        return
+    for _ in range(_TRIES):
+        if folder.exists():
+            _discard(set_aside(folder))  # of a writer that was killed when its own folder was in place
+            folder.rename(set_aside(folder))
+            _sync_folder(folder.parent)
+        try:
+            partial.rename(folder)
+        except OSError as error:
+            if error.errno not in _TAKEN:  # a reader took this for a killed writer's doing, and put the old one back
+                raise
+        else:
+            _sync_folder(folder.parent)
+            _discard(set_aside(folder))
+            return
+    raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(folder))
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what killed writers left; what is set aside only where there is a folder in its place."""
+    if folder.exists():
+        _discard(set_aside(folder))
+    for path in _partials(folder):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _discard(aside: Path) -> None:
+    """Remove a folder that was set aside, first its name: under that there is never half a folder to be put back."""
+    if aside.exists():
+        gone = aside.with_name(f"{aside.name.removesuffix(_SET_ASIDE)}{_PARTIAL}{os.getpid()}-old")
+        aside.rename(gone)
+        shutil.rmtree(gone, ignore_errors=True)
+
+
+def _partials(folder: Path) -> list[Path]:
+    return list(folder.parent.glob(glob.escape(f".{folder.name}{_PARTIAL}") + "*"))
+
+
+def _real(folder: Path) -> Path:
+    return Path(os.path.realpath(folder))
 
 
 def _exchanged(one: Path, other: Path) -> bool:
-    """Swaps two folders in one step, where the system can."""
-    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-    if rename is None:
-        return False
-    here = ctypes.c_int(_AT_CURRENT_FOLDER)
-    return bool(rename(here, os.fsencode(one), here, os.fsencode(other), ctypes.c_uint(_EXCHANGE)) == 0)
+    """Exchange two folders in one step; False where the system or the file system cannot, or one is not there."""
+    system = ctypes.CDLL(None, use_errno=True)
+    names = os.fsencode(one), os.fsencode(other)
+    if hasattr(system, "renameat2"):
+        here = ctypes.c_int(_AT_CURRENT_FOLDER)
+        return bool(system.renameat2(here, names[0], here, names[1], ctypes.c_uint(_EXCHANGE)) == 0)
+    if hasattr(system, "renamex_np"):
+        return bool(system.renamex_np(*names, ctypes.c_uint(_SWAP)) == 0)
+    return False
 
 
 def _sync_file(path: Path) -> None:

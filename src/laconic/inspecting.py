@@ -18,6 +18,7 @@ from laconic.data.tokenizer import Tokenizer
 from laconic.data.vectors import read_vectors
 from laconic.data.vocabulary import VocabularyConfig
 from laconic.display import cost_table, facts_tables, model_table, packed_table
+from laconic.files import bytes_in
 from laconic.manifest import PACKED
 from laconic.methods.ensembles import ensemble_size, first_member
 from laconic.methods.estimates import expected_costs, model_cost
@@ -49,7 +50,7 @@ def inspect_model(folder: Path, *, verify: bool) -> Inspection:
     if cost is not None:
         cost = _times(cost, ensemble_size(model))
     packed = packed_of(folder)
-    answers = [] if packed is None else [packed_table(str(folder / PACKED), packed, _size(folder / PACKED))]
+    answers = [] if packed is None else [packed_table(str(folder / PACKED), packed, bytes_in(folder / PACKED))]
     shown: list[Table | str] = [
         model_table(str(folder), model, cost),
         *answers,
@@ -60,7 +61,7 @@ def inspect_model(folder: Path, *, verify: bool) -> Inspection:
 
 
 def inspect_packed(folder: Path, *, verify: bool) -> Inspection:
-    packed, size = open_packed(folder, verify=verify), _size(folder)
+    packed, size = open_packed(folder, verify=verify), bytes_in(folder)
     told = {name: fact for name, fact in packed.facts.items() if name != "ranker"}
     shown: list[Table | str] = [packed_table(str(folder), packed, size), *["every byte is as it was written"] * verify]
     return Inspection({**told, "bytes": size, "kept_texts": packed.num_kept}, shown)
@@ -72,10 +73,6 @@ def plot_data(corpus: Corpus, folder: Path) -> None:
     plot_label_frequencies(label_counts(training.labels), folder / "label-frequencies.png")
     if training.texts is not None:
         plot_lengths(text_lengths(training, Splitter()), folder / "sequence-lengths.png")
-
-
-def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.iterdir())
 
 
 def _times(cost: Mapping[str, Any], members: int) -> dict[str, Any]:

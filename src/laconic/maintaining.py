@@ -37,6 +37,7 @@ from laconic.data.tokenizer import Tokenizer
 from laconic.data.vocabulary import bags
 from laconic.errors import DataError
 from laconic.evaluate import truth_in_numbers_of
+from laconic.machine import torch_within_cores
 from laconic.methods import restore_config, restore_ranker
 from laconic.rankers import Ranker
 from laconic.run import Run, fingerprint
@@ -83,6 +84,7 @@ def remove_labels(model: SavedModel, names: Collection[str]) -> SavedModel:
     return _changed(model, ranker, labels, model.label_counts[kept], told)
 
 
+@torch_within_cores()
 def update(model: SavedModel, corpus: Corpus, config: Config, run: Run) -> SavedModel:
     """The model once it has learnt from new texts, whose labels may be old or new. A run that was stopped goes on."""
     new, before = _unknown_in(corpus, model), model

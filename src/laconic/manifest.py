@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from laconic.errors import ModelError, UserError
+from laconic.files import restore, set_aside
 
 MANIFEST = "manifest.json"
 MODEL, PACKED_MODEL = "model", "packed model"  # kinds of folders
@@ -29,8 +31,10 @@ def write_manifest(folder: Path, *, format: int, kind: str = MODEL) -> None:
 
 def check_manifest(folder: Path, *, verify: bool, kind: str = MODEL) -> None:
     """Every file has the size that it was written with and, with `verify`, every byte."""
+    _restore(folder)
     if not folder.is_dir():
-        raise ModelError(f"{folder}: there is no such model folder")
+        aside = f"; a killed writer left it as {set_aside(folder)}" if set_aside(folder).exists() else ""
+        raise ModelError(f"{folder}: there is no such model folder{aside}")
     if not (folder / MANIFEST).exists():
         raise ModelError(f"{folder}: this is not a model folder: it has no {MANIFEST}")
     manifest = json_object(folder / MANIFEST)
@@ -56,6 +60,7 @@ def _check_file(path: Path, entry: Any, *, verify: bool) -> None:
 
 def check_replaceable(folder: Path, *, kind: str = MODEL, besides: Collection[str] = ()) -> None:
     """A folder may take the place of one of its own kind with nothing in it but our files and what is named besides."""
+    _restore(folder)
     if not folder.exists():
         return
     if not folder.is_dir():
@@ -82,9 +87,16 @@ def _own_files(folder: Path, kind: str) -> set[str]:
 
 def kind_of(folder: Path) -> str:
     """What kind of folder this is, by its manifest; empty: none of ours."""
+    _restore(folder)
     if not (folder / MANIFEST).is_file():
         return ""
     return str(json_object(folder / MANIFEST).get(_KIND, MODEL))
+
+
+def _restore(folder: Path) -> None:
+    """Put a folder back that a killed writer had set aside, where that is permitted."""
+    with suppress(OSError):
+        restore(folder)
 
 
 def version_of(folder: Path) -> str:

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,15 +28,18 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from laconic.checkpoint import FINISHED
-from laconic.costs import human_bytes
+from laconic.costs import CPU, GPU, Machine, human_bytes
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
 from laconic.errors import ConfigError, TrainingError
 from laconic.files import replacing_file, writing
+from laconic.machine import free_memory, usable_cores
 from laconic.optim import Plan
 from laconic.tasks import Task
 from laconic.tensor_files import save_tensors
 from laconic.train import EpochFacts, Silent, TrainState, Watcher, fit
+
+log = logging.getLogger(__name__)
 
 
 def device_named(name: str) -> torch.device:
@@ -52,6 +57,11 @@ def device_named(name: str) -> torch.device:
     return device
 
 
+def training_machine(device: torch.device) -> Machine:
+    """Return the rates to estimate a training's time by: of a GPU, or of the cores that torch uses here."""
+    return GPU if device.type == "cuda" else CPU.times(min(torch.get_num_threads(), usable_cores()))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Member:
     """Whose run it is, where several models are trained one after another; as it stands, that of a single model."""
@@ -63,7 +73,7 @@ class Member:
 
 
 class Run:
-    """`folder` None: nothing is kept, and nothing can be resumed."""
+    """`folder` None: nothing is kept, and nothing can be resumed. `ignore_memory`: begin also what seems not to fit."""
 
     def __init__(
         self,
@@ -72,15 +82,17 @@ class Run:
         watcher: Watcher,
         device: torch.device,
         seconds: float = 60.0,
+        ignore_memory: bool = False,
         whose: Member = Member(),  # noqa: B008 - it is frozen
     ) -> None:
         self.folder, self.watcher, self.device, self.seconds, self.whose = folder, watcher, device, seconds, whose
+        self.ignore_memory = ignore_memory
         self._uses: dict[str, str] = {}  # what each name stands for
 
     @staticmethod
-    def unkept(device: str = "cpu") -> Run:
+    def unkept(device: str = "cpu", *, ignore_memory: bool = False) -> Run:
         """A run that leaves nothing behind and says nothing."""
-        return Run(None, watcher=Silent(), device=device_named(device))
+        return Run(None, watcher=Silent(), device=device_named(device), ignore_memory=ignore_memory)
 
     def begin(self, facts: Mapping[str, Any]) -> None:
         """Refuses to go on with a run that was started with something else."""
@@ -111,12 +123,15 @@ class Run:
         if self.whose.announces:
             self.watcher.planned(memory, seconds * (1 + self.whose.following))
         free = _free_memory(self.device)
-        if free is not None and memory > free:
-            fitting = [option for option, needed in remedies.items() if needed * (1 + waiting) <= free]
-            remedy = f"with {fitting[0]} it would fit" if fitting else "--method nearest needs far less"
-            raise TrainingError(
-                f"a run needs about {human_bytes(memory)}, but {human_bytes(free)} are free ({self.device}); {remedy}"
-            )
+        if free is None or memory <= free:
+            return
+        lacking = f"a run needs about {human_bytes(memory)}, but {human_bytes(free)} are free ({self.device})"
+        if self.ignore_memory:
+            log.warning("%s; training anyway", lacking)
+            return
+        fitting = [option for option, needed in remedies.items() if needed * (1 + waiting) <= free]
+        remedy = f"with {fitting[0]} it would fit" if fitting else "--method nearest needs far less"
+        raise TrainingError(f"{lacking}; {remedy}; --ignore-memory (Python: ignore_memory=True) trains anyway")
 
     def fit(
         self,
@@ -130,9 +145,10 @@ class Run:
     ) -> TrainState:
         """Trains a stage, or goes on with it, or finds it done."""
         kept = _StageFile(self._file(stage, "stage"), self.seconds)
-        log = None if self.folder is None else self.folder / "metrics.jsonl"
-        watcher = _Logged(self.watcher, log, self.whose.prefix + stage, self.whose.title)
-        return fit(task, data, plan, checkpoints=kept, watcher=watcher, validate=validate, last_epoch=last_epoch)
+        path = None if self.folder is None else self.folder / "metrics.jsonl"
+        with _tensorboard(self.folder) as board:
+            watcher = _Logged(self.watcher, path, self.whose.prefix + stage, self.whose.title, board)
+            return fit(task, data, plan, checkpoints=kept, watcher=watcher, validate=validate, last_epoch=last_epoch)
 
     def remember(self, name: str, make: Callable[[], Mapping[str, Tensor]]) -> dict[str, Tensor]:
         """What `make` gives, on the host: made once, and read from the folder when the run is replayed."""
@@ -157,7 +173,14 @@ class Run:
             announces=not of or number == 0,
             following=of - 1 - number if of else 0,
         )
-        return Run(self.folder, watcher=self.watcher, device=self.device, seconds=self.seconds, whose=whose)
+        return Run(
+            self.folder,
+            watcher=self.watcher,
+            device=self.device,
+            seconds=self.seconds,
+            ignore_memory=self.ignore_memory,
+            whose=whose,
+        )
 
     def _file(self, name: str, use: str) -> Path | None:
         """Where the stage or value is kept. A name is of one or the other: they would overwrite each other."""
@@ -169,11 +192,7 @@ def _free_memory(device: torch.device) -> int | None:
     """Bytes that can still be had; None where nobody knows."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
-    try:
-        facts = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
-        return int(facts["MemAvailable"].split()[0]) * 1024
-    except (OSError, KeyError, ValueError):
-        return None
+    return free_memory()
 
 
 def fingerprint(data: Dataset) -> str:
@@ -233,9 +252,8 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 class _Logged:
     """Passes on what it sees, and keeps a line of it for every epoch, also for TensorBoard where that is installed."""
 
-    def __init__(self, watcher: Watcher, path: Path | None, stage: str, title: str) -> None:
-        self.watcher, self.path, self.stage, self.title = watcher, path, stage, title
-        self.board = _tensorboard(path)
+    def __init__(self, watcher: Watcher, path: Path | None, stage: str, title: str, board: Any) -> None:
+        self.watcher, self.path, self.stage, self.title, self.board = watcher, path, stage, title, board
 
     def began(self, how: str, epochs: int, steps: int, done: int) -> None:
         if self.path is not None and self.path.exists():
@@ -273,12 +291,13 @@ def _whole_lines(path: Path) -> Iterator[dict[str, Any]]:
             return
 
 
-def _tensorboard(path: Path | None) -> Any:
-    if path is None or not find_spec("tensorboard"):
-        return None
+def _tensorboard(folder: Path | None) -> AbstractContextManager[Any]:
+    """Open what writes for TensorBoard, where that is installed; it is closed when the block ends."""
+    if folder is None or not find_spec("tensorboard"):
+        return nullcontext()
     from torch.utils.tensorboard import SummaryWriter
 
-    return SummaryWriter(str(path.parent / "tensorboard"))
+    return SummaryWriter(str(folder / "tensorboard"))
 
 
 def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:

@@ -12,10 +12,11 @@ from laconic.engine.joined import Averaged, Reranked
 from laconic.engine.ranking import PackedRanker
 from laconic.engine.search import Searched
 from laconic.errors import ConfigError
+from laconic.machine import usable_cores
 from laconic.manifest import version_of
 from laconic.methods import config_of, train_model
 from laconic.predict import opening, packing_trees
-from laconic.predict.answering import Answerer, usable_cores
+from laconic.predict.answering import Answerer
 from laconic.predict.opening import Speed, answerer, on_cpu, open_as_it_is, open_model
 from laconic.predict.pack import pack
 from laconic.predict.packed import PackedModel, of_version, write_packed

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from jaxtyping import Int
 
 from laconic.checkpoint import SavedModel
@@ -94,9 +95,9 @@ def test_pairs_that_are_left_out_are_not_judged(model: SavedModel) -> None:
 def test_dials_are_set_by_training_texts(model: SavedModel, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
-    def record(ranker: Any, probes: Any = None) -> Any:
+    def record(ranker: Any, probes: Any, device: torch.device) -> Any:
         seen.append(None if probes is None else size_of(probes))
-        return packed(ranker, probes)
+        return packed(ranker, probes, device)
 
     packed = module.packed
     monkeypatch.setattr(module, "packed", record)
@@ -105,6 +106,22 @@ def test_dials_are_set_by_training_texts(model: SavedModel, name: str, monkeypat
     pack(model, named(CORPUS, test="test"))
     pack(model, named(CORPUS, **{name: "train"}))
     assert seen == [None, None, 50]
+
+
+def test_packing_is_done_on_the_device_that_is_asked_for(model: SavedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = list[str]()
+
+    def record(ranker: Any, probes: Any, device: torch.device) -> Any:
+        seen.append(device.type)
+        return packed(ranker, probes, torch.device("cpu"))
+
+    packed = module.packed
+    monkeypatch.setattr(module, "packed", record)
+    for gpu in (False, True):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda gpu=gpu: gpu)
+        pack(model, CORPUS)
+        pack(model, CORPUS, "cpu")
+    assert seen == ["cpu", "cpu", "cuda", "cpu"]
 
 
 def test_the_split_to_judge_is_the_one_that_training_has_seen_least_of() -> None:

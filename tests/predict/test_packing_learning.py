@@ -11,6 +11,7 @@ from laconic.predict import packing_learning
 from laconic.predict.packing_learning import Branches, LabelRows, learnt_branches
 
 CHANCE = np.random.default_rng(0)
+CPU = torch.device("cpu")
 DIM, KINDS, OF_KIND = 12, 64, 40
 TOPICS = CHANCE.normal(size=(KINDS, DIM)).astype(np.float32)
 
@@ -57,7 +58,7 @@ def opened(branches: Branches, encoded: np.ndarray, vectors: np.ndarray, own: La
 
 def test_every_label_has_one_place_and_clusters_are_small_and_even() -> None:
     own = labels()
-    branches = learnt_branches(own, texts(1200, 2), texts(1200, 2))
+    branches = learnt_branches(own, texts(1200, 2), texts(1200, 2), CPU)
     assert np.array_equal(np.sort(branches.order), np.arange(own.size))
     assert branches.starts[0] == own.size // 256
     sizes = np.diff(branches.starts)
@@ -68,7 +69,7 @@ def test_every_label_has_one_place_and_clusters_are_small_and_even() -> None:
 
 def test_labels_are_alike_where_texts_score_them_alike() -> None:
     seen = texts(1200, 2, unseen=4)
-    branches = learnt_branches(labels(unseen=4), seen, seen)
+    branches = learnt_branches(labels(unseen=4), seen, seen, CPU)
     assert purity(branches) > 0.9
 
 
@@ -78,7 +79,7 @@ def test_the_likeliest_labels_are_always_scored() -> None:
     own.biases[likely] += 50
     own.rows[9], own.biases[9] = 0, 20  # high bias, but what texts make of it counts
     own.biases[11], own.rows[11] = own.biases[11] + 40, 20 * seen.mean(0) / (seen.mean(0) ** 2).sum()
-    branches = learnt_branches(own, seen, seen)
+    branches = learnt_branches(own, seen, seen, CPU)
     assert set(branches.order[: branches.starts[0]]) >= {7, 400, 2001, 9, 11}
 
 
@@ -89,7 +90,7 @@ def test_learnt_rows_find_the_best_labels_clusters_in_few_directions(monkeypatch
     shares = {}
     for directions in (2, 8, DIM):
         monkeypatch.setattr(packing_learning, "_DIRECTIONS", directions)
-        branches = learnt_branches(own, 1 + 0.01 * vectors @ turn, vectors)
+        branches = learnt_branches(own, 1 + 0.01 * vectors @ turn, vectors, CPU)
         assert branches.clusters.dim == directions
         shares[directions] = opened(branches, 1 + 0.01 * others @ turn, others, own)
     assert shares[DIM] > 0.97
@@ -101,16 +102,16 @@ def test_learning_tells_better_than_least_squares_which_clusters_are_high_enough
 ) -> None:
     monkeypatch.setattr(packing_learning, "_MOST_CLUSTERS", 32)  # of two topics each, between which no row is right
     own, vectors, others = labels(), texts(3000, 2), texts(500, 3)
-    learnt = learnt_branches(own, vectors, vectors)
+    learnt = learnt_branches(own, vectors, vectors, CPU)
     monkeypatch.setattr(packing_learning, "_EPOCHS", 0)
-    regressed = learnt_branches(own, vectors, vectors)
+    regressed = learnt_branches(own, vectors, vectors, CPU)
     assert np.array_equal(learnt.order, regressed.order)
     assert divergence(learnt, others, own) < 0.9 * divergence(regressed, others, own)
 
 
 def divergence(branches: Branches, vectors: np.ndarray, own: LabelRows) -> float:
     """Cross-entropy, less what is left of it where all is known."""
-    heights = packing_learning._heights(own.ordered(branches.order), branches.starts, vectors).float()
+    heights = packing_learning._heights(own.ordered(branches.order), branches.starts, vectors, CPU).float()
     guesses, best = (
         functional.binary_cross_entropy_with_logits(logits, heights.sigmoid())
         for logits in (torch.from_numpy(scores_of(branches, vectors)), heights)
@@ -120,19 +121,19 @@ def divergence(branches: Branches, vectors: np.ndarray, own: LabelRows) -> float
 
 def test_many_labels_are_looked_at_with_fewer_texts_and_in_larger_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
     own, vectors = labels(), texts(1200, 2)
-    fewer = learnt_branches(own, vectors[:300], vectors[:300])
+    fewer = learnt_branches(own, vectors[:300], vectors[:300], CPU)
     monkeypatch.setattr(packing_learning, "_SCORES", 300 * own.size)
-    assert np.array_equal(learnt_branches(own, vectors, vectors).clusters.coarse, fewer.clusters.coarse)
+    assert np.array_equal(learnt_branches(own, vectors, vectors, CPU).clusters.coarse, fewer.clusters.coarse)
     monkeypatch.setattr(packing_learning, "_AT_ONCE", 7 * own.size)
-    assert np.array_equal(learnt_branches(own, vectors, vectors).order, fewer.order)
+    assert np.array_equal(learnt_branches(own, vectors, vectors, CPU).order, fewer.order)
     monkeypatch.setattr(packing_learning, "_MOST_CLUSTERS", 32)
-    assert learnt_branches(own, vectors, vectors).clusters.size == 32
+    assert learnt_branches(own, vectors, vectors, CPU).clusters.size == 32
 
 
 @pytest.mark.parametrize("factor", [0.0, 1e-6, 1e4])
 def test_vectors_of_any_length_are_learnt_from(factor: float) -> None:
     own, vectors = labels(), texts(1200, 2)
-    branches = learnt_branches(own, vectors * np.float32(factor), vectors)
+    branches = learnt_branches(own, vectors * np.float32(factor), vectors, CPU)
     assert np.isfinite(branches.clusters.biases).all()
     if factor:
         found = opened(branches, texts(300, 3) * np.float32(factor), texts(300, 3), own)
@@ -143,5 +144,5 @@ def test_heights_are_those_of_clusters_best_labels_above_the_fifth_best() -> Non
     rows = torch.eye(8).numpy()
     own = LabelRows(rows, np.zeros(8, dtype=np.float32))
     scores = np.array([[9, 1, 2, 8, 3, 4, 5, 7], [0, 1, 2, 3, 4, 5, 6, 7]], dtype=np.float32)
-    heights = packing_learning._heights(own, np.array([1, 3, 4, 6, 7, 8]), scores)  # label 0 is always scored
+    heights = packing_learning._heights(own, np.array([1, 3, 4, 6, 7, 8]), scores, CPU)  # label 0 is always scored
     assert heights.tolist() == [[-2, 4, 0, 1, 3], [0, 1, 3, 4, 5]]

@@ -21,7 +21,7 @@ from laconic.predict import packing
 from laconic.predict.packing import packed
 from laconic.predict.packing_cells import cells_of, grouped
 from laconic.predict.packing_shortlists import packed_shortlist
-from laconic.rankers import FlatRanker, Ranker, ShortlistRanker
+from laconic.rankers import Ensemble, FlatRanker, Ranker, Reranker, ShortlistRanker
 from laconic.shortlisters.base import Shortlister
 from laconic.shortlisters.clusters import Clusters, OfClusters
 from laconic.types import Inputs, Ranking
@@ -93,6 +93,36 @@ def test_a_tree_is_learnt_alike_every_time() -> None:
     assert np.array_equal(one.order, two.order)
     assert np.array_equal(one.clusters.coarse, two.clusters.coarse)
     assert one.beam == two.beam
+
+
+def test_a_tree_is_learnt_on_the_cpu_where_that_is_asked_for_and_there_is_a_gpu(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    part = packed(flat(), topical(3000, 8).numpy(), torch.device("cpu"))
+    assert isinstance(part, Searched)
+    assert part.cluster_transform is not None  # it was learnt
+
+
+@pytest.mark.parametrize("wrapped", ["members", "re-ranked"])
+def test_what_is_inside_a_ranker_is_packed_on_that_device_too(wrapped: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = list[torch.device]()
+    tree_over = packing.tree_over
+
+    def recorded(ranker: FlatRanker, texts: Any, device: torch.device) -> Searched:
+        seen.append(device)
+        return tree_over(ranker, texts, torch.device("cpu"))
+
+    monkeypatch.setattr(packing, "tree_over", recorded)
+    inner = flat(20)
+    over = Ensemble([inner, flat(20)], width=5) if wrapped == "members" else reranked(inner)
+    packed(over, None, torch.device("cuda"))
+    assert {device.type for device in seen} == {"cuda"}
+    assert len(seen) == (2 if wrapped == "members" else 1)
+
+
+def reranked(base: FlatRanker) -> Reranker:
+    return Reranker(base, Identity(DIM), classifier(20), size=5, alpha=0.5).eval()
 
 
 def test_a_tree_grows_without_probes() -> None:

@@ -61,6 +61,61 @@ def test_a_changed_folder_takes_over_while_it_is_served(folder: Path) -> None:
     run(claim())
 
 
+def errors(service: Service, task: str) -> float:
+    return float(service.measures.errors.labels(task)._value.get())
+
+
+@pytest.mark.parametrize("where", ["changed", "refresh"])
+def test_the_folder_is_watched_on_after_an_unforeseen_error(
+    folder: Path, where: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def unforeseen(*arguments: Any) -> bool:
+        raise ZeroDivisionError("nobody thought of this")
+
+    monkeypatch.setattr(module, "_PAUSE", 0.01)
+
+    async def claim() -> None:
+        service = service_of(folder)
+        async with service.at_work():
+            with monkeypatch.context() as patch:
+                patch.setattr(service.served, where, unforeseen)
+                write(folder, neighbours=1)
+                await becomes(lambda: errors(service, "watch") > 1)
+            write(folder, neighbours=2)
+            await becomes(lambda: swaps(service, "taken") == 1)
+        assert "laconic_background_errors_total" in service.measures.text().decode()
+
+    with caplog.at_level(logging.ERROR):
+        run(claim())
+    told = [record for record in caplog.records if record.exc_info]
+    assert told
+    assert {record.getMessage() for record in told} == {"an unforeseen error in a background task, which goes on"}
+    assert told[0].exc_info is not None
+    assert told[0].exc_info[0] is ZeroDivisionError
+
+
+def test_refused_requests_are_told_on_after_an_unforeseen_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def claim() -> None:
+        monkeypatch.setattr(module, "_TOLD_EVERY", 0.01)
+        monkeypatch.setattr(module, "_PAUSE", 0.01)
+        service = service_of(folder)
+        tell, broken = service._tell, [True]
+
+        def once_broken() -> None:
+            if broken:
+                broken.pop()
+                raise ZeroDivisionError
+            tell()
+
+        monkeypatch.setattr(service, "_tell", once_broken)
+        async with service.at_work():
+            service.turned_away = 3
+            await becomes(lambda: service.turned_away == 0)
+        assert errors(service, "tell") == 1
+
+    run(claim())
+
+
 def test_the_folder_is_watched_on_after_one_that_could_not_be_opened(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

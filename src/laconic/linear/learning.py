@@ -3,7 +3,6 @@ and lie together."""
 
 from __future__ import annotations
 
-import os
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +12,7 @@ from laconic.compiled import compiled
 from laconic.linear.forest import Entries, Rows, rows_of
 from laconic.linear.problems import Problems
 from laconic.linear.solving import STATE, Solving, shuffle, solve
+from laconic.machine import usable_cores
 from laconic.shortlisters.inverted import Lists, in_threads
 
 _AT_ONCE = 8  # children of a node that are learnt together: so threads share large nodes too
@@ -60,7 +60,7 @@ def learn(
         for number in waiting:  # whichever thread is free takes the next
             found[number] = _learn(texts, costs, problems, learning, units[number], (places, biases))
 
-    in_threads(os.cpu_count() or 1, work)
+    in_threads(usable_cores(), work)
     children, features, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
     first = np.searchsorted(node_of, np.arange(int(node_of[-1]) + 1))
     nodes = node_of[children]

@@ -21,6 +21,7 @@ from laconic.data.corpus import Corpus
 from laconic.data.dataset import Dataset, label_counts
 from laconic.data.prepare import prepare, with_vectors
 from laconic.errors import ConfigError, DataError, ModelError
+from laconic.machine import torch_within_cores
 from laconic.methods import (
     astec,
     decaf,
@@ -211,6 +212,7 @@ def ensemble_of(method_name: str, members: int, *, over: Collection[str] = ()) -
     )
 
 
+@torch_within_cores()
 def train_model(corpus: Corpus, method_name: str, config: Any, run: Run, members: int = 1) -> SavedModel:
     """Trains on the corpus's training split; a run that was stopped goes on. Several members answer together."""
     method_name = method_called(method_name)

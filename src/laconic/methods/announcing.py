@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import torch
-
-from laconic.costs import CPU, GPU, Shape, gpu_memory, training_memory, training_seconds
-from laconic.run import Run
+from laconic.costs import Shape, gpu_memory, training_memory, training_seconds
+from laconic.run import Run, training_machine
 
 
 def announce(config: Any, shape: Shape, texts: int, run: Run, *, chunk: int, small_batch: int) -> None:
     """`chunk` labels are scored at a time on a CPU; `small_batch` is what is advised where memory is short."""
     gpu = run.device.type == "cuda"
-    machine = GPU if gpu else CPU.times(torch.get_num_threads())
+    machine = training_machine(run.device)
     seconds = training_seconds(shape, texts=texts, epochs=config.epochs, batch=config.batch_size, machine=machine)
 
     def needed(batch: int, dim: int, optimiser: str = config.optimiser) -> int:

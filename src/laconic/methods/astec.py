@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from laconic.classifiers import LinearClassifier
 from laconic.clustering import Clustering, LabelTree, cluster_labels
 from laconic.clustering.groups import frequent_labels, of_tree, random_buckets
-from laconic.costs import CPU, GPU, StagedShape, staged_memory, staged_seconds
+from laconic.costs import StagedShape, staged_memory, staged_seconds
 from laconic.data.dataset import Dataset
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import VocabularyConfig
@@ -47,7 +47,7 @@ from laconic.methods.shortlisting import SHORTLISTERS, Shortlisting, agreement_w
 from laconic.methods.trained import Trained
 from laconic.optim import Halving, Plan
 from laconic.rankers import CandidatesRanker
-from laconic.run import Run
+from laconic.run import Run, training_machine
 from laconic.shortlisters.labels import Nearness
 from laconic.shortlisters.nearest import tensor_of
 
@@ -253,7 +253,7 @@ def staged_shape(config: Config, words: int, labels: int, texts: int) -> StagedS
 
 def _announce(config: Config, data: Dataset, run: Run) -> None:
     shape = staged_shape(config, data.inputs.shape[1], data.num_labels, len(data))
-    machine = GPU if run.device.type == "cuda" else CPU.times(torch.get_num_threads())
+    machine = training_machine(run.device)
     narrow = replace(shape, dim=min(shape.dim, 128))
     few = replace(shape, shortlist=min(shape.shortlist, 200 + config.extreme.random), neighbours=False)
     remedies = {

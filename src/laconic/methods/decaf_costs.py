@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import torch
-
-from laconic.costs import CPU, GPU, Machine
+from laconic.costs import Machine
 from laconic.data.dataset import Dataset
 from laconic.methods.decaf_settings import Config
-from laconic.run import Run
+from laconic.run import Run, training_machine
 
 _LABEL_WORDS = 8  # that a label's text usually has
 
@@ -61,7 +59,7 @@ def _seconds(config: Config, words: int, labels: int, texts: int, scored: int, m
 
 
 def announce(config: Config, data: Dataset, run: Run) -> None:
-    machine = GPU if run.device.type == "cuda" else CPU.times(torch.get_num_threads())
+    machine = training_machine(run.device)
 
     def of(**changes: int) -> Needs:
         changed = replace(config, **changes)  # type: ignore[arg-type]  # all are whole numbers

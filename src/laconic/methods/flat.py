@@ -8,7 +8,6 @@ import torch
 from torch import nn
 
 from laconic.classifiers import LinearClassifier
-from laconic.costs import CPU, GPU
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
 from laconic.encoders import Encoder, WordEncoder
@@ -17,7 +16,7 @@ from laconic.evaluate import validation_figures
 from laconic.methods.parts import Encoding, build_encoder, start_encoder
 from laconic.optim import Plan
 from laconic.rankers import FlatRanker
-from laconic.run import Run
+from laconic.run import Run, training_machine
 from laconic.tasks import AllLabels
 from laconic.train import TrainState
 
@@ -83,7 +82,7 @@ def needs(training: Training, config: Encoding, data: Dataset, num_labels: int, 
     # Each of a text's words makes as much again ten times over, filters and gradients among it.
     numbers = 10 * (read + encoder.dim) + 3 * min(training.chunk, num_labels)
     memory = 16 * parameters + 4 * plan.batch_size * numbers  # weight, gradient, two moments
-    machine = GPU if device.type == "cuda" else CPU.times(torch.get_num_threads())
+    machine = training_machine(device)
     macs = config.length * (_size(encoder) - table) + num_labels * encoder.dim  # a layer is used at every word
     moved = parameters - table + (min(table, plan.batch_size * read) if plan.lazy else table)
     step = 6 * macs * plan.batch_size / machine.flops + 28 * moved / machine.bandwidth + machine.launch

@@ -173,11 +173,12 @@ def _announce(config: Config, data: Dataset, run: Run) -> None:
 
 def _told(histories: list[dict[str, Any]]) -> dict[str, Any]:
     """The members' trainings as one, numbered through."""
-    epochs = [epoch for history in histories for epoch in history["epochs"]]
-    return {
-        "best_epochs": [history["best_epoch"] for history in histories],
-        "epochs": [epoch | {"epoch": number} for number, epoch in enumerate(epochs, 1)],
-    }
+    stages = {}
+    for name in ("epochs", "before_refit"):
+        epochs = [epoch for history in histories for epoch in history.get(name, [])]
+        if epochs:
+            stages[name] = [epoch | {"epoch": number} for number, epoch in enumerate(epochs, 1)]
+    return {"best_epochs": [history["best_epoch"] for history in histories], **stages}
 
 
 def _empty_member(config: Config, tensors: Mapping[str, Tensor], number: int) -> tuple[Encoder, HashedClassifier]:

@@ -162,11 +162,12 @@ def trained_by(fitted: Callable[..., tuple[Ranker, TrainState]], data: Dataset, 
     """
     learn, held = data.split(config.validation, config.seed)
     ranker, state = fitted("train", learn, held, config, run)
-    if config.refit and len(held):
-        chosen = state.best_epoch
-        ranker, state = fitted("refit", data.extended(), held.rows(np.arange(0)), config, run, last_epoch=chosen)
-        state.best_epoch = chosen
-    return Trained(ranker, config, {"training": {"best_epoch": state.best_epoch, "epochs": state.history}})
+    if not (config.refit and len(held)):
+        return Trained(ranker, config, {"training": {"best_epoch": state.best_epoch, "epochs": state.history}})
+    chosen, before = state.best_epoch, state.history
+    ranker, state = fitted("refit", data.extended(), held.rows(np.arange(0)), config, run, last_epoch=chosen)
+    facts = {"best_epoch": chosen, "epochs": state.history, "before_refit": before}
+    return Trained(ranker, config, {"training": facts})
 
 
 def filled(method: str, make: Callable[[], R], tensors: Mapping[str, Tensor], may_be_empty: Collection[str] = ()) -> R:

@@ -24,9 +24,9 @@ from jaxtyping import Int
 from scipy.sparse import csr_array, load_npz, save_npz
 
 from laconic.errors import UserError
+from laconic.machine import usable_cores, use_one_core
 from laconic.peers.libraries import peer_at
 from laconic.peers.peer import Examples, Peer
-from laconic.predict.answering import usable_cores
 from laconic.predict.timing import Trial, singly
 
 _LONGEST_WORDS = 300  # of what a peer said before it ended
@@ -107,7 +107,7 @@ def _train(peer: Peer, folder: Path) -> None:
 
 
 def _answer(peer: Peer, folder: Path) -> None:
-    _stay_on_one_core()
+    use_one_core()  # threads that a library starts for a single text cannot help it then; our models take one, too
     questions, rank = Questions(**_read(folder.parent / "questions.json")), peer.open(folder / "model")
     most = len(questions.names)
     np.save(folder / "labels.npy", rank(questions.texts, min(questions.places, most)).labels)
@@ -118,12 +118,6 @@ def _answer(peer: Peer, folder: Path) -> None:
 
     trial = Trial(folder=str(folder), texts=questions.texts, k=min(questions.k, most), singly=questions.singly)
     _write(folder / "answer.json", {"p50": float(np.median(singly(predict, trial)))})
-
-
-def _stay_on_one_core() -> None:
-    """Threads that a library starts for a single text cannot help it then, and our own models take one, too."""
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
 
 def _write(path: Path, value: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -171,11 +170,6 @@ class _Numbered:
 
     def score(self, texts: Int[np.ndarray, "n"], labels: Int[np.ndarray, "n m"]) -> Float[np.ndarray, "n m"]:
         return self.ranker.score(_chosen(self.inputs, texts), labels)
-
-
-def usable_cores() -> int:
-    """How many this process may work on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def inputs_of(rows: Rows) -> Inputs:

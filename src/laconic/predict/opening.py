@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 from laconic.config import Settings
 from laconic.engine.ranking import PackedRanker
 from laconic.errors import ConfigError, ModelError
+from laconic.machine import usable_cores
 from laconic.manifest import PACKED, version_of
-from laconic.predict.answering import Answerer, usable_cores
+from laconic.predict.answering import Answerer
 from laconic.predict.packed import SOURCE, PackedModel, is_packed, open_packed
 
 if TYPE_CHECKING:

@@ -17,10 +17,11 @@ from laconic.data.corpus import Corpus
 from laconic.data.vocabulary import bags
 from laconic.errors import DataError
 from laconic.evaluate import Truth, places_needed, rank_all
+from laconic.machine import usable_cores
 from laconic.methods import restore_config, restore_ranker
 from laconic.metrics import judge, report
 from laconic.metrics.pairs import relevant, truth_without_pairs
-from laconic.predict.answering import Answerer, inputs_of, usable_cores
+from laconic.predict.answering import Answerer, inputs_of
 from laconic.predict.judging import Judging
 from laconic.predict.kept_texts import KeptTexts
 from laconic.predict.packed import PackedModel
@@ -49,8 +50,10 @@ class Cost(NamedTuple):
         return {"split": self.split, "texts": self.texts, **figures}
 
 
-def pack(model: SavedModel, corpus: Corpus | None = None) -> PackedModel:
-    """What the engine answers from. A corpus has training texts, by which dials are set."""
+def pack(model: SavedModel, corpus: Corpus | None = None, device: str = "auto") -> PackedModel:
+    """Return what the engine answers from. A corpus has training texts, by which dials are set; trees are learnt from
+    them on the device.
+    """
     ranker = restore_ranker(model, device_named("cpu"))
     train = "" if corpus is None else _first_split(corpus, "train", "all")
     probes = None
@@ -58,7 +61,7 @@ def pack(model: SavedModel, corpus: Corpus | None = None) -> PackedModel:
         probes = inputs_of(Judging.of_model(model).judged(corpus.sampled(train, _PROBES), train)[0])
     return PackedModel(
         facts={name: model.facts[name] for name in (*_TOLD, *_MEASURED) if name in model.facts},
-        ranker=packed(ranker, probes),
+        ranker=packed(ranker, probes, device_named(device)),
         labels=model.labels.names,
         label_texts=model.labels.texts,
         label_counts=model.label_counts,

@@ -2,7 +2,7 @@
 none.
 
 `probes` are texts by which what a packed model leaves out is judged, and its dials are set. Without them a tree goes by
-its rows alone, and dials are where they were right for others.
+its rows alone, and dials are where they were right for others. A tree is learnt on `device`; the ranker is on the CPU.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from laconic.predict.packing_trees import tree_over
 from laconic.rankers import BucketsRanker, CandidatesRanker, Ensemble, FlatRanker, Ranker, Reranker, ShortlistRanker
 from laconic.shortlisters.nearest import NearestBags, NearestVectors
 
+CPU = torch.device("cpu")
 FAITHFUL = 0.995  # of what all labels' best five would be, a tree must find
 NEARLY = 0.993  # and cells: a text that is not found changes what others are worth
 ALIKE = 0.998  # and groups of learnt clusters, of what all clusters would give
@@ -49,7 +50,7 @@ _SPARED = 64  # one of so many clusters is opened at least: fewer save no time, 
 
 
 @singledispatch
-def packed(ranker: Ranker, probes: Inputs | None = None) -> PackedRanker:
+def packed(ranker: Ranker, probes: Inputs | None = None, device: torch.device = CPU) -> PackedRanker:
     raise ConfigError(
         f"a ranker of the kind {type(ranker).__name__} cannot be packed; laconic predict answers from the model itself"
     )
@@ -57,17 +58,17 @@ def packed(ranker: Ranker, probes: Inputs | None = None) -> PackedRanker:
 
 @packed.register
 @torch.no_grad()
-def _(ranker: FlatRanker, probes: Inputs | None = None) -> PackedRanker:
+def _(ranker: FlatRanker, probes: Inputs | None = None, device: torch.device = CPU) -> PackedRanker:
     """Every label is scored there; here, those of a tree's best clusters, of which as many are opened as it takes."""
     taught, judges = _divided(probes)  # what shapes the tree must not judge it
-    tree = tree_over(ranker, taught)
+    tree = tree_over(ranker, taught, device)
     clusters = tree.clusters.size
     return _dialled(tree, judges, share=FAITHFUL, most=clusters, least=clusters // _SPARED)
 
 
 @packed.register
 @torch.no_grad()
-def _(ranker: ShortlistRanker, probes: Inputs | None = None) -> Searched:
+def _(ranker: ShortlistRanker, probes: Inputs | None = None, device: torch.device = CPU) -> Searched:
     """Clusters are as they were learnt, and as many are opened; of their groups as many as it takes."""
     of_clusters, dim = ranker.clusters.classifier, ranker.encoder.dim
     clusters = Rows.of(*rows_of(of_clusters), with_exact=False)
@@ -90,7 +91,7 @@ def _(ranker: ShortlistRanker, probes: Inputs | None = None) -> Searched:
 
 @packed.register
 @torch.no_grad()
-def _(ranker: CandidatesRanker, probes: Inputs | None = None) -> PackedRanker:
+def _(ranker: CandidatesRanker, probes: Inputs | None = None, device: torch.device = CPU) -> PackedRanker:
     """Of cells as many are opened as it takes."""
     dim, shortlist = ranker.encoder.dim, packed_shortlist(ranker.shortlister, ranker.encoder.dim)
     encoder, rows = packed_encoder(ranker.encoder), Rows.of(*rows_of(ranker.classifier))
@@ -106,7 +107,7 @@ def _(ranker: CandidatesRanker, probes: Inputs | None = None) -> PackedRanker:
 
 @packed.register
 @torch.no_grad()
-def _(ranker: BucketsRanker, probes: Inputs | None = None) -> Buckets:
+def _(ranker: BucketsRanker, probes: Inputs | None = None, device: torch.device = CPU) -> Buckets:
     encoders, classifiers = zip(*ranker.parts(), strict=True)
     rows, biases = zip(*(rows_of(classifier.buckets) for classifier in classifiers), strict=True)
     starts = np.cumsum([0, *map(len, rows)])
@@ -122,15 +123,15 @@ def _(ranker: BucketsRanker, probes: Inputs | None = None) -> Buckets:
 
 @packed.register
 @torch.no_grad()
-def _(ranker: Ensemble, probes: Inputs | None = None) -> Averaged:
-    return Averaged(members=tuple(packed(member, probes) for member in ranker.rankers()), width=ranker.width)
+def _(ranker: Ensemble, probes: Inputs | None = None, device: torch.device = CPU) -> Averaged:
+    return Averaged(members=tuple(packed(member, probes, device) for member in ranker.rankers()), width=ranker.width)
 
 
 @packed.register
 @torch.no_grad()
-def _(ranker: Reranker, probes: Inputs | None = None) -> Reranked:
+def _(ranker: Reranker, probes: Inputs | None = None, device: torch.device = CPU) -> Reranked:
     return Reranked(
-        base=packed(ranker.base, probes),
+        base=packed(ranker.base, probes, device),
         encoder=packed_encoder(ranker.encoder),
         transform=packed_transform(ranker.classifier.transform, ranker.encoder.dim),
         rows=Rows.of(*rows_of(ranker.classifier)),
@@ -141,7 +142,7 @@ def _(ranker: Reranker, probes: Inputs | None = None) -> Reranked:
 
 @packed.register
 @torch.no_grad()
-def _(ranker: NearestRanker, probes: Inputs | None = None) -> PackedRanker:
+def _(ranker: NearestRanker, probes: Inputs | None = None, device: torch.device = CPU) -> PackedRanker:
     index = _index_of(ranker.texts)
     part = Neighbours(
         index=index,
@@ -160,22 +161,22 @@ def _(ranker: NearestRanker, probes: Inputs | None = None) -> PackedRanker:
 
 @packed.register
 @torch.no_grad()
-def _(ranker: TreesRanker, probes: Inputs | None = None) -> Trees:
+def _(ranker: TreesRanker, probes: Inputs | None = None, device: torch.device = CPU) -> Trees:
     return Trees.of(ranker.forest, ranker.features, ranker.config.beam)
 
 
 @packed.register
 @torch.no_grad()
-def _(ranker: FusedRanker, probes: Inputs | None = None) -> Fused:
-    network, nearest = ranker.combiner, packed(ranker.nearest, probes)
+def _(ranker: FusedRanker, probes: Inputs | None = None, device: torch.device = CPU) -> Fused:
+    network, nearest = ranker.combiner, packed(ranker.nearest, probes, device)
     assert isinstance(nearest, Neighbours)
     layers = {"first": network.first, "second": network.second}
     weights = {name: layer.weight.numpy().T.copy() for name, layer in layers.items()}
     biases = {f"{name}_bias": layer.bias.numpy().copy() for name, layer in layers.items()}
     return Fused(
-        base=packed(ranker.base, probes),
+        base=packed(ranker.base, probes, device),
         nearest=nearest,
-        trees=None if ranker.trees is None else packed(ranker.trees, probes),
+        trees=None if ranker.trees is None else packed(ranker.trees, probes, device),
         frequency=ranker.frequency.numpy(),
         mean=network.mean.numpy(),
         deviation=network.deviation.numpy(),

@@ -54,23 +54,21 @@ class Branches(NamedTuple):
 
 
 def learnt_branches(
-    labels: LabelRows, encoded: Float[np.ndarray, "texts width"], vectors: Float[np.ndarray, "texts dim"]
+    labels: LabelRows,
+    encoded: Float[np.ndarray, "texts width"],
+    vectors: Float[np.ndarray, "texts dim"],
+    device: torch.device,
 ) -> Branches:
-    """From texts as the encoder gives them, and as labels read them."""
+    """From texts as the encoder gives them, and as labels read them; what there is to multiply is multiplied there."""
     most = max(1, _SCORES // labels.size)
     encoded, vectors = encoded[:most], vectors[:most]
     order, starts = _by_profile(labels, vectors)
     reading = _whitening(encoded)
-    seen = torch.from_numpy(reading.apply(encoded)).to(_device())
+    seen = torch.from_numpy(reading.apply(encoded)).to(device)
     seen = torch.cat([seen, seen.new_ones(len(seen), 1)], 1)  # of which the last weight is a bias
-    heights = _heights(labels.ordered(order), starts, vectors)
+    heights = _heights(labels.ordered(order), starts, vectors, device)
     weights = _learnt(_regressed(seen, heights), seen, heights).cpu().numpy()
     return Branches(order, starts, Rows.of(weights[:, :-1], weights[:, -1], with_exact=False), reading)
-
-
-def _device() -> torch.device:
-    """Where there is most to multiply; whoever packs need not be asked."""
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def _by_profile(
@@ -118,12 +116,15 @@ def _principal(
 
 
 def _heights(
-    labels: LabelRows, starts: Int[np.ndarray, "bounds"], vectors: Float[np.ndarray, "texts dim"]
+    labels: LabelRows,
+    starts: Int[np.ndarray, "bounds"],
+    vectors: Float[np.ndarray, "texts dim"],
+    device: torch.device,
 ) -> Float16[Tensor, "texts clusters"]:
     """How far each cluster's best label is above what is good enough for the text."""
     always = int(starts[0])
     bounds = np.concatenate([np.arange(always), starts[:-1]])  # a label that is always scored is a cluster here
-    rows, biases, own = (torch.from_numpy(part).to(_device()) for part in (labels.rows.T, labels.biases, vectors))
+    rows, biases, own = (torch.from_numpy(part).to(device) for part in (labels.rows.T, labels.biases, vectors))
     parts = []
     for some in torch.split(own, max(1, _AT_ONCE // labels.size)):
         best = _largest((some @ rows).add_(biases), bounds)

@@ -28,8 +28,10 @@ _HIGH = 0.1  # of texts, those for which a cluster's best label is most above it
 
 
 @torch.no_grad()
-def tree_over(ranker: FlatRanker, texts: Inputs | None) -> Searched:
-    """The likeliest labels come first and are always scored; then clusters. How many are opened is a guess."""
+def tree_over(ranker: FlatRanker, texts: Inputs | None, device: torch.device) -> Searched:
+    """The likeliest labels come first and are always scored; then clusters, learnt on the device where there are texts
+    enough. How many are opened is a guess.
+    """
     labels = LabelRows(*rows_of(ranker.classifier))
     encoder = packed_encoder(ranker.encoder)
     transform = packed_transform(ranker.classifier.transform, ranker.encoder.dim)
@@ -38,7 +40,7 @@ def tree_over(ranker: FlatRanker, texts: Inputs | None) -> Searched:
     if encoded is None or vectors is None or len(encoded) < _ENOUGH or labels.size <= _ALL:
         branches = _grown_branches(labels, vectors)
     else:
-        branches = learnt_branches(labels, encoded, vectors)
+        branches = learnt_branches(labels, encoded, vectors, device)
     return Searched(
         encoder=encoder,
         transform=transform,

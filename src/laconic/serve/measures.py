@@ -37,6 +37,9 @@ class Measures:
             multiprocess_mode="livesum",
         )
         self.swaps = Counter("laconic_model_swaps", "Changed models, taken or refused", ["result"], registry=registry)
+        self.errors = Counter(
+            "laconic_background_errors", "Unforeseen errors in background tasks", ["task"], registry=registry
+        )
         self.loaded = Gauge(
             "laconic_model_loaded_timestamp_seconds",
             "When the model that answers was put in place",

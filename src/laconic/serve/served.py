@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from laconic.errors import ModelError, UserError
+from laconic.files import bytes_in
 from laconic.manifest import MANIFEST, PACKED, kind_of, version_of
 from laconic.predict.answering import Answerer
 from laconic.predict.opening import Speed, answerer
@@ -74,8 +75,7 @@ def opened(model: Path, speed: Speed, *, verify: bool) -> Version:
         raise ModelError(f"{folder}: it changed while it was opened; it is looked at again")
     if packed.vocabulary is None:
         raise ModelError(f"{folder}: this model reads features, but a service is asked with texts")
-    size = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
-    version = Version(packed.version, answerer(packed, speed), folder, size)
+    version = Version(packed.version, answerer(packed, speed), folder, bytes_in(folder))
     for text in _WARMING:
         version.answerer.predict([text])
     return version

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from time import monotonic, time
 
@@ -22,6 +22,7 @@ log = logging.getLogger(LOG)
 PREDICT = "/v1/predict"  # where questions are asked
 REFRESH, DRAIN = signal.SIGUSR1, signal.SIGUSR2  # granian keeps SIGHUP, SIGINT and SIGTERM for itself
 _TOLD_EVERY = 1.0  # seconds between lines about refused requests
+_PAUSE = 1.0  # seconds after an unforeseen error in the background, so that it does not fill the log
 
 
 class Service:
@@ -45,7 +46,8 @@ class Service:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(REFRESH, self._look_now.set)
         loop.add_signal_handler(DRAIN, self.drain)
-        beside = [asyncio.create_task(self._watch()), asyncio.create_task(self._tell_refused())]
+        rounds = {"watch": self._watch, "tell": self._tell_refused}
+        beside = [asyncio.create_task(self._again_and_again(*each)) for each in rounds.items()]
         self.measures.loaded.set(time())
         version = self.served.now
         log.info("serving", extra={"told": {"url": self.settings.url, "model": version.name, "folder": version.folder}})
@@ -64,19 +66,29 @@ class Service:
         self.measures.batches.observe(texts)
         self.measures.waiting.set(self.batcher.texts)
 
-    async def _watch(self) -> None:
-        look = self.settings.patience.look
+    async def _again_and_again(self, task: str, round: Callable[[], Awaitable[None]]) -> None:
+        """Run rounds of a background task without end. One that fails unforeseen is logged and counted."""
         while True:
             try:
-                async with asyncio.timeout(look or 1.0):
-                    await self._look_now.wait()
-            except TimeoutError:
-                self._check_parent()
-                if not look or not self.served.changed():
-                    continue
-            self._look_now.clear()
-            if await asyncio.to_thread(self.served.refresh, self._on_swap):
-                self.measures.loaded.set(time())
+                await round()
+            except Exception:  # nobody awaits this task, so it would end without a word
+                log.exception("an unforeseen error in a background task, which goes on", extra={"told": {"task": task}})
+                self.measures.errors.labels(task).inc()
+                await asyncio.sleep(_PAUSE)
+
+    async def _watch(self) -> None:
+        """Wait for a change of the model folder, or for a signal, and take the new model."""
+        look = self.settings.patience.look
+        try:
+            async with asyncio.timeout(look or 1.0):
+                await self._look_now.wait()
+        except TimeoutError:
+            self._check_parent()
+            if not look or not self.served.changed():
+                return
+        self._look_now.clear()
+        if await asyncio.to_thread(self.served.refresh, self._on_swap):
+            self.measures.loaded.set(time())
 
     def _check_parent(self) -> None:
         """Nobody would stop a worker whose main process was killed."""
@@ -90,9 +102,8 @@ class Service:
 
     async def _tell_refused(self) -> None:
         """A service that is too busy does not make itself busier with a line for everybody that it turns away."""
-        while True:
-            await asyncio.sleep(_TOLD_EVERY)
-            self._tell()
+        await asyncio.sleep(_TOLD_EVERY)
+        self._tell()
 
     def _tell(self) -> None:
         turned_away, refused = self.turned_away, self.refused + self.turned_away

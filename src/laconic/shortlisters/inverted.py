@@ -7,7 +7,6 @@ whose total is no longer zero and one more. So a query costs what its words' lis
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
@@ -18,6 +17,7 @@ from scipy.sparse import csr_array
 
 from laconic.compiled import compiled
 from laconic.errors import ModelError
+from laconic.machine import usable_cores
 
 TRACE = np.float32(1e-30)
 
@@ -73,13 +73,14 @@ def search(index: Lists, queries: Lists, num_rows: int, k: int) -> tuple[np.ndar
 
 
 def in_threads(count: int, work: Callable[[int, int], None]) -> None:
-    """Calls work(first, last) on parts of 0..count, as many at a time as there are cores."""
-    size = max(1, min(512, -(-count // (os.cpu_count() or 1))))
+    """Call work(first, last) on parts of 0..count, as many at a time as there are usable cores."""
+    cores = usable_cores()
+    size = max(1, min(512, -(-count // cores)))
     parts = [(first, min(first + size, count)) for first in range(0, count, size)]
     if len(parts) == 1:
         work(*parts[0])
         return
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(cores) as pool:
         for done in [pool.submit(work, *part) for part in parts]:
             done.result()
 

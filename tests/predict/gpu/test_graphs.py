@@ -1,6 +1,7 @@
 """Answers of a few fixed shapes: what inputs are filled up with changes nothing, and a GPU's graphs answer alike."""
 
 import logging
+from itertools import chain, repeat
 from threading import Thread
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 from laconic.classifiers import LinearClassifier
 from laconic.encoders import WORD_ENCODERS, Identity, InceptionEncoder
 from laconic.predict.gpu import graphs, quickened
+from laconic.predict.gpu.attempts import Attempts, may_pass
 from laconic.predict.gpu.graphs import GraphRanker, filled
 from laconic.rankers import FlatRanker, Ranker
 from laconic.types import PAD, Tokens
@@ -70,24 +72,81 @@ def test_no_texts_and_very_many_are_answered_as_they_are(monkeypatch):
 
 
 class Broken(Ranker):
-    """One that no compiler will have."""
+    """One that no compiler will have or, with other errors, one that has bad moments: None is a good one."""
+
+    def __init__(self, errors=None, good=None):
+        super().__init__()
+        self.errors, self.good, self.calls = errors or repeat(RuntimeError("PTXAS error:\nand pages of it")), good, 0
 
     def rank(self, inputs, k):
-        raise RuntimeError("PTXAS error:\nand pages of it")
+        self.calls += 1
+        error = next(self.errors)
+        if error is not None:
+            raise error
+        return self.good.rank(inputs, k)
 
     def score(self, inputs, labels):
         raise RuntimeError
 
 
-def test_where_the_quick_way_does_not_work_the_ranker_itself_answers(caplog):
-    plain, inputs = ranker(), tokens(5, 4)
-    both = GraphRanker(plain, Broken())
-    with torch.no_grad(), caplog.at_level(logging.WARNING):
-        check(both.rank(inputs, 3), plain.rank(inputs, 3))
-        check(both.rank(inputs, 3), plain.rank(inputs, 3))
+def asked(both, plain, times):
+    """Asks so many times, and gets right answers."""
+    inputs = tokens(5, 4)
+    with torch.no_grad():
+        for _ in range(times):
+            check(both.rank(inputs, 3), plain.rank(inputs, 3))
+
+
+def test_where_the_quick_way_never_works_the_ranker_itself_answers_and_it_is_given_up(caplog):
+    plain, broken = ranker(), Broken()
+    with caplog.at_level(logging.WARNING):
+        asked(GraphRanker(plain, broken), plain, 50)
+    assert broken.calls == 3
     assert [record.message for record in caplog.records] == [
-        "the quick way does not work here (RuntimeError: PTXAS error:)"
+        "the quick way failed (RuntimeError: PTXAS error:); next attempt after 1 calls without it",
+        "the quick way failed (RuntimeError: PTXAS error:); next attempt after 3 calls without it",
+        "the quick way failed (RuntimeError: PTXAS error:) 3 times and is not tried again",
     ]
+
+
+def test_one_bad_moment_does_not_end_the_quick_way():
+    plain = ranker()
+    moments = chain([None, RuntimeError("cuBLAS had a bad moment")] * 9, repeat(None))
+    broken = Broken(moments, good=plain)
+    asked(GraphRanker(plain, broken), plain, 60)
+    assert broken.calls == 60 - 9  # after each bad moment one call goes without
+
+
+def test_lack_of_memory_is_waited_for_however_long_it_lasts(caplog):
+    plain = ranker()
+    broken = Broken(chain([torch.OutOfMemoryError("CUDA out of memory")] * 6, repeat(None)), good=plain)
+    both = GraphRanker(plain, broken)
+    with caplog.at_level(logging.WARNING):
+        asked(both, plain, 1 + 2 + 4 + 8 + 16 + 32 + 63)
+    assert broken.calls == 6
+    asked(both, plain, 10)
+    assert broken.calls == 6 + 10
+    assert len(caplog.records) == 6
+
+
+def test_what_passes_is_told_from_what_does_not():
+    for passing in (torch.OutOfMemoryError(), MemoryError(), RuntimeError("CUBLAS_STATUS_ALLOC_FAILED when calling")):
+        assert may_pass(passing)
+    for lasting in (RuntimeError("PTXAS error"), NotImplementedError(), RuntimeError("out of resource: shared memory")):
+        assert not may_pass(lasting)
+
+
+def test_attempts_rest_longer_but_not_for_ever():
+    attempts = Attempts("a way")
+    rests = []
+    for _ in range(12):
+        attempts.failed(MemoryError())
+        rests.append(0)
+        while not attempts.due():
+            rests[-1] += 1
+    assert rests == [1, 3, 7, 15, 31, 63, 127, 255, 511, 1023, 1023, 1023]
+    attempts.succeeded()
+    assert attempts.due()
 
 
 def test_what_the_ranker_itself_refuses_is_an_error_and_the_quick_way_not_to_blame(caplog):
@@ -95,8 +154,84 @@ def test_what_the_ranker_itself_refuses_is_an_error_and_the_quick_way_not_to_bla
     with caplog.at_level(logging.WARNING), pytest.raises(IndexError):
         GraphRanker(plain, plain).rank(inputs, 3)
     assert not caplog.records
-    with pytest.raises(IndexError):
-        GraphRanker(plain, Broken()).rank(inputs, 3)
+    broken = Broken()
+    both = GraphRanker(plain, broken)
+    for _ in range(4):
+        with pytest.raises(IndexError):
+            both.rank(inputs, 3)
+    assert broken.calls == 4
+    assert not caplog.records
+
+
+class Replayed:
+    """In place of a graph, where there is no GPU: runs the ranker. Each error makes one capture or one replay fail."""
+
+    captures, replays = (), ()
+
+    def __init__(self, ranker, inputs, k, other):
+        self.ranker, self.k = ranker, k
+        Replayed.fail(Replayed.captures)
+
+    def __call__(self, inputs):
+        Replayed.fail(Replayed.replays)
+        return self.ranker.rank(inputs, self.k)
+
+    @staticmethod
+    def fail(errors):
+        error = next(errors, None)
+        if error is not None:
+            raise error
+
+
+@pytest.fixture
+def captured(monkeypatch):
+    """A ranker that captures as it would on a GPU, with errors of captures and of replays; gives what it has captured
+    after each of some calls.
+    """
+    monkeypatch.setattr(graphs, "Graph", Replayed)
+    monkeypatch.setattr(graphs, "leave_capture", lambda device: None)
+
+    def made(calls, captures=(), replays=()):
+        monkeypatch.setattr(Replayed, "captures", iter(captures))
+        monkeypatch.setattr(Replayed, "replays", iter(replays))
+        plain, inputs = ranker(), tokens(5, 4)
+        both = GraphRanker(plain, plain)
+        both._captures = True
+        counts = []
+        with torch.no_grad():
+            for _ in range(calls):
+                check(both.rank(inputs, 3), plain.rank(inputs, 3))
+                counts.append(len(both.captured))
+        return counts
+
+    return made
+
+
+def test_a_shape_is_captured_when_it_is_asked_for_again(captured):
+    assert captured(3) == [0, 1, 1]
+
+
+def test_a_capture_that_fails_once_is_tried_again(captured, caplog):
+    assert captured(6, captures=[RuntimeError("a bad moment")]) == [0, 0, 0, 1, 1, 1]
+    assert sum("capturing answers as a CUDA graph failed" in record.message for record in caplog.records) == 1
+
+
+def test_a_replay_that_fails_once_is_answered_and_captured_again(captured):
+    assert captured(7, replays=[None, torch.OutOfMemoryError()]) == [0, 1, 0, 0, 1, 1, 1]
+
+
+def test_captures_that_always_fail_are_given_up(captured, caplog):
+    assert captured(30, captures=repeat(RuntimeError("no capture"))) == [0] * 30
+    assert [("not tried again" in record.message) for record in caplog.records] == [False, False, True]
+
+
+def test_replays_that_always_fail_are_given_up(captured, caplog):
+    assert captured(30, replays=repeat(RuntimeError("no replay"))) == [0] * 30
+    assert len(caplog.records) == 3
+
+
+def test_captures_that_lack_memory_are_tried_for_ever(captured):
+    assert captured(100, captures=[torch.OutOfMemoryError()] * 5)[-1] == 1
 
 
 def test_labels_are_scored_as_they_are_ranked():
@@ -146,9 +281,30 @@ def test_what_cannot_be_captured_is_answered_all_the_same(caplog):
     inputs = tokens(4, 6)
     with torch.inference_mode():
         expected = plain.rank(Tokens(*(part.cuda() for part in inputs)), 5)
-        for _ in range(4):
+        for _ in range(20):
             check(both.rank(inputs, 5), expected)
-    assert sum("cannot be captured" in record.message for record in caplog.records) == 1
+    assert sum("capturing answers as a CUDA graph failed" in record.message for record in caplog.records) == 3
+    assert "not tried again" in caplog.records[-1].message
+
+
+@on_gpu
+def test_a_graph_that_fails_once_is_captured_again(monkeypatch, caplog):
+    plain, quick = ranker(), quickened(ranker(device="cuda"))
+    inputs = tokens(4, 6)
+    expected, replay, failures = plain.rank(inputs, 5), graphs.Graph.__call__, [torch.OutOfMemoryError("no memory")]
+
+    def failing(graph, given):
+        if failures:
+            raise failures.pop()
+        return replay(graph, given)
+
+    monkeypatch.setattr(graphs.Graph, "__call__", failing)
+    with torch.inference_mode():
+        for captured in (0, 0, 0, 1, 1):
+            found = quick.rank(inputs, 5)
+            torch.testing.assert_close(found.scores.cpu(), expected.scores, rtol=1e-3, atol=1e-4)
+            assert len(quick.captured) == captured
+    assert sum("OutOfMemoryError" in record.message for record in caplog.records) == 1
 
 
 @on_gpu

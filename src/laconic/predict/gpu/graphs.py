@@ -5,7 +5,6 @@ A graph is of fixed shapes, so inputs are filled up to one of a few.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from contextlib import nullcontext
 from threading import Lock
@@ -17,11 +16,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from laconic.evaluate import on_device
+from laconic.predict.gpu.attempts import Attempts
 from laconic.rankers import Ranker
 from laconic.step import leave_capture, rehearse
 from laconic.types import PAD, Inputs, Ranking, Tokens
 
-log = logging.getLogger(__name__)
 _MOST_TEXTS = 1024  # more at a time are answered without a graph, which would save nothing
 _LEAST_WORDS = 4
 _MOST_GRAPHS = 32  # whose memory is kept
@@ -34,9 +33,11 @@ class Shape(NamedTuple):
 
 
 class GraphRanker(Ranker):
-    """Answers as `ranker` does, by `quick`, which gives the same answers; where that cannot run, by `ranker` itself.
+    """Answers as `ranker` does, by `quick`, which gives the same answers; where that fails, by `ranker` itself.
 
-    A shape is captured when it is asked for a second time. Threads take turns: a graph has one place for its inputs.
+    A shape is captured when it is asked for a second time. A failure of the quick way or of a graph costs its own call
+    no more than time; attempts.py says when either is tried again. Threads take turns: a graph has one place for its
+    inputs.
     """
 
     def __init__(self, ranker: Ranker, quick: Ranker, *, longest: int = 0) -> None:
@@ -45,7 +46,8 @@ class GraphRanker(Ranker):
         self.ranker, self.quick, self.longest = ranker, quick, longest
         self.num_labels, self.num_ids = ranker.num_labels, ranker.num_ids
         self._device = next(iter(ranker.state_dict().values())).device
-        self._capturing = self._device.type == "cuda"
+        self._captures = self._device.type == "cuda"
+        self._quickly, self._capturing = Attempts("the quick way"), Attempts("capturing answers as a CUDA graph")
         self._graphs: dict[Shape, Graph] = {}
         self._asked = Counter[Shape]()
         self._turn = Lock()
@@ -57,8 +59,7 @@ class GraphRanker(Ranker):
             if not 0 < size <= _MOST_TEXTS:
                 return self._eager(inputs, k)
             inputs = filled(inputs, self.longest)
-            graph = self._graph(inputs, k)
-            ranking = self._eager(inputs, k) if graph is None else graph(inputs)
+            ranking = self._by_graph(inputs, k) or self._eager(inputs, k)
         return Ranking(*(part[:size] for part in ranking))
 
     def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
@@ -71,33 +72,46 @@ class GraphRanker(Ranker):
 
     def _eager(self, inputs: Inputs, k: int) -> Ranking:
         inputs = on_device(inputs, self._device)
-        try:
-            return self.quick.rank(inputs, k)
-        except Exception as error:  # a compiler or a driver may refuse what the ranker can do without
-            if self.quick is self.ranker:
-                raise
-            log.warning("the quick way does not work here (%s)", _brief(error))
-            self.quick = self.ranker
+        if self.quick is self.ranker or not self._quickly.due():
             return self.ranker.rank(inputs, k)
+        try:
+            ranking = self.quick.rank(inputs, k)
+        except Exception as error:  # noqa: BLE001 - a compiler or a driver may refuse what the ranker can do without
+            ranking = self.ranker.rank(inputs, k)  # which raises where the inputs are to blame
+            self._quickly.failed(error)
+        else:
+            self._quickly.succeeded()
+        return ranking
 
-    def _graph(self, inputs: Inputs, k: int) -> Graph | None:
-        """None: there is none, or none yet."""
+    def _by_graph(self, inputs: Inputs, k: int) -> Ranking | None:
+        """None: there is no graph, or none yet, or none any more."""
         batch, length = (inputs.ids if isinstance(inputs, Tokens) else inputs).shape
         shape = Shape(batch, length, k)
         self._asked[shape] += 1
-        again = self._asked[shape] > 1 and shape not in self._graphs
-        if again and self._capturing and len(self._graphs) < _MOST_GRAPHS:
-            self._capture(shape, inputs)
-        return self._graphs.get(shape)
-
-    def _capture(self, shape: Shape, inputs: Inputs) -> None:
-        other = next(iter(self._graphs.values()), None)
+        wanted = self._captures and self._asked[shape] > 1 and len(self._graphs) < _MOST_GRAPHS
+        fresh = shape not in self._graphs
+        if fresh and not (wanted and self._capturing.due()):
+            return None
         try:
-            self._graphs[shape] = Graph(self.quick, on_device(inputs, self._device), shape.k, other)
-        except Exception as error:  # noqa: BLE001 - whatever a driver may raise, eager answers still come
-            log.warning("answers cannot be captured (%s)", _brief(error))
+            ranking = (self._captured(shape, inputs) if fresh else self._graphs[shape])(inputs)
+        except Exception as error:  # noqa: BLE001 - whatever a driver may raise, eager answers may still come
+            self._graphs.pop(shape, None)
+            self._capturing.failed(error)
+            return None
+        if fresh:
+            self._capturing.succeeded()
+        return ranking
+
+    def _captured(self, shape: Shape, inputs: Inputs) -> Graph:
+        other = next(iter(self._graphs.values()), None)
+        ranker = self.ranker if self._quickly.given_up else self.quick
+        try:
+            graph = Graph(ranker, on_device(inputs, self._device), shape.k, other)
+        except BaseException:
             leave_capture(self._device)
-            self._capturing = False
+            raise
+        self._graphs[shape] = graph
+        return graph
 
 
 class Graph:
@@ -136,7 +150,3 @@ def filled(inputs: Inputs, longest: int) -> Tokens | Tensor:
 def _power_of_two(number: int) -> int:
     """The next one."""
     return 1 << max(number - 1, 0).bit_length()
-
-
-def _brief(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
