@@ -1,6 +1,6 @@
 """Whether it harms that one held-out part chooses the epoch, fits the combiner and calibrates.
 
-A fifth of the training texts is cut off first, and nothing that trains sees it. One half of that fits a curve of its own,
+A fifth of the training texts is cut off first, and nothing that trains sees it. One half of that fits a curve,
 the other half judges both curves: the one that training fitted on its held-out texts, which had chosen and fitted
 before, and the one from fresh texts. Where the former is no worse, using texts twice does no harm.
 
