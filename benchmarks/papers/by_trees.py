@@ -22,7 +22,7 @@ from laconic.run import Run
 from laconic.shortlisters.base import Shortlister
 from laconic.types import NO_LABEL, Inputs, Ranking
 
-_FEW = 0.05  # of all labels, where no beam is given
+_MOST = 500  # labels of a shortlist: about as many as Parabel's beam of 10 leaves finds, and searched in bearable time
 _AT_ONCE = 64  # texts whose label rows are gathered
 
 
@@ -38,7 +38,7 @@ def trained_by_trees(data: Dataset, config: Config, run: Run) -> Trained:
     # One tree: of several, every label of so long a shortlist would be looked up in each.
     growing = trees.Config(trees=1, fan_out=2, pairs=0, seed=config.seed)
     forest = trees.build(replace(learn, inputs=vectors.numpy()), growing)
-    size = opened(config, data.num_labels, config.beam) or max(1, round(_FEW * data.num_labels))
+    size = min(_MOST, opened(config, data.num_labels, config.beam) or data.num_labels)
     picks = forest.rank(vectors, size).labels
     picks[picks == NO_LABEL] = data.num_labels  # one more than the last is none
     ranker, state = learn_ranker(learn, held, near, picks.int(), config, run)
