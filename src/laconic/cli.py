@@ -158,18 +158,18 @@ def evaluate(
     """Score a model on data with known labels; what was packed of it, by its own folder: MODEL/packed."""
     from laconic.bars import progress
     from laconic.config import read_settings
+    from laconic.data.evaluation_texts import evaluation_texts
     from laconic.predict.opening import Speed, open_as_it_is
 
     speed = Speed(beam=beam, exact=exact, threads=threads)
     predictor = open_as_it_is(model, device=device, settings=read_settings(None, settings or []), speed=speed)
-    corpus = read_corpus(data, table, keep_self=keep_self)
-    with progress(err, "ranking", len(corpus.split(split))) as bar:
+    texts = evaluation_texts(read_corpus(data, table, keep_self=keep_self), split, [predictor.trained_on])
+    with progress(err, "ranking", len(texts.texts)) as bar:
         evaluation = predictor.evaluate(
-            corpus, split, lambda done: bar.advance(bar.task_ids[0], done), shuffle=shuffle_words
+            texts.corpus, texts.split, lambda done: bar.advance(bar.task_ids[0], done), shuffle=shuffle_words
         )
-    _show(
-        evaluation, f"{model} on {data}, {split}", {"model": str(model), "data": data, "split": split}, json_file, plots
-    )
+    about = {"model": str(model), "data": data, "split": texts.name}
+    _show(evaluation, f"{model} on {data}, {texts}", about, json_file, plots)
 
 
 @app.command()
@@ -192,20 +192,26 @@ def sweep(
     The dial is alpha, a re-ranker's share of a score; beta, the classifier's share in astec; or top, how many clusters
     inceptionxml+ opens. `laconic predict` and `evaluate` answer at one place, by --set (top: answer_top).
     """
+    from laconic.data.evaluation_texts import evaluation_texts
+    from laconic.data.sketch import seen_words
     from laconic.display import sweep_table
     from laconic.files import writing
     from laconic.sweeping import TITLES
 
-    found = _open(model, device, settings).sweep(read_corpus(data, table, keep_self=keep_self), split, places or ())
+    predictor = _open(model, device, settings)
+    texts = evaluation_texts(read_corpus(data, table, keep_self=keep_self), split, [predictor.trained_on])
+    found, seen = predictor.sweep(texts.corpus, texts.split, places or ()), predictor.trained_on.overlap(texts.texts)
     dial = next(iter(found[0]))
-    out.print(sweep_table(found, f"{model} on {data}, {split}: {TITLES[dial]}"))
+    title = f"{model} on {data}, {texts}: {len(texts.texts):,} texts{seen_words(seen)}; {TITLES[dial]}"
+    out.print(sweep_table(found, title))
     if plots is not None:
         from laconic.plots import plot_sweep
 
         plot_sweep(found, dial, plots / f"sweep-{dial}.png")
         out.print(f"{plots / f'sweep-{dial}.png'}")
     if json_file is not None:
-        about = {"model": str(model), "data": data, "split": split, "sweep": found}
+        about = {"model": str(model), "data": data, "split": texts.name, "texts": len(texts.texts)}
+        about |= {"seen_in_training": None if seen is None else seen.as_json(), "sweep": found}
         with writing(json_file) as file:
             file.write(json.dumps(about, indent=2).encode() + b"\n")
 
@@ -227,23 +233,31 @@ def compare(
     """Two models on the same texts: figures, how sure their difference is, and the texts that tell them apart."""
     from laconic.bars import progress
     from laconic.comparing import Config, Contender, compare
+    from laconic.data.evaluation_texts import evaluation_texts
+    from laconic.data.sketch import seen_words
     from laconic.display import comparison_tables, example_table, examples_legend
     from laconic.files import writing
 
     contenders = Contender.open(one, device), Contender.open(other, device)
     corpus = read_corpus(data, table, keep_self=keep_self)
-    with progress(err, "ranking", 2 * len(corpus.split(split))) as bar:
+    texts = evaluation_texts(corpus, split, [contender.trained_on for contender in contenders])
+    with progress(err, "ranking", 2 * len(texts.texts)) as bar:
         comparison = compare(
-            contenders, corpus, split, Config(n=n, k=k, seed=seed), lambda done: bar.advance(bar.task_ids[0], done)
+            contenders,
+            texts.corpus,
+            texts.split,
+            Config(n=n, k=k, seed=seed),
+            lambda done: bar.advance(bar.task_ids[0], done),
         )
-    for shown in comparison_tables(comparison, f"{data}, {split}: {comparison.texts:,} texts"):
+    seen = "".join(map(seen_words, comparison.seen, comparison.models))
+    for shown in comparison_tables(comparison, f"{data}, {texts}: {comparison.texts:,} texts{seen}"):
         out.print(shown)
     print_notes(comparison)
     out.print(examples_legend(comparison))
     for example in comparison.examples:
         out.print(example_table(example, comparison), "")
     if json_file is not None:
-        about = {"data": data, "split": split, "seed": seed}
+        about = {"data": data, "split": texts.name, "seed": seed}
         with writing(json_file) as file:
             file.write(json.dumps(about | comparison.as_json(), indent=2, ensure_ascii=False).encode() + b"\n")
 
@@ -260,12 +274,14 @@ def score(
     table: Table = None,
 ) -> None:
     """Score anybody's predictions on data with known labels."""
+    from laconic.data.evaluation_texts import evaluation_texts
     from laconic.predictions import score_predictions
 
     corpus = read_corpus(data, table, keep_self=keep_self)
-    evaluation = score_predictions(predictions, corpus, split, _propensity(propensity, corpus))
-    about = {"predictions": str(predictions), "data": data, "split": split}
-    _show(evaluation, f"{predictions} on {data}, {split}", about, json_file, plots)
+    texts = evaluation_texts(corpus, split)
+    evaluation = score_predictions(predictions, corpus, texts.split, _propensity(propensity, corpus))
+    about = {"predictions": str(predictions), "data": data, "split": texts.name}
+    _show(evaluation, f"{predictions} on {data}, {texts}", about, json_file, plots)
 
 
 def _open(model: Path, device: str, settings: list[str] | None) -> Predictor:
@@ -290,10 +306,11 @@ def _propensity(given: str, corpus: Corpus) -> Any:
 def _show(
     evaluation: Evaluation, title: str, about: dict[str, str], json_file: Path | None, plots: Path | None
 ) -> None:
+    from laconic.data.sketch import seen_words
     from laconic.display import metrics_table
     from laconic.files import writing
 
-    out.print(metrics_table({"": evaluation}, f"{title}: {evaluation.texts:,} texts"))
+    out.print(metrics_table({"": evaluation}, f"{title}: {evaluation.texts:,} texts{seen_words(evaluation.seen)}"))
     if json_file is not None:
         with writing(json_file) as file:
             file.write(json.dumps(about | evaluation.as_json(), indent=2).encode() + b"\n")

@@ -19,7 +19,12 @@ out, err = Console(highlight=False, markup=False), Console(stderr=True, highligh
 Data = Annotated[str, typer.Argument(metavar="DATA", help="A dataset folder, a file, or the bundled 'debian-related'.")]
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder.")]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")]
-SplitName = Annotated[str, typer.Option("--split", help="Which split of the data.")]
+SplitName = Annotated[
+    str,
+    typer.Option(
+        "--split", help="Split to evaluate. Of a training file, test is what was held out; all is every text."
+    ),
+]
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Also write the figures to this file.")]
 Plots = Annotated[Path | None, typer.Option("--plots", help="Also draw pictures into this folder (needs matplotlib).")]
 Overruled = Annotated[

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from laconic.data.corpus import Corpus
 
 verbs = typer.Typer()
+_TEST = 0.1  # of a single file's texts
 
 
 @verbs.command()
@@ -44,6 +45,12 @@ def train(
     encoder: Annotated[str, typer.Option(help="inception, bag or cnn; by default the method's own.")] = "",
     device: Device = "auto",
     validation: Annotated[float | None, typer.Option(help="Share of texts that choose the epoch; 0: none.")] = None,
+    test: Annotated[
+        float | None,
+        typer.Option(
+            min=0, max=0.9, help="Fraction of texts to hold out as the test split (0 = none). A single file: 0.1."
+        ),
+    ] = None,
     refit: Annotated[bool, typer.Option("--refit", help="Then train once more, on all texts.")] = False,
     ensemble: Annotated[int, typer.Option(help="How many models, seed by seed, answer together.", min=1)] = 1,
     rerank: Annotated[
@@ -82,6 +89,8 @@ def train(
     """Learn from texts with labels, and write a model folder. A run that was stopped goes on by the same command."""
     from laconic.checkpoint import RUN, check_free, read_model, write_model
     from laconic.costs import bytes_of
+    from laconic.data.evaluation_texts import evaluation_texts
+    from laconic.data.sketch import seen_words
     from laconic.display import metrics_table
     from laconic.predict.pack import check_texts
     from laconic.predict.predictor import scored
@@ -97,14 +106,17 @@ def train(
     recipe = _recipe(method, budget, preset or None, bool(encoder), [*(settings or []), *own], over)
     corpus = read_corpus(data, table)
     print_notes(corpus)
+    corpus = _with_test(corpus, test)
     if keep_texts:
         check_texts(corpus)
     recipe = _settled(recipe, corpus, device)
     elder = None if teacher is None else read_model(teacher)
     trained = _taught(corpus, recipe, model / RUN, device, ensemble, elder)
     if "test" in corpus.splits:
-        trained, evaluation = scored(trained, corpus, "test", device)
-        out.print(metrics_table({"": evaluation}, f"{model} on {data}, test: {evaluation.texts:,} texts"))
+        texts = evaluation_texts(corpus, "test")
+        trained, evaluation = scored(trained, texts, device)
+        title = f"{model} on {data}, {texts}: {evaluation.texts:,} texts{seen_words(evaluation.seen)}"
+        out.print(metrics_table({"": evaluation}, title))
     write_model(trained, model, pictures=_pictures(trained), keep_run=keep_run, storage=storage)
     size = sum(path.stat().st_size for path in model.iterdir())
     said = {"reranker": ", re-ranked", "extra_texts": ", label texts learnt", "fusion": ", fused"}
@@ -114,6 +126,26 @@ def train(
     out.print(f"{model}: {recipe.method}{members}, {learnt_from}, {size:,} bytes")
     if packing:
         cli_pack.pack_trained(trained, model, corpus, device, keep_texts=keep_texts)
+
+
+def _with_test(corpus: Corpus, fraction: float | None) -> Corpus:
+    """Cut a test split off a single file, or off any data where that was asked for, and say so."""
+    from laconic.data.dataset import label_counts
+    from laconic.data.evaluation_texts import cut_test
+
+    if fraction is None:
+        fraction = _TEST if list(corpus.splits) == ["all"] else 0
+    if not fraction:
+        return corpus
+    parted = cut_test(corpus, fraction)
+    if parted.holdout is None:
+        err.print("There are too few different texts to hold out a test split.")
+        return corpus
+    train, test = (parted.split(name) for name in ("train", "test"))
+    told = f"Held out {len(test):,} of {len(train) + len(test):,} texts as the test split (--test 0 trains on all)."
+    only = int(((label_counts(train.labels) == 0) & (label_counts(test.labels) > 0)).sum())
+    err.print(told + f" {only:,} labels occur in them alone." * (only > 0), soft_wrap=True)
+    return parted
 
 
 class _Recipe(NamedTuple):

@@ -20,7 +20,9 @@ from scipy.sparse import csr_array
 from laconic.checkpoint import SavedModel, read_model
 from laconic.data.catalogue import propensity_of
 from laconic.data.corpus import Corpus, Labels
+from laconic.data.evaluation_texts import TrainedOn
 from laconic.data.prepare import label_texts
+from laconic.data.sketch import Overlap
 from laconic.errors import ConfigError, DataError
 from laconic.evaluate import Truth, places_needed, truth_in_numbers_of
 from laconic.metrics import (
@@ -59,6 +61,7 @@ class Contender:
     name: str
     predictor: Predictor
     training: TrainingCounts  # in the model's own numbers
+    trained_on: TrainedOn = TrainedOn(None, None)
 
     @classmethod
     def of(cls, name: str, model: SavedModel, device: str = "auto") -> Contender:
@@ -67,7 +70,7 @@ class Contender:
         training = TrainingCounts(
             per_label=model.label_counts, texts=facts["sizes"]["texts"], propensity=Propensity(**facts["propensity"])
         )
-        return cls(name=name, predictor=predictor, training=training)
+        return cls(name=name, predictor=predictor, training=training, trained_on=predictor.trained_on)
 
     @classmethod
     def open(cls, folder: Path, device: str = "auto") -> Contender:
@@ -123,9 +126,12 @@ class Comparison:
     examples: list[Example]
     coded: bool  # names are codes: people read the labels' texts
     notes: list[str]
+    seen: tuple[Overlap | None, Overlap | None]  # texts that each model was trained on; None: nobody can tell
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self) | {"right": {f"@{k}": tally._asdict() for k, tally in self.right.items()}}
+        found = asdict(self) | {"right": {f"@{k}": tally._asdict() for k, tally in self.right.items()}}
+        del found["seen"]
+        return found | {"seen_in_training": [None if seen is None else seen.as_json() for seen in self.seen]}
 
 
 def compare(
@@ -136,7 +142,8 @@ def compare(
     on_batch: Callable[[int], None] = lambda done: None,
 ) -> Comparison:
     """Both models on a split of the data. All three may know different labels: names decide."""
-    texts = corpus.split(split_name).texts
+    split = corpus.split(split_name)
+    texts = split.texts
     if texts is None:
         raise DataError(f"{corpus.source}: models are compared on texts, but this data has none")
     number = _numbers(contenders, corpus)
@@ -167,6 +174,7 @@ def compare(
         ],
         coded=label_texts(Labels(names=corpus.labels.names)) is None,
         notes=_notes(contenders, corpus, first.truth, number),
+        seen=(contenders[0].trained_on.overlap(split), contenders[1].trained_on.overlap(split)),
     )
 
 

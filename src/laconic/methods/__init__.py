@@ -18,9 +18,10 @@ from laconic import __version__
 from laconic.checkpoint import SavedModel
 from laconic.config import Settings, configure, merged, settings_of
 from laconic.data.catalogue import propensity_of
-from laconic.data.corpus import Corpus
+from laconic.data.corpus import Corpus, Split
 from laconic.data.dataset import Dataset
 from laconic.data.prepare import prepare
+from laconic.data.sketch import TextSketch
 from laconic.data.tokenizer import Tokenizer
 from laconic.data.vectors import read_vectors
 from laconic.errors import ConfigError, DataError, ModelError
@@ -236,7 +237,13 @@ def train_model(corpus: Corpus, method_name: str, config: Any, run: Run, members
         labels=corpus.labels,
         label_counts=data.label_counts,
         vocabulary=None if tokenizer is None else tokenizer.vocabulary,
+        sketch=_sketch(corpus.split("train")),
     )
+
+
+def _sketch(split: Split) -> TextSketch | None:
+    hashes = split.hashes()
+    return None if hashes is None else TextSketch.of(hashes)
 
 
 def _with_vectors(data: Dataset, tokenizer: Tokenizer | None, path: Path) -> Dataset:
@@ -321,7 +328,7 @@ def _facts(corpus: Corpus, data: Dataset, method: str) -> dict[str, Any]:
             "pairs": int(data.labels.nnz),
             "inputs": data.inputs.shape[1],
         },
-        "data": {"name": name},
+        "data": {"name": name} | ({} if corpus.holdout is None else {"holdout": corpus.holdout.facts()}),
         "propensity": asdict(propensity_of(name)),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }

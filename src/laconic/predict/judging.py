@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 from laconic.checkpoint import SavedModel
 from laconic.data.corpus import Corpus
 from laconic.data.dataset import Rows
+from laconic.data.evaluation_texts import TrainedOn
 from laconic.data.prepare import input_rows
 from laconic.data.text import Splitter
 from laconic.data.tokenizer import Tokenizer, shuffled
@@ -33,6 +34,7 @@ class Judging:
     labels: Sequence[str]
     tokenizer: Tokenizer | None  # None: it reads features
     training: TrainingCounts | None  # None: what rare labels are is not known
+    trained_on: TrainedOn
 
     @staticmethod
     def of_model(model: SavedModel) -> Judging:
@@ -41,6 +43,7 @@ class Judging:
             labels=model.labels.names,
             tokenizer=_tokenizer(restore_config(model).text, model.vocabulary),
             training=_training(model.facts, model.label_counts),
+            trained_on=TrainedOn.of(model.facts, model.sketch),
         )
 
     @staticmethod
@@ -50,6 +53,7 @@ class Judging:
             labels=model.labels,
             tokenizer=_tokenizer(model.splitter, model.vocabulary),
             training=None if model.label_counts is None else _training(model.facts, model.label_counts),
+            trained_on=TrainedOn.of(model.facts, model.sketch),
         )
 
     def judged(self, corpus: Corpus, split_name: str, *, shuffle: int | None = None) -> tuple[Rows, Truth]:

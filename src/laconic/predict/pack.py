@@ -64,6 +64,7 @@ def pack(model: SavedModel, corpus: Corpus | None = None) -> PackedModel:
         label_counts=model.label_counts,
         splitter=restore_config(model).text,
         vocabulary=model.vocabulary,
+        sketch=model.sketch,
     )
 
 
