@@ -89,11 +89,7 @@ def train(
     """Learn from texts with labels, and write a model folder. A run that was stopped goes on by the same command."""
     from laconic.checkpoint import RUN, check_free, read_model, write_model
     from laconic.costs import bytes_of
-    from laconic.data.evaluation_texts import evaluation_texts
-    from laconic.data.sketch import seen_words
-    from laconic.display import metrics_table
     from laconic.predict.pack import check_texts
-    from laconic.predict.predictor import scored
     from laconic.tensor_files import Storage
 
     if keep_texts and not packing:
@@ -112,11 +108,7 @@ def train(
     recipe = _settled(recipe, corpus, device)
     elder = None if teacher is None else read_model(teacher)
     trained = _taught(corpus, recipe, model / RUN, device, ensemble, elder)
-    if "test" in corpus.splits:
-        texts = evaluation_texts(corpus, "test")
-        trained, evaluation = scored(trained, texts, device)
-        title = f"{model} on {data}, {texts}: {evaluation.texts:,} texts{seen_words(evaluation.seen)}"
-        out.print(metrics_table({"": evaluation}, title))
+    trained = _evaluated(trained, corpus, device, f"{model} on {data}")
     write_model(trained, model, pictures=_pictures(trained), keep_run=keep_run, storage=storage)
     size = sum(path.stat().st_size for path in model.iterdir())
     said = {"reranker": ", re-ranked", "extra_texts": ", label texts learnt", "fusion": ", fused"}
@@ -126,6 +118,29 @@ def train(
     out.print(f"{model}: {recipe.method}{members}, {learnt_from}, {size:,} bytes")
     if packing:
         cli_pack.pack_trained(trained, model, corpus, device, keep_texts=keep_texts)
+
+
+def _evaluated(model: SavedModel, corpus: Corpus, device: str, title: str) -> SavedModel:
+    """Show the finished model's figures on held-out texts, and keep them in it."""
+    from laconic.card import VALIDATION
+    from laconic.data.evaluation_texts import evaluation_texts
+    from laconic.data.sketch import seen_words
+    from laconic.display import metrics_table
+    from laconic.evaluate import evaluation_of
+    from laconic.predict.predictor import scored
+
+    if "test" in corpus.splits:
+        texts = evaluation_texts(corpus, "test")
+        model, evaluation = scored(model, texts, device)
+        of = f"{texts}: {evaluation.texts:,} texts{seen_words(evaluation.seen)}"
+    elif kept := model.facts.get("metrics"):
+        evaluation = evaluation_of(kept)
+        of = f"{kept['split']} texts: {evaluation.texts:,} texts, {VALIDATION}"
+    else:
+        err.print("No texts were held out, so there are no figures; --test 0.1 holds out a test split.")
+        return model
+    out.print(metrics_table({"": evaluation}, f"{title}, {of}"))
+    return model
 
 
 def _with_test(corpus: Corpus, fraction: float | None) -> Corpus:

@@ -20,7 +20,7 @@ from scipy.sparse import csr_array
 from laconic.checkpoint import SavedModel, read_model
 from laconic.data.catalogue import propensity_of
 from laconic.data.corpus import Corpus, Labels
-from laconic.data.evaluation_texts import TrainedOn
+from laconic.data.evaluation_texts import UNTOLD, TrainedOn
 from laconic.data.prepare import label_texts
 from laconic.data.sketch import Overlap
 from laconic.errors import ConfigError, DataError
@@ -61,7 +61,7 @@ class Contender:
     name: str
     predictor: Predictor
     training: TrainingCounts  # in the model's own numbers
-    trained_on: TrainedOn = TrainedOn(None, None)
+    trained_on: TrainedOn = UNTOLD
 
     @classmethod
     def of(cls, name: str, model: SavedModel, device: str = "auto") -> Contender:

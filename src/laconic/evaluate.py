@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -134,6 +134,11 @@ def kept_figures(evaluation: Evaluation, split_name: str) -> dict[str, Any]:
         "metrics": evaluation.metrics,
         "intervals": evaluation.intervals,
     }
+
+
+def evaluation_of(kept: Mapping[str, Any]) -> Evaluation:
+    """Return the evaluation of which `kept_figures` were kept, as far as they tell."""
+    return Evaluation(texts=kept["texts"], metrics=kept["metrics"], intervals=kept["intervals"], quantiles={})
 
 
 class Pairs(NamedTuple):

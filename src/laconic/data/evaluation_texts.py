@@ -41,6 +41,9 @@ class TrainedOn(NamedTuple):
         return self.holdout if self.sketch.overlap(hashes).share >= _SAME_FILE else None
 
 
+UNTOLD = TrainedOn(None, None)
+
+
 @dataclass(frozen=True, kw_only=True)
 class EvaluationTexts:
     """A split of a corpus, under the name that people know it by."""

@@ -41,6 +41,7 @@ from laconic.methods import (
 from laconic.methods.calibrating import learnt_calibration
 from laconic.methods.ensembles import ensemble_size, restore_members, train_members
 from laconic.methods.trained import Trained
+from laconic.methods.validating import held_out_figures
 from laconic.rankers import Ranker
 from laconic.run import Run, fingerprint
 
@@ -228,11 +229,16 @@ def train_model(corpus: Corpus, method_name: str, config: Any, run: Run, members
         data = _with_vectors(data, tokenizer, Path(config.vectors))
     run.begin({"method": method_name, "config": settings_of(config), "data": fingerprint(data), "ensemble": members})
     trained = method.train(data, config, run)
-    calibration = learnt_calibration(trained, data, one_split=members == 1 or method.together is not None)
+    one_split = members == 1 or method.together is not None
+    calibration = learnt_calibration(trained, data, one_split=one_split)
+    figures = None
+    if "test" not in corpus.splits:
+        figures = held_out_figures(trained, data, propensity_of(Path(corpus.source).name), one_split=one_split)
     return SavedModel(
         facts=_facts(corpus, data, method_name)
         | {"config": settings_of(trained.config), **trained.facts}
-        | ({} if calibration is None else {"calibration": calibration}),
+        | ({} if calibration is None else {"calibration": calibration})
+        | ({} if figures is None else {"metrics": figures}),
         tensors=trained.ranker.state_dict(),
         labels=corpus.labels,
         label_counts=data.label_counts,
