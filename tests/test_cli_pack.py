@@ -166,10 +166,10 @@ def test_a_damaged_packed_model_is_not_used(nearest: Path, tmp_path: Path, caplo
 def test_training_again_replaces_the_packed_model_with_the_model(nearest: Path, data: Path, tmp_path: Path) -> None:
     shutil.copytree(nearest, tmp_path / "model")
     (tmp_path / "model" / ".packed.partial-1").mkdir()  # as somebody's kill -9 leaves it
-    train("nearest", data, tmp_path / "model")
+    train("nearest", data, tmp_path / "model", "--force")
     assert is_packed(tmp_path / "model" / "packed")
     assert not (tmp_path / "model" / ".packed.partial-1").exists()
-    train("nearest", data, tmp_path / "model", "--no-pack")
+    train("nearest", data, tmp_path / "model", "--no-pack", "--force")
     assert not (tmp_path / "model" / "packed").exists()
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from laconic.checkpoint import SavedModel
     from laconic.config import Settings
     from laconic.data.corpus import Corpus
+    from laconic.methods import Training
+    from laconic.tensor_files import Storage
 
 verbs = typer.Typer()
 _TEST = 0.1  # of a single file's texts
@@ -70,6 +72,9 @@ def train(
         Path | None,
         typer.Option(metavar="MODEL", help="Learn from this model's answers too: a small model from a combined one."),
     ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a finished model in MODEL, even by one that is trained otherwise.")
+    ] = False,
     keep_run: Annotated[
         bool, typer.Option("--keep-run", help="Keep the run folder, with its log, in the model.")
     ] = False,
@@ -89,6 +94,7 @@ def train(
     """Learn from texts with labels, and write a model folder. A run that was stopped goes on by the same command."""
     from laconic.checkpoint import RUN, check_free, read_model, write_model
     from laconic.costs import bytes_of
+    from laconic.manifest import kind_of
     from laconic.predict.pack import check_texts
     from laconic.tensor_files import Storage
 
@@ -107,7 +113,13 @@ def train(
         check_texts(corpus)
     recipe = _settled(recipe, corpus, device)
     elder = None if teacher is None else read_model(teacher)
-    trained = _taught(corpus, recipe, model / RUN, device, ensemble, elder)
+    finished = _Finished(model, storage) if not force and kind_of(model) else None
+    trained = _taught(corpus, recipe, model / RUN, device, ensemble, elder, finished)
+    if trained is None:
+        out.print(f"{model}: already trained with this data and these settings; --force trains it anew")
+        if packing and not _is_packed(model, keep_texts=keep_texts):
+            cli_pack.pack_trained(read_model(model), model, corpus, device, keep_texts=keep_texts)
+        return
     trained = _evaluated(trained, corpus, device, f"{model} on {data}")
     write_model(trained, model, pictures=_pictures(trained), keep_run=keep_run, storage=storage)
     size = sum(path.stat().st_size for path in model.iterdir())
@@ -204,14 +216,46 @@ def _settled(recipe: _Recipe, corpus: Corpus, device: str) -> _Recipe:
     return _Recipe(choice.method, *config_for(choice, recipe.settings))
 
 
+class _Finished(NamedTuple):
+    """A finished model that must not be lost."""
+
+    folder: Path
+    storage: Storage
+
+    def is_made_by(self, training: Training) -> bool:
+        """Return whether this training would make that model once more; refuse to make another one in its place."""
+        from laconic.methods.finished import what_differs
+
+        if difference := what_differs(self.folder, training.facts, self.storage):
+            raise ConfigError(
+                f"{self.folder}: there is a finished model, but {difference}; --force replaces it, or choose another "
+                "name (--out)"
+            )
+        return True
+
+
+def _is_packed(model: Path, *, keep_texts: bool) -> bool:
+    """Return whether a model was packed, and with its training texts if they are to be kept."""
+    from laconic.predict.opening import packed_of
+
+    packed = packed_of(model)
+    return packed is not None and (packed.num_kept > 0 or not keep_texts)
+
+
 def _taught(
-    corpus: Corpus, recipe: _Recipe, folder: Path, device: str, ensemble: int, elder: SavedModel | None
-) -> SavedModel:
-    """The finished model, with how it was made and how long that took."""
+    corpus: Corpus,
+    recipe: _Recipe,
+    folder: Path,
+    device: str,
+    ensemble: int,
+    elder: SavedModel | None,
+    finished: _Finished | None,
+) -> SavedModel | None:
+    """The finished model, with how it was made and how long that took; None: that is what is there already."""
     from laconic.display import training_display
     from laconic.distilling import Config as Distilling
     from laconic.distilling import as_counted, taught_by
-    from laconic.methods import train_model
+    from laconic.methods import Training
     from laconic.run import Run, device_named
 
     taught = corpus if elder is None else taught_by(elder, corpus, device_named(device), Distilling())
@@ -219,7 +263,10 @@ def _taught(
     try:
         with training_display(err) as watcher:
             run = Run(folder, watcher=watcher, device=device_named(device))
-            trained = train_model(taught, recipe.method, recipe.config, run, ensemble)
+            training = Training.of(taught, recipe.method, recipe.config, ensemble)
+            if finished and not run.unfinished(training.facts) and finished.is_made_by(training):
+                return None
+            trained = training.run(run)
     except KeyboardInterrupt:
         err.print("stopped; the same command goes on from here")
         raise typer.Exit(130) from None

@@ -167,7 +167,7 @@ class Laconic:
         return self._answering(model, answerer(pack(model, corpus)))
 
     def save(self, folder: Path | str) -> None:
-        """Writes a model folder, for `Laconic.load` and for the command line."""
+        """Writes a model folder, for `Laconic.load` and for the command line; an older model there is replaced."""
         model, folder = self._whole(), Path(folder)
         write_model(model, folder)
         if isinstance(self.predictor_, Answerer):
