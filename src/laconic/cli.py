@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +17,7 @@ from rich.text import Text
 from laconic import __version__, cli_bench, cli_changes, cli_pack, cli_predict, cli_serve, cli_train
 from laconic.cli_pack import Beam, Exact, Threads
 from laconic.cli_shared import (
+    Constants,
     Data,
     Device,
     JsonFile,
@@ -27,13 +29,13 @@ from laconic.cli_shared import (
     Table,
     err,
     out,
+    print_constants,
     print_notes,
     read_corpus,
 )
-from laconic.errors import ConfigError, UserError
+from laconic.errors import UserError
 
 if TYPE_CHECKING:
-    from laconic.data.corpus import Corpus
     from laconic.evaluate import Evaluation
     from laconic.predict.predictor import Predictor
 
@@ -147,6 +149,7 @@ def evaluate(
     json_file: JsonFile = None,
     plots: Plots = None,
     keep_self: KeepSelf = False,
+    propensity: Constants = "",
     device: Device = "auto",
     settings: Overruled = None,
     shuffle_words: Annotated[int | None, typer.Option(metavar="SEED", min=0, help="Words in another order.")] = None,
@@ -163,7 +166,8 @@ def evaluate(
 
     speed = Speed(beam=beam, exact=exact, threads=threads)
     predictor = open_as_it_is(model, device=device, settings=read_settings(None, settings or []), speed=speed)
-    texts = evaluation_texts(read_corpus(data, table, keep_self=keep_self), split, [predictor.trained_on])
+    corpus = read_corpus(data, table, keep_self=keep_self, propensity=propensity)
+    texts = evaluation_texts(corpus, split, [predictor.trained_on])
     with progress(err, "ranking", len(texts.texts)) as bar:
         evaluation = predictor.evaluate(
             texts.corpus, texts.split, lambda done: bar.advance(bar.task_ids[0], done), shuffle=shuffle_words
@@ -183,6 +187,7 @@ def sweep(
     json_file: JsonFile = None,
     plots: Plots = None,
     keep_self: KeepSelf = False,
+    propensity: Constants = "",
     device: Device = "auto",
     settings: Overruled = None,
     table: Table = None,
@@ -199,7 +204,8 @@ def sweep(
     from laconic.sweeping import TITLES
 
     predictor = _open(model, device, settings)
-    texts = evaluation_texts(read_corpus(data, table, keep_self=keep_self), split, [predictor.trained_on])
+    corpus = read_corpus(data, table, keep_self=keep_self, propensity=propensity)
+    texts = evaluation_texts(corpus, split, [predictor.trained_on])
     found, seen = predictor.sweep(texts.corpus, texts.split, places or ()), predictor.trained_on.overlap(texts.texts)
     dial = next(iter(found[0]))
     title = f"{model} on {data}, {texts}: {len(texts.texts):,} texts{seen_words(seen)}; {TITLES[dial]}"
@@ -210,8 +216,10 @@ def sweep(
         plot_sweep(found, dial, plots / f"sweep-{dial}.png")
         out.print(f"{plots / f'sweep-{dial}.png'}")
     if json_file is not None:
-        about = {"model": str(model), "data": data, "split": texts.name, "texts": len(texts.texts)}
-        about |= {"seen_in_training": None if seen is None else seen.as_json(), "sweep": found}
+        about: dict[str, Any] = {"model": str(model), "data": data, "split": texts.name, "texts": len(texts.texts)}
+        constants = predictor.constants(corpus)
+        about |= {"seen_in_training": None if seen is None else seen.as_json()}
+        about |= {"propensity": None if constants is None else asdict(constants), "sweep": found}
         with writing(json_file) as file:
             file.write(json.dumps(about, indent=2).encode() + b"\n")
 
@@ -227,6 +235,7 @@ def compare(
     seed: Annotated[int, typer.Option(help="Another order of texts that differ alike.", min=0)] = 0,
     json_file: Annotated[Path | None, typer.Option("--json", help="Also write all of it to this file.")] = None,
     keep_self: KeepSelf = False,
+    propensity: Constants = "",
     device: Device = "auto",
     table: Table = None,
 ) -> None:
@@ -239,7 +248,7 @@ def compare(
     from laconic.files import writing
 
     contenders = Contender.open(one, device), Contender.open(other, device)
-    corpus = read_corpus(data, table, keep_self=keep_self)
+    corpus = read_corpus(data, table, keep_self=keep_self, propensity=propensity)
     texts = evaluation_texts(corpus, split, [contender.trained_on for contender in contenders])
     with progress(err, "ranking", 2 * len(texts.texts)) as bar:
         comparison = compare(
@@ -270,16 +279,18 @@ def score(
     json_file: JsonFile = None,
     plots: Plots = None,
     keep_self: KeepSelf = False,
-    propensity: Annotated[str, typer.Option(help="A and B, such as 0.55,1.5; by default from the data's name.")] = "",
+    propensity: Constants = "",
     table: Table = None,
 ) -> None:
     """Score anybody's predictions on data with known labels."""
     from laconic.data.evaluation_texts import evaluation_texts
     from laconic.predictions import score_predictions
 
-    corpus = read_corpus(data, table, keep_self=keep_self)
+    corpus = read_corpus(data, table, keep_self=keep_self, propensity=propensity)
     texts = evaluation_texts(corpus, split)
-    evaluation = score_predictions(predictions, corpus, texts.split, _propensity(propensity, corpus))
+    evaluation = score_predictions(predictions, corpus, texts.split)
+    if evaluation.propensity is not None:
+        print_constants(corpus)
     about = {"predictions": str(predictions), "data": data, "split": texts.name}
     _show(evaluation, f"{predictions} on {data}, {texts}", about, json_file, plots)
 
@@ -289,18 +300,6 @@ def _open(model: Path, device: str, settings: list[str] | None) -> Predictor:
     from laconic.predict.predictor import Predictor
 
     return Predictor.open(model, device=device, settings=read_settings(None, settings or []))
-
-
-def _propensity(given: str, corpus: Corpus) -> Any:
-    from laconic.data.catalogue import Propensity, propensity_of
-
-    if not given:
-        return propensity_of(Path(corpus.source).name)
-    try:
-        a, b = map(float, given.split(","))
-    except ValueError:
-        raise ConfigError(f"--propensity must be two numbers, such as 0.55,1.5, but is {given!r}") from None
-    return Propensity(a=a, b=b)
 
 
 def _show(

@@ -6,12 +6,14 @@ import json
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from rich.console import Console
 
+from laconic.cli_shared import Constants, read_corpus
 from laconic.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ def bench(
     keep_self: Annotated[
         bool, typer.Option("--keep-self", help="Keep pairs of a text with itself, and filtered pairs.")
     ] = False,
+    propensity: Constants = "",
     table: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="CSV, TSV, Parquet: as for train.")
     ] = None,
@@ -56,18 +59,17 @@ def bench(
     A model that was not packed is packed for this once. Other work on the machine makes the times worse.
     """
     from laconic.benching import Config
-    from laconic.config import configure, read_settings
     from laconic.data.evaluation_texts import evaluation_texts
-    from laconic.data.formats.tabular import Columns
     from laconic.data.sketch import seen_words
-    from laconic.data.sources import read
+    from laconic.peers.contest import with_constants
     from laconic.predict.answering import usable_cores
     from laconic.predict.opening import trained_on
 
     places = _places(against)
     _check(models, markdown, picture, alone=not places)
-    corpus = read(data, configure(Columns, read_settings(None, table or [])))
-    corpus = corpus.keeping_self_pairs() if keep_self else corpus
+    corpus = read_corpus(data, table, keep_self=keep_self, propensity=propensity)
+    if propensity and not places:
+        raise ConfigError("--propensity is for --against: the table of one model's dial has no PSP; leave it out")
     known = [trained_on(model) for model in models]
     chosen = evaluation_texts(corpus, split, known)
     used, cores = chosen.corpus.sampled(chosen.split, texts).split(chosen.split), usable_cores()
@@ -78,6 +80,7 @@ def bench(
     counted = [None if one is None else one.as_json() for one in seen]
     if places:
         about |= {"models": list(map(str, models)), "seen_in_training": counted}
+        about |= {"propensity": asdict(with_constants(corpus, models).constants())}
         _write_json(json_file, about, _against(models, places, asked, markdown))
     else:
         about |= {"model": str(models[0]), "seen_in_training": counted[0]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +16,7 @@ import typer
 
 from laconic import cli_pack
 from laconic.cli_pack import KeepTexts
-from laconic.cli_shared import Data, Device, Table, err, out, print_notes, read_corpus
+from laconic.cli_shared import Constants, Data, Device, Table, err, out, print_constants, print_notes, read_corpus
 from laconic.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ def train(
         bool, typer.Option("--pack/--no-pack", help="Then pack it into MODEL/packed, for quick answers on a CPU.")
     ] = True,
     keep_texts: KeepTexts = False,
+    propensity: Constants = "",
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting.")] = None,
     table: Table = None,
 ) -> None:
@@ -106,8 +107,9 @@ def train(
     own += [f'encoder="{encoder}"'] * bool(encoder)
     over = {"reranker": rerank, "extra_texts": label_texts, "fusion": fuse}
     recipe = _recipe(method, budget, preset or None, bool(encoder), [*(settings or []), *own], over)
-    corpus = read_corpus(data, table)
+    corpus = read_corpus(data, table, propensity=propensity)
     print_notes(corpus)
+    print_constants(corpus)
     corpus = _with_test(corpus, test)
     if keep_texts:
         check_texts(corpus)
@@ -226,7 +228,8 @@ class _Finished(NamedTuple):
         """Return whether this training would make that model once more; refuse to make another one in its place."""
         from laconic.methods.finished import what_differs
 
-        if difference := what_differs(self.folder, training.facts, self.storage):
+        now = {"storage": asdict(self.storage), "propensity": asdict(training.corpus.constants())}
+        if difference := what_differs(self.folder, training.facts, now):
             raise ConfigError(
                 f"{self.folder}: there is a finished model, but {difference}; --force replaces it, or choose another "
                 "name (--out)"

@@ -18,7 +18,6 @@ from jaxtyping import Bool, Int
 from scipy.sparse import csr_array
 
 from laconic.checkpoint import SavedModel, read_model
-from laconic.data.catalogue import propensity_of
 from laconic.data.corpus import Corpus, Labels
 from laconic.data.evaluation_texts import UNTOLD, TrainedOn
 from laconic.data.prepare import label_texts
@@ -126,6 +125,7 @@ class Comparison:
     examples: list[Example]
     coded: bool  # names are codes: people read the labels' texts
     notes: list[str]
+    propensity: Propensity  # the constants of PSP
     seen: tuple[Overlap | None, Overlap | None]  # texts that each model was trained on; None: nobody can tell
 
     def as_json(self) -> dict[str, Any]:
@@ -174,6 +174,7 @@ def compare(
         ],
         coded=label_texts(Labels(names=corpus.labels.names)) is None,
         notes=_notes(contenders, corpus, first.truth, number),
+        propensity=corpus.propensity or contenders[0].training.propensity,
         seen=(contenders[0].trained_on.overlap(split), contenders[1].trained_on.overlap(split)),
     )
 
@@ -188,16 +189,19 @@ def _numbers(contenders: Sequence[Contender], corpus: Corpus) -> dict[str, int]:
 
 
 def _truth(contenders: Sequence[Contender], corpus: Corpus, split_name: str, number: Mapping[str, int]) -> Truth:
-    """Both models are weighed by the same training counts: the data's or, where it has none, the first model's."""
+    """Both models are weighed by the same training counts: the data's or, where it has none, the first model's.
+
+    So are the constants of propensities: those that the user gave, or else the first model's.
+    """
     split, names = corpus.split(split_name), corpus.labels.names
+    propensity = corpus.propensity or contenders[0].training.propensity
     if "train" in corpus.splits:
-        propensity = propensity_of(Path(corpus.source).name)
         counted = TrainingCounts.of(corpus.splits["train"].labels, propensity=propensity)
         training = counted.with_unseen(len(number) - len(names))
     else:
         counts = np.zeros(len(number), dtype=np.int64)
         counts[[number[name] for name in contenders[0].predictor.labels.names]] = contenders[0].training.per_label
-        training = replace(contenders[0].training, per_label=counts)
+        training = replace(contenders[0].training, per_label=counts, propensity=propensity)
     return truth_in_numbers_of(list(number), names, split.labels, split.leave_out, training)
 
 
@@ -263,6 +267,12 @@ def _notes(contenders: Sequence[Contender], corpus: Corpus, truth: csr_array, nu
         notes.append(
             f"{corpus.source} has no train split: labels never seen together are not marked; PSP and the tail are by "
             f"the training of {contenders[0].name}"
+        )
+    first, second = (contender.training.propensity for contender in contenders)
+    if corpus.propensity is None and first != second:
+        notes.append(
+            f"{contenders[1].name} has other propensity constants (A = {second.a}, B = {second.b}); PSP of both is by "
+            f"those of {contenders[0].name} (A = {first.a}, B = {first.b})"
         )
     occurring = np.unique(truth.indices)
     for contender in contenders:

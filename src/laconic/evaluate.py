@@ -18,6 +18,7 @@ from laconic.data.tokenizer import inputs_of
 from laconic.metrics import (
     KS,
     Judged,
+    Propensity,
     Quantiles,
     TrainingCounts,
     bootstrap,
@@ -53,12 +54,14 @@ class Evaluation:
     intervals: dict[str, tuple[float, float]]  # 95 % of bootstrap resamples of the texts
     quantiles: dict[str, Quantiles]  # contributions to P@5 by label frequency, in both papers' definitions
     seen: Overlap | None = None  # texts that the model was trained on; None: nobody can tell
+    propensity: Propensity | None = None  # the constants of PSP; None: there is no PSP
 
     def as_json(self) -> dict[str, Any]:
         quantiles = {name: _plain(asdict(quantile)) for name, quantile in self.quantiles.items()}
         return {
             "texts": self.texts,
             "seen_in_training": None if self.seen is None else self.seen.as_json(),
+            "propensity": None if self.propensity is None else asdict(self.propensity),
             "metrics": self.metrics,
             "intervals": self.intervals,
             "quantiles": quantiles,
@@ -121,6 +124,7 @@ def evaluate(
         intervals=bootstrap(per_text(judged, truth.training, ks=ks), seed=seed),
         quantiles=_quantiles(judged, truth.training) if max(ks) >= 5 else {},
         seen=seen,
+        propensity=None if truth.training is None else truth.training.propensity,
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int, UInt64
 from scipy.sparse import csr_array
 
+from laconic.data.catalogue import Propensity, propensity_of
 from laconic.data.hashing import feature_hashes, text_hashes
 from laconic.data.holdout import Holdout
 from laconic.errors import DataError
@@ -77,6 +78,7 @@ class Corpus:
     feature_names: Sequence[str] | None = None
     notes: Sequence[str] = field(default=())  # what the reader saw and mended, for people
     holdout: Holdout | None = None  # the rule by which the test split was cut off
+    propensity: Propensity | None = None  # constants that the user gave
 
     def split(self, name: str) -> Split:
         """Return the split of that name. A single file is the split "all", which is also what is trained on."""
@@ -85,6 +87,10 @@ class Corpus:
         if name == "train" and list(self.splits) == ["all"]:
             return self.splits["all"]
         raise DataError(f"{self.source}: there is no split {name!r}; it has {', '.join(self.splits)}")
+
+    def constants(self) -> Propensity:
+        """Return the constants of propensities: those that the user gave, or else by the name of the data."""
+        return self.propensity or propensity_of(self.source)
 
     def sampled(self, name: str, count: int, seed: int = 0) -> Corpus:
         """That split alone, with no more than so many of its texts, which chance has chosen."""

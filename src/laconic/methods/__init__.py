@@ -17,7 +17,6 @@ from torch import Tensor
 from laconic import __version__
 from laconic.checkpoint import SavedModel
 from laconic.config import Settings, configure, merged, settings_of
-from laconic.data.catalogue import propensity_of
 from laconic.data.corpus import Corpus, Split
 from laconic.data.dataset import Dataset
 from laconic.data.prepare import prepare
@@ -266,7 +265,7 @@ class Training:
         calibration = learnt_calibration(trained, data, one_split=one_split)
         figures = None
         if "test" not in corpus.splits:
-            figures = held_out_figures(trained, data, propensity_of(Path(corpus.source).name), one_split=one_split)
+            figures = held_out_figures(trained, data, corpus.constants(), one_split=one_split)
         return SavedModel(
             facts=_facts(corpus, data, self.method_name)
             | {"config": settings_of(trained.config), **trained.facts, "run": self.facts}
@@ -373,6 +372,6 @@ def _facts(corpus: Corpus, data: Dataset, method: str) -> dict[str, Any]:
             "inputs": data.inputs.shape[1],
         },
         "data": {"name": name} | ({} if corpus.holdout is None else {"holdout": corpus.holdout.facts()}),
-        "propensity": asdict(propensity_of(name)),
+        "propensity": asdict(corpus.constants()),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }

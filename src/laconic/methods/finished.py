@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from laconic.checkpoint import read_facts
 from laconic.errors import ModelError
 from laconic.run import differences
-from laconic.tensor_files import Storage
 
 _TOLD = 3  # differences
 
 
-def what_differs(folder: Path, training: Mapping[str, Any], storage: Storage) -> str:
-    """Tell why the finished model of a folder is not what this training would make; empty: it is."""
+def what_differs(folder: Path, training: Mapping[str, Any], also: Mapping[str, Mapping[str, Any]]) -> str:
+    """Tell why the finished model of a folder is not what this training would make; empty: it is.
+
+    `also` are facts of the model that training does not decide, such as its storage.
+    """
     try:
         facts = read_facts(folder)
     except ModelError as error:
         return str(error)
-    match facts:
-        case {"run": dict(run), "storage": dict(stored)}:
-            if changes := facts.get("changes"):
-                return (
-                    f"it was changed by {', '.join(dict.fromkeys(one['verb'] for one in changes))} since it was trained"
-                )
-            return _difference(run | {"storage": stored}, {**training, "storage": {**stored, **asdict(storage)}})
+    run, kept = facts.get("run"), {name: facts.get(name) for name in also}
+    if isinstance(run, dict) and all(isinstance(one, dict) for one in kept.values()):
+        if facts.get("changes"):
+            return f"it was changed by {_verbs(facts['changes'])} since it was trained"
+        now = {name: {**(kept[name] or {}), **one} for name, one in also.items()}
+        return _difference({**run, **kept}, {**training, **now})
     return "it does not tell what it was trained with"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -61,11 +61,21 @@ class Judging:
 
         `shuffle` is a seed: words come in another order, to see how much of it a model needs.
         """
-        split = corpus.split(split_name)
-        truth = truth_in_numbers_of(self.labels, corpus.labels.names, split.labels, split.leave_out, self.training)
+        split, training = corpus.split(split_name), self._training(corpus)
+        truth = truth_in_numbers_of(self.labels, corpus.labels.names, split.labels, split.leave_out, training)
         rows = input_rows(split, self.tokenizer)
         check_rows(rows, self.facts, reads_texts=self.tokenizer is not None)
         return rows if shuffle is None else self._shuffled(rows, shuffle), truth
+
+    def constants(self, corpus: Corpus) -> Propensity | None:
+        """Return the propensity constants for this data: those that the user gave, or else the model's own."""
+        training = self._training(corpus)
+        return None if training is None else training.propensity
+
+    def _training(self, corpus: Corpus) -> TrainingCounts | None:
+        if self.training is None or corpus.propensity is None:
+            return self.training
+        return replace(self.training, propensity=corpus.propensity)
 
     def _shuffled(self, rows: Rows, seed: int) -> csr_array:
         if self.tokenizer is None or not isinstance(rows, csr_array):

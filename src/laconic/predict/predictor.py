@@ -15,6 +15,7 @@ from torch import Tensor
 from laconic.calibration import Calibration
 from laconic.checkpoint import SavedModel, read_model
 from laconic.config import Settings
+from laconic.data.catalogue import Propensity
 from laconic.data.corpus import Corpus
 from laconic.data.evaluation_texts import EvaluationTexts, TrainedOn
 from laconic.engine.texts import Ranked
@@ -104,6 +105,10 @@ class Predictor:
     @property
     def trained_on(self) -> TrainedOn:
         return self._judging.trained_on
+
+    def constants(self, corpus: Corpus) -> Propensity | None:
+        """Return the propensity constants by which the model is evaluated on this data."""
+        return self._judging.constants(corpus)
 
     @cached_property
     def _find(self) -> Find:
