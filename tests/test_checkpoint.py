@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors import SafetensorError
 
-from laconic.checkpoint import SavedModel, _lines, _write_lines, read_model, write_model
+from laconic.checkpoint import SavedModel, _lines, _write_lines, read_model, read_trained_on, write_model
 from laconic.data.corpus import Labels
+from laconic.data.sketch import TextSketch
 from laconic.data.vocabulary import Vocabulary
 from laconic.errors import ModelError, UserError
 from laconic.tensor_files import Storage
@@ -38,6 +39,7 @@ def model(names=("red", "two\nlines \\n")):
         labels=Labels(names=list(names), texts=["a colour", ""]),
         label_counts=np.array([3, 2]),
         vocabulary=Vocabulary(words=["red", "c++"], text_counts=np.array([4, 1]), num_texts=4, sublinear=True),
+        sketch=TextSketch.of(np.array([2**63 + 5, 7, 7], dtype=np.uint64)),
     )
 
 
@@ -66,6 +68,7 @@ def test_what_was_written_is_read_back(folder):
     assert list(read.vocabulary.words) == ["red", "c++"]
     assert read.vocabulary.text_counts.tolist() == [4, 1]
     assert (read.vocabulary.num_texts, read.vocabulary.sublinear) == (4, True)
+    assert (read.sketch.hashes.tolist(), read.sketch.complete) == ([7, 2**63 + 5], True)
 
 
 def with_subwords(counts=(0, 4, 2)):
@@ -112,7 +115,7 @@ def large():
 
 def test_a_model_in_several_files_is_the_same_model(tmp_path):
     write_model(large(), tmp_path / "model", storage=Storage(shard_size=1000))
-    files = sorted(path.name for path in (tmp_path / "model").glob("*.safetensors"))
+    files = sorted(path.name for path in (tmp_path / "model").glob("model*.safetensors"))
     assert files == [f"model-{number:05}-of-{len(files):05}.safetensors" for number in range(1, len(files) + 1)]
     assert len(files) > 3
     read = read_model(tmp_path / "model", verify=True)
@@ -142,7 +145,7 @@ def test_a_model_that_is_written_again_is_stored_as_it_was(tmp_path):
     assert {path.name for path in (tmp_path / "model").iterdir()} == first
     assert read_model(tmp_path / "model").facts["storage"]["half"]
     write_model(read_model(tmp_path / "model"), tmp_path / "model", storage=Storage())
-    assert [path.name for path in (tmp_path / "model").glob("*.safetensors")] == ["model.safetensors"]
+    assert [path.name for path in (tmp_path / "model").glob("model*.safetensors")] == ["model.safetensors"]
 
 
 def test_a_model_from_before_there_were_several_files_has_one(folder):
@@ -251,6 +254,25 @@ def test_a_model_of_another_version_is_refused(folder):
         read_model(folder)
 
 
+@pytest.mark.parametrize(
+    "told", [3, {"hashes": 3, "complete": True}, {"hashes": 2}, {"hashes": 2, "complete": 1}, {"hashes": "2"}]
+)
+def test_hashes_of_training_texts_that_are_not_as_announced_are_refused(folder, told):
+    change(folder, "model.json", lambda facts: facts | {"training_texts": told})
+    with pytest.raises(ModelError, match=r"training_texts\.safetensors: these are not the .*copy the model again"):
+        read_model(folder)
+
+
+def test_a_model_from_before_there_were_hashes_of_training_texts_has_none(folder):
+    change(folder, "model.json", lambda facts: {name: facts[name] for name in facts if name != "training_texts"})
+    assert read_model(folder).sketch is None
+    assert read_trained_on(folder).sketch is None
+
+
+def test_what_a_model_tells_of_its_training_texts_is_read_alone(folder):
+    assert read_trained_on(folder).sketch.hashes.tolist() == [7, 2**63 + 5]
+
+
 def test_labels_that_do_not_fit_together_are_refused(folder):
     change_text(folder, "labels.txt", "red\nred\n")
     with pytest.raises(ModelError, match="do not fit together"):
@@ -271,7 +293,9 @@ def test_hostile_files_give_a_model_error_and_nothing_else(data):
         folder = Path(temporary) / "model"
         write_model(data.draw(st.sampled_from([model(), with_subwords()])), folder)
         path = folder / data.draw(
-            st.sampled_from(["manifest.json", "model.json", "model.safetensors", "vocabulary.txt"])
+            st.sampled_from(
+                ["manifest.json", "model.json", "model.safetensors", "vocabulary.txt", "training_texts.safetensors"]
+            )
         )
         content = bytearray(path.read_bytes())
         for _ in range(data.draw(st.integers(1, 8))):

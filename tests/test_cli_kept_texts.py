@@ -39,14 +39,14 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def keeping(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models") / "keeping"
     told = laconic("train", data, "--method", "nearest", "--keep-texts", "--out", folder)
-    assert told.strip().endswith("; it keeps 6 training texts")
+    assert told.strip().endswith("It keeps 6 training texts.")
     return folder
 
 
 @pytest.fixture(scope="module")
 def plain(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models") / "plain"
-    assert "training texts" not in laconic("train", data, "--method", "nearest", "--out", folder)
+    assert "keeps" not in laconic("train", data, "--method", "nearest", "--out", folder)
     return folder
 
 
@@ -116,7 +116,7 @@ def test_a_model_says_whether_it_keeps_texts(keeping: Path, plain: Path, tmp_pat
 def test_a_finished_model_is_packed_with_texts_and_without(plain: Path, data: Path, tmp_path: Path) -> None:
     shutil.copytree(plain, tmp_path / "model")
     told = laconic("pack", tmp_path / "model", "--data", data, "--keep-texts")
-    assert "; it keeps 6 training texts" in told
+    assert "It keeps 6 training texts." in told
     assert list(open_packed(tmp_path / "model" / "packed").kept_texts.texts) == [text for text, _ in TRAIN]  # type: ignore[union-attr]
     laconic("pack", tmp_path / "model", "--data", data)
     assert not (tmp_path / "model" / "packed" / FILE).exists()

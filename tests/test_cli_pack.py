@@ -51,7 +51,9 @@ def trained(request: pytest.FixtureRequest, data: Path, tmp_path_factory: pytest
     """Trained and packed by one command; nothing may change it."""
     folder = tmp_path_factory.mktemp("models") / "model"
     told = train(request.param, data, folder)
-    cost = re.search(r"packed: .* of .*, in .* s; on 60 texts of test, ([\d.]+) % of the model's best five", told)
+    cost = re.search(
+        r"packed: .* \(the model: .*\), in .* s\. Top-5 labels agree .* ([\d.]+) % \(60 texts of test\)", told
+    )
     assert cost
     assert float(cost[1]) > 99
     return folder
@@ -134,11 +136,11 @@ def test_settings_of_the_model_itself_are_asked_of_it(nearest: Path, tmp_path: P
 
 def test_packing_says_what_it_costs_only_where_there_is_data(nearest: Path, data: Path, tmp_path: Path) -> None:
     model = unpacked(nearest, tmp_path)
-    assert "nothing was measured" in laconic("pack", model)
+    assert "Search width guessed; pass --data TRAINING_DATA" in laconic("pack", model)
     assert answers(model) == answers(nearest)
     assert "packing" not in open_packed(model / "packed").facts
     told = laconic("pack", model, "--data", data, "--out", tmp_path / "elsewhere")
-    assert re.search(r"elsewhere: .* on 60 texts of test, 100\.00 % .*, P@5 is ([\d.]+) instead of \1$", told.strip())
+    assert re.search(r"for 100\.00 % \(60 texts of test\)\. P@5 ([\d.]+) \(the model: \1\)\.$", told.strip())
     assert open_packed(tmp_path / "elsewhere").facts["packing"]["found"] == 100
 
 
@@ -168,10 +170,10 @@ def test_training_again_replaces_the_packed_model_with_the_model(nearest: Path, 
     shutil.copytree(nearest, tmp_path / "model")
     for litter in (".packed.partial-1", ".packed.set-aside"):
         (tmp_path / "model" / litter).mkdir()  # as somebody's kill -9 leaves it
-    train("nearest", data, tmp_path / "model")
+    train("nearest", data, tmp_path / "model", "--force")
     assert is_packed(tmp_path / "model" / "packed")
     assert not list((tmp_path / "model").glob(".packed.*"))
-    train("nearest", data, tmp_path / "model", "--no-pack")
+    train("nearest", data, tmp_path / "model", "--no-pack", "--force")
     assert not (tmp_path / "model" / "packed").exists()
 
 

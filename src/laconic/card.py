@@ -19,6 +19,11 @@ _STAGES = {  # what a stage is called, and where facts have its epochs
     "fusion": ("fusion", "epochs"),
 }
 _INPUTS = {"text": "texts", "sparse": "sparse features (no text)", "dense": "dense features (no text)"}
+VALIDATION = "held out of training, except to choose the epoch and to calibrate scores"
+_TEXTS = {
+    "held-out": " On texts that were held out of the file that the model was trained on.",
+    **dict.fromkeys(("validation", "valid"), f" On texts {VALIDATION}."),
+}
 _FILES = """Nothing here is a pickle: tensors are safetensors, the rest is text. `manifest.json` has every file's size
 and sha256; the tensor `label_counts` has each label's number of training texts, which PSP needs."""
 
@@ -148,8 +153,9 @@ def _figures(measured: Mapping[str, Any], *, changed: bool = False) -> list[str]
     table = "\n".join(f"| {' | '.join(row)} |" for row in (shown, ["---"] * len(shown), cells))
     where = f" on the split `{measured['split']}`" if "split" in measured else ""
     meaning = "In percent, ± half of a 95 % interval (texts drawn anew)." if intervals else "In percent."
+    of = _TEXTS.get(measured.get("split", ""), "")
     before = " Measured before the model was changed." if changed else ""
-    return [f"## Figures{where}", table, meaning + before]
+    return [f"## Figures{where}", table, meaning + of + before]
 
 
 def _half(interval: tuple[float, float] | list[float] | None) -> str:

@@ -5,6 +5,7 @@ model.safetensors    the ranker's tensors, the labels' counts and,     README.md
                      where there are sub-words, their buckets' counts; in several files where that was wanted
 vocabulary.txt       a word and the number of texts that have it, a line
 labels.txt           a label name a line; label_texts.txt, where labels have one, in the same order
+training_texts.safetensors   hashes of the training texts (data/sketch.py); models from before there were any have none
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from torch import Tensor
 
 from laconic.card import model_card
 from laconic.data.corpus import Labels
+from laconic.data.evaluation_texts import TrainedOn
+from laconic.data.sketch import TextSketch
 from laconic.data.vocabulary import Vocabulary
 from laconic.errors import ModelError
 from laconic.files import left_behind, replacing
@@ -34,7 +37,15 @@ from laconic.manifest import (
     write_json,
     write_manifest,
 )
-from laconic.tensor_files import Storage, read_tensors, storage_facts, storage_of, write_tensors
+from laconic.tensor_files import (
+    Storage,
+    read_tensors,
+    save_tensors,
+    storage_facts,
+    storage_of,
+    tensors_of,
+    write_tensors,
+)
 
 FORMAT = 1
 FINISHED = "finished"  # in a run folder that was kept: nothing goes on there
@@ -43,6 +54,7 @@ _COUNTS = "label_counts"
 _SUBWORDS = "subword_counts"
 _RANKER = "ranker."
 _STORAGE = "storage"
+_TRAINING_TEXTS = "training_texts"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -54,6 +66,7 @@ class SavedModel:
     labels: Labels
     label_counts: Int[np.ndarray, "labels"]
     vocabulary: Vocabulary | None  # None: the model reads features, not texts
+    sketch: TextSketch | None = None  # of the training texts; None: the model does not tell
 
 
 def write_model(
@@ -75,10 +88,13 @@ def write_model(
         tensors[_SUBWORDS] = torch.from_numpy(model.vocabulary.subword_counts)
     storage = storage or storage_of(model.facts.get(_STORAGE), folder)[0]
     facts = {"format": FORMAT, **model.facts, "vocabulary": _vocabulary_facts(model.vocabulary)}
+    facts[_TRAINING_TEXTS] = None if model.sketch is None else model.sketch.facts()
     with replacing(folder) as partial:
         _write_lines(partial / "labels.txt", model.labels.names)
         paths = write_tensors(tensors, partial, storage)
         facts[_STORAGE] = storage_facts(storage, len(paths))
+        if model.sketch is not None:
+            paths.append(_write_sketch(model.sketch, partial))
         for path in paths:
             shutil.copymode(partial / "labels.txt", path)  # they are made for their owner alone
         if model.labels.texts is not None:
@@ -105,11 +121,7 @@ def check_free(folder: Path) -> None:
 
 def read_model(folder: Path, *, verify: bool = False) -> SavedModel:
     """The model, after a check of every file's size; with `verify`, of every byte."""
-    check_manifest(folder, verify=verify)
-    facts = json_object(folder / "model.json")
-    if facts.get("format") != FORMAT:
-        raise ModelError(f"{folder}: the model has format {facts.get('format')!r}, but this version reads {FORMAT}")
-    _check_facts(facts, folder)
+    facts = read_facts(folder, verify=verify)
     tensors = read_tensors(folder, *storage_of(facts.get(_STORAGE), folder / "model.json"))
     names, texts = _lines(folder / "labels.txt"), folder / "label_texts.txt"
     labels = Labels(names=names, texts=_lines(texts) if texts.exists() else None)
@@ -124,7 +136,24 @@ def read_model(folder: Path, *, verify: bool = False) -> SavedModel:
         labels=labels,
         label_counts=counts,
         vocabulary=_read_vocabulary(folder, facts.get("vocabulary"), subwords),
+        sketch=_read_sketch(folder, facts.get(_TRAINING_TEXTS)),
     )
+
+
+def read_facts(folder: Path, *, verify: bool = False) -> dict[str, Any]:
+    """Read what a model says of itself, after a check of every file's size; with `verify`, of every byte."""
+    check_manifest(folder, verify=verify)
+    facts = json_object(folder / "model.json")
+    if facts.get("format") != FORMAT:
+        raise ModelError(f"{folder}: the model has format {facts.get('format')!r}, but this version reads {FORMAT}")
+    _check_facts(facts, folder)
+    return facts
+
+
+def read_trained_on(folder: Path) -> TrainedOn:
+    """Read what a model tells of its training texts, and nothing else of it."""
+    facts = read_facts(folder)
+    return TrainedOn.of(facts, _read_sketch(folder, facts.get(_TRAINING_TEXTS)))
 
 
 def _check_facts(facts: Mapping[str, Any], folder: Path) -> None:
@@ -187,6 +216,24 @@ def _check_subwords(counts: Tensor, announced: Any, num_texts: int, folder: Path
             f"{folder}/model.safetensors: {_SUBWORDS} must be {announced!r} whole numbers from 0 to {num_texts}, but "
             "is not; copy the model again"
         )
+
+
+def _write_sketch(sketch: TextSketch, folder: Path) -> Path:
+    """Write the hashes of the training texts as signed numbers of 64 bits, which torch can handle."""
+    path = folder / f"{_TRAINING_TEXTS}.safetensors"
+    save_tensors({"hashes": torch.from_numpy(sketch.hashes.view(np.int64))}, path)
+    return path
+
+
+def _read_sketch(folder: Path, facts: Any) -> TextSketch | None:
+    if facts is None:
+        return None
+    path = folder / f"{_TRAINING_TEXTS}.safetensors"
+    hashes = tensors_of(path).get("hashes", torch.zeros(0)).numpy()
+    hashes = hashes.view(np.uint64) if hashes.dtype == np.int64 else hashes
+    if not TextSketch.fits(hashes, facts):
+        raise ModelError(f"{path}: these are not the {facts!r} that model.json speaks of; copy the model again")
+    return TextSketch(hashes=hashes, complete=facts["complete"])
 
 
 def _write_lines(path: Path, lines: Sequence[str]) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +17,7 @@ from rich.text import Text
 from laconic import __version__, cli_bench, cli_changes, cli_pack, cli_predict, cli_serve, cli_train
 from laconic.cli_pack import Beam, Exact, Threads
 from laconic.cli_shared import (
+    Constants,
     Data,
     Device,
     JsonFile,
@@ -27,14 +29,14 @@ from laconic.cli_shared import (
     Table,
     err,
     out,
+    print_constants,
     print_notes,
     read_corpus,
 )
-from laconic.errors import ConfigError, UserError
+from laconic.errors import UserError
 from laconic.machine import limit_thread_pools
 
 if TYPE_CHECKING:
-    from laconic.data.corpus import Corpus
     from laconic.evaluate import Evaluation
     from laconic.predict.predictor import Predictor
 
@@ -150,6 +152,7 @@ def evaluate(
     json_file: JsonFile = None,
     plots: Plots = None,
     keep_self: KeepSelf = False,
+    propensity: Constants = "",
     device: Device = "auto",
     settings: Overruled = None,
     shuffle_words: Annotated[int | None, typer.Option(metavar="SEED", min=0, help="Words in another order.")] = None,
@@ -161,18 +164,19 @@ def evaluate(
     """Score a model on data with known labels; what was packed of it, by its own folder: MODEL/packed."""
     from laconic.bars import progress
     from laconic.config import read_settings
+    from laconic.data.evaluation_texts import evaluation_texts
     from laconic.predict.opening import Speed, open_as_it_is
 
     speed = Speed(beam=beam, exact=exact, threads=threads)
     predictor = open_as_it_is(model, device=device, settings=read_settings(None, settings or []), speed=speed)
-    corpus = read_corpus(data, table, keep_self=keep_self)
-    with progress(err, "ranking", len(corpus.split(split))) as bar:
+    corpus = read_corpus(data, table, keep_self=keep_self, propensity=propensity)
+    texts = evaluation_texts(corpus, split, [predictor.trained_on])
+    with progress(err, "ranking", len(texts.texts)) as bar:
         evaluation = predictor.evaluate(
-            corpus, split, lambda done: bar.advance(bar.task_ids[0], done), shuffle=shuffle_words
+            texts.corpus, texts.split, lambda done: bar.advance(bar.task_ids[0], done), shuffle=shuffle_words
         )
-    _show(
-        evaluation, f"{model} on {data}, {split}", {"model": str(model), "data": data, "split": split}, json_file, plots
-    )
+    about = {"model": str(model), "data": data, "split": texts.name}
+    _show(evaluation, f"{model} on {data}, {texts}", about, json_file, plots)
 
 
 @app.command()
@@ -186,6 +190,7 @@ def sweep(
     json_file: JsonFile = None,
     plots: Plots = None,
     keep_self: KeepSelf = False,
+    propensity: Constants = "",
     device: Device = "auto",
     settings: Overruled = None,
     table: Table = None,
@@ -195,20 +200,29 @@ def sweep(
     The dial is alpha, a re-ranker's share of a score; beta, the classifier's share in astec; or top, how many clusters
     inceptionxml+ opens. `laconic predict` and `evaluate` answer at one place, by --set (top: answer_top).
     """
+    from laconic.data.evaluation_texts import evaluation_texts
+    from laconic.data.sketch import seen_words
     from laconic.display import sweep_table
     from laconic.files import writing
     from laconic.sweeping import TITLES
 
-    found = _open(model, device, settings).sweep(read_corpus(data, table, keep_self=keep_self), split, places or ())
+    predictor = _open(model, device, settings)
+    corpus = read_corpus(data, table, keep_self=keep_self, propensity=propensity)
+    texts = evaluation_texts(corpus, split, [predictor.trained_on])
+    found, seen = predictor.sweep(texts.corpus, texts.split, places or ()), predictor.trained_on.overlap(texts.texts)
     dial = next(iter(found[0]))
-    out.print(sweep_table(found, f"{model} on {data}, {split}: {TITLES[dial]}"))
+    title = f"{model} on {data}, {texts}: {len(texts.texts):,} texts{seen_words(seen)}; {TITLES[dial]}"
+    out.print(sweep_table(found, title))
     if plots is not None:
         from laconic.plots import plot_sweep
 
         plot_sweep(found, dial, plots / f"sweep-{dial}.png")
         out.print(f"{plots / f'sweep-{dial}.png'}")
     if json_file is not None:
-        about = {"model": str(model), "data": data, "split": split, "sweep": found}
+        about: dict[str, Any] = {"model": str(model), "data": data, "split": texts.name, "texts": len(texts.texts)}
+        constants = predictor.constants(corpus)
+        about |= {"seen_in_training": None if seen is None else seen.as_json()}
+        about |= {"propensity": None if constants is None else asdict(constants), "sweep": found}
         with writing(json_file) as file:
             file.write(json.dumps(about, indent=2).encode() + b"\n")
 
@@ -224,29 +238,38 @@ def compare(
     seed: Annotated[int, typer.Option(help="Another order of texts that differ alike.", min=0)] = 0,
     json_file: Annotated[Path | None, typer.Option("--json", help="Also write all of it to this file.")] = None,
     keep_self: KeepSelf = False,
+    propensity: Constants = "",
     device: Device = "auto",
     table: Table = None,
 ) -> None:
     """Two models on the same texts: figures, how sure their difference is, and the texts that tell them apart."""
     from laconic.bars import progress
     from laconic.comparing import Config, Contender, compare
+    from laconic.data.evaluation_texts import evaluation_texts
+    from laconic.data.sketch import seen_words
     from laconic.display import comparison_tables, example_table, examples_legend
     from laconic.files import writing
 
     contenders = Contender.open(one, device), Contender.open(other, device)
-    corpus = read_corpus(data, table, keep_self=keep_self)
-    with progress(err, "ranking", 2 * len(corpus.split(split))) as bar:
+    corpus = read_corpus(data, table, keep_self=keep_self, propensity=propensity)
+    texts = evaluation_texts(corpus, split, [contender.trained_on for contender in contenders])
+    with progress(err, "ranking", 2 * len(texts.texts)) as bar:
         comparison = compare(
-            contenders, corpus, split, Config(n=n, k=k, seed=seed), lambda done: bar.advance(bar.task_ids[0], done)
+            contenders,
+            texts.corpus,
+            texts.split,
+            Config(n=n, k=k, seed=seed),
+            lambda done: bar.advance(bar.task_ids[0], done),
         )
-    for shown in comparison_tables(comparison, f"{data}, {split}: {comparison.texts:,} texts"):
+    seen = "".join(map(seen_words, comparison.seen, comparison.models))
+    for shown in comparison_tables(comparison, f"{data}, {texts}: {comparison.texts:,} texts{seen}"):
         out.print(shown)
     print_notes(comparison)
     out.print(examples_legend(comparison))
     for example in comparison.examples:
         out.print(example_table(example, comparison), "")
     if json_file is not None:
-        about = {"data": data, "split": split, "seed": seed}
+        about = {"data": data, "split": texts.name, "seed": seed}
         with writing(json_file) as file:
             file.write(json.dumps(about | comparison.as_json(), indent=2, ensure_ascii=False).encode() + b"\n")
 
@@ -259,16 +282,20 @@ def score(
     json_file: JsonFile = None,
     plots: Plots = None,
     keep_self: KeepSelf = False,
-    propensity: Annotated[str, typer.Option(help="A and B, such as 0.55,1.5; by default from the data's name.")] = "",
+    propensity: Constants = "",
     table: Table = None,
 ) -> None:
     """Score anybody's predictions on data with known labels."""
+    from laconic.data.evaluation_texts import evaluation_texts
     from laconic.predictions import score_predictions
 
-    corpus = read_corpus(data, table, keep_self=keep_self)
-    evaluation = score_predictions(predictions, corpus, split, _propensity(propensity, corpus))
-    about = {"predictions": str(predictions), "data": data, "split": split}
-    _show(evaluation, f"{predictions} on {data}, {split}", about, json_file, plots)
+    corpus = read_corpus(data, table, keep_self=keep_self, propensity=propensity)
+    texts = evaluation_texts(corpus, split)
+    evaluation = score_predictions(predictions, corpus, texts.split)
+    if evaluation.propensity is not None:
+        print_constants(corpus)
+    about = {"predictions": str(predictions), "data": data, "split": texts.name}
+    _show(evaluation, f"{predictions} on {data}, {texts}", about, json_file, plots)
 
 
 def _open(model: Path, device: str, settings: list[str] | None) -> Predictor:
@@ -278,25 +305,14 @@ def _open(model: Path, device: str, settings: list[str] | None) -> Predictor:
     return Predictor.open(model, device=device, settings=read_settings(None, settings or []))
 
 
-def _propensity(given: str, corpus: Corpus) -> Any:
-    from laconic.data.catalogue import Propensity, propensity_of
-
-    if not given:
-        return propensity_of(Path(corpus.source).name)
-    try:
-        a, b = map(float, given.split(","))
-    except ValueError:
-        raise ConfigError(f"--propensity must be two numbers, such as 0.55,1.5, but is {given!r}") from None
-    return Propensity(a=a, b=b)
-
-
 def _show(
     evaluation: Evaluation, title: str, about: dict[str, str], json_file: Path | None, plots: Path | None
 ) -> None:
+    from laconic.data.sketch import seen_words
     from laconic.display import metrics_table
     from laconic.files import writing
 
-    out.print(metrics_table({"": evaluation}, f"{title}: {evaluation.texts:,} texts"))
+    out.print(metrics_table({"": evaluation}, f"{title}: {evaluation.texts:,} texts{seen_words(evaluation.seen)}"))
     if json_file is not None:
         with writing(json_file) as file:
             file.write(json.dumps(about | evaluation.as_json(), indent=2).encode() + b"\n")

@@ -6,12 +6,14 @@ import json
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from rich.console import Console
 
+from laconic.cli_shared import Constants, read_corpus
 from laconic.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ def bench(
         list[Path], typer.Argument(metavar="MODEL", help="A model folder, or a packed one; several with --against.")
     ],
     data: Annotated[str, typer.Argument(metavar="DATA", help="Texts with known labels, as for evaluate.")],
-    split: Annotated[str, typer.Option(help="Which split of the data.")] = "test",
+    split: Annotated[str, typer.Option(help="Split to ask. Of a training file, test is what was held out.")] = "test",
     texts: Annotated[int, typer.Option(metavar="N", help="Of the split, at most so many.", min=1)] = 5000,
     singly: Annotated[int, typer.Option(metavar="N", help="Ask so many one by one.", min=1)] = 2000,
     k: Annotated[int, typer.Option("-k", help="How many labels.", min=1)] = 5,
@@ -47,6 +49,7 @@ def bench(
     keep_self: Annotated[
         bool, typer.Option("--keep-self", help="Keep pairs of a text with itself, and filtered pairs.")
     ] = False,
+    propensity: Constants = "",
     table: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="CSV, TSV, Parquet: as for train.")
     ] = None,
@@ -56,22 +59,32 @@ def bench(
     A model that was not packed is packed for this once. Other work on the machine makes the times worse.
     """
     from laconic.benching import Config
-    from laconic.config import configure, read_settings
-    from laconic.data.formats.tabular import Columns
-    from laconic.data.sources import read
+    from laconic.data.evaluation_texts import evaluation_texts
+    from laconic.data.sketch import seen_words
     from laconic.machine import usable_cores
+    from laconic.peers.contest import with_constants
+    from laconic.predict.opening import trained_on
 
     places = _places(against)
     _check(models, markdown, picture, alone=not places)
-    corpus = read(data, configure(Columns, read_settings(None, table or [])))
-    corpus = corpus.keeping_self_pairs() if keep_self else corpus
-    used, cores = min(texts, len(corpus.split(split))), usable_cores()
-    asked = _Asked(corpus, split, Config(texts=texts, singly=singly, k=k), f"{data}, {split}: {used:,} texts", cores)
-    about = {"data": data, "split": split, "texts": used, "cores": cores}
+    corpus = read_corpus(data, table, keep_self=keep_self, propensity=propensity)
+    if propensity and not places:
+        raise ConfigError("--propensity is for --against: the table of one model's dial has no PSP; leave it out")
+    known = [trained_on(model) for model in models]
+    chosen = evaluation_texts(corpus, split, known)
+    used, cores = chosen.corpus.sampled(chosen.split, texts).split(chosen.split), usable_cores()
+    seen = [one.overlap(used) for one in known]
+    words = f"{data}, {chosen}: {len(used):,} texts" + "".join(map(seen_words, seen, map(str, models)))
+    asked = _Asked(chosen.corpus, chosen.split, Config(texts=texts, singly=singly, k=k), words, cores)
+    about: dict[str, Any] = {"data": data, "split": chosen.name, "texts": len(used), "cores": cores}
+    counted = [None if one is None else one.as_json() for one in seen]
     if places:
-        _write_json(json_file, {"models": list(map(str, models)), **about}, _against(models, places, asked, markdown))
+        about |= {"models": list(map(str, models)), "seen_in_training": counted}
+        about |= {"propensity": asdict(with_constants(corpus, models).constants())}
+        _write_json(json_file, about, _against(models, places, asked, markdown))
     else:
-        _write_json(json_file, {"model": str(models[0]), **about}, _dials(models[0], asked, picture))
+        about |= {"model": str(models[0]), "seen_in_training": counted[0]}
+        _write_json(json_file, about, _dials(models[0], asked, picture))
 
 
 class _Asked(NamedTuple):

@@ -95,12 +95,15 @@ class _Source(NamedTuple):
 
 def _pack(source: _Source, folder: Path, corpus: Corpus | None, device: str, *, keep_texts: bool) -> None:
     from laconic.costs import human_bytes
+    from laconic.data.evaluation_texts import TrainedOn, as_trained
     from laconic.files import bytes_in
     from laconic.predict.pack import measured, split_to_judge, with_texts
     from laconic.predict.pack import pack as packed_model
     from laconic.predict.packed import of_version, write_packed
 
     began = perf_counter()
+    if corpus is not None:
+        corpus = as_trained(corpus, [TrainedOn.of(source.model.facts, source.model.sketch)])
     packed, cost = of_version(packed_model(source.model, corpus, device), source.version), None
     if corpus is not None and keep_texts:
         packed = with_texts(packed, corpus)
@@ -108,14 +111,14 @@ def _pack(source: _Source, folder: Path, corpus: Corpus | None, device: str, *, 
         packed, cost = measured(packed, source.model, corpus, split, device)
     write_packed(packed, folder)
     seconds, sizes = perf_counter() - began, [human_bytes(bytes_in(one)) for one in (folder, source.folder)]
-    texts = f"; it keeps {packed.num_kept:,} training texts" if packed.num_kept else ""
-    out.print(f"{folder}: {sizes[0]} of {sizes[1]}, in {seconds:.1f} s; {_told(cost)}{texts}", soft_wrap=True)
+    texts = f" It keeps {packed.num_kept:,} training texts." if packed.num_kept else ""
+    out.print(f"{folder}: {sizes[0]} (the model: {sizes[1]}), in {seconds:.1f} s. {_told(cost)}{texts}", soft_wrap=True)
 
 
 def _told(cost: Cost | None) -> str:
     if cost is None:
-        return "nothing was measured, and its dials are a guess: that takes the data it was trained on (--data)"
-    precision = f"P@5 is {cost.after:.2f} instead of {cost.before:.2f}"
-    return (
-        f"on {cost.texts:,} texts of {cost.split}, {cost.found:.2f} % of the model's best five are found, {precision}"
-    )
+        return "Search width guessed; pass --data TRAINING_DATA to tune and measure it."
+    agreement = f"Top-5 labels agree with the full model for {cost.found:.2f} % ({cost.words})."
+    if cost.precision is None:
+        return agreement
+    return f"{agreement} P@5 {cost.precision.after:.2f} (the model: {cost.precision.before:.2f})."

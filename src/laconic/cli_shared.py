@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,8 +10,11 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from laconic.errors import ConfigError
+
 if TYPE_CHECKING:
     from laconic.comparing import Comparison
+    from laconic.data.catalogue import Propensity
     from laconic.data.corpus import Corpus
 
 # Without markup: a path or a label may have brackets.
@@ -19,12 +23,25 @@ out, err = Console(highlight=False, markup=False), Console(stderr=True, highligh
 Data = Annotated[str, typer.Argument(metavar="DATA", help="A dataset folder, a file, or the bundled 'debian-related'.")]
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder.")]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")]
-SplitName = Annotated[str, typer.Option("--split", help="Which split of the data.")]
+SplitName = Annotated[
+    str,
+    typer.Option(
+        "--split", help="Split to evaluate. Of a training file, test is what was held out; all is every text."
+    ),
+]
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Also write the figures to this file.")]
 Plots = Annotated[Path | None, typer.Option("--plots", help="Also draw pictures into this folder (needs matplotlib).")]
 Overruled = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Overrule how the model answers, such as alpha=0.3."),
+]
+Constants = Annotated[
+    str,
+    typer.Option(
+        "--propensity",
+        metavar="A,B",
+        help="Propensity constants of PSP, such as 0.55,1.5. By default the model's, or else by the data's name.",
+    ),
 ]
 KeepSelf = Annotated[bool, typer.Option("--keep-self", help="Keep pairs of a text with itself, and filtered pairs.")]
 Table = Annotated[
@@ -33,15 +50,39 @@ Table = Annotated[
 ]
 
 
-def read_corpus(data: str, table: list[str] | None, *, keep_self: bool = False) -> Corpus:
+def read_corpus(data: str, table: list[str] | None, *, keep_self: bool = False, propensity: str = "") -> Corpus:
     from laconic.config import configure, read_settings
     from laconic.data.formats.tabular import Columns
     from laconic.data.sources import read
 
-    corpus = read(data, configure(Columns, read_settings(None, table or [])))
+    constants = propensity_given(propensity)
+    corpus = replace(read(data, configure(Columns, read_settings(None, table or []))), propensity=constants)
     return corpus.keeping_self_pairs() if keep_self else corpus
 
 
 def print_notes(of: Corpus | Comparison) -> None:
     for note in of.notes:
         err.print(Text.assemble(("note: ", "yellow"), note), soft_wrap=True)
+
+
+def propensity_given(text: str) -> Propensity | None:
+    """Read the value of --propensity; None where it was not given."""
+    from laconic.data.catalogue import Propensity
+
+    if not text:
+        return None
+    try:
+        a, b = map(float, text.split(","))
+    except ValueError:
+        raise ConfigError(f"--propensity must be two numbers, such as 0.55,1.5, but is {text!r}") from None
+    return Propensity(a=a, b=b)
+
+
+def print_constants(corpus: Corpus) -> None:
+    """Say which propensity constants are used where neither the user nor the data's name says so."""
+    from laconic.data.catalogue import known_propensity
+
+    if corpus.propensity is None and known_propensity(corpus.source) is None:
+        used = "PSP uses A = {0.a} and B = {0.b}".format(corpus.constants())
+        told = f"{used}, the constants for data that laconic does not know by name; set others with --propensity"
+        err.print(Text.assemble(("note: ", "yellow"), told), soft_wrap=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,15 +16,18 @@ import typer
 
 from laconic import cli_pack
 from laconic.cli_pack import KeepTexts
-from laconic.cli_shared import Data, Device, Table, err, out, print_notes, read_corpus
+from laconic.cli_shared import Constants, Data, Device, Table, err, out, print_constants, print_notes, read_corpus
 from laconic.errors import ConfigError
 
 if TYPE_CHECKING:
     from laconic.checkpoint import SavedModel
     from laconic.config import Settings
     from laconic.data.corpus import Corpus
+    from laconic.methods import Training
+    from laconic.tensor_files import Storage
 
 verbs = typer.Typer()
+_TEST = 0.1  # of a single file's texts
 
 
 @verbs.command()
@@ -47,6 +50,12 @@ def train(
         bool, typer.Option("--ignore-memory", help="Train even if the estimated memory exceeds what is free.")
     ] = False,
     validation: Annotated[float | None, typer.Option(help="Share of texts that choose the epoch; 0: none.")] = None,
+    test: Annotated[
+        float | None,
+        typer.Option(
+            min=0, max=0.9, help="Fraction of texts to hold out as the test split (0 = none). A single file: 0.1."
+        ),
+    ] = None,
     refit: Annotated[bool, typer.Option("--refit", help="Then train once more, on all texts.")] = False,
     ensemble: Annotated[int, typer.Option(help="How many models, seed by seed, answer together.", min=1)] = 1,
     rerank: Annotated[
@@ -66,6 +75,9 @@ def train(
         Path | None,
         typer.Option(metavar="MODEL", help="Learn from this model's answers too: a small model from a combined one."),
     ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a finished model in MODEL, even by one that is trained otherwise.")
+    ] = False,
     keep_run: Annotated[
         bool, typer.Option("--keep-run", help="Keep the run folder, with its log, in the model.")
     ] = False,
@@ -79,16 +91,16 @@ def train(
         bool, typer.Option("--pack/--no-pack", help="Then pack it into MODEL/packed, for quick answers on a CPU.")
     ] = True,
     keep_texts: KeepTexts = False,
+    propensity: Constants = "",
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting.")] = None,
     table: Table = None,
 ) -> None:
     """Learn from texts with labels, and write a model folder. A run that was stopped goes on by the same command."""
     from laconic.checkpoint import RUN, check_free, read_model, write_model
     from laconic.costs import bytes_of
-    from laconic.display import metrics_table
     from laconic.files import bytes_in
+    from laconic.manifest import kind_of
     from laconic.predict.pack import check_texts
-    from laconic.predict.predictor import scored
     from laconic.tensor_files import Storage
 
     if keep_texts and not packing:
@@ -99,16 +111,22 @@ def train(
     own += [f'encoder="{encoder}"'] * bool(encoder)
     over = {"reranker": rerank, "extra_texts": label_texts, "fusion": fuse}
     recipe = _recipe(method, budget, preset or None, bool(encoder), [*(settings or []), *own], over)
-    corpus = read_corpus(data, table)
+    corpus = read_corpus(data, table, propensity=propensity)
     print_notes(corpus)
+    print_constants(corpus)
+    corpus = _with_test(corpus, test)
     if keep_texts:
         check_texts(corpus)
     recipe = _settled(recipe, corpus, device)
     elder = None if teacher is None else read_model(teacher)
-    trained = _taught(corpus, recipe, model / RUN, device, ensemble, elder, ignore_memory=ignore_memory)
-    if "test" in corpus.splits:
-        trained, evaluation = scored(trained, corpus, "test", device)
-        out.print(metrics_table({"": evaluation}, f"{model} on {data}, test: {evaluation.texts:,} texts"))
+    finished = _Finished(model, storage) if not force and kind_of(model) else None
+    trained = _taught(corpus, recipe, model / RUN, device, ensemble, elder, finished, ignore_memory=ignore_memory)
+    if trained is None:
+        out.print(f"{model}: already trained with this data and these settings; --force trains it anew")
+        if packing and not _is_packed(model, keep_texts=keep_texts):
+            cli_pack.pack_trained(read_model(model), model, corpus, device, keep_texts=keep_texts)
+        return
+    trained = _evaluated(trained, corpus, device, f"{model} on {data}")
     write_model(trained, model, pictures=_pictures(trained), keep_run=keep_run, storage=storage)
     said = {"reranker": ", re-ranked", "extra_texts": ", label texts learnt", "fusion": ", fused"}
     members = "".join(more for group, more in said.items() if group in recipe.settings)
@@ -117,6 +135,49 @@ def train(
     out.print(f"{model}: {recipe.method}{members}, {learnt_from}, {bytes_in(model):,} bytes")
     if packing:
         cli_pack.pack_trained(trained, model, corpus, device, keep_texts=keep_texts)
+
+
+def _evaluated(model: SavedModel, corpus: Corpus, device: str, title: str) -> SavedModel:
+    """Show the finished model's figures on held-out texts, and keep them in it."""
+    from laconic.card import VALIDATION
+    from laconic.data.evaluation_texts import evaluation_texts
+    from laconic.data.sketch import seen_words
+    from laconic.display import metrics_table
+    from laconic.evaluate import evaluation_of
+    from laconic.predict.predictor import scored
+
+    if "test" in corpus.splits:
+        texts = evaluation_texts(corpus, "test")
+        model, evaluation = scored(model, texts, device)
+        of = f"{texts}: {evaluation.texts:,} texts{seen_words(evaluation.seen)}"
+    elif kept := model.facts.get("metrics"):
+        evaluation = evaluation_of(kept)
+        of = f"{kept['split']} texts: {evaluation.texts:,} texts, {VALIDATION}"
+    else:
+        err.print("No texts were held out, so there are no figures; --test 0.1 holds out a test split.")
+        return model
+    out.print(metrics_table({"": evaluation}, f"{title}, {of}"))
+    return model
+
+
+def _with_test(corpus: Corpus, fraction: float | None) -> Corpus:
+    """Cut a test split off a single file, or off any data where that was asked for, and say so."""
+    from laconic.data.dataset import label_counts
+    from laconic.data.evaluation_texts import cut_test
+
+    if fraction is None:
+        fraction = _TEST if list(corpus.splits) == ["all"] else 0
+    if not fraction:
+        return corpus
+    parted = cut_test(corpus, fraction)
+    if parted.holdout is None:
+        err.print("There are too few different texts to hold out a test split.")
+        return corpus
+    train, test = (parted.split(name) for name in ("train", "test"))
+    told = f"Held out {len(test):,} of {len(train) + len(test):,} texts as the test split (--test 0 trains on all)."
+    only = int(((label_counts(train.labels) == 0) & (label_counts(test.labels) > 0)).sum())
+    err.print(told + f" {only:,} labels occur in them alone." * (only > 0), soft_wrap=True)
+    return parted
 
 
 class _Recipe(NamedTuple):
@@ -160,6 +221,33 @@ def _settled(recipe: _Recipe, corpus: Corpus, device: str) -> _Recipe:
     return _Recipe(choice.method, *config_for(choice, recipe.settings))
 
 
+class _Finished(NamedTuple):
+    """A finished model that must not be lost."""
+
+    folder: Path
+    storage: Storage
+
+    def is_made_by(self, training: Training) -> bool:
+        """Return whether this training would make that model once more; refuse to make another one in its place."""
+        from laconic.methods.finished import what_differs
+
+        now = {"storage": asdict(self.storage), "propensity": asdict(training.corpus.constants())}
+        if difference := what_differs(self.folder, training.facts, now):
+            raise ConfigError(
+                f"{self.folder}: there is a finished model, but {difference}; --force replaces it, or choose another "
+                "name (--out)"
+            )
+        return True
+
+
+def _is_packed(model: Path, *, keep_texts: bool) -> bool:
+    """Return whether a model was packed, and with its training texts if they are to be kept."""
+    from laconic.predict.opening import packed_of
+
+    packed = packed_of(model)
+    return packed is not None and (packed.num_kept > 0 or not keep_texts)
+
+
 def _taught(
     corpus: Corpus,
     recipe: _Recipe,
@@ -167,14 +255,15 @@ def _taught(
     device: str,
     ensemble: int,
     elder: SavedModel | None,
+    finished: _Finished | None,
     *,
     ignore_memory: bool,
-) -> SavedModel:
-    """The finished model, with how it was made and how long that took."""
+) -> SavedModel | None:
+    """The finished model, with how it was made and how long that took; None: that is what is there already."""
     from laconic.display import training_display
     from laconic.distilling import Config as Distilling
     from laconic.distilling import as_counted, taught_by
-    from laconic.methods import train_model
+    from laconic.methods import Training
     from laconic.run import Run, device_named
 
     taught = corpus if elder is None else taught_by(elder, corpus, device_named(device), Distilling())
@@ -182,7 +271,10 @@ def _taught(
     try:
         with training_display(err) as watcher:
             run = Run(folder, watcher=watcher, device=device_named(device), ignore_memory=ignore_memory)
-            trained = train_model(taught, recipe.method, recipe.config, run, ensemble)
+            training = Training.of(taught, recipe.method, recipe.config, ensemble)
+            if finished and not run.unfinished(training.facts) and finished.is_made_by(training):
+                return None
+            trained = training.run(run)
     except KeyboardInterrupt:
         err.print("stopped; the same command goes on from here")
         raise typer.Exit(130) from None

@@ -18,9 +18,10 @@ from jaxtyping import Bool, Int
 from scipy.sparse import csr_array
 
 from laconic.checkpoint import SavedModel, read_model
-from laconic.data.catalogue import propensity_of
 from laconic.data.corpus import Corpus, Labels
+from laconic.data.evaluation_texts import UNTOLD, TrainedOn
 from laconic.data.prepare import label_texts
+from laconic.data.sketch import Overlap
 from laconic.errors import ConfigError, DataError
 from laconic.evaluate import Truth, places_needed, truth_in_numbers_of
 from laconic.metrics import (
@@ -59,6 +60,7 @@ class Contender:
     name: str
     predictor: Predictor
     training: TrainingCounts  # in the model's own numbers
+    trained_on: TrainedOn = UNTOLD
 
     @classmethod
     def of(cls, name: str, model: SavedModel, device: str = "auto") -> Contender:
@@ -67,7 +69,7 @@ class Contender:
         training = TrainingCounts(
             per_label=model.label_counts, texts=facts["sizes"]["texts"], propensity=Propensity(**facts["propensity"])
         )
-        return cls(name=name, predictor=predictor, training=training)
+        return cls(name=name, predictor=predictor, training=training, trained_on=predictor.trained_on)
 
     @classmethod
     def open(cls, folder: Path, device: str = "auto") -> Contender:
@@ -123,9 +125,13 @@ class Comparison:
     examples: list[Example]
     coded: bool  # names are codes: people read the labels' texts
     notes: list[str]
+    propensity: Propensity  # the constants of PSP
+    seen: tuple[Overlap | None, Overlap | None]  # texts that each model was trained on; None: nobody can tell
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self) | {"right": {f"@{k}": tally._asdict() for k, tally in self.right.items()}}
+        found = asdict(self) | {"right": {f"@{k}": tally._asdict() for k, tally in self.right.items()}}
+        del found["seen"]
+        return found | {"seen_in_training": [None if seen is None else seen.as_json() for seen in self.seen]}
 
 
 def compare(
@@ -136,7 +142,8 @@ def compare(
     on_batch: Callable[[int], None] = lambda done: None,
 ) -> Comparison:
     """Both models on a split of the data. All three may know different labels: names decide."""
-    texts = corpus.split(split_name).texts
+    split = corpus.split(split_name)
+    texts = split.texts
     if texts is None:
         raise DataError(f"{corpus.source}: models are compared on texts, but this data has none")
     number = _numbers(contenders, corpus)
@@ -167,6 +174,8 @@ def compare(
         ],
         coded=label_texts(Labels(names=corpus.labels.names)) is None,
         notes=_notes(contenders, corpus, first.truth, number),
+        propensity=corpus.propensity or contenders[0].training.propensity,
+        seen=(contenders[0].trained_on.overlap(split), contenders[1].trained_on.overlap(split)),
     )
 
 
@@ -180,16 +189,19 @@ def _numbers(contenders: Sequence[Contender], corpus: Corpus) -> dict[str, int]:
 
 
 def _truth(contenders: Sequence[Contender], corpus: Corpus, split_name: str, number: Mapping[str, int]) -> Truth:
-    """Both models are weighed by the same training counts: the data's or, where it has none, the first model's."""
+    """Both models are weighed by the same training counts: the data's or, where it has none, the first model's.
+
+    So are the constants of propensities: those that the user gave, or else the first model's.
+    """
     split, names = corpus.split(split_name), corpus.labels.names
+    propensity = corpus.propensity or contenders[0].training.propensity
     if "train" in corpus.splits:
-        propensity = propensity_of(Path(corpus.source).name)
         counted = TrainingCounts.of(corpus.splits["train"].labels, propensity=propensity)
         training = counted.with_unseen(len(number) - len(names))
     else:
         counts = np.zeros(len(number), dtype=np.int64)
         counts[[number[name] for name in contenders[0].predictor.labels.names]] = contenders[0].training.per_label
-        training = replace(contenders[0].training, per_label=counts)
+        training = replace(contenders[0].training, per_label=counts, propensity=propensity)
     return truth_in_numbers_of(list(number), names, split.labels, split.leave_out, training)
 
 
@@ -255,6 +267,12 @@ def _notes(contenders: Sequence[Contender], corpus: Corpus, truth: csr_array, nu
         notes.append(
             f"{corpus.source} has no train split: labels never seen together are not marked; PSP and the tail are by "
             f"the training of {contenders[0].name}"
+        )
+    first, second = (contender.training.propensity for contender in contenders)
+    if corpus.propensity is None and first != second:
+        notes.append(
+            f"{contenders[1].name} has other propensity constants (A = {second.a}, B = {second.b}); PSP of both is by "
+            f"those of {contenders[0].name} (A = {first.a}, B = {first.b})"
         )
     occurring = np.unique(truth.indices)
     for contender in contenders:

@@ -25,6 +25,7 @@ from laconic.data.vocabulary import Vocabulary
 from laconic.evaluate import Evaluation
 from laconic.metrics import KS
 from laconic.predict.answers import Prediction
+from laconic.predict.pack import Cost
 from laconic.predict.packed import PackedModel
 from laconic.train import EpochFacts
 
@@ -212,17 +213,13 @@ def packed_table(name: str, packed: PackedModel, size: int) -> Table:
 
 def packing_rows(facts: Mapping[str, Any]) -> dict[str, str]:
     """What packing has cost; nothing where that was not measured."""
-    match facts.get("packing"):
-        case {
-            "split": str(split),
-            "texts": int(texts),
-            "found": float(found),
-            "P@5 before": float(before),
-            "P@5 after": float(after),
-        }:
-            where = f"on {texts:,} texts of {split}"
-            return {"of the model's best five": f"{found:.2f} % {where}", "P@5": f"{after:.2f} (model: {before:.2f})"}
-    return {}
+    cost = Cost.of_facts(facts.get("packing"))
+    if cost is None:
+        return {}
+    rows = {"of the model's best five": f"{cost.found:.2f} % on {cost.words}"}
+    if cost.precision is not None:
+        rows["P@5"] = f"{cost.precision.after:.2f} (model: {cost.precision.before:.2f})"
+    return rows
 
 
 def _words(vocabulary: Vocabulary | None) -> str:

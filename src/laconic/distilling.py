@@ -7,6 +7,7 @@ the epoch keep the labels that are true. A teacher that remembers texts is asked
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 import torch
@@ -18,6 +19,7 @@ from laconic.checkpoint import SavedModel
 from laconic.combining import Channels
 from laconic.data.corpus import Corpus, Split
 from laconic.data.prepare import input_rows
+from laconic.data.sketch import TextSketch
 from laconic.errors import ConfigError
 from laconic.evaluate import rank_all
 from laconic.fusing import FusedRanker, Neighbourhood
@@ -58,9 +60,16 @@ def taught_by(teacher: SavedModel, corpus: Corpus, device: torch.device, config:
 
 
 def as_counted(student: SavedModel, teacher: SavedModel) -> SavedModel:
-    """What is rare is what few texts really have, whatever the teacher made of them."""
+    """What is rare is what few texts really have, whatever the teacher made of them.
+
+    What the teacher was trained on, the student has learnt from too.
+    """
+    sketches = [sketch for sketch in (student.sketch, teacher.sketch) if sketch is not None]
     return replace(
-        student, label_counts=teacher.label_counts, facts={**student.facts, "teacher": teacher.facts["method"]}
+        student,
+        label_counts=teacher.label_counts,
+        facts={**student.facts, "teacher": teacher.facts["method"]},
+        sketch=reduce(TextSketch.merged, sketches) if sketches else None,
     )
 
 

@@ -7,6 +7,7 @@ out; nothing is written until `save`.
 
 from __future__ import annotations
 
+import logging
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -36,6 +37,7 @@ from laconic.predict.packed import is_packed, of_version, write_packed
 from laconic.predict.predictor import Predictor
 from laconic.run import Run
 
+log = logging.getLogger(__name__)
 _OWN = ("method", "device", "ensemble", "ignore_memory")  # parameters that are no settings of a method
 LabelName = str | int  # a number is a name too: 7 is the label "7"
 
@@ -126,9 +128,13 @@ class Laconic:
     def score(self, texts: Iterable[str], labels: Iterable[Iterable[LabelName]]) -> dict[str, float]:
         """Every metric by its name, in percent; `scorer` makes one of them the figure of a grid search.
 
-        A label that training never saw is there to be missed.
+        A label that training never saw is there to be missed. Texts that the model was trained on are counted, and a
+        warning is logged where they are many.
         """
-        return self._learnt().evaluate(_corpus("test", texts, labels), "test").metrics
+        evaluation = self._learnt().evaluate(_corpus("test", texts, labels), "test")
+        if evaluation.seen is not None and evaluation.seen.substantial:
+            log.warning("score on %s texts, %s", f"{evaluation.texts:,}", evaluation.seen)
+        return evaluation.metrics
 
     def add_labels(
         self,
@@ -174,7 +180,7 @@ class Laconic:
         return self._answering(model, answerer(pack(model, corpus, self.device)))
 
     def save(self, folder: Path | str) -> None:
-        """Writes a model folder, for `Laconic.load` and for the command line."""
+        """Writes a model folder, for `Laconic.load` and for the command line; an older model there is replaced."""
         model, folder = self._whole(), Path(folder)
         write_model(model, folder)
         if isinstance(self.predictor_, Answerer):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -13,11 +13,13 @@ from scipy.sparse import csr_array
 
 from laconic.calibration import Calibration
 from laconic.data.dataset import Dataset, Rows
+from laconic.data.sketch import Overlap
 from laconic.data.tokenizer import inputs_of
 from laconic.machine import torch_within_cores
 from laconic.metrics import (
     KS,
     Judged,
+    Propensity,
     Quantiles,
     TrainingCounts,
     bootstrap,
@@ -52,10 +54,19 @@ class Evaluation:
     metrics: dict[str, float]  # in percent
     intervals: dict[str, tuple[float, float]]  # 95 % of bootstrap resamples of the texts
     quantiles: dict[str, Quantiles]  # contributions to P@5 by label frequency, in both papers' definitions
+    seen: Overlap | None = None  # texts that the model was trained on; None: nobody can tell
+    propensity: Propensity | None = None  # the constants of PSP; None: there is no PSP
 
     def as_json(self) -> dict[str, Any]:
         quantiles = {name: _plain(asdict(quantile)) for name, quantile in self.quantiles.items()}
-        return {"texts": self.texts, "metrics": self.metrics, "intervals": self.intervals, "quantiles": quantiles}
+        return {
+            "texts": self.texts,
+            "seen_in_training": None if self.seen is None else self.seen.as_json(),
+            "propensity": None if self.propensity is None else asdict(self.propensity),
+            "metrics": self.metrics,
+            "intervals": self.intervals,
+            "quantiles": quantiles,
+        }
 
 
 @torch_within_cores()
@@ -104,6 +115,7 @@ def evaluate(
     ks: Sequence[int] = KS,
     seed: int = 0,
     calibration: Calibration | None = None,
+    seen: Overlap | None = None,
 ) -> Evaluation:
     """Every metric of a ranking, with intervals. A calibration changes no more than what its scores are worth."""
     judged = judge(ranking, truth.labels, leave_out=truth.leave_out)
@@ -113,7 +125,26 @@ def evaluate(
         metrics=report(judged, truth.training, ks=ks) | errors,
         intervals=bootstrap(per_text(judged, truth.training, ks=ks), seed=seed),
         quantiles=_quantiles(judged, truth.training) if max(ks) >= 5 else {},
+        seen=seen,
+        propensity=None if truth.training is None else truth.training.propensity,
     )
+
+
+def kept_figures(evaluation: Evaluation, split_name: str) -> dict[str, Any]:
+    """Return what a model keeps of an evaluation, under "metrics" in model.json."""
+    seen = None if evaluation.seen is None else evaluation.seen.as_json()
+    return {
+        "split": split_name,
+        "texts": evaluation.texts,
+        "seen_in_training": seen,
+        "metrics": evaluation.metrics,
+        "intervals": evaluation.intervals,
+    }
+
+
+def evaluation_of(kept: Mapping[str, Any]) -> Evaluation:
+    """Return the evaluation of which `kept_figures` were kept, as far as they tell."""
+    return Evaluation(texts=kept["texts"], metrics=kept["metrics"], intervals=kept["intervals"], quantiles={})
 
 
 class Pairs(NamedTuple):

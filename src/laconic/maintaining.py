@@ -29,9 +29,10 @@ from laconic.changing import (
 )
 from laconic.checkpoint import SavedModel
 from laconic.config import settings_of
-from laconic.data.corpus import Corpus, Labels
+from laconic.data.corpus import Corpus, Labels, Split
 from laconic.data.dataset import Dataset
 from laconic.data.prepare import label_texts, taught_labels
+from laconic.data.sketch import TextSketch
 from laconic.data.text import WordTable, word_table
 from laconic.data.tokenizer import Tokenizer
 from laconic.data.vocabulary import bags
@@ -55,7 +56,8 @@ def add_labels(model: SavedModel, new: Labels, examples: Corpus | None = None) -
     _check_new(model, new)
     labels = _joined(model.labels, new)
     texts = _texts(model, labels, examples, needs_all=True)
-    texts = texts.rows(np.flatnonzero(np.diff(csr_array(texts.labels[:, len(model.labels) :]).indptr)))
+    used = np.flatnonzero(np.diff(csr_array(texts.labels[:, len(model.labels) :]).indptr))
+    texts = texts.rows(used)
     additions = _additions(model, labels, texts)
     _check_described(additions, new.names)
     ranker = with_labels(restore_ranker(model, torch.device("cpu")), additions)
@@ -65,7 +67,8 @@ def add_labels(model: SavedModel, new: Labels, examples: Corpus | None = None) -
         "words": int(np.diff(additions.label_texts.indptr).sum()),
         "unknown_words": int((additions.label_texts.indices == UNKNOWN).sum()),
     }
-    return _changed(model, ranker, labels, _counts(model, texts), {"verb": "add-labels", **told})
+    changed = _changed(model, ranker, labels, _counts(model, texts), {"verb": "add-labels", **told})
+    return changed if examples is None else _having_seen(changed, examples.split("train").rows(used))
 
 
 def remove_labels(model: SavedModel, names: Collection[str]) -> SavedModel:
@@ -114,7 +117,8 @@ def update(model: SavedModel, corpus: Corpus, config: Config, run: Run) -> Saved
         "config": settings_of(config),
     }
     sizes = {"texts": len(data), "pairs": int(data.labels.nnz), "inputs": words.count}
-    return _changed(model, ranker.cpu(), labels, _counts(model, data), told, sizes)
+    changed = _changed(model, ranker.cpu(), labels, _counts(model, data), told, sizes)
+    return _having_seen(changed, corpus.split("train"))
 
 
 def _joined(labels: Labels, new: Labels) -> Labels:
@@ -234,6 +238,14 @@ def _changed(
     change = {**told, "date": datetime.now(UTC).isoformat(timespec="seconds")}
     facts = {**model.facts, "sizes": sizes, "changes": [*_changes(model), change]}
     return replace(model, facts=facts, tensors=ranker.state_dict(), labels=labels, label_counts=counts)
+
+
+def _having_seen(model: SavedModel, split: Split) -> SavedModel:
+    """Return the model with more training texts in its sketch; one that does not tell what it saw still does not."""
+    hashes = None if model.sketch is None else split.hashes()
+    if hashes is None or model.sketch is None:
+        return model
+    return replace(model, sketch=model.sketch.merged(TextSketch.of(hashes)))
 
 
 def _check_new(model: SavedModel, new: Labels) -> None:

@@ -16,7 +16,7 @@ from laconic.data.formats.matrices import read_matrix
 from laconic.data.formats.records import Record, list_of, number_of, records, text_of
 from laconic.errors import DataError
 from laconic.evaluate import Evaluation, evaluate, truth_in_numbers_of
-from laconic.metrics import KS, Propensity, TrainingCounts, top_k_of
+from laconic.metrics import KS, TrainingCounts, top_k_of
 from laconic.types import NO_LABEL, Ranking
 
 _MOST = 100  # enough for every metric, also when pairs are left out
@@ -31,13 +31,13 @@ def read_predictions(path: Path, names: Sequence[str], texts: int) -> tuple[Rank
     return _ranking(path, names, texts)
 
 
-def score_predictions(path: Path, corpus: Corpus, split_name: str, propensity: Propensity) -> Evaluation:
+def score_predictions(path: Path, corpus: Corpus, split_name: str) -> Evaluation:
     """Every metric that the predictions are long enough for; those with propensities need the training split."""
     split, names = corpus.split(split_name), corpus.labels.names
     ranking, known = read_predictions(path, names, len(split))
     training = None
     if "train" in corpus.splits:
-        counted = TrainingCounts.of(corpus.splits["train"].labels, propensity=propensity)
+        counted = TrainingCounts.of(corpus.splits["train"].labels, propensity=corpus.constants())
         training = counted.with_unseen(len(known) - len(names))
     truth = truth_in_numbers_of(known, names, split.labels, split.leave_out, training)
     width = ranking.labels.shape[1]

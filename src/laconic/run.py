@@ -15,7 +15,7 @@ import json
 import logging
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
@@ -100,15 +100,23 @@ class Run:
             return
         if (self.folder / FINISHED).exists():
             shutil.rmtree(self.folder)
-        path, text = self.folder / "run.json", json.dumps(facts, indent=2, sort_keys=True)
+        path, text = self.folder / "run.json", _text(facts)
         if not any(self.folder.glob("*.safetensors")):  # nothing has been learnt yet that could be lost
             with writing(path) as file:
                 file.write(text.encode())
         elif path.read_text(encoding="utf-8") != text:
+            before = differences(json.loads(path.read_text()), facts)
             raise TrainingError(
-                f"{self.folder}: a run with {_difference(json.loads(path.read_text()), json.loads(text))} was begun "
+                f"{self.folder}: a run with {next(before, 'something else')} was begun "
                 f"here; give the same command to go on with it, or remove {self.folder} to begin anew"
             )
+
+    def unfinished(self, facts: Mapping[str, Any]) -> bool:
+        """Return whether the folder has a run with these facts that can go on."""
+        if self.folder is None or (self.folder / FINISHED).exists() or not any(self.folder.glob("*.safetensors")):
+            return False
+        path = self.folder / "run.json"
+        return path.exists() and path.read_text(encoding="utf-8") == _text(facts)
 
     def fits(self, memory: int) -> bool:
         """Whether so many bytes are free, as far as is known."""
@@ -195,17 +203,20 @@ def _free_memory(device: torch.device) -> int | None:
     return free_memory()
 
 
-def fingerprint(data: Dataset) -> str:
-    """Changes when any input or label does."""
+def fingerprint(data: Dataset, names: Sequence[str] = ()) -> str:
+    """Digest all inputs and labels, with the labels' names and texts where they are given."""
     digest = hashlib.blake2b(digest_size=16)
     vectors = None if data.word_vectors is None else data.word_vectors.vectors
-    for part in (data.inputs, data.labels, data.label_inputs, data.leave_out, data.weights, vectors):
+    held = [] if data.validation is None else [data.validation.inputs, data.validation.labels]
+    for part in (data.inputs, data.labels, data.label_inputs, data.leave_out, data.weights, vectors, *held):
         arrays = (
             [part] if isinstance(part, np.ndarray) else [] if part is None else [part.indptr, part.indices, part.data]
         )
         for array in arrays:
             digest.update(str((array.shape, array.dtype)).encode())
             digest.update(np.ascontiguousarray(array).data)
+    for name in names:
+        digest.update(name.encode("utf-8", "surrogatepass") + b"\0")
     return digest.hexdigest()
 
 
@@ -300,12 +311,16 @@ def _tensorboard(folder: Path | None) -> AbstractContextManager[Any]:
     return SummaryWriter(str(folder / "tensorboard"))
 
 
-def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    """The first thing in which two runs differ, for people."""
+def differences(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Tell in what two runs differ, for people; `old` was read from JSON."""
+    new = json.loads(_text(new))
     for name in sorted({*old, *new}):
         one, other = old.get(name), new.get(name)
-        if isinstance(one, Mapping) and isinstance(other, Mapping) and one != other:
-            return f"{name}.{_difference(one, other)}"
-        if one != other:
-            return f"{name} = {one!r} (now {other!r})"
-    return "something else"
+        if isinstance(one, Mapping) and isinstance(other, Mapping):
+            yield from differences(one, other, f"{prefix}{name}.")
+        elif one != other:
+            yield f"{prefix}{name} = {one!r} (now {other!r})"
+
+
+def _text(facts: Mapping[str, Any]) -> str:
+    return json.dumps(facts, indent=2, sort_keys=True)

@@ -54,7 +54,7 @@ def read_tensors(folder: Path, storage: Storage, files: int) -> dict[str, Tensor
     """The tensors of so many files."""
     pieces: dict[str, list[Tensor]] = {}
     for path in _paths(folder, files):
-        for name, piece in _tensors(path).items():
+        for name, piece in tensors_of(path).items():
             pieces.setdefault(name, []).append(piece)
     tensors = {name: _joined(pieces.pop(name), name, folder) for name in list(pieces)}
     if not storage.half:
@@ -129,7 +129,8 @@ def _paths(folder: Path, files: int) -> Iterator[Path]:
         yield folder / f"model-{number:05}-of-{files:05}.safetensors"
 
 
-def _tensors(path: Path) -> dict[str, Tensor]:
+def tensors_of(path: Path) -> dict[str, Tensor]:
+    """Read the tensors of one file."""
     try:
         tensors: dict[str, Tensor] = load_file(path)
     except (SafetensorError, OSError) as error:

@@ -89,7 +89,7 @@ def test_an_old_single_file_by_itself_is_a_corpus_of_one_split(folder_of: Folder
     assert repository.recognises_file(path)
     assert not repository.recognises_file(path.with_name("other.txt"))
     corpus = repository.read_file(path)
-    assert same(corpus.split("test").features, FEATURES)
+    assert same(corpus.split("all").features, FEATURES)
     assert len(corpus.labels) == 3
 
 

@@ -49,10 +49,12 @@ def test_csv_tsv_and_parquet_are_recognised(tmp_path):
         check(read(tmp_path / name))
 
 
-def test_a_single_file_answers_to_every_split(tmp_path):
+def test_a_single_file_is_one_split_to_train_on(tmp_path):
     (tmp_path / "data.csv").write_text(CSV)
     corpus = read(tmp_path / "data.csv")
-    assert corpus.split("train") is corpus.split("test")
+    assert corpus.split("train") is corpus.split("all")
+    with pytest.raises(DataError, match="there is no split 'test'; it has all"):
+        corpus.split("test")
 
 
 def test_the_old_single_file_is_told_from_a_table_by_its_header(tmp_path):

@@ -16,7 +16,7 @@ from laconic.engine.texts import Inputs, Ranked, size_of
 from laconic.methods import config_of, train_model
 from laconic.predict import pack as module
 from laconic.predict.answering import Answerer
-from laconic.predict.pack import measured, pack, split_to_judge
+from laconic.predict.pack import Cost, measured, pack, split_to_judge
 from laconic.predict.packed import Ranks
 from laconic.predict.predictor import Predictor
 from laconic.run import Run
@@ -70,12 +70,16 @@ def test_what_is_lost_is_counted(model: SavedModel, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(module, "usable_cores", lambda: 1)
     whole = pack(model)
     packed, cost = measured(whole, model, CORPUS, "test")
-    assert (cost.split, cost.texts, cost.found, cost.after) == ("test", 60, 100.0, cost.before)
-    assert cost.before == pytest.approx(Predictor(model, "cpu").evaluate(CORPUS, "test").metrics["P@5"])
+    assert cost.precision is not None
+    assert (cost.split, cost.texts, cost.found) == ("test", 60, 100.0)
+    assert cost.precision.after == cost.precision.before
+    assert cost.precision.before == pytest.approx(Predictor(model, "cpu").evaluate(CORPUS, "test").metrics["P@5"])
     assert packed.facts["packing"] == cost.facts()
+    assert Cost.of_facts(cost.facts()) == cost
     spoilt = measured(replace(whole, ranker=Second(whole.ranker)), model, CORPUS, "test")[1]
     assert spoilt.found == pytest.approx(100 - 100 / 5 / 2)
-    assert spoilt.after < spoilt.before == cost.before
+    assert spoilt.precision is not None
+    assert spoilt.precision.after < spoilt.precision.before == cost.precision.before
 
 
 def test_a_part_of_many_texts_is_enough(model: SavedModel, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +92,17 @@ def test_pairs_that_are_left_out_are_not_judged(model: SavedModel) -> None:
     left_out = replace(split, leave_out=split.labels.astype(bool))
     corpus = replace(CORPUS, splits={"test": left_out})
     cost = measured(pack(model), model, corpus, "test")[1]
-    assert (cost.before, cost.after) == (0, 0)
+    assert cost.precision == (0, 0)
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_training_texts_are_judged_by_agreement_alone(model: SavedModel, told: bool) -> None:
+    asked = model if told else replace(model, sketch=None)
+    for name in ("train", "all"):
+        cost = measured(pack(model), asked, named(CORPUS, **{name: "train"}), name)[1]
+        assert (cost.split, cost.precision) == ("training texts", None)
+        assert cost.facts().keys() == {"split", "texts", "found"}
+        assert Cost.of_facts(cost.facts()) == cost
 
 
 @pytest.mark.parametrize("name", ["train", "all"])

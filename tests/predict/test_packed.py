@@ -48,6 +48,13 @@ def test_what_was_written_is_opened(tmp_path):
     assert (read.vocabulary.num_texts, read.vocabulary.sublinear) == (model.vocabulary.num_texts, True)
     np.testing.assert_array_equal(read.vocabulary.word_weights, model.vocabulary.word_weights)
     np.testing.assert_array_equal(read.vocabulary.subword_counts, model.vocabulary.subword_counts)
+    assert (read.sketch.hashes.tolist(), read.sketch.complete) == (model.sketch.hashes.tolist(), True)
+
+
+def test_a_packed_model_from_before_there_were_hashes_of_training_texts_has_none(folder):
+    changed(folder, lambda facts: {name: facts[name] for name in facts if name != "training_texts"})
+    changed_arrays(folder, lambda arrays: {name: arrays[name] for name in arrays if name != "training_texts.hashes"})
+    assert opened(folder).sketch is None
 
 
 def test_a_model_of_features_has_no_vocabulary(tmp_path):
@@ -157,6 +164,7 @@ TAMPERED = {
     "part of another version": ({"ranker": {"kind": "Weights"}}, "is of another version"),
     "array that is not there": ({"ranker": {"kind": "Weights", "weights": {"array": "x"}, "found": 3}}, "lacks its"),
     "array that is none": ({"ranker": {"kind": "Weights", "weights": 3, "found": 3}}, "weights must be float32"),
+    "strange hashes": ({"training_texts": {"hashes": 1}}, "the hashes of training texts are not the"),
     "part inside itself": (
         {"ranker": {"kind": "Weights", "weights": {"array": "labels.starts"}, "found": [[3]]}},
         "weights must be float32",
@@ -179,6 +187,7 @@ ARRAYS = {
     "vocabulary.starts": (np.array([0.0, 3.0]), "bounds of vocabulary.utf8"),
     "vocabulary.counts": (np.array([1]), "words' counts must be int64"),
     "vocabulary.subwords": (np.array([-5]), "sub-words' counts point outside"),
+    "training_texts.hashes": (np.array([3, 3], np.uint64), "the hashes of training texts are not the .* again"),
     "ranker.weights": (np.full((9, 12), np.nan, np.float32), "weights are not all finite"),
 }
 

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from laconic.data.hashing import text_hashes
+from laconic.data.sketch import TextSketch
 from laconic.data.text import Splitter
 from laconic.data.tokenizer import Tokenizer
 from laconic.data.vocabulary import VocabularyConfig
@@ -80,6 +82,7 @@ def packed(config=VocabularyConfig(), splitter=Splitter(), found=len(NAMES)):  #
         label_texts=[f"about {name}" for name in NAMES],
         splitter=splitter,
         vocabulary=vocabulary,
+        sketch=TextSketch.of(text_hashes(["a red rose", "a blue sea"])),
     )
 
 

@@ -26,11 +26,30 @@ class Propensity:
             raise ConfigError(f"propensity constant b must be more than 0, but is {self.b}")
 
 
-def propensity_of(name: str) -> Propensity:
-    """The constants of a dataset's family, by the name of its folder or file; any other dataset has the usual ones."""
-    folded = re.sub(r"[^a-z0-9]", "", name.lower())
-    if "amazon" in folded:
-        return Propensity(a=0.6, b=2.6)
-    if re.search(r"wiki(pedia|titles)", folded):  # WikiSeeAlsoTitles is not one of them
-        return Propensity(a=0.5, b=0.4)
-    return Propensity()
+# Families of datasets by a part of their names, without case, dashes and underscores.
+_FAMILIES = {
+    r"amazon": Propensity(a=0.6, b=2.6),
+    r"wiki(pedia|titles|lshtc|500k)": Propensity(a=0.5, b=0.4),
+    r"wikiseealso|wiki10|eurlex|delicious|rcv1|mediamill|bibtex|debianrelated": Propensity(),
+}
+_PARTS = {"train", "trn", "test", "tst", "valid", "validation", "dev"}  # a file of such a name is known by its folder
+
+
+def propensity_of(source: str) -> Propensity:
+    """Return the constants for data at that path, by its name; those of most datasets where the name is not known."""
+    return known_propensity(source) or Propensity()
+
+
+def known_propensity(source: str) -> Propensity | None:
+    """Return the constants of the dataset that has the name of this folder or file; None: the name is not known."""
+    path = Path(source)
+    names = [path.name, path.resolve().name]  # a link may have any name, and "." has none
+    if path.name.partition(".")[0].lower() in _PARTS:
+        names.append(path.resolve().parent.name)
+    found = (
+        constants
+        for name in names
+        for pattern, constants in _FAMILIES.items()
+        if re.search(pattern, re.sub(r"[^a-z0-9]", "", name.lower()))
+    )
+    return next(found, None)

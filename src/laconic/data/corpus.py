@@ -7,9 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, UInt64
 from scipy.sparse import csr_array
 
+from laconic.data.catalogue import Propensity, propensity_of
+from laconic.data.hashing import feature_hashes, text_hashes
+from laconic.data.holdout import Holdout
 from laconic.errors import DataError
 
 Features: TypeAlias = csr_array | Float[np.ndarray, "texts dim"]
@@ -46,6 +49,12 @@ class Split:
         }
         return Split(**parts)
 
+    def hashes(self) -> UInt64[np.ndarray, "texts"] | None:
+        """Hash every text or, without texts, every row of features; None where there are labels alone."""
+        if self.texts is not None:
+            return text_hashes(self.texts)
+        return None if self.features is None else feature_hashes(self.features)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Labels:
@@ -68,14 +77,20 @@ class Corpus:
     source: str
     feature_names: Sequence[str] | None = None
     notes: Sequence[str] = field(default=())  # what the reader saw and mended, for people
+    holdout: Holdout | None = None  # the rule by which the test split was cut off
+    propensity: Propensity | None = None  # constants that the user gave
 
     def split(self, name: str) -> Split:
-        """The split of that name; a source that is one file has one split, which answers to every name."""
+        """Return the split of that name. A single file is the split "all", which is also what is trained on."""
         if name in self.splits:
             return self.splits[name]
-        if list(self.splits) == ["all"]:
+        if name == "train" and list(self.splits) == ["all"]:
             return self.splits["all"]
         raise DataError(f"{self.source}: there is no split {name!r}; it has {', '.join(self.splits)}")
+
+    def constants(self) -> Propensity:
+        """Return the constants of propensities: those that the user gave, or else by the name of the data."""
+        return self.propensity or propensity_of(self.source)
 
     def sampled(self, name: str, count: int, seed: int = 0) -> Corpus:
         """That split alone, with no more than so many of its texts, which chance has chosen."""

@@ -9,6 +9,7 @@ from jaxtyping import Int, Shaped
 
 from laconic.data.corpus import Corpus, Split
 from laconic.data.dataset import label_counts
+from laconic.data.hashing import folded
 from laconic.data.text import Splitter, word_table
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
@@ -150,7 +151,7 @@ def _quantiles(counts: Int[np.ndarray, "labels"]) -> dict[str, int]:
 
 
 def _folded(split: Split) -> list[str]:
-    return [" ".join(text.lower().split()) for text in split.texts or ()]
+    return [folded(text) for text in split.texts or ()]
 
 
 def _mean(values: Shaped[np.ndarray, "n"]) -> float:

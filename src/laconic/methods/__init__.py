@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,11 @@ from torch import Tensor
 from laconic import __version__
 from laconic.checkpoint import SavedModel
 from laconic.config import Settings, configure, merged, settings_of
-from laconic.data.catalogue import propensity_of
-from laconic.data.corpus import Corpus
+from laconic.data.corpus import Corpus, Split
 from laconic.data.dataset import Dataset, label_counts
 from laconic.data.prepare import prepare, with_vectors
+from laconic.data.sketch import TextSketch
+from laconic.data.tokenizer import Tokenizer
 from laconic.errors import ConfigError, DataError, ModelError
 from laconic.machine import torch_within_cores
 from laconic.methods import (
@@ -38,6 +39,7 @@ from laconic.methods import (
 from laconic.methods.calibrating import learnt_calibration
 from laconic.methods.ensembles import ensemble_size, restore_members, train_members
 from laconic.methods.trained import Trained
+from laconic.methods.validating import held_out_figures
 from laconic.rankers import Ranker
 from laconic.run import Run, fingerprint
 
@@ -212,29 +214,78 @@ def ensemble_of(method_name: str, members: int, *, over: Collection[str] = ()) -
     )
 
 
-@torch_within_cores()
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Training:
+    """A training with all that decides what is learnt: method, settings and prepared data."""
+
+    corpus: Corpus
+    method_name: str
+    config: Any
+    members: int
+    data: Dataset
+    tokenizer: Tokenizer | None  # None: the inputs are features, not texts
+
+    @classmethod
+    def of(cls, corpus: Corpus, method_name: str, config: Any, members: int = 1) -> Training:
+        """Prepare the corpus's training split; several members answer together."""
+        method_name = method_called(method_name)
+        method = ensemble_of(method_name, members, over=put_over(config))
+        if not len(corpus.split("train")):
+            raise DataError(f"{corpus.source}: there are no training texts")
+        with_label_texts = method.reads_label_texts(config)
+        prepared = prepare(corpus, config.text, config.vocabulary, with_label_texts=with_label_texts)
+        data, tokenizer = prepared
+        if getattr(config, "vectors", ""):
+            data = with_vectors(prepared, corpus, Path(config.vectors))
+        return cls(
+            corpus=corpus, method_name=method_name, config=config, members=members, data=data, tokenizer=tokenizer
+        )
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """Return what another training must have in common with this one to learn the same."""
+        holdout, labels = self.corpus.holdout, self.corpus.labels
+        return {
+            "method": self.method_name,
+            "config": settings_of(self.config),
+            "data": fingerprint(self.data, [*labels.names, *(labels.texts or ())]),
+            "ensemble": self.members,
+            "test": 0 if holdout is None else holdout.fraction,
+        }
+
+    @torch_within_cores()
+    def run(self, run: Run) -> SavedModel:
+        """Train; a run that was stopped goes on."""
+        corpus, data = self.corpus, self.data
+        method = ensemble_of(self.method_name, self.members, over=put_over(self.config))
+        run.begin(self.facts)
+        trained = method.train(data, self.config, run)
+        one_split = self.members == 1 or method.together is not None
+        calibration = learnt_calibration(trained, data, one_split=one_split)
+        figures = None
+        if "test" not in corpus.splits:
+            figures = held_out_figures(trained, data, corpus.constants(), one_split=one_split)
+        return SavedModel(
+            facts=_facts(corpus, data, self.method_name)
+            | {"config": settings_of(trained.config), **trained.facts, "run": self.facts}
+            | ({} if calibration is None else {"calibration": calibration})
+            | ({} if figures is None else {"metrics": figures}),
+            tensors=trained.ranker.state_dict(),
+            labels=corpus.labels,
+            label_counts=label_counts(corpus.split("train").labels),
+            vocabulary=None if self.tokenizer is None else self.tokenizer.vocabulary,
+            sketch=_sketch(corpus.split("train")),
+        )
+
+
 def train_model(corpus: Corpus, method_name: str, config: Any, run: Run, members: int = 1) -> SavedModel:
     """Trains on the corpus's training split; a run that was stopped goes on. Several members answer together."""
-    method_name = method_called(method_name)
-    method = ensemble_of(method_name, members, over=put_over(config))
-    if not len(corpus.split("train")):
-        raise DataError(f"{corpus.source}: there are no training texts")
-    prepared = prepare(corpus, config.text, config.vocabulary, with_label_texts=method.reads_label_texts(config))
-    data, tokenizer = prepared
-    if getattr(config, "vectors", ""):
-        data = with_vectors(prepared, corpus, Path(config.vectors))
-    run.begin({"method": method_name, "config": settings_of(config), "data": fingerprint(data), "ensemble": members})
-    trained = method.train(data, config, run)
-    calibration = learnt_calibration(trained, data, one_split=members == 1 or method.together is not None)
-    return SavedModel(
-        facts=_facts(corpus, data, method_name)
-        | {"config": settings_of(trained.config), **trained.facts}
-        | ({} if calibration is None else {"calibration": calibration}),
-        tensors=trained.ranker.state_dict(),
-        labels=corpus.labels,
-        label_counts=label_counts(corpus.split("train").labels),
-        vocabulary=None if tokenizer is None else tokenizer.vocabulary,
-    )
+    return Training.of(corpus, method_name, config, members).run(run)
+
+
+def _sketch(split: Split) -> TextSketch | None:
+    hashes = split.hashes()
+    return None if hashes is None else TextSketch.of(hashes)
 
 
 def restore_ranker(model: SavedModel, device: torch.device) -> Ranker:
@@ -306,7 +357,7 @@ def _facts(corpus: Corpus, data: Dataset, method: str) -> dict[str, Any]:
             "pairs": int(data.labels.nnz),
             "inputs": data.inputs.shape[1],
         },
-        "data": {"name": name},
-        "propensity": asdict(propensity_of(name)),
+        "data": {"name": name} | ({} if corpus.holdout is None else {"holdout": corpus.holdout.facts()}),
+        "propensity": asdict(corpus.constants()),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }

@@ -19,7 +19,7 @@ def learnt_calibration(trained: Trained, data: Dataset, *, one_split: bool) -> d
 
     `one_split` is whether all that is in the ranker has learnt from the same texts.
     """
-    share = _share_held_out(trained.config) if one_split else 0.0
+    share = share_held_out(trained.config) if one_split else 0.0
     if data.validation is None and not share:
         return None
     held = data.validation if data.validation is not None else data.split(share, trained.config.seed)[1]
@@ -34,7 +34,7 @@ def learnt_calibration(trained: Trained, data: Dataset, *, one_split: bool) -> d
     return None if found is None else {"how": how, "texts": len(held), **asdict(found)}
 
 
-def _share_held_out(config: Any) -> float:
+def share_held_out(config: Any) -> float:
     """Of all texts; those that a model is trained on once more in the end are not held out from it."""
     share: float = 0.0 if getattr(config, "refit", False) else getattr(config, "validation", 0.0)
     return share

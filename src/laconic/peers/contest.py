@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from laconic.benching import AS_IT_IS, Config, packed_folder, timing_of
+from laconic.data.catalogue import Propensity
 from laconic.data.corpus import Corpus
 from laconic.errors import DataError, UserError
 from laconic.manifest import json_object
@@ -46,6 +47,7 @@ def contest(
     on_entry: OnEntry = lambda name, done, count: None,
 ) -> list[Entry]:
     """Our models as they are, then the peers at these places, which are trained here; one that fails stops nobody."""
+    corpus = with_constants(corpus, models)
     exam, count = Exam.of(corpus, split_name, config.texts), len(models) + len(places)
     entries = list[Entry]()
     for model in models:
@@ -58,6 +60,16 @@ def contest(
             on_entry(peer_at(place).name, len(entries), count)
             entries.append(_of_peer(place, Path(folder), exam, len(entries)))
     return entries
+
+
+def with_constants(corpus: Corpus, models: Sequence[Path]) -> Corpus:
+    """Return the data with the first model's propensity constants, where the user gave none."""
+    if corpus.propensity is not None or not models:
+        return corpus
+    match json_object(models[0] / ("packed.json" if is_packed(models[0]) else "model.json")):
+        case {"propensity": {"a": float(a), "b": float(b)}}:
+            return replace(corpus, propensity=Propensity(a=a, b=b))
+    return corpus
 
 
 def _of_model(model: Path, corpus: Corpus, exam: Exam, config: Config) -> Entry:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from jaxtyping import Int
 
-from laconic.data.catalogue import propensity_of
 from laconic.data.corpus import Corpus
 from laconic.errors import DataError
 from laconic.evaluate import Truth, places_needed, truth_in_numbers_of
@@ -81,5 +79,5 @@ def _examples(corpus: Corpus, split_name: str) -> tuple[Examples, TrainingCounts
     useful = [row for row in np.flatnonzero(np.diff(labels.indptr)).tolist() if texts[row].strip()]
     if not useful:
         raise DataError(f"{corpus.source}: no training text has a label, so there is nothing to learn from")
-    training = TrainingCounts.of(split.labels, propensity=propensity_of(Path(corpus.source).name))
+    training = TrainingCounts.of(split.labels, propensity=corpus.constants())
     return Examples([texts[row] for row in useful], labels[useful]), training

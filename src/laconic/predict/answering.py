@@ -16,6 +16,7 @@ from scipy.sparse import csr_array
 from laconic.calibration import Calibration
 from laconic.data.corpus import Corpus
 from laconic.data.dataset import Rows
+from laconic.data.evaluation_texts import TrainedOn
 from laconic.engine.texts import Inputs, Ranked, Some, Texts, size_of, some
 from laconic.errors import ConfigError
 from laconic.predict.answers import Prediction, check_question, check_rows, named
@@ -56,6 +57,10 @@ class Answerer:
         """Whether scores are probabilities."""
         return self._calibration is not None
 
+    @property
+    def trained_on(self) -> TrainedOn:
+        return TrainedOn.of(self.facts, self.model.sketch)
+
     def predict(
         self,
         texts: Sequence[str],
@@ -88,7 +93,8 @@ class Answerer:
 
         rows, truth = Judging.of_packed(self.model).judged(corpus, split_name, shuffle=shuffle)
         ranked = self.rank_rows(rows, places_needed(truth), on_batch)
-        return evaluate(Ranking(*map(torch.from_numpy, ranked)), truth, calibration=self._calibration)
+        ranking, seen = Ranking(*map(torch.from_numpy, ranked)), self.trained_on.overlap(corpus.split(split_name))
+        return evaluate(ranking, truth, calibration=self._calibration, seen=seen)
 
     def rank_rows(self, rows: Rows, k: int, on_batch: Callable[[int], None] = lambda done: None) -> Ranked:
         """The best k labels of rows that were read before, as a Predictor's evaluation reads them."""

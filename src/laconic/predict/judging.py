@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 from laconic.checkpoint import SavedModel
 from laconic.data.corpus import Corpus
 from laconic.data.dataset import Rows
+from laconic.data.evaluation_texts import TrainedOn
 from laconic.data.prepare import input_rows
 from laconic.data.text import Splitter
 from laconic.data.tokenizer import Tokenizer, shuffled
@@ -33,6 +34,7 @@ class Judging:
     labels: Sequence[str]
     tokenizer: Tokenizer | None  # None: it reads features
     training: TrainingCounts | None  # None: what rare labels are is not known
+    trained_on: TrainedOn
 
     @staticmethod
     def of_model(model: SavedModel) -> Judging:
@@ -41,6 +43,7 @@ class Judging:
             labels=model.labels.names,
             tokenizer=_tokenizer(restore_config(model).text, model.vocabulary),
             training=_training(model.facts, model.label_counts),
+            trained_on=TrainedOn.of(model.facts, model.sketch),
         )
 
     @staticmethod
@@ -50,6 +53,7 @@ class Judging:
             labels=model.labels,
             tokenizer=_tokenizer(model.splitter, model.vocabulary),
             training=None if model.label_counts is None else _training(model.facts, model.label_counts),
+            trained_on=TrainedOn.of(model.facts, model.sketch),
         )
 
     def judged(self, corpus: Corpus, split_name: str, *, shuffle: int | None = None) -> tuple[Rows, Truth]:
@@ -57,11 +61,21 @@ class Judging:
 
         `shuffle` is a seed: words come in another order, to see how much of it a model needs.
         """
-        split = corpus.split(split_name)
-        truth = truth_in_numbers_of(self.labels, corpus.labels.names, split.labels, split.leave_out, self.training)
+        split, training = corpus.split(split_name), self._training(corpus)
+        truth = truth_in_numbers_of(self.labels, corpus.labels.names, split.labels, split.leave_out, training)
         rows = input_rows(split, self.tokenizer)
         check_rows(rows, self.facts, reads_texts=self.tokenizer is not None)
         return rows if shuffle is None else self._shuffled(rows, shuffle), truth
+
+    def constants(self, corpus: Corpus) -> Propensity | None:
+        """Return the propensity constants for this data: those that the user gave, or else the model's own."""
+        training = self._training(corpus)
+        return None if training is None else training.propensity
+
+    def _training(self, corpus: Corpus) -> TrainingCounts | None:
+        if self.training is None or corpus.propensity is None:
+            return self.training
+        return replace(self.training, propensity=corpus.propensity)
 
     def _shuffled(self, rows: Rows, seed: int) -> csr_array:
         if self.tokenizer is None or not isinstance(rows, csr_array):

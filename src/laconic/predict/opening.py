@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from laconic.config import Settings
+from laconic.data.evaluation_texts import TrainedOn
 from laconic.engine.ranking import PackedRanker
 from laconic.errors import ConfigError, ModelError
 from laconic.machine import usable_cores
@@ -96,6 +97,16 @@ def packed_of(folder: Path) -> PackedModel | None:
         log.warning("%s was packed of another model, so the model itself answers; pack it again", folder / PACKED)
         return None
     return packed
+
+
+def trained_on(folder: Path) -> TrainedOn:
+    """Return what a model folder or a packed one tells of its training texts, without opening the rest of a model."""
+    if is_packed(folder):
+        packed = open_packed(folder)
+        return TrainedOn.of(packed.facts, packed.sketch)
+    from laconic.checkpoint import read_trained_on
+
+    return read_trained_on(folder)
 
 
 def answerer(packed: PackedModel, speed: Speed = USUAL) -> Answerer:

@@ -4,6 +4,8 @@ packed.json          method, sizes, where the model came from, how its parts are
 arrays.safetensors   the parts' arrays, the vocabulary's counts, where strings begin     manifest.json   as of a model
 labels.utf8          the labels' names, one after another; label_texts.utf8, where labels have one; vocabulary.utf8
 texts.utf8           the training texts, where the user chose to keep them (kept_texts.py)
+
+Among the arrays are the hashes of the training texts (data/sketch.py); packed models from before have none.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from laconic.config import configure, settings_of
+from laconic.data.sketch import TextSketch
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import Vocabulary
 from laconic.engine import PARTS
@@ -41,6 +44,8 @@ from laconic.predict.names import LabelNames, NameIndex, Strings, write_strings
 FORMAT = 1
 SOURCE = "source"  # among the facts: the version of the model folder that was packed
 _RANKER = "ranker."
+_SKETCH = "training_texts"  # among the facts
+_HASHES = "training_texts.hashes"  # among the arrays
 _MOST_TEXTS = 1 << 53  # up to here, doubles are exact
 
 
@@ -70,6 +75,7 @@ class PackedModel:
     splitter: Splitter = Splitter()
     vocabulary: Vocabulary | None  # None: the model reads features, not texts
     kept_texts: KeptTexts | None = None  # those of training; None: nobody chose to keep them
+    sketch: TextSketch | None = None  # of the training texts; None: the model does not tell
     version: str = ""  # of its files: it changes when any of them does
 
     @property
@@ -98,6 +104,9 @@ def write_packed(model: PackedModel, folder: Path) -> None:
             arrays["vocabulary.subwords"] = model.vocabulary.subword_counts.astype(np.int64)
         if model.kept_texts is not None:
             arrays |= write_texts(model.kept_texts, partial)
+        if model.sketch is not None:
+            arrays[_HASHES] = model.sketch.hashes
+        facts[_SKETCH] = None if model.sketch is None else model.sketch.facts()
         write_arrays(partial / "arrays.safetensors", arrays)
         write_json(partial / "packed.json", {**facts, "vocabulary": _vocabulary_facts(model.vocabulary)})
         write_manifest(partial, format=FORMAT, kind=PACKED_MODEL)
@@ -136,6 +145,7 @@ def open_packed(folder: Path, *, verify: bool = False, kinds: Mapping[str, type[
         splitter=_splitter(facts.get("text"), folder),
         vocabulary=_vocabulary(folder, facts.get("vocabulary"), arrays),
         kept_texts=open_texts(folder, arrays, facts["sizes"]["inputs"]),
+        sketch=_sketch(facts.get(_SKETCH), arrays, folder),
         version=version_of(folder),
     )
     _check_sizes(model, folder)
@@ -188,6 +198,18 @@ def _label_counts(arrays: Mapping[str, np.ndarray]) -> Int[np.ndarray, "labels"]
         check_array(counts, "labels' counts", np.int64, (None,))
         check_numbers(counts, "labels' counts", 0, _MOST_TEXTS)
     return counts
+
+
+def _sketch(facts: Any, arrays: Mapping[str, np.ndarray], folder: Path) -> TextSketch | None:
+    if facts is None:
+        return None
+    hashes = _array(_HASHES, arrays)
+    if not TextSketch.fits(hashes, facts):
+        raise ModelError(
+            f"{folder}: the hashes of training texts are not the {facts!r} that packed.json speaks of; pack the model "
+            "again"
+        )
+    return TextSketch(hashes=hashes, complete=facts["complete"])
 
 
 def _splitter(settings: Any, folder: Path) -> Splitter:

@@ -15,10 +15,12 @@ from torch import Tensor
 from laconic.calibration import Calibration
 from laconic.checkpoint import SavedModel, read_model
 from laconic.config import Settings
+from laconic.data.catalogue import Propensity
 from laconic.data.corpus import Corpus
+from laconic.data.evaluation_texts import EvaluationTexts, TrainedOn
 from laconic.engine.texts import Ranked
 from laconic.errors import ModelError
-from laconic.evaluate import Evaluation, evaluate, places_needed, rank_all
+from laconic.evaluate import Evaluation, evaluate, kept_figures, places_needed, rank_all
 from laconic.methods import restore_ranker, with_settings
 from laconic.predict.answers import Prediction, check_question, named
 from laconic.predict.gpu import quickened
@@ -93,11 +95,20 @@ class Predictor:
         """
         rows, truth = self._judging.judged(corpus, split_name, shuffle=shuffle)
         ranking = rank_all(self._quick, rows, places_needed(truth), on_batch)
-        return evaluate(ranking, truth, calibration=self._calibration)
+        seen = self.trained_on.overlap(corpus.split(split_name))
+        return evaluate(ranking, truth, calibration=self._calibration, seen=seen)
 
     def sweep(self, corpus: Corpus, split_name: str, places: Sequence[Place] = ()) -> list[Point]:
         """What the model would be worth with its dial at each of these places, or all over it."""
         return sweep(self._ranker, *self._judging.judged(corpus, split_name), places)
+
+    @property
+    def trained_on(self) -> TrainedOn:
+        return self._judging.trained_on
+
+    def constants(self, corpus: Corpus) -> Propensity | None:
+        """Return the propensity constants by which the model is evaluated on this data."""
+        return self._judging.constants(corpus)
 
     @cached_property
     def _find(self) -> Find:
@@ -147,8 +158,7 @@ def _plain(tensor: Shaped[Tensor, "n m"]) -> Shaped[np.ndarray, "n m"]:
     return tensor.detach().cpu().numpy()
 
 
-def scored(model: SavedModel, corpus: Corpus, split_name: str, device: str) -> tuple[SavedModel, Evaluation]:
+def scored(model: SavedModel, texts: EvaluationTexts, device: str) -> tuple[SavedModel, Evaluation]:
     """A model that knows its own figures on a split, and the figures."""
-    evaluation = Predictor(model, device).evaluate(corpus, split_name)
-    figures = {"split": split_name, "metrics": evaluation.metrics, "intervals": evaluation.intervals}
-    return replace(model, facts={**model.facts, "metrics": figures}), evaluation
+    evaluation = Predictor(model, device).evaluate(texts.corpus, texts.split)
+    return replace(model, facts={**model.facts, "metrics": kept_figures(evaluation, texts.name)}), evaluation

@@ -55,7 +55,7 @@ class ModelFacts(BaseModel):
     laconic: str = Field(description="The version of laconic that trained it.")
     calibrated: bool = Field(description="Whether scores are probabilities.")
     bytes: int = Field(description="Of the packed model's files.")
-    metrics: dict[str, Any] | None = Field(description="On texts that it was not trained on, where measured.")
+    metrics: dict[str, Any] | None = Field(description="On held-out texts, and which split they are.")
     card: str | None = Field(description="The model card, in Markdown.")
     limits: AskableLimits
     needs_token: bool

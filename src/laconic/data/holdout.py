@@ -1,0 +1,58 @@
+"""Which texts are held out of a training: a rule on their hashes, so that it outlives the run.
+
+The model keeps the rule. Whoever evaluates it on the file later gets the texts that were held out, in whatever order
+they are by then and whatever was added. Equal texts are on the same side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, UInt64
+
+from laconic.data.hashing import mixed
+from laconic.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Holdout:
+    """Hold out the texts whose hashes, mixed with the seed, are below a bound."""
+
+    fraction: float
+    seed: int
+    below: int
+
+    @classmethod
+    def of(cls, hashes: UInt64[np.ndarray, "texts"], fraction: float, seed: int = 0) -> Holdout | None:
+        """Hold out about this fraction of texts, at least one; None where no text would be left on either side."""
+        if not 0 < fraction < 1:
+            raise ConfigError(f"the fraction of texts to hold out must be above 0 and below 1, but is {fraction}")
+        order = np.sort(mixed(hashes, seed))
+        above = order[order > order[:1]]  # there may be many equal texts
+        if not len(above):
+            return None
+        bound = max(order[min(max(round(fraction * len(order)), 1), len(order) - 1)], above[0])
+        return cls(fraction=fraction, seed=seed, below=int(bound))
+
+    def held_out(self, hashes: UInt64[np.ndarray, "texts"]) -> Bool[np.ndarray, "texts"]:
+        """Return which of the texts with these hashes are held out."""
+        return mixed(hashes, self.seed) < np.uint64(self.below)
+
+    def facts(self) -> dict[str, Any]:
+        """Return the rule for JSON. The bound is a string: not every reader keeps all digits of 64-bit numbers."""
+        return {"fraction": self.fraction, "seed": self.seed, "below": f"{self.below:016x}"}
+
+    @staticmethod
+    def of_facts(facts: Mapping[str, Any]) -> Holdout | None:
+        """Read the rule from a model's facts; None where there is none."""
+        match facts.get("data"):
+            case {"holdout": {"fraction": float(fraction), "seed": int(seed), "below": str(bound)}} if seed >= 0:
+                try:
+                    below = int(bound, 16)
+                except ValueError:
+                    return None
+                return Holdout(fraction=fraction, seed=seed, below=below) if 0 <= below < 2**64 else None
+        return None
