@@ -127,6 +127,11 @@ def read_model(folder: Path, *, verify: bool = False) -> SavedModel:
     )
 
 
+def read_label_names(folder: Path) -> list[str]:
+    """Read the names of a model's labels alone."""
+    return _lines(folder / "labels.txt")
+
+
 def _check_facts(facts: Mapping[str, Any], folder: Path) -> None:
     """What everybody who opens a model relies on."""
     match facts:

@@ -23,6 +23,7 @@ from laconic.cli_shared import (
     ModelFolder,
     Overruled,
     Plots,
+    Separator,
     SplitName,
     Table,
     err,
@@ -101,6 +102,7 @@ def inspect(
     vectors: Annotated[Path | None, typer.Option(help="Word vectors: how many of the words have one.")] = None,
     verify: Annotated[bool, typer.Option("--verify", help="A model: check every byte.")] = False,
     table: Table = None,
+    separator: Separator = None,
 ) -> None:
     """Say what is in a data set, and what training on it would cost; or what is in a model."""
     from laconic.inspecting import inspect_data, inspect_model, inspect_packed, plot_data
@@ -109,7 +111,7 @@ def inspect(
     if (Path(data) / "manifest.json").exists():
         inspection = (inspect_packed if is_packed(Path(data)) else inspect_model)(Path(data), verify=verify)
     else:
-        corpus = read_corpus(data, table)
+        corpus = read_corpus(data, table, separator)
         inspection = inspect_data(corpus, length=length, vectors=vectors)
         print_notes(corpus)
         if plots is not None:
@@ -128,11 +130,12 @@ def convert(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The dataset folder to make.")],
     plain: Annotated[bool, typer.Option("--plain", help="Do not gzip the files.")] = False,
     table: Table = None,
+    separator: Separator = None,
 ) -> None:
     """Write data of any known form as a dataset folder."""
     from laconic.data.writing import write_folder
 
-    corpus = read_corpus(data, table)
+    corpus = read_corpus(data, table, separator)
     write_folder(corpus, folder, compress=not plain)
     print_notes(corpus)
     sizes = ", ".join(f"{name} {len(split):,}" for name, split in corpus.splits.items())
@@ -154,6 +157,7 @@ def evaluate(
     exact: Exact = False,
     threads: Threads = None,
     table: Table = None,
+    separator: Separator = None,
 ) -> None:
     """Score a model on data with known labels; what was packed of it, by its own folder: MODEL/packed."""
     from laconic.bars import progress
@@ -162,7 +166,8 @@ def evaluate(
 
     speed = Speed(beam=beam, exact=exact, threads=threads)
     predictor = open_as_it_is(model, device=device, settings=read_settings(None, settings or []), speed=speed)
-    corpus = read_corpus(data, table, keep_self=keep_self)
+    corpus = read_corpus(data, table, separator, model=model, keep_self=keep_self)
+    print_notes(corpus)
     with progress(err, "ranking", len(corpus.split(split))) as bar:
         evaluation = predictor.evaluate(
             corpus, split, lambda done: bar.advance(bar.task_ids[0], done), shuffle=shuffle_words
@@ -186,6 +191,7 @@ def sweep(
     device: Device = "auto",
     settings: Overruled = None,
     table: Table = None,
+    separator: Separator = None,
 ) -> None:
     """Turn a model's dial: precision, and what rare labels get of it, at every place.
 
@@ -196,7 +202,10 @@ def sweep(
     from laconic.files import writing
     from laconic.sweeping import TITLES
 
-    found = _open(model, device, settings).sweep(read_corpus(data, table, keep_self=keep_self), split, places or ())
+    predictor = _open(model, device, settings)
+    corpus = read_corpus(data, table, separator, model=model, keep_self=keep_self)
+    print_notes(corpus)
+    found = predictor.sweep(corpus, split, places or ())
     dial = next(iter(found[0]))
     out.print(sweep_table(found, f"{model} on {data}, {split}: {TITLES[dial]}"))
     if plots is not None:
@@ -223,6 +232,7 @@ def compare(
     keep_self: KeepSelf = False,
     device: Device = "auto",
     table: Table = None,
+    separator: Separator = None,
 ) -> None:
     """Two models on the same texts: figures, how sure their difference is, and the texts that tell them apart."""
     from laconic.bars import progress
@@ -231,7 +241,8 @@ def compare(
     from laconic.files import writing
 
     contenders = Contender.open(one, device), Contender.open(other, device)
-    corpus = read_corpus(data, table, keep_self=keep_self)
+    corpus = read_corpus(data, table, separator, model=one, keep_self=keep_self)
+    print_notes(corpus)
     with progress(err, "ranking", 2 * len(corpus.split(split))) as bar:
         comparison = compare(
             contenders, corpus, split, Config(n=n, k=k, seed=seed), lambda done: bar.advance(bar.task_ids[0], done)
@@ -258,11 +269,13 @@ def score(
     keep_self: KeepSelf = False,
     propensity: Annotated[str, typer.Option(help="A and B, such as 0.55,1.5; by default from the data's name.")] = "",
     table: Table = None,
+    separator: Separator = None,
 ) -> None:
     """Score anybody's predictions on data with known labels."""
     from laconic.predictions import score_predictions
 
-    corpus = read_corpus(data, table, keep_self=keep_self)
+    corpus = read_corpus(data, table, separator, keep_self=keep_self)
+    print_notes(corpus)
     evaluation = score_predictions(predictions, corpus, split, _propensity(propensity, corpus))
     about = {"predictions": str(predictions), "data": data, "split": split}
     _show(evaluation, f"{predictions} on {data}, {split}", about, json_file, plots)

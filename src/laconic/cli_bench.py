@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
-from rich.console import Console
 
+from laconic.cli_shared import KeepSelf, Separator, Table, err, out, print_notes, read_corpus
 from laconic.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from laconic.data.corpus import Corpus
 
 verbs = typer.Typer()
-out, err = Console(highlight=False, markup=False), Console(stderr=True, highlight=False, markup=False)
 
 
 @verbs.command()
@@ -44,27 +43,21 @@ def bench(
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also draw P@5 against the time of a text (needs matplotlib).")
     ] = None,
-    keep_self: Annotated[
-        bool, typer.Option("--keep-self", help="Keep pairs of a text with itself, and filtered pairs.")
-    ] = False,
-    table: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="CSV, TSV, Parquet: as for train.")
-    ] = None,
+    keep_self: KeepSelf = False,
+    table: Table = None,
+    separator: Separator = None,
 ) -> None:
     """Time a packed model from raw text to label names, and score it, at every place of its dial.
 
     A model that was not packed is packed for this once. Other work on the machine makes the times worse.
     """
     from laconic.benching import Config
-    from laconic.config import configure, read_settings
-    from laconic.data.formats.tabular import Columns
-    from laconic.data.sources import read
     from laconic.predict.answering import usable_cores
 
     places = _places(against)
     _check(models, markdown, picture, alone=not places)
-    corpus = read(data, configure(Columns, read_settings(None, table or [])))
-    corpus = corpus.keeping_self_pairs() if keep_self else corpus
+    corpus = read_corpus(data, table, separator, model=models[0], keep_self=keep_self)
+    print_notes(corpus)
     used, cores = min(texts, len(corpus.split(split))), usable_cores()
     asked = _Asked(corpus, split, Config(texts=texts, singly=singly, k=k), f"{data}, {split}: {used:,} texts", cores)
     about = {"data": data, "split": split, "texts": used, "cores": cores}

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
+
+from laconic.cli_shared import Separator, Table, err, out, print_notes, read_corpus
 
 if TYPE_CHECKING:
     from laconic.checkpoint import SavedModel
 
 verbs = typer.Typer()
-out, err = Console(highlight=False, markup=False), Console(stderr=True, highlight=False, markup=False)
 
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder.")]
 Out = Annotated[Path | None, typer.Option("--out", metavar="MODEL", help="Write here; MODEL itself stays as it is.")]
@@ -28,21 +28,25 @@ def add(
     labels: Annotated[Path, typer.Argument(metavar="LABELS", help="labels.jsonl, as in a dataset folder.")],
     examples: Annotated[str, typer.Option(metavar="DATA", help="Texts that have them, as for train.")] = "",
     to: Out = None,
+    table: Table = None,
+    separator: Separator = None,
 ) -> None:
     """Give a model labels that it has not seen, by their own texts or by a few examples, without training."""
     from laconic.checkpoint import check_free, read_model
     from laconic.data.formats.assemble import corpus_of
     from laconic.data.formats.jsonl import label_rows
-    from laconic.data.sources import read
     from laconic.maintaining import add_labels
 
     check_free(to or model)
     new = corpus_of({}, label_rows(labels), source=str(labels)).labels
-    changed = add_labels(read_model(model), new, read(examples) if examples else None)
+    texts = read_corpus(examples, table, separator, model=model) if examples else None
+    if texts is not None:
+        print_notes(texts)
+    changed = add_labels(read_model(model), new, texts)
     _write(changed, to or model)
     told = changed.facts["changes"][-1]
-    texts = f"their texts, of whose {told['words']:,} words {told['unknown_words']:,} are unknown"
-    by = f"{texts}, and from {told['examples']:,} examples" if examples else texts
+    words = f"their texts, of whose {told['words']:,} words {told['unknown_words']:,} are unknown"
+    by = f"{words}, and from {told['examples']:,} examples" if examples else words
     more = f"{told['labels']:,} labels more, {len(changed.labels):,} in all"
     out.print(f"{to or model}: {more}; from {by}", soft_wrap=True)
 
@@ -75,16 +79,13 @@ def update_model(
     to: Out = None,
     device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting.")] = None,
-    table: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="CSV, TSV, Parquet: as for train.")
-    ] = None,
+    table: Table = None,
+    separator: Separator = None,
 ) -> None:
     """Let a model learn from new texts, with labels old and new. A run that was stopped goes on by the same command."""
     from laconic.changing import Config
     from laconic.checkpoint import RUN, check_free, read_model
     from laconic.config import configure, read_settings
-    from laconic.data.formats.tabular import Columns
-    from laconic.data.sources import read
     from laconic.display import training_display
     from laconic.maintaining import update
     from laconic.run import Run, device_named
@@ -92,7 +93,8 @@ def update_model(
     check_free(to or model)
     chosen = [f"epochs={epochs}"] * (epochs is not None)
     config = configure(Config, read_settings(None, [*(settings or []), *chosen]))
-    corpus = read(data, configure(Columns, read_settings(None, table or [])))
+    corpus = read_corpus(data, table, separator, model=model)
+    print_notes(corpus)
     try:
         with training_display(err) as watcher:
             run = Run((to or model) / RUN, watcher=watcher, device=device_named(device))

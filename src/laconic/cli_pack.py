@@ -7,9 +7,9 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
+from laconic.cli_shared import Separator, Table, err, out, print_notes, read_corpus
 from laconic.errors import ConfigError, UserError
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from laconic.predict.pack import Cost
 
 verbs = typer.Typer()
-out, err = Console(highlight=False, markup=False), Console(stderr=True, highlight=False, markup=False)
 
 Beam = Annotated[int | None, typer.Option("--beam", metavar="N", min=1, help="Packed: open so many clusters or cells.")]
 Exact = Annotated[bool, typer.Option("--exact", help="Packed: score everything.")]
@@ -43,18 +42,14 @@ def pack(
     ] = "",
     keep_texts: KeepTexts = False,
     device: Annotated[str, typer.Option("--device", help="Of the model itself, measured: auto, cpu or cuda.")] = "auto",
-    table: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="CSV, TSV, Parquet: as for train.")
-    ] = None,
+    table: Table = None,
+    separator: Separator = None,
 ) -> None:
     """Make of a model what opens and answers quickest on a CPU, and say what that costs.
 
     `laconic predict MODEL` then answers from MODEL/packed; a packed folder alone can be asked and evaluated too.
     """
     from laconic.checkpoint import read_model
-    from laconic.config import configure, read_settings
-    from laconic.data.formats.tabular import Columns
-    from laconic.data.sources import read
     from laconic.manifest import PACKED, PACKED_MODEL, check_replaceable, kind_of, version_of
 
     if keep_texts and not data:
@@ -63,7 +58,9 @@ def pack(
     check_replaceable(folder, kind=PACKED_MODEL)
     version = version_of(model) if kind_of(model) else ""  # before it is read: a model may be exchanged meanwhile
     source = _Source(read_model(model), model, version)
-    corpus = read(data, configure(Columns, read_settings(None, table or []))) if data else None
+    corpus = read_corpus(data, table, separator, model=model) if data else None
+    if corpus is not None:
+        print_notes(corpus)
     _pack(source, folder, corpus, device, keep_texts=keep_texts)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +14,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from laconic.comparing import Comparison
     from laconic.data.corpus import Corpus
+    from laconic.data.formats.label_cells import Familiar
 
 # Without markup: a path or a label may have brackets.
 out, err = Console(highlight=False, markup=False), Console(stderr=True, highlight=False, markup=False)
@@ -29,17 +32,59 @@ Overruled = Annotated[
 KeepSelf = Annotated[bool, typer.Option("--keep-self", help="Keep pairs of a text with itself, and filtered pairs.")]
 Table = Annotated[
     list[str] | None,
-    typer.Option(metavar="KEY=VALUE", help="CSV, TSV, Parquet: text=, labels=, id=, weight= name columns; separator="),
+    typer.Option(
+        "--table",
+        metavar="KEY=VALUE",
+        help="CSV, TSV, Parquet: text=, labels=, id= and weight= name columns, separator= as --separator.",
+    ),
+]
+Separator = Annotated[
+    str | None,
+    typer.Option(
+        "--separator",
+        metavar="SIGN",
+        help="CSV, TSV, Parquet: what separates the labels of a cell; none: each cell is one label. "
+        "Default: what most cells agree on.",
+    ),
 ]
 
 
-def read_corpus(data: str, table: list[str] | None, *, keep_self: bool = False) -> Corpus:
+def read_corpus(
+    data: str,
+    table: list[str] | None,
+    separator: str | None,
+    *,
+    model: Path | None = None,
+    keep_self: bool = False,
+) -> Corpus:
+    """Read data as the options say; `model` is the folder of the model that the data is for, where there is one."""
     from laconic.config import configure, read_settings
     from laconic.data.formats.tabular import Columns
     from laconic.data.sources import read
 
-    corpus = read(data, configure(Columns, read_settings(None, table or [])))
+    columns = configure(Columns, read_settings(None, table or []))
+    columns = columns if separator is None else replace(columns, separator=separator)
+    corpus = read(data, columns, None if model is None else _familiar(model))
     return corpus.keeping_self_pairs() if keep_self else corpus
+
+
+def _familiar(model: Path) -> Familiar:
+    from laconic.data.formats.label_cells import Familiar
+    from laconic.manifest import MODEL, PACKED_MODEL, check_manifest, json_object
+    from laconic.predict.packed import is_packed, open_packed
+
+    packed = is_packed(model)
+    check_manifest(model, verify=False, kind=PACKED_MODEL if packed else MODEL)
+
+    def names() -> Sequence[str]:
+        from laconic.checkpoint import read_label_names
+
+        return open_packed(model).labels if packed else read_label_names(model)
+
+    match json_object(model / ("packed.json" if packed else "model.json")):
+        case {"data": {"separator": str(separator)}}:
+            return Familiar(separator, names)
+    return Familiar("", names)
 
 
 def print_notes(of: Corpus | Comparison) -> None:

@@ -16,7 +16,7 @@ import typer
 
 from laconic import cli_pack
 from laconic.cli_pack import KeepTexts
-from laconic.cli_shared import Data, Device, Table, err, out, print_notes, read_corpus
+from laconic.cli_shared import Data, Device, Separator, Table, err, out, print_notes, read_corpus
 from laconic.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ def train(
     keep_texts: KeepTexts = False,
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting.")] = None,
     table: Table = None,
+    separator: Separator = None,
 ) -> None:
     """Learn from texts with labels, and write a model folder. A run that was stopped goes on by the same command."""
     from laconic.checkpoint import RUN, check_free, read_model, write_model
@@ -95,7 +96,7 @@ def train(
     own += [f'encoder="{encoder}"'] * bool(encoder)
     over = {"reranker": rerank, "extra_texts": label_texts, "fusion": fuse}
     recipe = _recipe(method, budget, preset or None, bool(encoder), [*(settings or []), *own], over)
-    corpus = read_corpus(data, table)
+    corpus = read_corpus(data, table, separator)
     print_notes(corpus)
     if keep_texts:
         check_texts(corpus)

@@ -20,17 +20,64 @@ from laconic.card import SHOWN, score_rows, theorem_rows
 from laconic.checkpoint import SavedModel
 from laconic.comparing import Comparison, Example, Marked
 from laconic.costs import human_bytes, human_seconds
+from laconic.data.corpus import TableFacts
 from laconic.data.describe import TAIL, DataFacts, SplitFacts
+from laconic.data.formats.records import excerpt
 from laconic.data.vocabulary import Vocabulary
 from laconic.evaluate import Evaluation
 from laconic.metrics import KS
+from laconic.plurals import counted
 from laconic.predict.answers import Prediction
 from laconic.predict.packed import PackedModel
 from laconic.train import EpochFacts
 
+_LONGEST_SHOWN = 100  # characters of a text or a name
+
 
 def facts_tables(facts: DataFacts) -> list[Table]:
     return [_splits_table(facts), _labels_table(facts)]
+
+
+def reading_tables(facts: DataFacts) -> list[Table]:
+    """Show how data was read: columns and separator of a table, the first rows, and names of labels."""
+    names = _titled_table("label names", "most frequent", "texts", "longest names", "texts")
+    for pair in zip_longest(facts.labels.frequent, facts.labels.longest):
+        names.add_row(
+            *(cell for one in pair for cell in (("", "") if one is None else (_line(one.label), f"{one.texts:,}")))
+        )
+    samples = _titled_table("the first rows, as read", "text", "labels")
+    for sample in facts.samples:
+        samples.add_row(_line(sample.text or ""), " · ".join(_line(label) for label in sample.labels) or "(none)")
+    return [*([] if facts.table is None else [_columns_table(facts.table)]), samples, names]
+
+
+def _columns_table(table: TableFacts) -> Table:
+    """Show the columns of each split's table, and what separates the labels of a cell."""
+    shown = _titled_table("columns", "", *table.columns)
+    for role in ("text", "labels", "id", "weight"):
+        if any(role in used for used in table.used.values()):
+            shown.add_row(role, *(_line(used.get(role, "")) for used in table.used.values()))
+    unused = (
+        [name for name in header if name not in table.used[split].values()] for split, header in table.columns.items()
+    )
+    shown.add_row("not used", *(_line(", ".join(names)) for names in unused))
+    separators = {"": "no separator occurs", "none": "none: each cell is one label"}
+    shown.add_row("separator", separators.get(table.separator, table.separator))
+    if table.lists:
+        shown.add_row("lists", counted(table.lists, "cell"))
+    return shown
+
+
+def _titled_table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _line(text: str) -> str:
+    """Return a text on one line, cut where it is long."""
+    return excerpt(" ".join(text.split()), _LONGEST_SHOWN)
 
 
 def metrics_table(evaluations: Mapping[str, Evaluation], title: str) -> Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -60,6 +60,16 @@ class Labels:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TableFacts:
+    """How tables were read: their columns, and what separates the labels of a cell."""
+
+    columns: Mapping[str, Sequence[str]]  # of each split's table
+    used: Mapping[str, Mapping[str, str]]  # of each split's table: the column that holds the texts, the labels, ...
+    separator: str  # "none": each cell is one label; empty: no cell has anything that could separate labels
+    lists: int  # cells of labels that were read as lists
+
+
+@dataclass(frozen=True, kw_only=True)
 class Corpus:
     """All splits of a source over one set of labels."""
 
@@ -68,6 +78,7 @@ class Corpus:
     source: str
     feature_names: Sequence[str] | None = None
     notes: Sequence[str] = field(default=())  # what the reader saw and mended, for people
+    table: TableFacts | None = None  # where the source is CSV, TSV or Parquet
 
     def split(self, name: str) -> Split:
         """The split of that name; a source that is one file has one split, which answers to every name."""

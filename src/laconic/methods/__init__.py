@@ -321,7 +321,12 @@ def _facts(corpus: Corpus, data: Dataset, method: str) -> dict[str, Any]:
             "pairs": int(data.labels.nnz),
             "inputs": data.inputs.shape[1],
         },
-        "data": {"name": name},
+        "data": {"name": name, **_separator(corpus)},
         "propensity": asdict(propensity_of(name)),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def _separator(corpus: Corpus) -> dict[str, str]:
+    """What separated labels in training data that is a table, so that tables for this model are read like it."""
+    return {"separator": corpus.table.separator} if corpus.table is not None and corpus.table.separator else {}

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
-from laconic.data.corpus import Corpus, Features, Labels, Split, pair_matrix, self_pairs
+from laconic.data.corpus import Corpus, Features, Labels, Split, TableFacts, pair_matrix, self_pairs
 from laconic.errors import DataError
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -43,6 +43,8 @@ def corpus_of(
     features: Mapping[str, Features] | None = None,
     label_features: csr_array | None = None,
     feature_names: Sequence[str] | None = None,
+    table: TableFacts | None = None,
+    notes: Sequence[str] = (),
 ) -> Corpus:
     """Reads every split to its end, then gives all of them the same labels."""
     book = _LabelBook.of(label_rows)
@@ -58,7 +60,12 @@ def corpus_of(
     labels = Labels(names=book.names, texts=book.all_texts(), features=label_features)
     splits = {name: _split(parts, labels, features.get(name)) for name, parts in gathered.items()}
     return Corpus(
-        splits=splits, labels=labels, source=source, feature_names=feature_names, notes=_notes(book, gathered)
+        splits=splits,
+        labels=labels,
+        source=source,
+        feature_names=feature_names,
+        notes=[*notes, *_notes(book, gathered)],
+        table=table,
     )
 
 
