@@ -55,7 +55,7 @@ def test_every_way_in_and_out_gives_the_same_answers(model: Path, texts: Path, t
     ]
     shown = laconic("predict", model, texts, "-k", 3, "--json")
     assert objects(shown) == [
-        {"text": text, "id": number, "more": [number], "predictions": answer}
+        {"text": text, "id": number, "more": [number], "predictions": answer, "known_words": len(text.split())}
         for number, (text, answer) in enumerate(zip(TEXTS, expected, strict=True))
     ]
     for name in ("a.jsonl", "a.csv", "a.tsv.gz", "a.parquet"):

@@ -98,6 +98,7 @@ def train(
     recipe = _recipe(method, budget, preset or None, bool(encoder), [*(settings or []), *own], over)
     corpus = read_corpus(data, table, separator)
     print_notes(corpus)
+    corpus.check_labelled()
     if keep_texts:
         check_texts(corpus)
     recipe = _settled(recipe, corpus, device)

@@ -110,6 +110,20 @@ class Laconic:
         answers = predictor.predict(_texts(many), k, allow=_listed(allow), block=_listed(block))
         return answers[0] if isinstance(texts, str) else answers
 
+    @overload
+    def known_words(self, texts: str) -> int: ...  # type: ignore[overload-overlap]  # as for predict
+
+    @overload
+    def known_words(self, texts: Iterable[str]) -> list[int]: ...
+
+    def known_words(self, texts: str | Iterable[str]) -> int | list[int]:
+        """Count the words of each text, or of the one text, that the model knows.
+
+        Where there are none, `predict` answers as it does for an empty text.
+        """
+        counts = self._learnt().known_words(_texts([texts] if isinstance(texts, str) else texts))
+        return counts[0] if isinstance(texts, str) else counts
+
     def score(self, texts: Iterable[str], labels: Iterable[Iterable[LabelName]]) -> dict[str, float]:
         """Every metric by its name, in percent; `scorer` makes one of them the figure of a grid search.
 
@@ -273,10 +287,10 @@ def _corpus(split: str, texts: object, labels: object, label_texts: object = Non
         raise DataError(f"there are {len(every_text):,} texts, but {len(every_labels):,} lists of labels")
     if not every_text:
         raise DataError("there is no text at all; give at least one")
-    rows = (Row(f"texts[{i}]", *row) for i, row in enumerate(zip(every_text, every_labels, strict=True)))
+    rows = (Row(f"labels[{i}]", *row) for i, row in enumerate(zip(every_text, every_labels, strict=True)))
     label_rows = None if label_texts is None else _label_rows(label_texts)
     corpus = corpus_of({split: rows}, label_rows, source="texts in memory")
-    if not len(corpus.labels):
+    if not corpus.splits[split].labels.nnz:
         raise DataError("no text has a label; give labels as lists of names, one list for each text")
     return corpus
 

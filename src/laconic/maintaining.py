@@ -73,6 +73,7 @@ def remove_labels(model: SavedModel, names: Collection[str]) -> SavedModel:
 
 def update(model: SavedModel, corpus: Corpus, config: Config, run: Run) -> SavedModel:
     """The model once it has learnt from new texts, whose labels may be old or new. A run that was stopped goes on."""
+    corpus.check_labelled()
     new = _unknown_in(corpus, model)
     labels = _joined(model.labels, new)
     data = _texts(model, labels, corpus)

@@ -88,6 +88,17 @@ class Corpus:
             return self.splits["all"]
         raise DataError(f"{self.source}: there is no split {name!r}; it has {', '.join(self.splits)}")
 
+    def check_labelled(self) -> None:
+        """Refuse training texts of which none has a label."""
+        if self.split("train").labels.nnz:
+            return
+        name = "train" if "train" in self.splits else "all"
+        column = None if self.table is None else self.table.used.get(name, {}).get("labels")
+        remedy = "; give at least one a label"
+        if column is not None:
+            remedy = f": the column {column!r} holds none; name the column that does (--table labels=NAME)"
+        raise DataError(f"{self.source}: no text{' of the split train' * (name == 'train')} has a label{remedy}")
+
     def sampled(self, name: str, count: int, seed: int = 0) -> Corpus:
         """That split alone, with no more than so many of its texts, which chance has chosen."""
         split = self.split(name)

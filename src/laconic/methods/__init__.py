@@ -222,6 +222,7 @@ def train_model(corpus: Corpus, method_name: str, config: Any, run: Run, members
     method = ensemble_of(method_name, members, over=put_over(config))
     if not len(corpus.split("train")):
         raise DataError(f"{corpus.source}: there are no training texts")
+    corpus.check_labelled()
     data, tokenizer = prepare(corpus, config.text, config.vocabulary, with_label_texts=method.reads_label_texts(config))
     if getattr(config, "vectors", ""):
         data = _with_vectors(data, tokenizer, Path(config.vectors))

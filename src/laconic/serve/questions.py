@@ -26,7 +26,8 @@ _ANSWERS: list[JsonValue] = [
                 "predictions": [
                     {"label": "libsdl1.2debian", "score": 0.54, "text": "Simple DirectMedia Layer"},
                     {"label": "freeciv-data", "score": 0.12},
-                ]
+                ],
+                "known_words": 4,
             }
         ],
     }
@@ -71,6 +72,9 @@ class Predicted(BaseModel):
 
 class Answer(BaseModel):
     predictions: list[Predicted]
+    known_words: int = Field(
+        description="How many words of the text the model knows; 0: the labels say nothing about this text."
+    )
 
 
 class Answered(BaseModel):

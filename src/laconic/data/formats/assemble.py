@@ -84,6 +84,7 @@ class _LabelBook:
             return _LabelBook([], None, {}, None)
         names, texts, number = list[str](), list[str | None](), dict[str, int]()
         for row in rows:
+            _check_name(row.name, row.place)
             if row.name in number:
                 raise DataError(
                     f"{row.place}: the label {row.name!r} was listed before, as number {number[row.name]}; list it once"
@@ -96,6 +97,7 @@ class _LabelBook:
 
     def number_of(self, label: str | int, place: str) -> int:
         if isinstance(label, str):
+            _check_name(label, place)
             return self._number_of_name(label)
         if self.listed is None:  # without a list of labels a number is a name like any other
             return self._number_of_name(str(label))
@@ -111,6 +113,11 @@ class _LabelBook:
 
     def all_texts(self) -> list[str] | None:
         return None if self.texts is None else self.texts + [""] * (len(self.names) - len(self.texts))
+
+
+def _check_name(name: str, place: str) -> None:
+    if not name or name.isspace():
+        raise DataError(f"{place}: a label is {name!r}, which is no name; name it, or leave it out")
 
 
 @dataclass

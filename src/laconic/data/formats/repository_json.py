@@ -70,7 +70,7 @@ def unique(names: Sequence[str]) -> list[str]:
     """The names, with the label's number behind those that were there before; a label without a name is its number."""
     taken: dict[str, None] = {}  # in the order of entry
     for number, name in enumerate(names):
-        mine = name or str(number)
+        mine = name if name.strip() else str(number)
         while mine in taken:
             mine += f" #{number}"
         taken[mine] = None
