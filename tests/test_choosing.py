@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from laconic.choosing import Choice, Situation, chosen, config_for, seconds_of, situation
+from laconic.choosing import Choice, Situation, chosen, config_for, situation
+from laconic.costs import seconds_of
 from laconic.errors import ConfigError
 from laconic.estimator import Laconic
 from laconic.methods import config_of, train_model

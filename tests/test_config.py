@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import laconic.config
-from laconic.config import configure, preset_path, read_settings, settings_of
+from laconic.config import METHOD_NAMES, check_method, configure, method_called, preset_path, read_settings, settings_of
 from laconic.errors import ConfigError
-from laconic.methods import config_of
+from laconic.methods import METHODS, config_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,3 +168,12 @@ def test_a_preset_is_found_by_name_or_by_path(tmp_path):
 @pytest.mark.parametrize("path", sorted(Path(laconic.config.__file__).with_name("presets").glob("*/*.toml")), ids=str)
 def test_every_preset_is_one_of_its_methods(path):
     assert config_of(path.parent.name, read_settings(path, []))
+
+
+def test_the_names_of_methods_are_those_of_the_methods():
+    assert tuple(METHODS) == METHOD_NAMES
+    assert method_called("syncxml") == "inceptionxml+"
+    for name in (*METHOD_NAMES, "syncxml"):
+        check_method(name)
+    with pytest.raises(ConfigError, match=r"there is no method 'magic'; known are: nearest, trees"):
+        check_method("magic")

@@ -8,7 +8,6 @@ minute to the next is asked, so that a run that was stopped goes on with the sam
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -21,7 +20,6 @@ from laconic.data.prepare import label_texts
 from laconic.errors import ConfigError
 from laconic.methods import config_of
 
-AUTO = "auto"  # in place of a method's name
 _FEW = 500  # texts; of fewer, too few can be held out to learn how channels are weighed
 _MANY = 1_000_000  # labels; of more, some are picked
 _HELD_OUT = 20_000  # texts, about, that say how channels are weighed
@@ -80,14 +78,6 @@ def config_for(choice: Choice, wanted: Settings) -> tuple[Settings, Any]:
         return settings, config_of(choice.method, settings)
     except ConfigError as error:
         raise ConfigError(f"{error} ({choice.method} was chosen; name the method whose settings these are)") from None
-
-
-def seconds_of(budget: str) -> float:
-    """From "90s", "5m" or "1.5h"; a number alone counts minutes."""
-    found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*([smh]?)", budget.strip().lower())
-    if not found or not float(found[1]):
-        raise ConfigError(f"a budget must be a time above 0, such as 90s, 5m or 1.5h, but is {budget!r}")
-    return float(found[1]) * {"s": 1, "m": 60, "": 60, "h": 3600}[found[2]]
 
 
 def _from_best(of: Situation) -> Iterator[Choice]:

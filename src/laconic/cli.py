@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.text import Text
@@ -28,6 +28,7 @@ from laconic.cli_shared import (
     Table,
     err,
     out,
+    print_note,
     print_notes,
     read_corpus,
 )
@@ -60,12 +61,20 @@ def main() -> None:
     except UserError as error:
         if debug:
             raise
-        err.print(Text.assemble(("error: ", "bold red"), str(error)), soft_wrap=True)
-        sys.exit(2)
+        _complain(str(error))
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output has seen enough
         sys.stderr.close()
+    except OSError as error:
+        if debug or error.filename is None:  # no file of the user's
+            raise
+        _complain(f"{error.filename}: {error.strerror}")
+
+
+def _complain(message: str) -> NoReturn:
+    err.print(Text.assemble(("error: ", "bold red"), message), soft_wrap=True)
+    sys.exit(2)
 
 
 def _print_version(asked: bool) -> bool:
@@ -261,7 +270,9 @@ def compare(
 
 @app.command()
 def score(
-    predictions: Annotated[Path, typer.Argument(metavar="PREDICTIONS", help="JSON Lines, or a scipy .npz of scores.")],
+    predictions: Annotated[
+        Path, typer.Argument(metavar="PREDICTIONS", help="What predict --out writes, or a scipy .npz of scores.")
+    ],
     data: Data,
     split: SplitName = "test",
     json_file: JsonFile = None,
@@ -271,7 +282,7 @@ def score(
     table: Table = None,
     separator: Separator = None,
 ) -> None:
-    """Score anybody's predictions on data with known labels."""
+    """Score the predictions of any system on data with known labels."""
     from laconic.predictions import score_predictions
 
     corpus = read_corpus(data, table, separator, keep_self=keep_self)
@@ -310,7 +321,11 @@ def _show(
     if json_file is not None:
         with writing(json_file) as file:
             file.write(json.dumps(about | evaluation.as_json(), indent=2).encode() + b"\n")
-    if plots is not None:
+    if plots is not None and not evaluation.quantiles:
+        print_note(
+            f"no pictures were drawn: by label frequency they need the training split, which {about['data']} lacks"
+        )
+    elif plots is not None:
         from laconic.plots import plot_contributions
 
         for name, quantiles in evaluation.quantiles.items():

@@ -23,10 +23,13 @@ verbs = typer.Typer()
 
 @verbs.command()
 def bench(
-    models: Annotated[
-        list[Path], typer.Argument(metavar="MODEL", help="A model folder, or a packed one; several with --against.")
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODEL... DATA",
+            help="A model folder or a packed one (several with --against), then labelled data, as for evaluate.",
+        ),
     ],
-    data: Annotated[str, typer.Argument(metavar="DATA", help="Texts with known labels, as for evaluate.")],
     split: Annotated[str, typer.Option(help="Which split of the data.")] = "test",
     texts: Annotated[int, typer.Option(metavar="N", help="Of the split, at most so many.", min=1)] = 5000,
     singly: Annotated[int, typer.Option(metavar="N", help="Ask so many one by one.", min=1)] = 2000,
@@ -54,6 +57,9 @@ def bench(
     from laconic.benching import Config
     from laconic.predict.answering import usable_cores
 
+    if len(names) < 2:
+        raise typer.BadParameter("missing; name labelled data after the model, as for evaluate", param_hint="DATA")
+    models, data = [Path(name) for name in names[:-1]], names[-1]
     places = _places(against)
     _check(models, markdown, picture, alone=not places)
     corpus = read_corpus(data, table, separator, model=models[0], keep_self=keep_self)

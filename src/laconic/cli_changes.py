@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.text import Text
 
-from laconic.cli_shared import Separator, Table, err, out, print_notes, read_corpus
+from laconic.cli_shared import Separator, Table, err, out, print_note, print_notes, read_corpus
 
 if TYPE_CHECKING:
     from laconic.checkpoint import SavedModel
@@ -120,4 +119,4 @@ def _write(model: SavedModel, folder: Path) -> None:
         again = f"laconic pack {folder}" + " --data DATA --keep-texts" * had_texts
         texts = " with the texts that it kept" * had_texts
         told = f"{folder / PACKED} was of the old model and is gone{texts}; `{again}` makes a new one"
-        err.print(Text.assemble(("note: ", "yellow"), told), soft_wrap=True)
+        print_note(told)

@@ -7,9 +7,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
-from rich.text import Text
 
-from laconic.cli_shared import Separator, Table, err, out, print_notes, read_corpus
+from laconic.cli_shared import Separator, Table, err, out, print_note, print_notes, read_corpus
 from laconic.errors import ConfigError, UserError
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def pack_trained(model: SavedModel, folder: Path, corpus: Corpus, device: str, *
     try:
         _pack(_Source(model, folder, version_of(folder)), folder / PACKED, corpus, device, keep_texts=keep_texts)
     except UserError as error:
-        err.print(Text.assemble(("note: ", "yellow"), f"the model was not packed: {error}"), soft_wrap=True)
+        print_note(f"the model was not packed: {error}")
     except KeyboardInterrupt:
         again = f"laconic pack {folder}" + " --data DATA --keep-texts" * keep_texts
         err.print(f"stopped; the model is finished, and `{again}` packs it")

@@ -89,4 +89,8 @@ def _familiar(model: Path) -> Familiar:
 
 def print_notes(of: Corpus | Comparison) -> None:
     for note in of.notes:
-        err.print(Text.assemble(("note: ", "yellow"), note), soft_wrap=True)
+        print_note(note)
+
+
+def print_note(note: str) -> None:
+    err.print(Text.assemble(("note: ", "yellow"), note), soft_wrap=True)

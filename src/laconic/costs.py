@@ -209,6 +209,14 @@ def bytes_of(size: str) -> int:
     return round(float(number[1]) * step ** " kmgt".index(number[2] or " "))
 
 
+def seconds_of(budget: str) -> float:
+    """From "90s", "5m" or "1.5h"; a number alone counts minutes."""
+    found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*([smh]?)", budget.strip().lower())
+    if not found or not float(found[1]):
+        raise ConfigError(f"a budget must be a time above 0, such as 90s, 5m or 1.5h, but is {budget!r}")
+    return float(found[1]) * {"s": 1, "m": 60, "": 60, "h": 3600}[found[2]]
+
+
 def human_seconds(seconds: float) -> str:
     """In whole numbers, because our estimates are no finer."""
     if seconds < 1:

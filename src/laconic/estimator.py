@@ -18,8 +18,8 @@ from scipy.sparse import csr_array
 
 from laconic.changing import Config as Further
 from laconic.checkpoint import SavedModel, read_model, write_model
-from laconic.choosing import AUTO, chosen, config_for, situation
-from laconic.config import Settings, configure
+from laconic.choosing import chosen, config_for, situation
+from laconic.config import AUTO, Settings, configure
 from laconic.data.corpus import Corpus, Split
 from laconic.data.formats.assemble import LabelRow, Row, corpus_of
 from laconic.data.formats.records import text

@@ -11,7 +11,7 @@ from laconic.data.corpus import Corpus
 from laconic.data.formats import jsonl, repository, tabular
 from laconic.data.formats.assemble import LabelRow, corpus_of
 from laconic.data.formats.label_cells import Familiar
-from laconic.data.formats.lines import opened
+from laconic.data.formats.lines import form_of_content
 from laconic.data.formats.tabular import Columns
 from laconic.errors import DataError
 
@@ -42,7 +42,7 @@ def _place(path: Path | str) -> Path:
 def _read_folder(folder: Path, columns: Columns, familiar: Familiar | None) -> Corpus:
     tables = _tables(folder)
     labels = tables.pop("labels", None)
-    if tables and all(_form(path) == "json" for path in tables.values()):
+    if tables and all(form_of_content(path) == "json" for path in tables.values()):
         return jsonl.read_folder(folder, tables, labels)
     if tables:
         label_rows = None if labels is None else jsonl.label_rows(labels)
@@ -82,18 +82,8 @@ def _corpus(
     tables = {
         name: (tabular.parquet_table if form == "parquet" else tabular.delimited_table)(path, columns)
         for name, path in paths.items()
-        if (form := _form(path)) != "json"
+        if (form := form_of_content(path)) != "json"
     }
     rows, facts, notes = tabular.table_rows(tables, columns, familiar)
     every = {name: rows[name] if name in rows else jsonl.rows(path) for name, path in paths.items()}
     return corpus_of(every, label_rows, source=source, table=facts, notes=notes)
-
-
-def _form(path: Path) -> str:
-    with opened(path) as file:
-        head = file.read(4096)
-    if not head:
-        raise DataError(f"{path}: the file is empty")
-    if head.startswith(b"PAR1"):
-        return "parquet"
-    return "json" if head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{") else "delimited"

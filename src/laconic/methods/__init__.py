@@ -16,7 +16,7 @@ from torch import Tensor
 
 from laconic import __version__
 from laconic.checkpoint import SavedModel
-from laconic.config import Settings, configure, merged, settings_of
+from laconic.config import Settings, check_method, configure, merged, method_called, settings_of
 from laconic.data.catalogue import propensity_of
 from laconic.data.corpus import Corpus
 from laconic.data.dataset import Dataset
@@ -124,12 +124,6 @@ METHODS = {
         on_gpu=True,
     ),
 }
-ALIASES = {"syncxml": "inceptionxml+"}
-
-
-def method_called(name: str) -> str:
-    """The name that a method goes by here."""
-    return ALIASES.get(name, name)
 
 
 def config_of(method_name: str, settings: Settings) -> Any:
@@ -303,10 +297,8 @@ def _known(model: SavedModel) -> Method:
 
 
 def _method_named(name: str) -> Method:
-    name = method_called(name)
-    if name not in METHODS:
-        raise ConfigError(f"there is no method {name!r}; known are: {', '.join(METHODS)}")
-    return METHODS[name]
+    check_method(name)
+    return METHODS[method_called(name)]
 
 
 def _facts(corpus: Corpus, data: Dataset, method: str) -> dict[str, Any]:

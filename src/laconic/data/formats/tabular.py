@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -55,6 +55,7 @@ class Columns:
 
 
 Cells = dict[str, Any]  # a row's cells by their role
+Find = Callable[[Sequence[str]], Mapping[str, int]]  # from a header to the number of the column that plays a role
 
 
 class Table(NamedTuple):
@@ -72,16 +73,26 @@ class TableRows(NamedTuple):
 
 
 def delimited_table(path: Path, columns: Columns) -> Table:
-    """Open a CSV or TSV file, whose first line names the columns."""
-    lines = _delimited(path, columns)
+    """Open a CSV or TSV file of texts with labels, whose first line names the columns."""
+    return delimited(path, lambda header: _used(header, columns, str(path)), quotes=columns.quotes)
+
+
+def parquet_table(path: Path, columns: Columns) -> Table:
+    """Open a Parquet file of texts with labels; these may be a list column, or one of text with separators."""
+    return parquet(path, lambda header: _used(header, columns, str(path)))
+
+
+def delimited(path: Path, find: Find, *, quotes: bool = True) -> Table:
+    """Open any CSV or TSV file; `find` says which of its columns are read, and by which name."""
+    lines = _delimited(path, quotes=quotes)
     header = next(lines)[1]
-    used = _used(header, columns, str(path))
+    used = find(header)
     placed = ((f"{path}:{number}", line) for number, line in lines if line)
     return Table(header, used, ((place, _cells(line, used, header, place)) for place, line in placed))
 
 
-def parquet_table(path: Path, columns: Columns) -> Table:
-    """Open a Parquet file; labels may be a list column, or one of text with separators."""
+def parquet(path: Path, find: Find) -> Table:
+    """Open any Parquet file; `find` says which of its columns are read, and by which name."""
     import pyarrow.lib
     import pyarrow.parquet
 
@@ -90,7 +101,7 @@ def parquet_table(path: Path, columns: Columns) -> Table:
         header = table.column_names
     except (pyarrow.lib.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: this is not a whole Parquet file ({excerpt(str(error))}); write it again") from None
-    used = _used(header, columns, str(path))
+    used = find(header)
     data = {role: _values(table.column(number), path) for role, number in used.items()}
     rows = (
         (f"{path}, row {number + 1}", {role: values[number] for role, values in data.items()})
@@ -167,13 +178,13 @@ def _values(column: Any, path: Path) -> list[Any]:
         raise
 
 
-def _delimited(path: Path, columns: Columns) -> Iterator[tuple[int, list[str]]]:
+def _delimited(path: Path, *, quotes: bool) -> Iterator[tuple[int, list[str]]]:
     source = lines(path)
     _, first = next(source)
     delimiter = next((sign for sign in "\t,;" if sign in first), ",")
     ended = (line + "\n" for line in _with_first(first, source))
     csv.field_size_limit(2**30)
-    rules = csv.QUOTE_MINIMAL if columns.quotes else csv.QUOTE_NONE
+    rules = csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE
     reader = csv.reader(ended, delimiter=delimiter, quoting=rules, strict=True)  # type: ignore[arg-type]
     begun = 1
     try:
