@@ -5,17 +5,22 @@ A model is written in the place of the old one, which stays whole until then, or
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from laconic.cli_shared import Separator, Table, err, out, print_note, print_notes, read_corpus
+from laconic.errors import DataError
+from laconic.plurals import counted, plural
 
 if TYPE_CHECKING:
     from laconic.checkpoint import SavedModel
+    from laconic.data.corpus import Labels
 
 verbs = typer.Typer()
+_SHOWN = 10  # labels that were not added, each with its reason
 
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder.")]
 Out = Annotated[Path | None, typer.Option("--out", metavar="MODEL", help="Write here; MODEL itself stays as it is.")]
@@ -30,24 +35,65 @@ def add(
     table: Table = None,
     separator: Separator = None,
 ) -> None:
-    """Give a model labels that it has not seen, by their own texts or by a few examples, without training."""
+    """Give a model labels that it has not seen, by their own texts or by a few examples, without training.
+
+    Labels that cannot be added are reported, and the others are added.
+    """
     from laconic.checkpoint import check_free, read_model
-    from laconic.data.formats.assemble import corpus_of
-    from laconic.data.formats.jsonl import label_rows
-    from laconic.maintaining import add_labels
+    from laconic.maintaining import add_labels, usable_labels
 
     check_free(to or model)
-    new = corpus_of({}, label_rows(labels), source=str(labels)).labels
+    listed = _listed(labels)
     texts = read_corpus(examples, table, separator, model=model) if examples else None
     if texts is not None:
         print_notes(texts)
-    changed = add_labels(read_model(model), new, texts)
+    old = read_model(model)
+    new, refused = usable_labels(old, listed.labels, texts)
+    refusals = [*listed.refusals, *(f"{listed.places[name]}: {name!r}: {why}" for name, why in refused.items())]
+    if not len(new):
+        raise DataError(
+            f"no label can be added: {refusals[0] if refusals else f'{labels} lists none'}{_more(refusals)}"
+        )
+    changed = add_labels(old, new, texts)
     _write(changed, to or model)
+    for refusal in refusals[:_SHOWN]:
+        print_note(f"not added: {refusal}")
+    if refusals[_SHOWN:]:
+        print_note(f"{counted(len(refusals) - _SHOWN, 'more label was', 'more labels were')} not added")
     told = changed.facts["changes"][-1]
-    words = f"their texts, of whose {told['words']:,} words {told['unknown_words']:,} are unknown"
-    by = f"{words}, and from {told['examples']:,} examples" if examples else words
-    more = f"{told['labels']:,} labels more, {len(changed.labels):,} in all"
+    unknown = f"{told['unknown_words']:,} {plural(told['unknown_words'], 'is', 'are')} unknown"
+    words = f"their texts, of whose {counted(told['words'], 'word')} {unknown}"
+    by = f"{words}, and from {counted(told['examples'], 'example')}" if examples else words
+    more = f"{counted(told['labels'], 'label')} more, {len(changed.labels):,} in all"
     out.print(f"{to or model}: {more}; from {by}", soft_wrap=True)
+
+
+class _Listed(NamedTuple):
+    """What a list of labels has."""
+
+    labels: Labels
+    places: dict[str, str]  # of each label in its file
+    refusals: list[str]  # what is wrong with the rest, each with its place
+
+
+def _listed(path: Path) -> _Listed:
+    from laconic.data.corpus import Labels
+    from laconic.data.formats.jsonl import label_rows
+
+    places, texts, refusals = dict[str, str](), list[str](), list[str]()
+    for row in label_rows(path):
+        if not row.name.strip():
+            refusals.append(f"{row.place}: {row.name!r}: this is no name")
+        elif row.name in places:
+            refusals.append(f"{row.place}: {row.name!r}: it was listed before, at {places[row.name]}")
+        else:
+            places[row.name] = row.place
+            texts.append(row.text or "")
+    return _Listed(Labels(names=list(places), texts=texts if any(texts) else None), places, refusals)
+
+
+def _more(refusals: Sequence[str]) -> str:
+    return f" (and {len(refusals) - 1:,} more)" if len(refusals) > 1 else ""
 
 
 @verbs.command("remove-labels")
