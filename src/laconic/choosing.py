@@ -19,6 +19,7 @@ from laconic.data.corpus import Corpus
 from laconic.data.prepare import label_texts
 from laconic.errors import ConfigError
 from laconic.methods import config_of
+from laconic.plurals import counted
 
 _FEW = 500  # texts; of fewer, too few can be held out to learn how channels are weighed
 _MANY = 1_000_000  # labels; of more, some are picked
@@ -82,7 +83,7 @@ def config_for(choice: Choice, wanted: Settings) -> tuple[Settings, Any]:
 
 def _from_best(of: Situation) -> Iterator[Choice]:
     if of.texts < _FEW or of.kind == "dense":
-        few = f"{of.texts:,} texts" if of.texts < _FEW else "features without words"
+        few = counted(of.texts, "text") if of.texts < _FEW else "features without words"
         yield Choice("nearest", {}, 1.0, f"{few}: too little to learn more from than which texts are near")
         return
     if of.gpu and of.kind == "text":
@@ -125,4 +126,4 @@ def _said(learner: str, of: Situation, *, trees: bool = True) -> str:
 
 
 def _on_cores(of: Situation) -> str:
-    return f"on {of.cores} core" + "s" * (of.cores > 1)
+    return f"on {counted(of.cores, 'core')}"

@@ -33,6 +33,7 @@ from laconic.cli_shared import (
     read_corpus,
 )
 from laconic.errors import ConfigError, UserError
+from laconic.plurals import counted
 
 if TYPE_CHECKING:
     from laconic.data.corpus import Corpus
@@ -147,8 +148,8 @@ def convert(
     corpus = read_corpus(data, table, separator)
     write_folder(corpus, folder, compress=not plain)
     print_notes(corpus)
-    sizes = ", ".join(f"{name} {len(split):,}" for name, split in corpus.splits.items())
-    out.print(f"{folder}: {sizes} texts, {len(corpus.labels):,} labels")
+    sizes = ", ".join(f"{name} {counted(len(split), 'text')}" for name, split in corpus.splits.items())
+    out.print(f"{folder}: {sizes}, {counted(len(corpus.labels), 'label')}")
 
 
 @app.command()
@@ -256,7 +257,7 @@ def compare(
         comparison = compare(
             contenders, corpus, split, Config(n=n, k=k, seed=seed), lambda done: bar.advance(bar.task_ids[0], done)
         )
-    for shown in comparison_tables(comparison, f"{data}, {split}: {comparison.texts:,} texts"):
+    for shown in comparison_tables(comparison, f"{data}, {split}: {counted(comparison.texts, 'text')}"):
         out.print(shown)
     print_notes(comparison)
     out.print(examples_legend(comparison))
@@ -317,7 +318,7 @@ def _show(
     from laconic.display import metrics_table
     from laconic.files import writing
 
-    out.print(metrics_table({"": evaluation}, f"{title}: {evaluation.texts:,} texts"))
+    out.print(metrics_table({"": evaluation}, f"{title}: {counted(evaluation.texts, 'text')}"))
     if json_file is not None:
         with writing(json_file) as file:
             file.write(json.dumps(about | evaluation.as_json(), indent=2).encode() + b"\n")

@@ -13,6 +13,7 @@ import typer
 
 from laconic.cli_shared import KeepSelf, Separator, Table, err, out, print_notes, read_corpus
 from laconic.errors import ConfigError
+from laconic.plurals import counted
 
 if TYPE_CHECKING:
     from laconic.benching import Config
@@ -65,7 +66,9 @@ def bench(
     corpus = read_corpus(data, table, separator, model=models[0], keep_self=keep_self)
     print_notes(corpus)
     used, cores = min(texts, len(corpus.split(split))), usable_cores()
-    asked = _Asked(corpus, split, Config(texts=texts, singly=singly, k=k), f"{data}, {split}: {used:,} texts", cores)
+    asked = _Asked(
+        corpus, split, Config(texts=texts, singly=singly, k=k), f"{data}, {split}: {counted(used, 'text')}", cores
+    )
     about = {"data": data, "split": split, "texts": used, "cores": cores}
     if places:
         _write_json(json_file, {"models": list(map(str, models)), **about}, _against(models, places, asked, markdown))
@@ -84,7 +87,7 @@ class _Asked(NamedTuple):
 
     @property
     def all_cores(self) -> str:
-        return f"{self.cores} core" + "s" * (self.cores > 1)
+        return counted(self.cores, "core")
 
 
 def _places(against: Sequence[str] | None) -> list[str]:

@@ -113,7 +113,8 @@ def remove(
     changed = remove_labels(read_model(model), dict.fromkeys([*listed, *(label or [])]))
     _write(changed, to or model)
     gone = changed.facts["changes"][-1]["labels"]
-    out.print(f"{to or model}: {gone:,} labels fewer, {len(changed.labels):,} are left", soft_wrap=True)
+    left = counted(len(changed.labels), "is", "are")
+    out.print(f"{to or model}: {counted(gone, 'label')} fewer, {left} left", soft_wrap=True)
 
 
 @verbs.command("update")
@@ -149,8 +150,8 @@ def update_model(
         raise typer.Exit(130) from None
     _write(changed, to or model)
     told = changed.facts["changes"][-1]
-    more = f"{told['labels']:,} labels more, {len(changed.labels):,} in all"
-    out.print(f"{to or model}: learnt from {told['texts']:,} texts; {more}", soft_wrap=True)
+    more = f"{counted(told['labels'], 'label')} more, {len(changed.labels):,} in all"
+    out.print(f"{to or model}: learnt from {counted(told['texts'], 'text')}; {more}", soft_wrap=True)
 
 
 def _write(model: SavedModel, folder: Path) -> None:

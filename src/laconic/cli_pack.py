@@ -10,6 +10,7 @@ import typer
 
 from laconic.cli_shared import Separator, Table, err, out, print_note, print_notes, read_corpus
 from laconic.errors import ConfigError, UserError
+from laconic.plurals import counted
 
 if TYPE_CHECKING:
     from laconic.checkpoint import SavedModel
@@ -99,7 +100,7 @@ def _pack(source: _Source, folder: Path, corpus: Corpus | None, device: str, *, 
         packed, cost = measured(packed, source.model, corpus, split, device)
     write_packed(packed, folder)
     seconds, sizes = perf_counter() - began, [human_bytes(_size(one)) for one in (folder, source.folder)]
-    texts = f"; it keeps {packed.num_kept:,} training texts" if packed.num_kept else ""
+    texts = f"; it keeps {counted(packed.num_kept, 'training text')}" if packed.num_kept else ""
     out.print(f"{folder}: {sizes[0]} of {sizes[1]}, in {seconds:.1f} s; {_told(cost)}{texts}", soft_wrap=True)
 
 
@@ -111,6 +112,5 @@ def _told(cost: Cost | None) -> str:
     if cost is None:
         return "nothing was measured, and its dials are a guess: that takes the data it was trained on (--data)"
     precision = f"P@5 is {cost.after:.2f} instead of {cost.before:.2f}"
-    return (
-        f"on {cost.texts:,} texts of {cost.split}, {cost.found:.2f} % of the model's best five are found, {precision}"
-    )
+    texts = f"on {counted(cost.texts, 'text')} of {cost.split}"
+    return f"{texts}, {cost.found:.2f} % of the model's best five are found, {precision}"

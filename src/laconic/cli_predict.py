@@ -17,6 +17,7 @@ from rich.text import Text
 
 from laconic.cli_pack import Beam, Exact, Threads
 from laconic.errors import ConfigError, DataError
+from laconic.plurals import counted, plural
 
 if TYPE_CHECKING:
     from laconic.data.formats.entries import OnBad
@@ -126,7 +127,9 @@ class _Tally:
 
     def tell(self) -> None:
         if self.count:
-            told = f"{self.count:,} could not be read and were passed over, so they have no answer; the first: "
+            what = counted(self.count, "text could", "texts could") + " not be read and "
+            what += plural(self.count, "was passed over, so it has", "were passed over, so they have")
+            told = f"{what} no answer; the first: "
             err.print(Text.assemble(("note: ", "yellow"), told + self.first), soft_wrap=True)
 
 

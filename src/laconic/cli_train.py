@@ -18,6 +18,7 @@ from laconic import cli_pack
 from laconic.cli_pack import KeepTexts
 from laconic.cli_shared import Data, Device, Separator, Table, err, out, print_notes, read_corpus
 from laconic.errors import ConfigError
+from laconic.plurals import counted
 
 if TYPE_CHECKING:
     from laconic.checkpoint import SavedModel
@@ -111,14 +112,14 @@ def train(
     trained = _taught(corpus, recipe, model / RUN, device, ensemble, elder)
     if "test" in corpus.splits:
         trained, evaluation = scored(trained, corpus, "test", device)
-        out.print(metrics_table({"": evaluation}, f"{model} on {data}, test: {evaluation.texts:,} texts"))
+        out.print(metrics_table({"": evaluation}, f"{model} on {data}, test: {counted(evaluation.texts, 'text')}"))
     write_model(trained, model, pictures=_pictures(trained), keep_run=keep_run, storage=storage)
     size = sum(path.stat().st_size for path in model.iterdir())
     said = {"reranker": ", re-ranked", "extra_texts": ", label texts learnt", "fusion": ", fused"}
     members = "".join(more for group, more in said.items() if group in recipe.settings)
     members += f" ({ensemble} members)" * (ensemble > 1)
-    learnt_from = f"{len(corpus.split('train')):,} texts, {len(corpus.labels):,} labels"
-    out.print(f"{model}: {recipe.method}{members}, {learnt_from}, {size:,} bytes")
+    learnt_from = f"{counted(len(corpus.split('train')), 'text')}, {counted(len(corpus.labels), 'label')}"
+    out.print(f"{model}: {recipe.method}{members}, {learnt_from}, {counted(size, 'byte')}")
     if packing:
         cli_pack.pack_trained(trained, model, corpus, device, keep_texts=keep_texts)
 

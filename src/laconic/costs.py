@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from laconic.errors import ConfigError
+from laconic.plurals import counted
 
 CHANNELS = 32  # the encoder's layers are spelled out here once more, so that counting needs no torch; a test compares
 KERNELS = (4, 8, 16)
@@ -41,9 +42,11 @@ class Shape:
             if getattr(self, name) < least:
                 raise ConfigError(f"{name} must be at least {least}, but is {getattr(self, name)}")
         if self.clusters > self.labels:
-            raise ConfigError(f"clusters must be at most the {self.labels} labels, but are {self.clusters}")
+            raise ConfigError(f"clusters must be at most the {counted(self.labels, 'label')}, but are {self.clusters}")
         if not min(1, self.clusters) <= self.top <= self.clusters:
-            raise ConfigError(f"top must be 1 or more of the {self.clusters} clusters (0 if none), but is {self.top}")
+            raise ConfigError(
+                f"top must be 1 or more of the {counted(self.clusters, 'cluster')} (0 if none), but is {self.top}"
+            )
 
     @property
     def row_width(self) -> int:

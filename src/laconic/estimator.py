@@ -28,6 +28,7 @@ from laconic.maintaining import add_labels, remove_labels, update
 from laconic.manifest import PACKED, version_of
 from laconic.methods import config_of, train_model
 from laconic.metrics import TrainingCounts, judge, report
+from laconic.plurals import counted
 from laconic.predict.answering import Answerer
 from laconic.predict.answers import Prediction
 from laconic.predict.opening import answerer, on_cpu, open_answerer, packed_of
@@ -284,7 +285,9 @@ def _plain(value: Any) -> Any:
 def _corpus(split: str, texts: object, labels: object, label_texts: object = None) -> Corpus:
     every_text, every_labels = _texts(texts), _label_lists(labels)
     if len(every_text) != len(every_labels):
-        raise DataError(f"there are {len(every_text):,} texts, but {len(every_labels):,} lists of labels")
+        raise DataError(
+            f"there are {counted(len(every_text), 'text')}, but {counted(len(every_labels), 'list')} of labels"
+        )
     if not every_text:
         raise DataError("there is no text at all; give at least one")
     rows = (Row(f"labels[{i}]", *row) for i, row in enumerate(zip(every_text, every_labels, strict=True)))

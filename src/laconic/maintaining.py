@@ -26,6 +26,7 @@ from laconic.data.tokenizer import Tokenizer
 from laconic.errors import DataError
 from laconic.evaluate import truth_in_numbers_of
 from laconic.methods import restore_config, restore_ranker
+from laconic.plurals import counted
 from laconic.rankers import Ranker
 from laconic.run import Run, fingerprint
 from laconic.types import UNKNOWN
@@ -79,7 +80,7 @@ def remove_labels(model: SavedModel, names: Collection[str]) -> SavedModel:
     _check_known(number, names)
     kept = np.setdiff1d(np.arange(len(number)), [number[name] for name in names])
     if not len(kept):
-        raise DataError(f"these are all of the model's {len(number):,} labels; leave at least one")
+        raise DataError(f"these are all of the model's {counted(len(number), 'label')}; leave at least one")
     ranker = without_labels(restore_ranker(model, torch.device("cpu")), torch.from_numpy(kept))
     texts = model.labels.texts
     labels = Labels(

@@ -11,6 +11,7 @@ from typing import Any
 
 from laconic.errors import ModelError, UserError
 from laconic.files import check_writable
+from laconic.plurals import counted
 
 MANIFEST = "manifest.json"
 MODEL, PACKED_MODEL = "model", "packed model"  # kinds of folders
@@ -57,7 +58,7 @@ def _check_file(path: Path, entry: Any, *, verify: bool) -> None:
         raise ModelError(f"{path}: the manifest lists this file, but it is not there; copy the model again")
     size, announced = path.stat().st_size, entry.get("bytes")
     if size != announced:
-        raise ModelError(f"{path}: {size} bytes, but the manifest says {announced!r}; copy the model again")
+        raise ModelError(f"{path}: {counted(size, 'byte')}, but the manifest says {announced!r}; copy the model again")
     if verify and _sha256(path) != entry.get("sha256"):
         raise ModelError(f"{path}: its content is not what was written (sha256 differs); copy the model again")
 

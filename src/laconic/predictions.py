@@ -58,7 +58,8 @@ def _scores(path: Path, labels: int, texts: int) -> csr_array:
     matrix = read_matrix(path)
     if not isinstance(matrix, csr_array) or matrix.shape != (texts, labels):
         raise DataError(
-            f"{path}: the scores are {matrix.shape}, but the data has {texts:,} texts and {labels:,} labels"
+            f"{path}: the scores are {matrix.shape}, but the data has {counted(texts, 'text')} and "
+            f"{counted(labels, 'label')}"
         )
     return matrix
 

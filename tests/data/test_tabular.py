@@ -139,7 +139,7 @@ def test_per_text_weights_reach_the_corpus(tmp_path: Path) -> None:
         ),
         ("text,topic\n", r"no column 'labels' or .* Name the one that holds the labels"),
         ("text,labels\na,b,c\n", r"table\.csv:2: 3 cells, where the first line names 2 columns; mend the row"),
-        ("text,labels\na,b\nc\n", r"table\.csv:3: 1 cells"),
+        ("text,labels\na,b\nc\n", r"table\.csv:3: 1 cell, where"),
         ('text,labels\na,b\n"a"b,c\n', r"table\.csv:3: not a whole row .*quotes"),
         ('text,labels\na,b\n"cut off\nc,d\n', r"table\.csv:3: not a whole row .*quotes"),
         ("text,labels\rold,mac\r", r"table\.csv:1: not a whole row"),

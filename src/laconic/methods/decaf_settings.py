@@ -12,6 +12,7 @@ from laconic.data.vocabulary import VocabularyConfig
 from laconic.errors import ConfigError
 from laconic.methods.parts import BOUNDS, check_known, check_within, sized_batch, sized_length
 from laconic.optim import Halving, Plan
+from laconic.plurals import counted
 from laconic.shortlisters.labels import Nearness
 
 SHORTLISTS = ("clusters", "nearest")
@@ -91,7 +92,7 @@ class Config:
 def sized(config: Config, texts: int, labels: int, usual: int) -> Config:
     """The config with a number wherever the data decides; `usual` is how many words 99.5 % of texts do not exceed."""
     if config.clusters > labels:
-        raise ConfigError(f"clusters must be at most the {labels:,} labels, but is {config.clusters:,}")
+        raise ConfigError(f"clusters must be at most the {counted(labels, 'label')}, but is {config.clusters:,}")
     epochs = config.epochs or round(np.clip(28 * (485_000 / max(texts, 1)) ** 0.5, 28, 84))
     surrogate = _sized(config.surrogate, epochs / 2, config.learning_rate)
     shortlister, ranker = (

@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 
 from laconic.data.corpus import Corpus, Features, Labels, Split, TableFacts, pair_matrix, self_pairs
 from laconic.errors import DataError
+from laconic.plurals import counted, plural
 
 LARGEST = float(np.finfo(np.float32).max)
 SMALLEST = float(np.finfo(np.float32).smallest_subnormal)
@@ -156,7 +157,8 @@ def _weights_by_label(row: Row, book: _LabelBook) -> dict[int, float]:
         return dict.fromkeys(numbers, 1.0)
     if len(row.label_weights) != len(numbers):
         raise DataError(
-            f"{row.place}: {len(numbers)} labels but {len(row.label_weights)} label weights; give one for each"
+            f"{row.place}: {counted(len(numbers), 'label')} but {counted(len(row.label_weights), 'label weight')}; "
+            "give one for each"
         )
     wrong = [weight for weight in row.label_weights if not SMALLEST <= weight <= LARGEST]
     if wrong:
@@ -173,7 +175,7 @@ def _weights_by_label(row: Row, book: _LabelBook) -> dict[int, float]:
 def _same_count(source: str, name: str, records: int, features: Features) -> None:
     if records != features.shape[0]:
         raise DataError(
-            f"{source}: {name} has {records:,} records, but {features.shape[0]:,} rows of features; "
+            f"{source}: {name} has {counted(records, 'record')}, but {counted(features.shape[0], 'row')} of features; "
             "they must stand row by row"
         )
 
@@ -207,9 +209,10 @@ def _notes(book: _LabelBook, gathered: Mapping[str, _Parts]) -> list[str]:
     if book.listed is not None and len(book.names) > book.listed:
         added = book.names[book.listed :]
         notes.append(
-            f"{len(added):,} labels are not in the list of labels, {added[0]!r} for one; they were added to it"
+            f"{counted(len(added), 'label is', 'labels are')} not in the list of labels, for example {added[0]!r}; "
+            f"{plural(len(added), 'it was', 'they were')} added to it"
         )
     for name, parts in gathered.items():
         if parts.repeated:
-            notes.append(f"{name}: {parts.repeated:,} times a label stands twice in one record; it counts once")
+            notes.append(f"{name}: {counted(parts.repeated, 'repeated label')} ignored")
     return notes

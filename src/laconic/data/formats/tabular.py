@@ -229,7 +229,8 @@ def _find(header: Sequence[str], role: str, columns: Columns, place: str) -> int
 def _cells(line: Sequence[str], used: Mapping[str, int], header: Sequence[str], place: str) -> Cells:
     if len(line) != len(header):
         raise DataError(
-            f"{place}: {len(line)} cells, where the first line names {len(header)} columns; mend the row or its quotes"
+            f"{place}: {counted(len(line), 'cell')}, where the first line names {counted(len(header), 'column')}; "
+            "mend the row or its quotes"
         )
     return {role: line[number] for role, number in used.items()}
 
