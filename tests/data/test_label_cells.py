@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laconic.data.corpus import Corpus
+from laconic.data.formats import label_cells
 from laconic.data.formats.label_cells import Familiar
 from laconic.data.formats.tabular import Columns
 from laconic.data.sources import read
@@ -70,6 +71,12 @@ def test_names_with_commas_are_told_from_lists_of_them(tmp_path: Path) -> None:
     found = labels(tmp_path, [f"{one}|Sale" for one in DEPARTMENTS] + DEPARTMENTS)
     assert [sorted(own) for own in found[:2]] == [["Home, Garden & Tools", "Sale"], ["Books", "Sale"]]
     assert found[20] == ["Home, Garden & Tools"]
+
+
+def test_some_of_very_many_cells_tell_lists_from_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(label_cells, "_ENOUGH", 4)
+    assert labels(tmp_path, [*SHIRTS, "a;b"])[0] == ["clothing", "shirts", "red"]
+    assert labels(tmp_path, DEPARTMENTS)[0] == ["Home, Garden & Tools"]
 
 
 def test_labels_that_also_stand_alone_are_a_list(tmp_path: Path) -> None:

@@ -98,16 +98,16 @@ class _LabelBook:
 
     def number_of(self, label: str | int, place: str) -> int:
         if isinstance(label, str):
-            _check_name(label, place)
-            return self._number_of_name(label)
+            return self._number_of_name(label, place)
         if self.listed is None:  # without a list of labels a number is a name like any other
-            return self._number_of_name(str(label))
+            return self._number_of_name(str(label), place)
         if not 0 <= label < self.listed:
             raise DataError(f"{place}: label {label} is outside 0..{self.listed - 1}, the rows of the list of labels")
         return label
 
-    def _number_of_name(self, name: str) -> int:
+    def _number_of_name(self, name: str, place: str) -> int:
         if name not in self.number:
+            _check_name(name, place)
             self.number[name] = len(self.names)
             self.names.append(name)
         return self.number[name]

@@ -11,6 +11,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from laconic.data.formats.records import excerpt
@@ -20,6 +21,7 @@ AUTO, NONE = "auto", "none"  # in place of a separator: chosen by the cells; eac
 CANDIDATES = ("|", ";", ",")  # of equals the first is chosen
 _SELDOM_IN_NAMES = ("|", ";")
 _NEARLY_ALL = 0.9
+_ENOUGH = 50_000  # different cells to tell lists from names by
 _ENTITY = re.compile(r"&(?:#\w+|[A-Za-z]\w*);")  # of HTML: its semicolon separates nothing
 _ITEM = re.compile(
     r"""\s*(?:(?P<number>-?\d+)(?![\w.])
@@ -42,6 +44,8 @@ def listed(cell: str) -> list[str | int] | None:
 
     A ValueError is raised where a list of quoted names is broken.
     """
+    if "[" not in cell:
+        return None
     cell = cell.strip()
     if not _has_brackets(cell):
         return None
@@ -61,6 +65,8 @@ def listed(cell: str) -> list[str | int] | None:
 
 def looks_like_a_list(cell: str) -> bool:
     """Tell whether a cell is a list, or has brackets around several things that are not quoted."""
+    if "[" not in cell:
+        return False
     try:
         return listed(cell) is not None or ("," in cell and _has_brackets(cell.strip()))
     except ValueError:
@@ -75,7 +81,7 @@ def has_sign(cell: str, sign: str) -> bool:
 def best_separator(cells: Mapping[str, int]) -> str:
     """Return the separator that most cells agree on, or NONE; `cells` has how often each different cell occurs."""
     having = {sign: sum(times for cell, times in cells.items() if has_sign(cell, sign)) for sign in CANDIDATES}
-    if having[","] and not _commas_separate(_parts(cells, max(_SELDOM_IN_NAMES, key=having.__getitem__))):
+    if having[","] and not _commas_separate(_parts(_some(cells), max(_SELDOM_IN_NAMES, key=having.__getitem__))):
         having[","] = 0
     best = max(CANDIDATES, key=having.__getitem__)
     return best if having[best] else NONE
@@ -146,6 +152,12 @@ def _about_lists(cells: Sequence[tuple[str, str]], read: str, remedy: str) -> st
     count, (place, cell) = len(cells), cells[0]
     seem = plural(count, "looks like a list and was", "look like lists and were")
     return f"{counted(count, 'cell')} {seem} {read}, for example {excerpt(cell)!r} ({place}){remedy}"
+
+
+def _some(cells: Mapping[str, int]) -> Mapping[str, int]:
+    """Return the cells, or where there are very many an even choice of them, which says as much."""
+    step = -(-len(cells) // _ENOUGH)
+    return cells if step <= 1 else dict(islice(cells.items(), 0, None, step))
 
 
 def _parts(cells: Mapping[str, int], separator: str) -> Counter[str]:
