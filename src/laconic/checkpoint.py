@@ -24,7 +24,7 @@ from laconic.card import model_card
 from laconic.data.corpus import Labels
 from laconic.data.vocabulary import Vocabulary
 from laconic.errors import ModelError
-from laconic.files import left_behind, replacing
+from laconic.files import check_writable, left_behind, replacing
 from laconic.manifest import (
     PACKED,
     PACKED_MODEL,
@@ -101,6 +101,7 @@ def check_free(folder: Path) -> None:
     packed = folder / PACKED
     check_replaceable(folder, besides=[RUN, PACKED, *(path.name for path in left_behind(packed))])
     check_replaceable(packed, kind=PACKED_MODEL)
+    check_writable(folder)
 
 
 def read_model(folder: Path, *, verify: bool = False) -> SavedModel:

@@ -50,6 +50,7 @@ def pack(
     `laconic predict MODEL` then answers from MODEL/packed; a packed folder alone can be asked and evaluated too.
     """
     from laconic.checkpoint import read_model
+    from laconic.files import check_writable
     from laconic.manifest import PACKED, PACKED_MODEL, check_replaceable, kind_of, version_of
 
     if keep_texts and not data:
@@ -58,6 +59,7 @@ def pack(
     check_replaceable(folder, kind=PACKED_MODEL)
     version = version_of(model) if kind_of(model) else ""  # before it is read: a model may be exchanged meanwhile
     source = _Source(read_model(model), model, version)
+    check_writable(folder)
     corpus = read_corpus(data, table, separator, model=model) if data else None
     if corpus is not None:
         print_notes(corpus)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from laconic.errors import ModelError, UserError
-from laconic.files import check_writable
 from laconic.plurals import counted
 
 MANIFEST = "manifest.json"
@@ -65,7 +64,6 @@ def _check_file(path: Path, entry: Any, *, verify: bool) -> None:
 
 def check_replaceable(folder: Path, *, kind: str = MODEL, besides: Collection[str] = ()) -> None:
     """A folder may take the place of one of its own kind with nothing in it but our files and what is named besides."""
-    check_writable(folder)
     if not folder.exists():
         return
     if not folder.is_dir():
