@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from laconic.choosing import Choice, Situation, chosen, config_for, seconds_of, situation
+from laconic.choosing import Choice, Situation, chosen, config_for, situation
+from laconic.costs import seconds_of
 from laconic.data.dataset import Dataset
 from laconic.errors import ConfigError
 from laconic.estimator import Laconic

@@ -347,6 +347,74 @@ def test_a_table_is_read_by_the_columns_that_are_named(tmp_path):
     assert facts["labels"]["labels"] == 3
 
 
+DEPARTMENTS = [
+    ("red rose", "Home, Garden & Tools"),
+    ("white rose", "Home, Garden & Tools"),
+    ("blue sea", "Water; Salt"),
+    ("blue ocean", "Water; Salt"),
+    ("novel", "Books"),
+    ("new novel", "Books"),
+    ("short story", "Books"),
+]
+
+
+def shop(path, rows=DEPARTMENTS):
+    path.write_text("sku,title,tags\n" + "".join(f'1,{text},"{labels}"\n' for text, labels in rows))
+    return path
+
+
+def test_inspect_shows_how_a_table_was_read(tmp_path):
+    shown, told = shown_and_told("inspect", shop(tmp_path / "shop.csv"))
+    for words in ("not used", "sku", "separator", "red rose", "Home, Garden & Tools", "most frequent", "longest"):
+        assert words in shown
+    assert "labels are separated by ';'" in told
+    assert "',' is in 2 cells" in told
+    facts = json.loads(laconic("inspect", tmp_path / "shop.csv", "--json"))
+    used = {"text": "title", "labels": "tags"}
+    columns = ["sku", "title", "tags"]
+    assert facts["table"] == {"columns": {"all": columns}, "used": {"all": used}, "separator": ";", "lists": 0}
+    assert facts["samples"][0] == {"text": "red rose", "labels": ["Home, Garden & Tools"]}
+    assert len(facts["samples"]) == 5
+    assert facts["labels"]["frequent"][0] == {"label": "Books", "texts": 3}
+    assert facts["labels"]["longest"][0] == {"label": "Home, Garden & Tools", "texts": 2}
+    assert facts["notes"]
+
+
+@pytest.mark.parametrize(("options", "labels"), [(["--separator", "none"], 3), (["--separator", ","], 4), ([], 4)])
+def test_the_separator_can_be_named_or_denied(options, labels, tmp_path):
+    for asked in (options, ["--table", f"separator={options[1]}"] if options else []):
+        facts = json.loads(laconic("inspect", shop(tmp_path / "shop.csv"), "--json", *asked))
+        assert facts["labels"]["labels"] == labels
+
+
+def test_every_verb_that_reads_tables_takes_a_separator(tmp_path):
+    table, folder = shop(tmp_path / "shop.csv"), tmp_path / "m"
+    single = ["--separator", "none"]
+    laconic("train", table, "--method", "nearest", "--out", folder, "--no-pack", *single)
+    assert (folder / "labels.txt").read_text().splitlines() == ["Home, Garden & Tools", "Water; Salt", "Books"]
+    laconic("convert", table, tmp_path / "converted", "--plain", *single)
+    assert '"Water; Salt"' in (tmp_path / "converted" / "labels.jsonl").read_text()
+    laconic("pack", folder, "--data", table, *single)
+    (tmp_path / "new.jsonl").write_text('{"id": "Sea; Land", "text": "sea"}\n')
+    more = shop(tmp_path / "more.csv", [("blue sea", "Sea; Land")])
+    laconic("add-labels", folder, tmp_path / "new.jsonl", "--examples", more, "--out", tmp_path / "n", *single)
+    laconic("update", folder, more, "--out", tmp_path / "u", *single)
+    for verb in (["evaluate", folder], ["compare", folder, folder], ["bench", folder]):
+        laconic(*verb, table, *single)
+    (tmp_path / "answers.jsonl").write_text(laconic("predict", folder, table, "--json", "--column", "title"))
+    laconic("score", tmp_path / "answers.jsonl", table, *single)
+
+
+def test_data_for_a_model_is_cut_as_its_training_data_was(tmp_path):
+    laconic("train", shop(tmp_path / "shop.csv"), "--method", "nearest", "--out", tmp_path / "m")
+    test = shop(tmp_path / "test.csv", [("red rose", "Home, Garden & Tools")])
+    assert "labels are separated by ','" in shown_and_told("inspect", test)[1]  # nothing is known there of the model
+    for folder in (tmp_path / "m", tmp_path / "m" / "packed"):
+        told = shown_and_told("evaluate", folder, test, "--json", tmp_path / "figures.json")[1]
+        assert "labels are separated by ';'" in told
+        assert json.loads((tmp_path / "figures.json").read_text())["metrics"]["P@1"] == 100
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

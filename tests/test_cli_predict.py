@@ -55,7 +55,7 @@ def test_every_way_in_and_out_gives_the_same_answers(model: Path, texts: Path, t
     ]
     shown = laconic("predict", model, texts, "-k", 3, "--json")
     assert objects(shown) == [
-        {"text": text, "id": number, "more": [number], "predictions": answer}
+        {"text": text, "id": number, "more": [number], "predictions": answer, "known_words": len(text.split())}
         for number, (text, answer) in enumerate(zip(TEXTS, expected, strict=True))
     ]
     for name in ("a.jsonl", "a.csv", "a.tsv.gz", "a.parquet"):
@@ -151,7 +151,7 @@ def test_bad_lines_can_be_passed_over_and_are_counted(model: Path) -> None:
     given = '{"text": "first"}\nno JSON\n{"id": 2}\n{"text": "last"}\n'
     shown, told = shown_and_told("predict", model, "-", "--format", "jsonl", "--json", "--skip-bad", stdin=given)
     assert [answer["text"] for answer in objects(shown)] == ["first", "last"]
-    assert "2 could not be read and were passed over" in told
+    assert "2 texts could not be read and were passed over, so they have no answer" in told
     assert "the first: the standard input:2: this is not JSON" in told
     assert shown_and_told("predict", model, "--skip-bad", stdin="text\n")[1] == ""
 

@@ -102,7 +102,7 @@ def test_a_token_that_cannot_be_used_is_said_but_not_shown(
 def test_what_serving_needs_is_named_where_it_is_not_installed(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli_serve, "find_spec", lambda name: None if name != "fastapi" else object())
     complained = laconic("serve", model, code=2)
-    assert "serving needs granian, prometheus_client: pip install 'laconic[serve]'" in complained
+    assert "serving needs granian, prometheus_client: pip install '.[serve]'" in complained
 
 
 def test_what_is_no_model_is_said(tmp_path: Path) -> None:

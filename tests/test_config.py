@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import laconic.config
-from laconic.config import configure, preset_path, read_settings, settings_of
+from laconic.config import METHOD_NAMES, check_method, configure, method_called, preset_path, read_settings, settings_of
 from laconic.errors import ConfigError
-from laconic.methods import config_of
+from laconic.methods import METHODS, config_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,3 +179,12 @@ DATASETS = [path for path in PRESETS if path.stem[0].isupper()]
 @pytest.mark.parametrize("path", DATASETS, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_a_papers_dataset_is_trained_on_all_its_texts(path):
     assert config_of(path.parent.name, read_settings(path, [])).validation == 0
+
+
+def test_the_names_of_methods_are_those_of_the_methods():
+    assert tuple(METHODS) == METHOD_NAMES
+    assert method_called("syncxml") == "inceptionxml+"
+    for name in (*METHOD_NAMES, "syncxml"):
+        check_method(name)
+    with pytest.raises(ConfigError, match=r"there is no method 'magic'; known are: nearest, trees"):
+        check_method("magic")

@@ -173,7 +173,7 @@ def test_a_text_may_have_no_label() -> None:
         (["red"], [["red", 2.5]], r"^labels\[0\]\[1\] is 2.5 \(float\), where a string is needed"),
         (["red"], [[True]], r"^labels\[0\]\[0\] is True \(bool\)"),
         (["red"], np.ones((1, 3), dtype=int), r"^labels is array\(\[\[1, 1, 1\]\]\) \(ndarray\)"),
-        (["red", "blue"], [["red"]], r"^there are 2 texts, but 1 lists of labels"),
+        (["red", "blue"], [["red"]], r"^there are 2 texts, but 1 list of labels"),
         ([], [], r"^there is no text at all"),
         (["red"], [[]], r"^no text has a label"),
     ],

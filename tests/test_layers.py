@@ -8,7 +8,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "laconic"
 FLOORS = [
-    {"", "errors", "types", "compiled", "files", "machine", "manifest", "config", "costs", "data"},
+    {"", "errors", "types", "plurals", "compiled", "files", "machine", "manifest", "config", "costs", "data"},
     {
         "encoders",
         "classifiers",

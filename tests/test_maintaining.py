@@ -27,7 +27,7 @@ from laconic.predict.predictor import Predictor
 from laconic.run import Run
 from laconic.train import Silent
 from tests.planted import planted_texts, planted_vectors, words_of
-from tests.test_cli import laconic
+from tests.test_cli import laconic, shown_and_told
 from tests.test_rankers import RERANKER, SETTINGS
 
 EVERYTHING = planted_texts(num_labels=12, num_texts=240, with_label_texts=True)
@@ -368,11 +368,11 @@ def test_the_command_line_adds_and_removes_and_updates(tmp_path: Path) -> None:
     assert "3 labels fewer, 11 are left" in said
     (tmp_path / "new.jsonl").write_text(json.dumps({"text": OWN[0], "labels": ["L1", NEW.names[0]]}) + "\n")
     said = laconic("update", tmp_path / "more", tmp_path / "new.jsonl", "--epochs", 1, "--set", "validation=0.0")
-    assert "learnt from 1 texts; 1 labels more, 12 in all" in said
+    assert "learnt from 1 text; 1 label more, 12 in all" in said
     assert not (tmp_path / "more" / "run").exists()
     card = (tmp_path / "more" / "README.md").read_text()
     assert "`add-labels` (2 labels)" in card
-    assert "`update` (1 labels, 1 texts)" in card
+    assert "`update` (1 label, 1 text)" in card
 
 
 def test_the_command_line_tells_what_is_wrong_and_changes_nothing(tmp_path: Path) -> None:
@@ -380,12 +380,47 @@ def test_the_command_line_tells_what_is_wrong_and_changes_nothing(tmp_path: Path
     (tmp_path / "labels.jsonl").write_text('{"id": "L3", "text": "again"}\n')
     files = {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()}
     said = laconic("add-labels", tmp_path / "model", tmp_path / "labels.jsonl", code=2)
-    assert "has 'L3' already" in said
-    (tmp_path / "labels.jsonl").write_text('{"id": "M", "text": "a"}\n' * 2)
-    assert "listed before" in laconic("add-labels", tmp_path / "model", tmp_path / "labels.jsonl", code=2)
+    assert "no label can be added" in said
+    assert "labels.jsonl:1: 'L3': the model has it already" in said
+    (tmp_path / "labels.jsonl").write_text("")
+    assert "the file is empty" in laconic("add-labels", tmp_path / "model", tmp_path / "labels.jsonl", code=2)
     assert "no labels 'L33'" in laconic("remove-labels", tmp_path / "model", "--label", "L33", code=2)
     assert "no label to remove" in laconic("remove-labels", tmp_path / "model", code=2)
     assert {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()} == files
+
+
+def test_one_label_that_cannot_be_added_does_not_keep_out_the_others(tmp_path: Path) -> None:
+    write_model(model_of("nearest"), tmp_path / "model")
+    records = [
+        {"id": NEW.names[0], "text": OWN[0]},
+        {"id": "L3", "text": OWN[0]},
+        {"id": "4711", "text": "neverseen word"},
+        {"id": NEW.names[0], "text": OWN[1]},
+        {"id": " ", "text": OWN[1]},
+        {"id": NEW.names[1], "text": OWN[1]},
+    ]
+    (tmp_path / "labels.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    said, told = shown_and_told("add-labels", tmp_path / "model", tmp_path / "labels.jsonl")
+    assert "2 labels more, 14 in all" in said
+    assert list(read_model(tmp_path / "model").labels.names)[12:] == list(NEW.names)
+    for refusal in (
+        "labels.jsonl:2: 'L3': the model has it already",
+        "labels.jsonl:3: '4711': no word of its text is known to the model",
+        f"labels.jsonl:4: {NEW.names[0]!r}: it was listed before",
+        "labels.jsonl:5: ' ': this is no name",
+    ):
+        assert f"not added: {tmp_path}/{refusal}" in told
+
+
+def test_an_example_makes_a_label_usable_whose_words_are_unknown(tmp_path: Path) -> None:
+    write_model(model_of("nearest"), tmp_path / "model")
+    (tmp_path / "labels.jsonl").write_text('{"id": "4711", "text": "neverseen"}\n{"id": "4712", "text": "neverseen"}\n')
+    (tmp_path / "examples.jsonl").write_text(json.dumps({"text": OWN[0], "labels": ["4711"]}) + "\n")
+    add = ["add-labels", tmp_path / "model", tmp_path / "labels.jsonl", "--examples", tmp_path / "examples.jsonl"]
+    said, told = shown_and_told(*add)
+    assert "1 label more, 13 in all" in said
+    assert "1 example" in said
+    assert "'4712': no word of its text" in told
 
 
 def test_figures_from_before_a_change_are_marked(tmp_path: Path) -> None:

@@ -228,7 +228,7 @@ def test_a_score_that_is_not_a_number_is_refused():
         ([[0, 1], [2, 2]], "text 1: label 2 is ranked twice"),
         ([[0, 1], [3, 2]], r"text 1, place 0: label 3 is outside 0\.\.2"),
         ([[0, -2], [1, 2]], "text 0, place 1: label -2 is outside"),
-        ([[0, 1]], "the ranking has 1 texts"),
+        ([[0, 1]], "the ranking has 1 text,"),
         (np.zeros((0, 2), dtype=int), "there are no texts"),
     ],
 )

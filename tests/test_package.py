@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -12,7 +13,11 @@ from pathlib import Path
 
 import pytest
 
+import laconic
+from laconic.errors import install_hint
+
 ROOT = Path(__file__).parents[1]
+TEXTS = {".py", ".md", ".toml", ".txt", ".js", ".html", ".yml"}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 MODULE_NAMES = {
     "scikit-learn": "sklearn",
@@ -34,7 +39,7 @@ def python_with_wheel(tmp_path_factory):
     # A path in a .pth file is searched, but .pth files behind it are not obeyed: our editable install stays unseen.
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
     install = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--target", site]
-    wheel = next(folder.glob("laconic-*.whl"))
+    wheel = next(folder.glob("laconic_xmc-*.whl"))
     subprocess.run([*map(str, install), str(wheel), "--quiet", "--disable-pip-version-check"], check=True)
     return folder / "env" / "bin" / "python"
 
@@ -53,9 +58,30 @@ def test_the_wheel_is_not_the_source_tree(python_with_wheel, tmp_path):
 
 
 def test_the_wheel_says_its_version(python_with_wheel, tmp_path):
-    import laconic
-
     assert run(python_with_wheel, "-m", "laconic", "--version", cwd=tmp_path).strip() == laconic.__version__
+
+
+def test_the_distribution_is_found_by_its_name(python_with_wheel, tmp_path):
+    asked = "from importlib.metadata import distribution; d = distribution('laconic-xmc'); "
+    asked += "print(d.version, d.name, [p.value for p in d.entry_points if p.name == 'laconic'])"
+    wanted = f"{laconic.__version__} laconic-xmc ['laconic.cli:main']"
+    assert run(python_with_wheel, "-c", asked, cwd=tmp_path).strip() == wanted
+
+
+def test_nothing_tells_to_install_another_project():
+    """The name laconic is taken on PyPI: whoever installs that gets another project."""
+    wrong = re.compile(r"pip install (?:-\S+ )*['\"]?laconic(?![-_]xmc)|\blaconic\[[a-z]")
+    folders = ("src", "tests", "docs", "examples", "benchmarks")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in TEXTS]
+    files += [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "Makefile", "Dockerfile", "pyproject.toml")]
+    assert [str(path) for path in files if wrong.search(path.read_text(encoding="utf-8"))] == []
+
+
+@pytest.mark.parametrize("extra", ["serve", "ann", "track"])
+def test_a_remedy_names_an_extra_that_there_is(extra):
+    assert extra in PROJECT["optional-dependencies"]
+    assert f"pip install '.[{extra}]'" in install_hint(extra)
+    assert f"{PROJECT['name'].replace('-', '_')}-{laconic.__version__}-py3-none-any.whl[{extra}]" in install_hint(extra)
 
 
 def test_the_wheel_carries_the_bundled_data(python_with_wheel, tmp_path):

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from laconic.plurals import counted
+
 
 def counting(console: Console) -> Progress:
     """For tasks that know how much there is to do."""
@@ -28,12 +30,12 @@ def reading_progress(console: Console, size: int | None) -> Iterator[Callable[[i
     """The same for what is read to its end, however many texts that is: called with how many more there were, and how
     much of the whole has been read.
     """
-    counted = TextColumn("{task.fields[texts]:,} texts")
-    columns = (TextColumn("{task.description}"), BarColumn(), counted, TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[shown]}"), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("answering", total=size, texts=0)
+        task = bar.add_task("answering", total=size, texts=0, shown="")
 
         def advance(texts: int, position: int) -> None:
-            bar.update(task, completed=position, texts=bar.tasks[0].fields["texts"] + texts)
+            texts += bar.tasks[0].fields["texts"]
+            bar.update(task, completed=position, texts=texts, shown=counted(texts, "text"))
 
         yield advance

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from laconic.plurals import counted
+
 SHOWN = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@3", "PSP@5", "tail R@10")
 _STAGES = {  # what a stage is called, and where facts have its epochs
     "surrogate": ("training", "surrogate"),
@@ -32,7 +34,7 @@ def model_card(facts: Mapping[str, Any]) -> str:
     sizes, name = facts["sizes"], _cell(facts["data"]["name"])
     parts = [
         f"# {facts['method']} on {name}",
-        f"A model made by laconic {facts['laconic']}: it ranks {sizes['labels']:,} labels for a short text.",
+        f"A model made by laconic {facts['laconic']}: it ranks {counted(sizes['labels'], 'label')} for a short text.",
         _use(facts),
         _table(_facts(facts, name)),
         *_figures(facts.get("metrics") or {}, changed=bool(facts.get("changes"))),
@@ -59,10 +61,11 @@ Laconic.load("this folder").predict("a short text", k=5)  # label names and scor
 
 def _facts(facts: Mapping[str, Any], name: str) -> dict[str, str]:
     sizes = facts["sizes"]
-    pairs = f"{sizes['pairs']:,} pairs of text and label ({sizes['pairs'] / max(sizes['texts'], 1):.1f} a text)"
+    per_text = sizes["pairs"] / max(sizes["texts"], 1)
+    pairs = f"{counted(sizes['pairs'], 'pair')} of text and label ({per_text:.1f} a text)"
     return {
         "method": f"`{facts['method']}`" + _over(facts.get("config") or {}) + _members(facts.get("members") or []),
-        "learnt from": f"{name}: {sizes['texts']:,} texts, {sizes['labels']:,} labels, {pairs}",
+        "learnt from": f"{name}: {counted(sizes['texts'], 'text')}, {counted(sizes['labels'], 'label')}, {pairs}",
         "reads": _INPUTS[facts["inputs"]],
         **_training_of(facts),
         **_trainings(facts.get("members") or []),
@@ -78,7 +81,7 @@ def _changes(changes: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """What was done to the model since it was trained, the last at the end."""
     told = []
     for change in changes:
-        counts = [f"{change[name]:,} {name}" for name in ("labels", "texts", "examples") if change.get(name)]
+        counts = [counted(change[name], name[:-1]) for name in ("labels", "texts", "examples") if change.get(name)]
         told.append(f"`{change.get('verb')}` ({', '.join(counts)}), {change.get('date')}")
     return {"changed": "; ".join(told)} if told else {}
 
@@ -95,7 +98,8 @@ def score_rows(facts: Mapping[str, Any]) -> dict[str, str]:
     """What scores are; nothing where they are whatever the method makes them."""
     match facts:
         case {"calibration": {"how": str(how), "texts": int(texts)}}:
-            return {"scores": f"probabilities, calibrated on {texts:,} texts that training has not seen ({how})"}
+            held = f"{counted(texts, 'text')} that training has not seen"
+            return {"scores": f"probabilities, calibrated on {held} ({how})"}
     return {}
 
 
@@ -134,7 +138,7 @@ def _training(training: Mapping[str, Any]) -> dict[str, str]:
     if not history:
         return {}
     seconds, last = sum(epoch.get("seconds", 0) for epoch in history), history[-1]
-    rows = {"training": f"{len(history)} epochs, {seconds:,.0f} s, loss {last['loss']:.4g} at the end"}
+    rows = {"training": f"{counted(len(history), 'epoch')}, {seconds:,.0f} s, loss {last['loss']:.4g} at the end"}
     if best := training.get("best_epoch"):
         judged = training.get("before_refit") or training.get("epochs") or []
         scores = {epoch["epoch"]: epoch.get("score") for epoch in judged}

@@ -27,7 +27,7 @@ from laconic.data.evaluation_texts import TrainedOn
 from laconic.data.sketch import TextSketch
 from laconic.data.vocabulary import Vocabulary
 from laconic.errors import ModelError
-from laconic.files import left_behind, replacing
+from laconic.files import check_writable, left_behind, replacing
 from laconic.manifest import (
     PACKED,
     PACKED_MODEL,
@@ -117,6 +117,7 @@ def check_free(folder: Path) -> None:
     packed = folder / PACKED
     check_replaceable(folder, besides=[RUN, PACKED, *(path.name for path in left_behind(packed))])
     check_replaceable(packed, kind=PACKED_MODEL)
+    check_writable(folder)
 
 
 def read_model(folder: Path, *, verify: bool = False) -> SavedModel:
@@ -154,6 +155,11 @@ def read_trained_on(folder: Path) -> TrainedOn:
     """Read what a model tells of its training texts, and nothing else of it."""
     facts = read_facts(folder)
     return TrainedOn.of(facts, _read_sketch(folder, facts.get(_TRAINING_TEXTS)))
+
+
+def read_label_names(folder: Path) -> list[str]:
+    """Read the names of a model's labels alone."""
+    return _lines(folder / "labels.txt")
 
 
 def _check_facts(facts: Mapping[str, Any], folder: Path) -> None:

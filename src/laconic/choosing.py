@@ -8,7 +8,6 @@ minute to the next is asked, so that a run that was stopped goes on with the sam
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -22,8 +21,8 @@ from laconic.data.prepare import label_texts
 from laconic.errors import ConfigError
 from laconic.machine import usable_cores
 from laconic.methods import config_of
+from laconic.plurals import counted
 
-AUTO = "auto"  # in place of a method's name
 _FEW = 500  # texts; of fewer, too few can be held out to learn how channels are weighed
 _MANY = 1_000_000  # labels; of more, some are picked
 _HELD_OUT = 0.1  # fraction of the texts that say how channels are weighed; less where that is MOST_HELD_OUT
@@ -83,17 +82,9 @@ def config_for(choice: Choice, wanted: Settings) -> tuple[Settings, Any]:
         raise ConfigError(f"{error} ({choice.method} was chosen; name the method whose settings these are)") from None
 
 
-def seconds_of(budget: str) -> float:
-    """From "90s", "5m" or "1.5h"; a number alone counts minutes."""
-    found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*([smh]?)", budget.strip().lower())
-    if not found or not float(found[1]):
-        raise ConfigError(f"a budget must be a time above 0, such as 90s, 5m or 1.5h, but is {budget!r}")
-    return float(found[1]) * {"s": 1, "m": 60, "": 60, "h": 3600}[found[2]]
-
-
 def _from_best(of: Situation) -> Iterator[Choice]:
     if of.texts < _FEW or of.kind == "dense":
-        few = f"{of.texts:,} texts" if of.texts < _FEW else "features without words"
+        few = counted(of.texts, "text") if of.texts < _FEW else "features without words"
         yield Choice("nearest", {}, 1.0, f"{few}: too little to learn more from than which texts are near")
         return
     if of.gpu and of.kind == "text":
@@ -136,4 +127,4 @@ def _said(learner: str, of: Situation, *, trees: bool = True) -> str:
 
 
 def _on_cores(of: Situation) -> str:
-    return f"on {of.cores} core" + "s" * (of.cores > 1)
+    return f"on {counted(of.cores, 'core')}"

@@ -9,7 +9,7 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.text import Text
@@ -25,16 +25,19 @@ from laconic.cli_shared import (
     ModelFolder,
     Overruled,
     Plots,
+    Separator,
     SplitName,
     Table,
     err,
     out,
     print_constants,
+    print_note,
     print_notes,
     read_corpus,
 )
 from laconic.errors import UserError
 from laconic.machine import limit_thread_pools
+from laconic.plurals import counted
 
 if TYPE_CHECKING:
     from laconic.evaluate import Evaluation
@@ -63,12 +66,20 @@ def main() -> None:
     except UserError as error:
         if debug:
             raise
-        err.print(Text.assemble(("error: ", "bold red"), str(error)), soft_wrap=True)
-        sys.exit(2)
+        _complain(str(error))
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output has seen enough
         sys.stderr.close()
+    except OSError as error:
+        if debug or error.filename is None:  # no file of the user's
+            raise
+        _complain(f"{error.filename}: {error.strerror}")
+
+
+def _complain(message: str) -> NoReturn:
+    err.print(Text.assemble(("error: ", "bold red"), message), soft_wrap=True)
+    sys.exit(2)
 
 
 def _print_version(asked: bool) -> bool:
@@ -105,6 +116,7 @@ def inspect(
     vectors: Annotated[Path | None, typer.Option(help="Word vectors: how many of the words have one.")] = None,
     verify: Annotated[bool, typer.Option("--verify", help="A model: check every byte.")] = False,
     table: Table = None,
+    separator: Separator = None,
 ) -> None:
     """Say what is in a data set, and what training on it would cost; or what is in a model."""
     from laconic.inspecting import inspect_data, inspect_model, inspect_packed, plot_data
@@ -114,7 +126,7 @@ def inspect(
     if kind_of(Path(data)):
         inspection = (inspect_packed if is_packed(Path(data)) else inspect_model)(Path(data), verify=verify)
     else:
-        corpus = read_corpus(data, table)
+        corpus = read_corpus(data, table, separator)
         inspection = inspect_data(corpus, length=length, vectors=vectors)
         print_notes(corpus)
         if plots is not None:
@@ -133,15 +145,16 @@ def convert(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The dataset folder to make.")],
     plain: Annotated[bool, typer.Option("--plain", help="Do not gzip the files.")] = False,
     table: Table = None,
+    separator: Separator = None,
 ) -> None:
     """Write data of any known form as a dataset folder."""
     from laconic.data.writing import write_folder
 
-    corpus = read_corpus(data, table)
+    corpus = read_corpus(data, table, separator)
     write_folder(corpus, folder, compress=not plain)
     print_notes(corpus)
-    sizes = ", ".join(f"{name} {len(split):,}" for name, split in corpus.splits.items())
-    out.print(f"{folder}: {sizes} texts, {len(corpus.labels):,} labels")
+    sizes = ", ".join(f"{name} {counted(len(split), 'text')}" for name, split in corpus.splits.items())
+    out.print(f"{folder}: {sizes}, {counted(len(corpus.labels), 'label')}")
 
 
 @app.command()
@@ -160,6 +173,7 @@ def evaluate(
     exact: Exact = False,
     threads: Threads = None,
     table: Table = None,
+    separator: Separator = None,
 ) -> None:
     """Score a model on data with known labels; what was packed of it, by its own folder: MODEL/packed."""
     from laconic.bars import progress
@@ -169,7 +183,8 @@ def evaluate(
 
     speed = Speed(beam=beam, exact=exact, threads=threads)
     predictor = open_as_it_is(model, device=device, settings=read_settings(None, settings or []), speed=speed)
-    corpus = read_corpus(data, table, keep_self=keep_self, propensity=propensity)
+    corpus = read_corpus(data, table, separator, model=model, keep_self=keep_self, propensity=propensity)
+    print_notes(corpus)
     texts = evaluation_texts(corpus, split, [predictor.trained_on])
     with progress(err, "ranking", len(texts.texts)) as bar:
         evaluation = predictor.evaluate(
@@ -194,6 +209,7 @@ def sweep(
     device: Device = "auto",
     settings: Overruled = None,
     table: Table = None,
+    separator: Separator = None,
 ) -> None:
     """Turn a model's dial: precision, and what rare labels get of it, at every place.
 
@@ -207,7 +223,8 @@ def sweep(
     from laconic.sweeping import TITLES
 
     predictor = _open(model, device, settings)
-    corpus = read_corpus(data, table, keep_self=keep_self, propensity=propensity)
+    corpus = read_corpus(data, table, separator, model=model, keep_self=keep_self, propensity=propensity)
+    print_notes(corpus)
     texts = evaluation_texts(corpus, split, [predictor.trained_on])
     found, seen = predictor.sweep(texts.corpus, texts.split, places or ()), predictor.trained_on.overlap(texts.texts)
     dial = next(iter(found[0]))
@@ -241,6 +258,7 @@ def compare(
     propensity: Constants = "",
     device: Device = "auto",
     table: Table = None,
+    separator: Separator = None,
 ) -> None:
     """Two models on the same texts: figures, how sure their difference is, and the texts that tell them apart."""
     from laconic.bars import progress
@@ -251,7 +269,8 @@ def compare(
     from laconic.files import writing
 
     contenders = Contender.open(one, device), Contender.open(other, device)
-    corpus = read_corpus(data, table, keep_self=keep_self, propensity=propensity)
+    corpus = read_corpus(data, table, separator, model=one, keep_self=keep_self, propensity=propensity)
+    print_notes(corpus)
     texts = evaluation_texts(corpus, split, [contender.trained_on for contender in contenders])
     with progress(err, "ranking", 2 * len(texts.texts)) as bar:
         comparison = compare(
@@ -262,7 +281,7 @@ def compare(
             lambda done: bar.advance(bar.task_ids[0], done),
         )
     seen = "".join(map(seen_words, comparison.seen, comparison.models))
-    for shown in comparison_tables(comparison, f"{data}, {texts}: {comparison.texts:,} texts{seen}"):
+    for shown in comparison_tables(comparison, f"{data}, {texts}: {counted(comparison.texts, 'text')}{seen}"):
         out.print(shown)
     print_notes(comparison)
     out.print(examples_legend(comparison))
@@ -276,7 +295,9 @@ def compare(
 
 @app.command()
 def score(
-    predictions: Annotated[Path, typer.Argument(metavar="PREDICTIONS", help="JSON Lines, or a scipy .npz of scores.")],
+    predictions: Annotated[
+        Path, typer.Argument(metavar="PREDICTIONS", help="What predict --out writes, or a scipy .npz of scores.")
+    ],
     data: Data,
     split: SplitName = "test",
     json_file: JsonFile = None,
@@ -284,12 +305,14 @@ def score(
     keep_self: KeepSelf = False,
     propensity: Constants = "",
     table: Table = None,
+    separator: Separator = None,
 ) -> None:
-    """Score anybody's predictions on data with known labels."""
+    """Score the predictions of any system on data with known labels."""
     from laconic.data.evaluation_texts import evaluation_texts
     from laconic.predictions import score_predictions
 
-    corpus = read_corpus(data, table, keep_self=keep_self, propensity=propensity)
+    corpus = read_corpus(data, table, separator, keep_self=keep_self, propensity=propensity)
+    print_notes(corpus)
     texts = evaluation_texts(corpus, split)
     evaluation = score_predictions(predictions, corpus, texts.split)
     if evaluation.propensity is not None:
@@ -312,11 +335,17 @@ def _show(
     from laconic.display import metrics_table
     from laconic.files import writing
 
-    out.print(metrics_table({"": evaluation}, f"{title}: {evaluation.texts:,} texts{seen_words(evaluation.seen)}"))
+    out.print(
+        metrics_table({"": evaluation}, f"{title}: {counted(evaluation.texts, 'text')}{seen_words(evaluation.seen)}")
+    )
     if json_file is not None:
         with writing(json_file) as file:
             file.write(json.dumps(about | evaluation.as_json(), indent=2).encode() + b"\n")
-    if plots is not None:
+    if plots is not None and not evaluation.quantiles:
+        print_note(
+            f"no pictures were drawn: by label frequency they need the training split, which {about['data']} lacks"
+        )
+    elif plots is not None:
         from laconic.plots import plot_contributions
 
         for name, quantiles in evaluation.quantiles.items():

@@ -11,25 +11,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
-from rich.console import Console
 
-from laconic.cli_shared import Constants, read_corpus
+from laconic.cli_shared import Constants, KeepSelf, Separator, Table, err, out, print_notes, read_corpus
 from laconic.errors import ConfigError
+from laconic.plurals import counted
 
 if TYPE_CHECKING:
     from laconic.benching import Config
     from laconic.data.corpus import Corpus
 
 verbs = typer.Typer()
-out, err = Console(highlight=False, markup=False), Console(stderr=True, highlight=False, markup=False)
 
 
 @verbs.command()
 def bench(
-    models: Annotated[
-        list[Path], typer.Argument(metavar="MODEL", help="A model folder, or a packed one; several with --against.")
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODEL... DATA",
+            help="A model folder or a packed one (several with --against), then labelled data, as for evaluate.",
+        ),
     ],
-    data: Annotated[str, typer.Argument(metavar="DATA", help="Texts with known labels, as for evaluate.")],
     split: Annotated[str, typer.Option(help="Split to ask. Of a training file, test is what was held out.")] = "test",
     texts: Annotated[int, typer.Option(metavar="N", help="Of the split, at most so many.", min=1)] = 5000,
     singly: Annotated[int, typer.Option(metavar="N", help="Ask so many one by one.", min=1)] = 2000,
@@ -46,13 +48,10 @@ def bench(
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also draw P@5 against the time of a text (needs matplotlib).")
     ] = None,
-    keep_self: Annotated[
-        bool, typer.Option("--keep-self", help="Keep pairs of a text with itself, and filtered pairs.")
-    ] = False,
+    keep_self: KeepSelf = False,
     propensity: Constants = "",
-    table: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="CSV, TSV, Parquet: as for train.")
-    ] = None,
+    table: Table = None,
+    separator: Separator = None,
 ) -> None:
     """Time a packed model from raw text to label names, and score it, at every place of its dial.
 
@@ -65,25 +64,29 @@ def bench(
     from laconic.peers.contest import with_constants
     from laconic.predict.opening import trained_on
 
+    if len(names) < 2:
+        raise typer.BadParameter("missing; name labelled data after the model, as for evaluate", param_hint="DATA")
+    models, data = [Path(name) for name in names[:-1]], names[-1]
     places = _places(against)
     _check(models, markdown, picture, alone=not places)
-    corpus = read_corpus(data, table, keep_self=keep_self, propensity=propensity)
+    corpus = read_corpus(data, table, separator, model=models[0], keep_self=keep_self, propensity=propensity)
+    print_notes(corpus)
     if propensity and not places:
         raise ConfigError("--propensity is for --against: the table of one model's dial has no PSP; leave it out")
     known = [trained_on(model) for model in models]
     chosen = evaluation_texts(corpus, split, known)
     used, cores = chosen.corpus.sampled(chosen.split, texts).split(chosen.split), usable_cores()
     seen = [one.overlap(used) for one in known]
-    words = f"{data}, {chosen}: {len(used):,} texts" + "".join(map(seen_words, seen, map(str, models)))
+    words = f"{data}, {chosen}: {counted(len(used), 'text')}" + "".join(map(seen_words, seen, map(str, models)))
     asked = _Asked(chosen.corpus, chosen.split, Config(texts=texts, singly=singly, k=k), words, cores)
     about: dict[str, Any] = {"data": data, "split": chosen.name, "texts": len(used), "cores": cores}
-    counted = [None if one is None else one.as_json() for one in seen]
+    overlaps = [None if one is None else one.as_json() for one in seen]
     if places:
-        about |= {"models": list(map(str, models)), "seen_in_training": counted}
+        about |= {"models": list(map(str, models)), "seen_in_training": overlaps}
         about |= {"propensity": asdict(with_constants(corpus, models).constants())}
         _write_json(json_file, about, _against(models, places, asked, markdown))
     else:
-        about |= {"model": str(models[0]), "seen_in_training": counted[0]}
+        about |= {"model": str(models[0]), "seen_in_training": overlaps[0]}
         _write_json(json_file, about, _dials(models[0], asked, picture))
 
 
@@ -98,7 +101,7 @@ class _Asked(NamedTuple):
 
     @property
     def all_cores(self) -> str:
-        return f"{self.cores} core" + "s" * (self.cores > 1)
+        return counted(self.cores, "core")
 
 
 def _places(against: Sequence[str] | None) -> list[str]:

@@ -5,18 +5,22 @@ A model is written in the place of the old one, which stays whole until then, or
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
-from rich.console import Console
-from rich.text import Text
+
+from laconic.cli_shared import Separator, Table, err, out, print_note, print_notes, read_corpus
+from laconic.errors import DataError
+from laconic.plurals import counted, plural
 
 if TYPE_CHECKING:
     from laconic.checkpoint import SavedModel
+    from laconic.data.corpus import Labels
 
 verbs = typer.Typer()
-out, err = Console(highlight=False, markup=False), Console(stderr=True, highlight=False, markup=False)
+_SHOWN = 10  # labels that were not added, each with its reason
 
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder.")]
 Out = Annotated[Path | None, typer.Option("--out", metavar="MODEL", help="Write here; MODEL itself stays as it is.")]
@@ -28,23 +32,68 @@ def add(
     labels: Annotated[Path, typer.Argument(metavar="LABELS", help="labels.jsonl, as in a dataset folder.")],
     examples: Annotated[str, typer.Option(metavar="DATA", help="Texts that have them, as for train.")] = "",
     to: Out = None,
+    table: Table = None,
+    separator: Separator = None,
 ) -> None:
-    """Give a model labels that it has not seen, by their own texts or by a few examples, without training."""
+    """Give a model labels that it has not seen, by their own texts or by a few examples, without training.
+
+    Labels that cannot be added are reported, and the others are added.
+    """
     from laconic.checkpoint import check_free, read_model
-    from laconic.data.formats.assemble import corpus_of
-    from laconic.data.formats.jsonl import label_rows
-    from laconic.data.sources import read
-    from laconic.maintaining import add_labels
+    from laconic.maintaining import add_labels, usable_labels
 
     check_free(to or model)
-    new = corpus_of({}, label_rows(labels), source=str(labels)).labels
-    changed = add_labels(read_model(model), new, read(examples) if examples else None)
+    listed = _listed(labels)
+    texts = read_corpus(examples, table, separator, model=model) if examples else None
+    if texts is not None:
+        print_notes(texts)
+    old = read_model(model)
+    new, refused = usable_labels(old, listed.labels, texts)
+    refusals = [*listed.refusals, *(f"{listed.places[name]}: {name!r}: {why}" for name, why in refused.items())]
+    if not len(new):
+        raise DataError(
+            f"no label can be added: {refusals[0] if refusals else f'{labels} lists none'}{_more(refusals)}"
+        )
+    changed = add_labels(old, new, texts)
     _write(changed, to or model)
+    for refusal in refusals[:_SHOWN]:
+        print_note(f"not added: {refusal}")
+    if refusals[_SHOWN:]:
+        print_note(f"{counted(len(refusals) - _SHOWN, 'more label was', 'more labels were')} not added")
     told = changed.facts["changes"][-1]
-    texts = f"their texts, of whose {told['words']:,} words {told['unknown_words']:,} are unknown"
-    by = f"{texts}, and from {told['examples']:,} examples" if examples else texts
-    more = f"{told['labels']:,} labels more, {len(changed.labels):,} in all"
+    unknown = f"{told['unknown_words']:,} {plural(told['unknown_words'], 'is', 'are')} unknown"
+    words = f"their texts, of whose {counted(told['words'], 'word')} {unknown}"
+    by = f"{words}, and from {counted(told['examples'], 'example')}" if examples else words
+    more = f"{counted(told['labels'], 'label')} more, {len(changed.labels):,} in all"
     out.print(f"{to or model}: {more}; from {by}", soft_wrap=True)
+
+
+class _Listed(NamedTuple):
+    """What a list of labels has."""
+
+    labels: Labels
+    places: dict[str, str]  # of each label in its file
+    refusals: list[str]  # what is wrong with the rest, each with its place
+
+
+def _listed(path: Path) -> _Listed:
+    from laconic.data.corpus import Labels
+    from laconic.data.formats.jsonl import label_rows
+
+    places, texts, refusals = dict[str, str](), list[str](), list[str]()
+    for row in label_rows(path):
+        if not row.name.strip():
+            refusals.append(f"{row.place}: {row.name!r}: this is no name")
+        elif row.name in places:
+            refusals.append(f"{row.place}: {row.name!r}: it was listed before, at {places[row.name]}")
+        else:
+            places[row.name] = row.place
+            texts.append(row.text or "")
+    return _Listed(Labels(names=list(places), texts=texts if any(texts) else None), places, refusals)
+
+
+def _more(refusals: Sequence[str]) -> str:
+    return f" (and {len(refusals) - 1:,} more)" if len(refusals) > 1 else ""
 
 
 @verbs.command("remove-labels")
@@ -64,7 +113,8 @@ def remove(
     changed = remove_labels(read_model(model), dict.fromkeys([*listed, *(label or [])]))
     _write(changed, to or model)
     gone = changed.facts["changes"][-1]["labels"]
-    out.print(f"{to or model}: {gone:,} labels fewer, {len(changed.labels):,} are left", soft_wrap=True)
+    left = counted(len(changed.labels), "is", "are")
+    out.print(f"{to or model}: {counted(gone, 'label')} fewer, {left} left", soft_wrap=True)
 
 
 @verbs.command("update")
@@ -75,16 +125,13 @@ def update_model(
     to: Out = None,
     device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting.")] = None,
-    table: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="CSV, TSV, Parquet: as for train.")
-    ] = None,
+    table: Table = None,
+    separator: Separator = None,
 ) -> None:
     """Let a model learn from new texts, with labels old and new. A run that was stopped goes on by the same command."""
     from laconic.changing import Config
     from laconic.checkpoint import RUN, check_free, read_model
     from laconic.config import configure, read_settings
-    from laconic.data.formats.tabular import Columns
-    from laconic.data.sources import read
     from laconic.display import training_display
     from laconic.maintaining import update
     from laconic.run import Run, device_named
@@ -92,7 +139,8 @@ def update_model(
     check_free(to or model)
     chosen = [f"epochs={epochs}"] * (epochs is not None)
     config = configure(Config, read_settings(None, [*(settings or []), *chosen]))
-    corpus = read(data, configure(Columns, read_settings(None, table or [])))
+    corpus = read_corpus(data, table, separator, model=model)
+    print_notes(corpus)
     try:
         with training_display(err) as watcher:
             run = Run((to or model) / RUN, watcher=watcher, device=device_named(device))
@@ -102,11 +150,11 @@ def update_model(
         raise typer.Exit(130) from None
     _write(changed, to or model)
     told = changed.facts["changes"][-1]
-    more = f"{told['labels']:,} labels more, {len(changed.labels):,} in all"
-    words = f"{told['new_words']:,} new words"
+    more = f"{counted(told['labels'], 'label')} more, {len(changed.labels):,} in all"
+    words = counted(told["new_words"], "new word")
     if told["unknown_words"]:
-        words += f"; {told['unknown_words']:,} of the texts' {told['words']:,} words stay unknown"
-    out.print(f"{to or model}: learnt from {told['texts']:,} texts; {more}; {words}", soft_wrap=True)
+        words += f"; {told['unknown_words']:,} of the texts' {counted(told['words'], 'word')} stay unknown"
+    out.print(f"{to or model}: learnt from {counted(told['texts'], 'text')}; {more}; {words}", soft_wrap=True)
 
 
 def _write(model: SavedModel, folder: Path) -> None:
@@ -121,4 +169,4 @@ def _write(model: SavedModel, folder: Path) -> None:
         again = f"laconic pack {folder}" + " --data DATA --keep-texts" * had_texts
         texts = " with the texts that it kept" * had_texts
         told = f"{folder / PACKED} was of the old model and is gone{texts}; `{again}` makes a new one"
-        err.print(Text.assemble(("note: ", "yellow"), told), soft_wrap=True)
+        print_note(told)

@@ -7,10 +7,10 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
+from laconic.cli_shared import Separator, Table, err, out, print_note, print_notes, read_corpus
 from laconic.errors import ConfigError, UserError
+from laconic.plurals import counted
 
 if TYPE_CHECKING:
     from laconic.checkpoint import SavedModel
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from laconic.predict.pack import Cost
 
 verbs = typer.Typer()
-out, err = Console(highlight=False, markup=False), Console(stderr=True, highlight=False, markup=False)
 
 Beam = Annotated[
     int | None, typer.Option("--beam", metavar="N", min=1, help="Packed models: clusters to search (more is slower).")
@@ -47,18 +46,15 @@ def pack(
     ] = "",
     keep_texts: KeepTexts = False,
     device: Annotated[str, typer.Option("--device", help="Device to pack and measure on: auto, cpu or cuda.")] = "auto",
-    table: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="CSV, TSV, Parquet: as for train.")
-    ] = None,
+    table: Table = None,
+    separator: Separator = None,
 ) -> None:
     """Make of a model what opens and answers quickest on a CPU, and say what that costs.
 
     `laconic predict MODEL` then answers from MODEL/packed; a packed folder alone can be asked and evaluated too.
     """
     from laconic.checkpoint import read_model
-    from laconic.config import configure, read_settings
-    from laconic.data.formats.tabular import Columns
-    from laconic.data.sources import read
+    from laconic.files import check_writable
     from laconic.manifest import PACKED, PACKED_MODEL, check_replaceable, kind_of, version_of
 
     if keep_texts and not data:
@@ -67,7 +63,10 @@ def pack(
     check_replaceable(folder, kind=PACKED_MODEL)
     version = version_of(model) if kind_of(model) else ""  # before it is read: a model may be exchanged meanwhile
     source = _Source(read_model(model), model, version)
-    corpus = read(data, configure(Columns, read_settings(None, table or []))) if data else None
+    check_writable(folder)
+    corpus = read_corpus(data, table, separator, model=model) if data else None
+    if corpus is not None:
+        print_notes(corpus)
     _pack(source, folder, corpus, device, keep_texts=keep_texts)
 
 
@@ -78,7 +77,7 @@ def pack_trained(model: SavedModel, folder: Path, corpus: Corpus, device: str, *
     try:
         _pack(_Source(model, folder, version_of(folder)), folder / PACKED, corpus, device, keep_texts=keep_texts)
     except UserError as error:
-        err.print(Text.assemble(("note: ", "yellow"), f"the model was not packed: {error}"), soft_wrap=True)
+        print_note(f"the model was not packed: {error}")
     except KeyboardInterrupt:
         again = f"laconic pack {folder}" + " --data DATA --keep-texts" * keep_texts
         err.print(f"stopped; the model is finished, and `{again}` packs it")
@@ -111,7 +110,7 @@ def _pack(source: _Source, folder: Path, corpus: Corpus | None, device: str, *, 
         packed, cost = measured(packed, source.model, corpus, split, device)
     write_packed(packed, folder)
     seconds, sizes = perf_counter() - began, [human_bytes(bytes_in(one)) for one in (folder, source.folder)]
-    texts = f" It keeps {packed.num_kept:,} training texts." if packed.num_kept else ""
+    texts = f" It keeps {counted(packed.num_kept, 'training text')}." if packed.num_kept else ""
     out.print(f"{folder}: {sizes[0]} (the model: {sizes[1]}), in {seconds:.1f} s. {_told(cost)}{texts}", soft_wrap=True)
 
 

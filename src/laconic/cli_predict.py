@@ -17,15 +17,16 @@ from rich.text import Text
 
 from laconic.cli_pack import Beam, Exact, Threads
 from laconic.errors import ConfigError, DataError
+from laconic.plurals import counted, plural
 
 if TYPE_CHECKING:
-    from laconic.data.formats.entries import Entry, OnBad
+    from laconic.data.formats.entries import OnBad
     from laconic.data.streams import Reading, Stream
     from laconic.predict.answering import Answerer
-    from laconic.predict.answers import Prediction
+    from laconic.predict.answers import Answer
     from laconic.predict.explaining import Explained
     from laconic.predict.predictor import Predictor
-    from laconic.predict.writing import Answers, Destination, Write
+    from laconic.predict.writing import Answered, Destination, Write
 
 verbs = typer.Typer()
 err = Console(stderr=True, highlight=False, markup=False)
@@ -70,7 +71,7 @@ def predict(
     from laconic.config import read_settings
     from laconic.data.streams import Reading, form_of, in_pieces
     from laconic.predict.opening import Speed, open_model
-    from laconic.predict.writing import Shape, answers_file
+    from laconic.predict.writing import Answered, Shape, answers_file
 
     destination = None if to is None else _destination(to, file, as_json)
     if explain and destination is not None and destination.form != "jsonl":
@@ -85,9 +86,10 @@ def predict(
         writing = printing if destination is None else answers_file(destination, shape)
         with writing as write, _bar(stream, printing=destination is None) as advance:
             for piece in in_pieces(stream.entries, 1 if file == "-" and sys.stdin.isatty() else _AT_ONCE):
-                answers = predictor.predict([entry.text for entry in piece], k, allow=allowed, block=blocked)
+                answers = predictor.answer([entry.text for entry in piece], k, allow=allowed, block=blocked)
                 answers = answers if min_score is None else _at_least(min_score, answers)
-                write(piece, _explained(predictor, piece, answers) if explain else answers)
+                written = [Answered(entry, *answer) for entry, answer in zip(piece, answers, strict=True)]
+                write(_explained(predictor, written) if explain else written)
                 advance(len(piece))
     bad.tell()
 
@@ -125,7 +127,9 @@ class _Tally:
 
     def tell(self) -> None:
         if self.count:
-            told = f"{self.count:,} could not be read and were passed over, so they have no answer; the first: "
+            what = counted(self.count, "text could", "texts could") + " not be read and "
+            what += plural(self.count, "was passed over, so it has", "were passed over, so they have")
+            told = f"{what} no answer; the first: "
             err.print(Text.assemble(("note: ", "yellow"), told + self.first), soft_wrap=True)
 
 
@@ -142,20 +146,22 @@ def _printer(predictor: Answerer | Predictor, as_json: bool) -> Write:
     from laconic.predict.explaining import Explained
     from laconic.predict.writing import json_line
 
-    def lines(entry: Entry, predictions: Sequence[Prediction | Explained]) -> Iterator[str]:
+    def lines(answered: Answered) -> Iterator[str]:
         if as_json:
-            yield json_line(entry, predictions)
+            yield json_line(answered)
             return
-        yield entry.text
-        for prediction in predictions:
+        yield answered.entry.text
+        if not answered.known_words:
+            yield "  no known words"
+        for prediction in answered.predictions:
             own_text = predictor.text_of(prediction.label)
             yield f"  {prediction.score:.3f}  {prediction.label}" + (f"  ({own_text})" if own_text else "")
             if isinstance(prediction, Explained):
                 yield from (f"         {reason}" for reason in _reasons(prediction))
 
-    def write(entries: Sequence[Entry], answers: Answers) -> None:
-        for entry, predictions in zip(entries, answers, strict=True):
-            sys.stdout.writelines(f"{line}\n" for line in lines(entry, predictions))
+    def write(answers: Sequence[Answered]) -> None:
+        for answered in answers:
+            sys.stdout.writelines(f"{line}\n" for line in lines(answered))
         sys.stdout.flush()
 
     return write
@@ -168,18 +174,24 @@ def _reasons(explained: Explained) -> Iterator[str]:
         yield f"near {similarity:.3f}  {' '.join(text.split())}"
 
 
-def _explained(
-    predictor: Answerer | Predictor, entries: Sequence[Entry], answers: Sequence[Sequence[Prediction]]
-) -> Answers:
+def _explained(predictor: Answerer | Predictor, answers: Sequence[Answered]) -> list[Answered]:
     from laconic.predict.answering import Answerer
+    from laconic.predict.answers import Prediction
 
     if not isinstance(predictor, Answerer):
         raise ConfigError("--explain is for a packed model, which answers on a CPU; `laconic pack` packs one")
-    return [predictor.explained(entry.text, own) for entry, own in zip(entries, answers, strict=True)]
+
+    def explained(answered: Answered) -> Answered:
+        found = [one for one in answered.predictions if isinstance(one, Prediction)]
+        return answered._replace(predictions=predictor.explained(answered.entry.text, found))
+
+    return [explained(answered) for answered in answers]
 
 
-def _at_least(score: float, answers: list[list[Prediction]]) -> list[list[Prediction]]:
-    return [[one for one in own if one.score >= score] for own in answers]
+def _at_least(score: float, answers: list[Answer]) -> list[Answer]:
+    return [
+        answer._replace(predictions=[one for one in answer.predictions if one.score >= score]) for answer in answers
+    ]
 
 
 @contextmanager

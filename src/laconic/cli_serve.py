@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from laconic.cli_pack import Beam, Exact
-from laconic.errors import ConfigError
+from laconic.errors import ConfigError, install_hint
 
 verbs = typer.Typer()
 
@@ -40,7 +40,7 @@ def serve(
     """
     missing = [name for name in ("fastapi", "granian", "prometheus_client") if find_spec(name) is None]
     if missing:
-        raise ConfigError(f"serving needs {', '.join(missing)}: pip install 'laconic[serve]'")
+        raise ConfigError(f"serving needs {', '.join(missing)}: {install_hint('serve')}")
     from laconic.costs import bytes_of
     from laconic.predict.opening import Speed
     from laconic.serve.running import serve as run

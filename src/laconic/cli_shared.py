@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from laconic.comparing import Comparison
     from laconic.data.catalogue import Propensity
     from laconic.data.corpus import Corpus
+    from laconic.data.formats.label_cells import Familiar
 
 # Without markup: a path or a label may have brackets.
 out, err = Console(highlight=False, markup=False), Console(stderr=True, highlight=False, markup=False)
@@ -46,23 +48,70 @@ Constants = Annotated[
 KeepSelf = Annotated[bool, typer.Option("--keep-self", help="Keep pairs of a text with itself, and filtered pairs.")]
 Table = Annotated[
     list[str] | None,
-    typer.Option(metavar="KEY=VALUE", help="CSV, TSV, Parquet: text=, labels=, id=, weight= name columns; separator="),
+    typer.Option(
+        "--table",
+        metavar="KEY=VALUE",
+        help="CSV, TSV, Parquet: text=, labels=, id= and weight= name columns, separator= as --separator.",
+    ),
+]
+Separator = Annotated[
+    str | None,
+    typer.Option(
+        "--separator",
+        metavar="SIGN",
+        help="CSV, TSV, Parquet: what separates the labels of a cell; none: each cell is one label. "
+        "Default: what most cells agree on.",
+    ),
 ]
 
 
-def read_corpus(data: str, table: list[str] | None, *, keep_self: bool = False, propensity: str = "") -> Corpus:
+def read_corpus(
+    data: str,
+    table: list[str] | None,
+    separator: str | None,
+    *,
+    model: Path | None = None,
+    keep_self: bool = False,
+    propensity: str = "",
+) -> Corpus:
+    """Read data as the options say; `model` is the folder of the model that the data is for, where there is one."""
     from laconic.config import configure, read_settings
     from laconic.data.formats.tabular import Columns
     from laconic.data.sources import read
 
-    constants = propensity_given(propensity)
-    corpus = replace(read(data, configure(Columns, read_settings(None, table or []))), propensity=constants)
+    columns = configure(Columns, read_settings(None, table or []))
+    columns = columns if separator is None else replace(columns, separator=separator)
+    corpus = read(data, columns, None if model is None else _familiar(model))
+    corpus = replace(corpus, propensity=propensity_given(propensity))
     return corpus.keeping_self_pairs() if keep_self else corpus
+
+
+def _familiar(model: Path) -> Familiar:
+    from laconic.data.formats.label_cells import Familiar
+    from laconic.manifest import MODEL, PACKED_MODEL, check_manifest, json_object
+    from laconic.predict.packed import is_packed, open_packed
+
+    packed = is_packed(model)
+    check_manifest(model, verify=False, kind=PACKED_MODEL if packed else MODEL)
+
+    def names() -> Sequence[str]:
+        from laconic.checkpoint import read_label_names
+
+        return open_packed(model).labels if packed else read_label_names(model)
+
+    match json_object(model / ("packed.json" if packed else "model.json")):
+        case {"data": {"separator": str(separator)}}:
+            return Familiar(separator, names)
+    return Familiar("", names)
 
 
 def print_notes(of: Corpus | Comparison) -> None:
     for note in of.notes:
-        err.print(Text.assemble(("note: ", "yellow"), note), soft_wrap=True)
+        print_note(note)
+
+
+def print_note(note: str) -> None:
+    err.print(Text.assemble(("note: ", "yellow"), note), soft_wrap=True)
 
 
 def propensity_given(text: str) -> Propensity | None:
@@ -85,4 +134,4 @@ def print_constants(corpus: Corpus) -> None:
     if corpus.propensity is None and known_propensity(corpus.source) is None:
         used = "PSP uses A = {0.a} and B = {0.b}".format(corpus.constants())
         told = f"{used}, the constants for data that laconic does not know by name; set others with --propensity"
-        err.print(Text.assemble(("note: ", "yellow"), told), soft_wrap=True)
+        print_note(told)

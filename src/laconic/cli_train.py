@@ -16,8 +16,20 @@ import typer
 
 from laconic import cli_pack
 from laconic.cli_pack import KeepTexts
-from laconic.cli_shared import Constants, Data, Device, Table, err, out, print_constants, print_notes, read_corpus
+from laconic.cli_shared import (
+    Constants,
+    Data,
+    Device,
+    Separator,
+    Table,
+    err,
+    out,
+    print_constants,
+    print_notes,
+    read_corpus,
+)
 from laconic.errors import ConfigError
+from laconic.plurals import counted
 
 if TYPE_CHECKING:
     from laconic.checkpoint import SavedModel
@@ -94,26 +106,33 @@ def train(
     propensity: Constants = "",
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting.")] = None,
     table: Table = None,
+    separator: Separator = None,
 ) -> None:
     """Learn from texts with labels, and write a model folder. A run that was stopped goes on by the same command."""
-    from laconic.checkpoint import RUN, check_free, read_model, write_model
     from laconic.costs import bytes_of
+
+    if keep_texts and not packing:
+        raise ConfigError("--keep-texts keeps texts in what is packed, but --no-pack packs nothing; leave one out")
+    own = [f"validation={validation}"] * (validation is not None) + ["refit=true"] * refit
+    own += [f'encoder="{encoder}"'] * bool(encoder)
+    over = {"reranker": rerank, "extra_texts": label_texts, "fusion": fuse}
+    recipe = _asked(method, budget, preset or None, bool(encoder), [*(settings or []), *own], over)
+    largest = bytes_of(shard_size)
+
+    # From here on torch is needed, which takes seconds to import.
+    from laconic.checkpoint import RUN, check_free, read_model, write_model
     from laconic.files import bytes_in
     from laconic.manifest import kind_of
     from laconic.predict.pack import check_texts
     from laconic.tensor_files import Storage
 
-    if keep_texts and not packing:
-        raise ConfigError("--keep-texts keeps texts in what is packed, but --no-pack packs nothing; leave one out")
     check_free(model)
-    storage = Storage(shard_size=bytes_of(shard_size), half=half)
-    own = [f"validation={validation}"] * (validation is not None) + ["refit=true"] * refit
-    own += [f'encoder="{encoder}"'] * bool(encoder)
-    over = {"reranker": rerank, "extra_texts": label_texts, "fusion": fuse}
-    recipe = _recipe(method, budget, preset or None, bool(encoder), [*(settings or []), *own], over)
-    corpus = read_corpus(data, table, propensity=propensity)
+    storage = Storage(shard_size=largest, half=half)
+    recipe = _checked(recipe)
+    corpus = read_corpus(data, table, separator, propensity=propensity)
     print_notes(corpus)
     print_constants(corpus)
+    corpus.check_labelled()
     corpus = _with_test(corpus, test)
     if keep_texts:
         check_texts(corpus)
@@ -131,8 +150,8 @@ def train(
     said = {"reranker": ", re-ranked", "extra_texts": ", label texts learnt", "fusion": ", fused"}
     members = "".join(more for group, more in said.items() if group in recipe.settings)
     members += f" ({ensemble} members)" * (ensemble > 1)
-    learnt_from = f"{len(corpus.split('train')):,} texts, {len(corpus.labels):,} labels"
-    out.print(f"{model}: {recipe.method}{members}, {learnt_from}, {bytes_in(model):,} bytes")
+    learnt_from = f"{counted(len(corpus.split('train')), 'text')}, {counted(len(corpus.labels), 'label')}"
+    out.print(f"{model}: {recipe.method}{members}, {learnt_from}, {counted(bytes_in(model), 'byte')}")
     if packing:
         cli_pack.pack_trained(trained, model, corpus, device, keep_texts=keep_texts)
 
@@ -187,26 +206,34 @@ class _Recipe(NamedTuple):
     budget: float | None = None  # seconds, for that
 
 
-def _recipe(
+def _asked(
     method: str, budget: str, preset: str | None, has_encoder: bool, settings: list[str], over: Mapping[str, bool]
 ) -> _Recipe:
-    """What is asked for; a mistake is told before data are read."""
-    from laconic.choosing import AUTO, seconds_of
-    from laconic.config import preset_path, read_settings
-    from laconic.methods import config_of, method_called
+    """Return what is asked for; a wrong name is reported at once, before anything is read or imported."""
+    from laconic.config import AUTO, check_method, method_called, preset_path, read_settings
+    from laconic.costs import seconds_of
 
     method = method_called(method)
     named = "" if method == AUTO else f"--method {method} names one"
     if not named and (preset or has_encoder):
         method, named = "inceptionxml", f"--{'preset' if preset else 'encoder'} is of inceptionxml"
+    if named:
+        check_method(method)
     if named and budget:
         raise ConfigError(f"--budget chooses a method, but {named}; leave one of them out")
     wanted = read_settings(preset_path(method, preset) if preset else None, settings)
     for group, asked in over.items():
         if asked:
             wanted.setdefault(group, {})
-    until = seconds_of(budget) if budget else None
-    return _Recipe(method, wanted, None if method == AUTO else config_of(method, wanted), until)
+    return _Recipe(method, wanted, None, seconds_of(budget) if budget else None)
+
+
+def _checked(recipe: _Recipe) -> _Recipe:
+    """With the config of a method that was named, so that a wrong setting is reported before data is read."""
+    from laconic.config import AUTO
+    from laconic.methods import config_of
+
+    return recipe if recipe.method == AUTO else recipe._replace(config=config_of(recipe.method, recipe.settings))
 
 
 def _settled(recipe: _Recipe, corpus: Corpus, device: str) -> _Recipe:

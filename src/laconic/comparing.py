@@ -35,6 +35,7 @@ from laconic.metrics import (
     relevant,
     without_pairs,
 )
+from laconic.plurals import counted
 from laconic.predict.predictor import Predictor
 from laconic.types import NO_LABEL, Ranking
 
@@ -279,7 +280,9 @@ def _notes(contenders: Sequence[Contender], corpus: Corpus, truth: csr_array, nu
         known = np.zeros(len(number), dtype=bool)
         known[[number[name] for name in contender.predictor.labels.names]] = True
         if missing := int((~known[occurring]).sum()):
-            notes.append(f"{contender.name} does not have {missing:,} of the {len(occurring):,} labels of these texts")
+            notes.append(
+                f"{contender.name} does not have {missing:,} of the {counted(len(occurring), 'label')} of these texts"
+            )
     return notes
 
 

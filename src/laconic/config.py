@@ -12,10 +12,25 @@ from typing import Any, TypeVar
 
 from laconic.errors import ConfigError
 
+AUTO = "auto"  # in place of a method's name: what suits the data, the machine and the time there is
+# Here without the methods themselves, whose import takes seconds; laconic.methods has one of each name.
+METHOD_NAMES = ("nearest", "trees", "inceptionxml", "inceptionxml+", "astec", "decaf", "xml-cnn", "mach")
+_OTHER_NAMES = {"syncxml": "inceptionxml+"}
 _PRESETS = Path(__file__).with_name("presets")
 
 C = TypeVar("C")
 Settings = dict[str, Any]
+
+
+def method_called(name: str) -> str:
+    """The name that a method goes by here."""
+    return _OTHER_NAMES.get(name, name)
+
+
+def check_method(name: str) -> None:
+    """Refuse a name that no method goes by."""
+    if method_called(name) not in METHOD_NAMES:
+        raise ConfigError(f"there is no method {name!r}; known are: {', '.join(METHOD_NAMES)}")
 
 
 def read_settings(preset: Path | None, assignments: Iterable[str]) -> Settings:

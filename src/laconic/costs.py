@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from laconic.errors import ConfigError
+from laconic.plurals import counted
 
 CHANNELS = 32  # the encoder's layers are spelled out here once more, so that counting needs no torch; a test compares
 KERNELS = (4, 8, 16)
@@ -41,9 +42,11 @@ class Shape:
             if getattr(self, name) < least:
                 raise ConfigError(f"{name} must be at least {least}, but is {getattr(self, name)}")
         if self.clusters > self.labels:
-            raise ConfigError(f"clusters must be at most the {self.labels} labels, but are {self.clusters}")
+            raise ConfigError(f"clusters must be at most the {counted(self.labels, 'label')}, but are {self.clusters}")
         if not min(1, self.clusters) <= self.top <= self.clusters:
-            raise ConfigError(f"top must be 1 or more of the {self.clusters} clusters (0 if none), but is {self.top}")
+            raise ConfigError(
+                f"top must be 1 or more of the {counted(self.clusters, 'cluster')} (0 if none), but is {self.top}"
+            )
 
     @property
     def row_width(self) -> int:
@@ -207,6 +210,14 @@ def bytes_of(size: str) -> int:
         raise ConfigError(f"a size must look like 16MB, 500MB or 2GB, but is {size!r}")
     step = 1024.0 if number[3] else 1000.0
     return round(float(number[1]) * step ** " kmgt".index(number[2] or " "))
+
+
+def seconds_of(budget: str) -> float:
+    """From "90s", "5m" or "1.5h"; a number alone counts minutes."""
+    found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*([smh]?)", budget.strip().lower())
+    if not found or not float(found[1]):
+        raise ConfigError(f"a budget must be a time above 0, such as 90s, 5m or 1.5h, but is {budget!r}")
+    return float(found[1]) * {"s": 1, "m": 60, "": 60, "h": 3600}[found[2]]
 
 
 def human_seconds(seconds: float) -> str:

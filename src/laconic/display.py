@@ -20,18 +20,65 @@ from laconic.card import SHOWN, score_rows, theorem_rows
 from laconic.checkpoint import SavedModel
 from laconic.comparing import Comparison, Example, Marked
 from laconic.costs import human_bytes, human_seconds
+from laconic.data.corpus import TableFacts
 from laconic.data.describe import TAIL, DataFacts, SplitFacts
+from laconic.data.formats.records import excerpt
 from laconic.data.vocabulary import Vocabulary
 from laconic.evaluate import Evaluation
 from laconic.metrics import KS
+from laconic.plurals import counted, plural
 from laconic.predict.answers import Prediction
 from laconic.predict.pack import Cost
 from laconic.predict.packed import PackedModel
 from laconic.train import EpochFacts
 
+_LONGEST_SHOWN = 100  # characters of a text or a name
+
 
 def facts_tables(facts: DataFacts) -> list[Table]:
     return [_splits_table(facts), _labels_table(facts)]
+
+
+def reading_tables(facts: DataFacts) -> list[Table]:
+    """Show how data was read: columns and separator of a table, the first rows, and names of labels."""
+    names = _titled_table("label names", "most frequent", "texts", "longest names", "texts")
+    for pair in zip_longest(facts.labels.frequent, facts.labels.longest):
+        names.add_row(
+            *(cell for one in pair for cell in (("", "") if one is None else (_line(one.label), f"{one.texts:,}")))
+        )
+    samples = _titled_table("the first rows, as read", "text", "labels")
+    for sample in facts.samples:
+        samples.add_row(_line(sample.text or ""), " · ".join(_line(label) for label in sample.labels) or "(none)")
+    return [*([] if facts.table is None else [_columns_table(facts.table)]), samples, names]
+
+
+def _columns_table(table: TableFacts) -> Table:
+    """Show the columns of each split's table, and what separates the labels of a cell."""
+    shown = _titled_table("columns", "", *table.columns)
+    for role in ("text", "labels", "id", "weight"):
+        if any(role in used for used in table.used.values()):
+            shown.add_row(role, *(_line(used.get(role, "")) for used in table.used.values()))
+    unused = (
+        [name for name in header if name not in table.used[split].values()] for split, header in table.columns.items()
+    )
+    shown.add_row("not used", *(_line(", ".join(names)) for names in unused))
+    separators = {"": "no separator occurs", "none": "none: each cell is one label"}
+    shown.add_row("separator", separators.get(table.separator, table.separator))
+    if table.lists:
+        shown.add_row("lists", counted(table.lists, "cell"))
+    return shown
+
+
+def _titled_table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _line(text: str) -> str:
+    """Return a text on one line, cut where it is long."""
+    return excerpt(" ".join(text.split()), _LONGEST_SHOWN)
 
 
 def metrics_table(evaluations: Mapping[str, Evaluation], title: str) -> Table:
@@ -59,8 +106,10 @@ def cost_table(costs: Mapping[str, Mapping[str, Any]]) -> Table:
     rows: dict[str, Callable[[Mapping[str, Any]], str]] = {
         "parameters": lambda cost: f"{sum(cost['parameters'].values()):,}",
         "a model": lambda cost: human_bytes(cost["bytes"]),
-        "one text": lambda cost: f"{cost['gmacs']:.4f} GMACs at {cost['length']} words",
-        "training": lambda cost: f"{cost['epochs']} epochs in {human_bytes(cost['training_bytes'])} of memory",
+        "one text": lambda cost: f"{cost['gmacs']:.4f} GMACs at {counted(cost['length'], 'word')}",
+        "training": lambda cost: (
+            f"{counted(cost['epochs'], 'epoch')} in {human_bytes(cost['training_bytes'])} of memory"
+        ),
         "on a gpu": lambda cost: (
             human_seconds(cost["training_seconds"]["gpu"])
             + (f" in {human_bytes(cost['gpu_bytes'])}" if "gpu_bytes" in cost else "")
@@ -181,14 +230,14 @@ def model_table(name: str, model: SavedModel, cost: Mapping[str, Any] | None) ->
         table.add_row("fused with", f"{fusion.get('neighbours')} nearest texts and labels' own texts")
     if "ensemble" in facts:
         table.add_row("members", f"{facts['ensemble']}, whose scores are averaged")
-    table.add_row("trained on", f"{facts['data']['name']}: {sizes['texts']:,} texts")
+    table.add_row("trained on", f"{facts['data']['name']}: {counted(sizes['texts'], 'text')}")
     table.add_row("labels", f"{len(model.labels):,}")
     table.add_row("words", _words(model.vocabulary))
     table.add_row("tensors", human_bytes(sum(tensor.nbytes for tensor in model.tensors.values())))
     if cost is not None:
         for part, count in cost["parameters"].items():
             table.add_row(f"parameters, {part}", f"{count:,}")
-        table.add_row("one text", f"{cost['gmacs']:.4f} GMACs at {cost['length']} words")
+        table.add_row("one text", f"{cost['gmacs']:.4f} GMACs at {counted(cost['length'], 'word')}")
     for metric in SHOWN:
         if metric in facts.get("metrics", {}).get("metrics", {}):
             table.add_row(f"{metric} ({facts['metrics']['split']})", f"{facts['metrics']['metrics'][metric]:.1f}")
@@ -203,7 +252,10 @@ def packed_table(name: str, packed: PackedModel, size: int) -> Table:
     table.add_row("packed", facts["method"])
     table.add_row("labels", f"{len(packed.labels):,}")
     table.add_row("words", _words(packed.vocabulary))
-    table.add_row("training texts", f"{packed.num_kept:,} are kept" if packed.num_kept else "are not kept")
+    table.add_row(
+        "training texts",
+        f"{packed.num_kept:,} {plural(packed.num_kept, 'is', 'are')} kept" if packed.num_kept else "are not kept",
+    )
     table.add_row("files", human_bytes(size))
     for name, value in (packing_rows(facts) | score_rows(facts)).items():
         table.add_row(name, value)
@@ -251,7 +303,7 @@ class TrainingDisplay:
         self.epochs = epochs
         going_on = ", done before" if done == epochs * steps else f", going on from epoch {done // steps + 1}"
         again = going_on if done else ""
-        self.bar.console.print(f"{epochs} epochs of {steps:,} steps, {how}{again}")
+        self.bar.console.print(f"{counted(epochs, 'epoch')} of {counted(steps, 'step')}, {how}{again}")
         self.task = self.bar.add_task(f"training, {how}", total=epochs * steps, completed=done)
 
     def stepped(self) -> None:
@@ -276,7 +328,7 @@ def _splits_table(facts: DataFacts) -> Table:
         "words a text": lambda split: f"{split.words.mean:.1f}" if split.words else "",
         "of at most 4 words": lambda split: f"{split.words.at_most_4:.0%}" if split.words else "",
         "of at most 8 words": lambda split: f"{split.words.at_most_8:.0%}" if split.words else "",
-        f"cut at {facts.length} tokens": lambda split: f"{split.words.cut:.1%}" if split.words else "",
+        f"cut at {counted(facts.length, 'token')}": lambda split: f"{split.words.cut:.1%}" if split.words else "",
         "without labels": lambda split: f"{split.without_labels:,}",
         "empty texts": lambda split: f"{split.empty_texts:,}",
         "repeat a text": lambda split: f"{split.repeated_texts:,}",
@@ -309,7 +361,7 @@ def _labels_table(facts: DataFacts) -> Table:
     for quantile, count in labels.frequency_quantiles.items():
         table.add_row(_QUANTILE_NAMES.get(quantile, f"{quantile} of labels have at most"), f"{count:,}")
     if labels.unseen_in_training:
-        unseen = f"{labels.unseen_in_training:,} ({labels.unseen_occurrences:,} times)"
+        unseen = f"{labels.unseen_in_training:,} ({counted(labels.unseen_occurrences, 'time')})"
         table.add_row("in other splits, never in training", unseen)
     return table
 

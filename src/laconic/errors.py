@@ -1,5 +1,9 @@
 """The errors that are the user's to mend. The command line prints their message, no traceback, and exits with 2."""
 
+from laconic import __version__
+
+_WHEEL = f"laconic_xmc-{__version__}-py3-none-any.whl"
+
 
 class UserError(Exception):
     """Something the user can put right; the message says what, the value, where, and what to do."""
@@ -19,3 +23,8 @@ class ModelError(UserError):
 
 class TrainingError(UserError):
     """A run that cannot go on as it was set up."""
+
+
+def install_hint(extra: str) -> str:
+    """Say how an extra of the distribution is installed, for messages about what is missing."""
+    return f"pip install '.[{extra}]' in a checkout of laconic, or pip install '{_WHEEL}[{extra}]'"

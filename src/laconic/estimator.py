@@ -19,8 +19,8 @@ from scipy.sparse import csr_array
 
 from laconic.changing import Config as Further
 from laconic.checkpoint import SavedModel, read_model, write_model
-from laconic.choosing import AUTO, chosen, config_for, situation
-from laconic.config import Settings, configure
+from laconic.choosing import chosen, config_for, situation
+from laconic.config import AUTO, Settings, configure
 from laconic.data.corpus import Corpus, Split
 from laconic.data.formats.assemble import LabelRow, Row, corpus_of
 from laconic.data.formats.records import text
@@ -29,6 +29,7 @@ from laconic.maintaining import add_labels, remove_labels, update
 from laconic.manifest import PACKED, version_of
 from laconic.methods import config_of, train_model
 from laconic.metrics import TrainingCounts, judge, report
+from laconic.plurals import counted
 from laconic.predict.answering import Answerer
 from laconic.predict.answers import Prediction
 from laconic.predict.opening import answerer, on_cpu, open_answerer, packed_of
@@ -124,6 +125,20 @@ class Laconic:
         many = [texts] if isinstance(texts, str) else texts
         answers = predictor.predict(_texts(many), k, allow=_listed(allow), block=_listed(block))
         return answers[0] if isinstance(texts, str) else answers
+
+    @overload
+    def known_words(self, texts: str) -> int: ...  # type: ignore[overload-overlap]  # as for predict
+
+    @overload
+    def known_words(self, texts: Iterable[str]) -> list[int]: ...
+
+    def known_words(self, texts: str | Iterable[str]) -> int | list[int]:
+        """Count the words of each text, or of the one text, that the model knows.
+
+        Where there are none, `predict` answers as it does for an empty text.
+        """
+        counts = self._learnt().known_words(_texts([texts] if isinstance(texts, str) else texts))
+        return counts[0] if isinstance(texts, str) else counts
 
     def score(self, texts: Iterable[str], labels: Iterable[Iterable[LabelName]]) -> dict[str, float]:
         """Every metric by its name, in percent; `scorer` makes one of them the figure of a grid search.
@@ -289,13 +304,15 @@ def _plain(value: Any) -> Any:
 def _corpus(split: str, texts: object, labels: object, label_texts: object = None) -> Corpus:
     every_text, every_labels = _texts(texts), _label_lists(labels)
     if len(every_text) != len(every_labels):
-        raise DataError(f"there are {len(every_text):,} texts, but {len(every_labels):,} lists of labels")
+        raise DataError(
+            f"there are {counted(len(every_text), 'text')}, but {counted(len(every_labels), 'list')} of labels"
+        )
     if not every_text:
         raise DataError("there is no text at all; give at least one")
-    rows = (Row(f"texts[{i}]", *row) for i, row in enumerate(zip(every_text, every_labels, strict=True)))
+    rows = (Row(f"labels[{i}]", *row) for i, row in enumerate(zip(every_text, every_labels, strict=True)))
     label_rows = None if label_texts is None else _label_rows(label_texts)
     corpus = corpus_of({split: rows}, label_rows, source="texts in memory")
-    if not len(corpus.labels):
+    if not corpus.splits[split].labels.nnz:
         raise DataError("no text has a label; give labels as lists of names, one list for each text")
     return corpus
 

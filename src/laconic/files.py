@@ -16,6 +16,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO
 
 from laconic.errors import UserError
@@ -48,7 +49,8 @@ def replacing_file(path: Path) -> Iterator[Path]:
     except OSError as error:
         raise _explained(error, path) from error
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink()
 
 
 @contextmanager
@@ -98,6 +100,17 @@ def bytes_in(folder: Path) -> int:
 def set_aside(folder: Path) -> Path:
     """Return the name under which the old folder waits until the new one is in place."""
     return folder.with_name(f".{folder.name}{_SET_ASIDE}")
+
+
+def check_writable(folder: Path) -> None:
+    """Refuse a folder that could not be written, before any work is done for it."""
+    folder = Path(os.path.realpath(folder))
+    try:
+        above = next(parent for parent in folder.parents if parent.exists())
+        with TemporaryDirectory(prefix=f".{folder.name}{_PARTIAL}", dir=above):
+            pass
+    except OSError as error:
+        raise _explained(error, folder) from error
 
 
 def left_behind(folder: Path) -> list[Path]:
@@ -175,8 +188,9 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _explained(error: OSError, path: Path) -> Exception:
-    """The user's mistakes and misfortunes as errors for people; anything else as it is."""
+    """Return an error for people; that nobody reads our output is no trouble with the file."""
+    if isinstance(error, BrokenPipeError):
+        return error
     known = {errno.ENOSPC: "the disk is full", errno.EACCES: "writing is not permitted", errno.EROFS: "it is read-only"}
-    if error.errno in known:
-        return UserError(f"{path}: {known[error.errno]}; nothing was changed there")
-    return error
+    reason = known.get(error.errno or 0) or f"cannot be written ({error.strerror or error})"
+    return UserError(f"{path}: {reason}; nothing was changed there")

@@ -17,7 +17,7 @@ from laconic.data.text import Splitter
 from laconic.data.tokenizer import Tokenizer
 from laconic.data.vectors import read_vectors
 from laconic.data.vocabulary import VocabularyConfig
-from laconic.display import cost_table, facts_tables, model_table, packed_table
+from laconic.display import cost_table, facts_tables, model_table, packed_table, reading_tables
 from laconic.files import bytes_in
 from laconic.manifest import PACKED
 from laconic.methods.ensembles import ensemble_size, first_member
@@ -35,7 +35,7 @@ class Inspection(NamedTuple):
 def inspect_data(corpus: Corpus, *, length: int, vectors: Path | None) -> Inspection:
     facts = describe(corpus, length=length)
     costs = expected_costs(facts)
-    shown: list[Table | str] = [*facts_tables(facts), *([cost_table(costs)] if costs else [])]
+    shown: list[Table | str] = [*facts_tables(facts), *reading_tables(facts), *([cost_table(costs)] if costs else [])]
     coverage = None if vectors is None else _coverage(vectors, corpus)
     if coverage is not None:
         shown.append(

@@ -40,6 +40,7 @@ from laconic.errors import DataError
 from laconic.evaluate import truth_in_numbers_of
 from laconic.machine import torch_within_cores
 from laconic.methods import restore_config, restore_ranker
+from laconic.plurals import counted
 from laconic.rankers import Ranker
 from laconic.run import Run, fingerprint
 from laconic.types import UNKNOWN
@@ -71,13 +72,31 @@ def add_labels(model: SavedModel, new: Labels, examples: Corpus | None = None) -
     return changed if examples is None else _having_seen(changed, examples.split("train").rows(used))
 
 
+def usable_labels(model: SavedModel, new: Labels, examples: Corpus | None = None) -> tuple[Labels, dict[str, str]]:
+    """Return the labels that `add_labels` would take, and the others with what is wrong with each."""
+    known = {*model.labels.names}
+    refused = {name: "the model has it already" for name in new.names if name in known}
+    new = _without(new, refused)
+    labels = _joined(model.labels, new)
+    additions = _additions(model, labels, _texts(model, labels, examples, needs_all=True))
+    unknown = "no word of its text is known to the model, and there is no example of it"
+    blank = dict.fromkeys(_undescribed(additions, new.names), unknown)
+    return _without(new, blank), refused | blank
+
+
+def _without(labels: Labels, names: Collection[str]) -> Labels:
+    kept = [at for at, name in enumerate(labels.names) if name not in names]
+    texts = labels.texts
+    return Labels(names=[labels.names[at] for at in kept], texts=None if texts is None else [texts[at] for at in kept])
+
+
 def remove_labels(model: SavedModel, names: Collection[str]) -> SavedModel:
     """The model without these labels; the others keep their order and what was learnt of them."""
     number = {name: at for at, name in enumerate(model.labels.names)}
     _check_known(number, names)
     kept = np.setdiff1d(np.arange(len(number)), [number[name] for name in names])
     if not len(kept):
-        raise DataError(f"these are all of the model's {len(number):,} labels; leave at least one")
+        raise DataError(f"these are all of the model's {counted(len(number), 'label')}; leave at least one")
     ranker = without_labels(restore_ranker(model, torch.device("cpu")), torch.from_numpy(kept))
     texts = model.labels.texts
     labels = Labels(
@@ -90,6 +109,7 @@ def remove_labels(model: SavedModel, names: Collection[str]) -> SavedModel:
 @torch_within_cores()
 def update(model: SavedModel, corpus: Corpus, config: Config, run: Run) -> SavedModel:
     """The model once it has learnt from new texts, whose labels may be old or new. A run that was stopped goes on."""
+    corpus.check_labelled()
     new, before = _unknown_in(corpus, model), model
     labels = _joined(model.labels, new)
     model, words = _with_new_words(model, labels, corpus)
@@ -258,14 +278,18 @@ def _check_new(model: SavedModel, new: Labels) -> None:
 
 def _check_described(additions: Additions, names: Sequence[str]) -> None:
     """A label that nothing is known of could only be guessed."""
+    if blank := _undescribed(additions, names):
+        raise DataError(
+            f"{_named(blank)}: no word of their texts is known to the model, and there are no examples of them; give "
+            "them texts in the model's words, or examples"
+        )
+
+
+def _undescribed(additions: Additions, names: Sequence[str]) -> list[str]:
+    """Return the new labels that have neither a known word in their text nor an example."""
     examples = additions.examples.label_counts[additions.num_known :]
     blank = ~with_known_words(additions.label_texts) & (examples == 0)
-    if blank.any():
-        nothing = _named([name for name, is_blank in zip(names, blank, strict=True) if is_blank])
-        raise DataError(
-            f"{nothing}: no word of their texts is known to the model, and there are no examples of them; give them "
-            "texts in the model's words, or examples"
-        )
+    return [name for name, is_blank in zip(names, blank, strict=True) if is_blank]
 
 
 def _check_known(number: Mapping[str, int], names: Collection[str]) -> None:

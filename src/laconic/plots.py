@@ -1,7 +1,7 @@
 """Pictures of a dataset and of what a model gets right, as PNG files.
 
-They need matplotlib, which comes with `pip install 'laconic[track]'`. They are drawn through its objects, never its
-global state, so that a server or a notebook keeps its own figures.
+They need matplotlib, which comes with the extra `track`. They are drawn through its objects, never its global state,
+so that a server or a notebook keeps its own figures.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from laconic.errors import ConfigError
+from laconic.errors import ConfigError, install_hint
 from laconic.files import writing
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def canvas(title: str) -> tuple[Figure, Axes]:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ConfigError("pictures need matplotlib, which is not here: pip install 'laconic[track]'") from error
+        raise ConfigError(f"pictures need matplotlib, which is not here: {install_hint('track')}") from error
     figure = Figure(figsize=(7, 4), dpi=120, layout="constrained")
     axes = figure.add_subplot()
     axes.set_title(title)

@@ -17,6 +17,7 @@ from laconic.errors import ConfigError
 from laconic.evaluate import Truth, places_needed, rank_all, rank_all_by, shortlist_figures
 from laconic.fusing import FusedRanker
 from laconic.metrics import judge, report
+from laconic.plurals import counted
 from laconic.rankers import CandidatesRanker, Ensemble, Ranker, Reranker, ShortlistRanker
 from laconic.types import Ranking
 
@@ -78,7 +79,7 @@ def _check(dial: Dial, places: Sequence[Place]) -> None:
     first, last = dial.ends
     shown = ", ".join(f"{place:g}" for place in places)
     if dial.name == "top" and any(place not in range(first, last + 1) for place in places):
-        raise ConfigError(f"top must be {first} to the model's {last:,} clusters, but is {shown}")
+        raise ConfigError(f"top must be {first} to the model's {counted(last, 'cluster')}, but is {shown}")
     if any(not first <= place <= last for place in places):
         raise ConfigError(f"{dial.name} must be {first} to {last}, but is {shown}")
 

@@ -186,6 +186,13 @@ def test_a_question_without_an_answer_says_so(page: Page) -> None:
     expect(page.locator("#message")).to_have_text("No label answers to this text.")
 
 
+def test_a_text_without_a_known_word_is_marked(page: Page) -> None:
+    answer = {"predictions": [{"label": "L5", "score": 0.5}], "known_words": 0}
+    page.route(PREDICT, lambda route: route.fulfill(json={"model": "m", "answers": [answer]}))
+    page.locator("#question").fill("xyzzy plugh")
+    expect(page.locator("#message")).to_contain_text("The model knows no word of this text")
+
+
 def test_an_emptied_box_shows_nothing(page: Page) -> None:
     ask(page, FIRST)
     best(page, "L5")

@@ -95,7 +95,7 @@ def test_a_label_beyond_the_list_is_added_to_it_and_noted(tmp_path: Path) -> Non
     read = corpus(tmp_path, [{"text": "a", "labels": ["green", "red"]}], LABELS)
     assert read.labels.names == ["red", "blue", "7", "green"]
     assert read.labels.texts == ["Red things", "", "Seven", ""]
-    assert read.notes == ["1 labels are not in the list of labels, 'green' for one; they were added to it"]
+    assert read.notes == ["1 label is not in the list of labels, for example 'green'; it was added to it"]
 
 
 def test_a_label_that_stands_twice_counts_once_with_its_larger_weight(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_label_that_stands_twice_counts_once_with_its_larger_weight(tmp_path: 
     ]
     read = corpus(tmp_path, records)
     assert read.split("train").labels.toarray().tolist() == [[3, 1], [0, 1]]
-    assert read.notes == ["train: 2 times a label stands twice in one record; it counts once"]
+    assert read.notes == ["train: 2 repeated labels ignored"]
 
 
 def test_features_stand_beside_the_records(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_dense_features_stand_beside_the_records(tmp_path: Path) -> None:
 def test_features_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     one = [{"labels": ["a"]}]
     np.save(tmp_path / "train_features.npy", np.ones((2, 4), dtype=np.float32))
-    with pytest.raises(DataError, match=r"train has 1 records, but 2 rows of features; they must stand row by row"):
+    with pytest.raises(DataError, match=r"train has 1 record, but 2 rows of features; they must stand row by row"):
         corpus(tmp_path, one)
     np.save(tmp_path / "train_features.npy", np.ones((1, 4), dtype=np.float32))
     np.save(tmp_path / "test_features.npy", np.ones((1, 5), dtype=np.float32))
@@ -145,7 +145,7 @@ def test_features_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"the labels' features must be sparse"):
         corpus(tmp_path, one)
     save_npz(tmp_path / "labels_features.npz", csr_array(np.ones((2, 4), dtype=np.float32)))
-    with pytest.raises(DataError, match=r"labels has 1 records, but 2 rows of features"):
+    with pytest.raises(DataError, match=r"labels has 1 record, but 2 rows of features"):
         corpus(tmp_path, one)
 
 
@@ -166,7 +166,7 @@ GOOD = '{"text": "a", "labels": ["red"]}\n'
         ('{"text": "a", "labels": [1.5]}', r':2: "labels" is 1\.5, where a text is needed'),
         ('{"text": "a", "labels": [null]}', r':2: "labels" is null, where a text is needed'),
         ('{"text": "a", "labels": [0], "leave_out": [3]}', r":2: label 3 is outside 0\.\.2"),
-        ('{"text": "a", "labels": [0], "label_weights": []}', r":2: 1 labels but 0 label weights; give one for each"),
+        ('{"text": "a", "labels": [0], "label_weights": []}', r":2: 1 label but 0 label weights; give one for each"),
         ('{"text": "a", "labels": [0], "label_weights": [0]}', r":2: a label weight must be above 0 .*, but is 0"),
         ('{"text": "a", "labels": [0], "label_weights": [-2]}', r":2: a label weight must be above 0 .*, but is -2"),
         ('{"text": "a", "labels": [0], "label_weights": [1e39]}', r"at most 3\.4e\+38, but is 1e\+39; mend it"),

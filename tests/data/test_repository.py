@@ -154,7 +154,7 @@ def test_an_empty_filter_leaves_nothing_out(folder_of: Folder) -> None:
 def test_labels_of_weight_zero_are_no_labels(folder_of: Folder) -> None:
     corpus = repository.read(folder_of({"trn_X_Y.txt": "2 3\n0:0 1:1\n2:0\n"}))
     assert corpus.split("train").labels.nnz == 1
-    assert corpus.notes == ["train: 1 of 2 texts have no label"]
+    assert corpus.notes == ["train: 1 text has no label, of 2"]
 
 
 def test_what_was_mended_is_noted(folder_of: Folder) -> None:
@@ -162,8 +162,8 @@ def test_what_was_mended_is_noted(folder_of: Folder) -> None:
     corpus = repository.read(folder_of({"trn.json": json_lines(records)}))
     assert corpus.split("train").labels.toarray().tolist() == [[1, 2], [0, 0]]
     assert corpus.notes == [
-        "train: 1 of 2 texts have no label",
-        "train: 1 times a label stands twice in one record; it counts once",
+        "train: 1 text has no label, of 2",
+        "train: 1 repeated label ignored",
     ]
 
 
@@ -237,7 +237,7 @@ def test_files_that_disagree_are_refused_by_name_and_number(
         ('{"title": "a", "target_ind": [0], "target_rel": [NaN]}', r"trn\.json:2: NaN is not a JSON number"),
         ('{"title": "a", "target_ind": [0], "target_rel": [-1]}', r'trn\.json:2: "target_rel": the weight -1\.0'),
         ('{"title": "a", "target_ind": [0], "target_rel": [1e39]}', r'trn\.json:2: "target_rel": the weight 1e\+39'),
-        ('{"title": "a", "target_ind": [0], "target_rel": []}', r"trn\.json:2: 1 labels in .* but 0 weights in"),
+        ('{"title": "a", "target_ind": [0], "target_rel": []}', r"trn\.json:2: 1 label in .* but 0 weights in"),
         ('{"uid": [], "title": "a", "target_ind": [0]}', r'trn\.json:2: "uid" is \[\], where a text is needed'),
     ],
 )

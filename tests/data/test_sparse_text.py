@@ -19,7 +19,7 @@ from sklearn.datasets import load_svmlight_file
 
 from laconic.data.formats import sparse_kernels, sparse_text
 from laconic.data.formats.sparse_text import read_labelled, read_sparse, write_matrix
-from laconic.errors import DataError
+from laconic.errors import DataError, UserError
 
 # ---- the plain twin ----
 
@@ -300,7 +300,7 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: p
     path = tmp_path / "matrix.txt"
     write_matrix(path, csr_array(np.eye(2, dtype=np.float32)))
     monkeypatch.setattr("laconic.files.os.fsync", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(UserError, match="No space left"):
         write_matrix(path, csr_array(np.ones((5, 5), dtype=np.float32)))
     assert read_sparse(path).nnz == 2
     assert [file.name for file in tmp_path.iterdir()] == ["matrix.txt"]

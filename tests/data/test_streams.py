@@ -160,8 +160,8 @@ BAD: list[tuple[str, bytes, str]] = [
     ("csv", b"id,text\n1,one\n2,two,2\n3,three\n", ":3: 3 cells, where the first line names 2 columns"),
     ("csv", b'text,id\none,1\n"two"2,2\nthree,3\n', ":3: not a whole row"),
     ("csv", b"text,id\none,1\n\xff,2\nthree,3\n", ":3: byte 1 of the line is not UTF-8"),
-    ("csv", b'text,id\n"one",1\n\n"a\nb"\nthree,3\n', ":4: 1 cells"),
-    ("tsv", b"text\tid\none\t1\ntwo\nthree\t3\n", ":3: 1 cells, where the first line names 2 columns"),
+    ("csv", b'text,id\n"one",1\n\n"a\nb"\nthree,3\n', ":4: 1 cell"),
+    ("tsv", b"text\tid\none\t1\ntwo\nthree\t3\n", ":3: 1 cell, where the first line names 2 columns"),
     ("parquet", as_parquet(["one", None, "three"], ["1", "2", "3"]), ", row 2: 'text' is None, where a text is needed"),
     ("parquet", parquet_of_bytes([b"one", b"\xff", b"three"]), ", row 2: 'text' cannot be read"),
 ]

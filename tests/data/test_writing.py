@@ -42,7 +42,7 @@ def splits(draw, labels, columns, kind):
 
 @st.composite
 def corpora(draw):
-    names = draw(st.lists(TEXTS, min_size=1, max_size=4, unique=True))
+    names = draw(st.lists(TEXTS.filter(str.strip), min_size=1, max_size=4, unique=True))
     texts = draw(st.none() | st.lists(TEXTS, min_size=len(names), max_size=len(names)))
     labels = Labels(names=names, texts=texts)
     kind = draw(st.sampled_from(["text", "sparse", "dense", "text and sparse"]))

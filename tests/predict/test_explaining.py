@@ -12,7 +12,7 @@ from laconic.predict.answers import Prediction
 from laconic.predict.explaining import Explained, WordShare, word_shares
 from laconic.predict.kept_texts import NearText
 from laconic.predict.reading import Reader
-from laconic.predict.writing import json_line
+from laconic.predict.writing import Answered, json_line
 
 WORDS = ["red", "green", "blue"]
 
@@ -59,7 +59,7 @@ def test_an_explained_answer_is_written_with_its_words_and_the_texts_near_it():
         Explained("toy", 0.25, [WordShare("play", 0.125)]),
         Prediction("tool", 0.1),
     ]
-    line = json.loads(json_line(Entry("play it", {}), told))
+    line = json.loads(json_line(Answered(Entry("play it", {}), told, 1)))
     assert line["predictions"] == [
         {
             "label": "game",

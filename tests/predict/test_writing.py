@@ -16,7 +16,7 @@ from laconic.data.formats.entries import Entry
 from laconic.errors import ConfigError
 from laconic.predict import writing
 from laconic.predict.predictor import Prediction
-from laconic.predict.writing import Destination, Shape, answers_file
+from laconic.predict.writing import Answered, Destination, Shape, answers_file
 
 ENTRIES = [Entry("red, rose", {"id": 7, "more": [1]}), Entry('a "b"\nc\td', {"id": "ü"}), Entry("", {})]
 ANSWERS = [
@@ -24,18 +24,19 @@ ANSWERS = [
     [],
     [Prediction("größer", 1e-9)],
 ]
-COLUMNS = ["text", "id", "label_1", "score_1", "label_2", "score_2"]
+KNOWN = [2, 1, 0]  # words
+COLUMNS = ["text", "id", "label_1", "score_1", "label_2", "score_2", "known_words"]
 ROWS = [
-    ["red, rose", "7", "flower, cut", 0.1, "red", 1 / 3],
-    ['a "b"\nc\td', "ü", None, None, None, None],
-    ["", None, "größer", 1e-9, None, None],
+    ["red, rose", "7", "flower, cut", 0.1, "red", 1 / 3, 2],
+    ['a "b"\nc\td', "ü", None, None, None, None, 1],
+    ["", None, "größer", 1e-9, None, None, 0],
 ]
 
 
 def write(path: Path, entries: Sequence[Entry] = ENTRIES, answers: Any = ANSWERS, have_ids: bool = True) -> Path:
     with answers_file(Destination.at(path), Shape(have_ids, places=2)) as write:
-        for entry, answer in zip(entries, answers, strict=True):
-            write([entry], [answer])
+        for answered in zip(entries, answers, KNOWN, strict=False):
+            write([Answered(*answered)])
     return path
 
 
@@ -58,10 +59,15 @@ def test_a_line_of_json_has_all_that_the_record_had(name: str, tmp_path: Path) -
     data = write(tmp_path / name).read_bytes()
     lines = (gzip.decompress(data) if name.endswith("gz") else data).decode().splitlines()
     assert [json.loads(line) for line in lines] == [
-        {"text": entry.text, **entry.fields, "predictions": [{"label": p.label, "score": p.score} for p in answer]}
-        for entry, answer in zip(ENTRIES, ANSWERS, strict=True)
+        {
+            "text": entry.text,
+            **entry.fields,
+            "predictions": [{"label": p.label, "score": p.score} for p in answer],
+            "known_words": known,
+        }
+        for entry, answer, known in zip(ENTRIES, ANSWERS, KNOWN, strict=True)
     ]
-    assert list(json.loads(lines[0])) == ["text", "id", "more", "predictions"]
+    assert list(json.loads(lines[0])) == ["text", "id", "more", "predictions", "known_words"]
 
 
 @pytest.mark.parametrize("group", [1, 2, 100])
@@ -102,7 +108,7 @@ def test_half_a_character_beside_the_text_can_be_written(name: str, tmp_path: Pa
 def test_what_breaks_off_leaves_the_old_file_or_none(name: str, error: type[BaseException], tmp_path: Path) -> None:
     def breaking_off() -> None:
         with answers_file(Destination.at(tmp_path / name), Shape(True, 2)) as write:
-            write(ENTRIES, ANSWERS)
+            write([Answered(*one) for one in zip(ENTRIES, ANSWERS, KNOWN, strict=True)])
             raise error
 
     for expected in ({}, {name: b"old"}):

@@ -38,6 +38,13 @@ def expected(answerer: Answerer, question: Question) -> list[list[dict[str, Any]
     ]
 
 
+def test_an_answer_says_how_many_words_are_known(served: Served) -> None:
+    known = len(TEXTS[0].split())
+    (body,) = answered(served.now, [Question(texts=[TEXTS[0], "", "xyzzy plugh", f"xyzzy {TEXTS[0]}"])])
+    assert isinstance(body, bytes)
+    assert [answer["known_words"] for answer in json.loads(body)["answers"]] == [known, 0, 0, known]
+
+
 MIXED = [
     Question(text=TEXTS[0]),
     Question(texts=TEXTS[1:4], k=3),
@@ -63,13 +70,13 @@ def test_questions_of_all_kinds_in_one_batch_are_answered_as_each_would_be_alone
 
 
 def test_those_that_ask_alike_are_ranked_together(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, predict = list[list[str]](), served.now.answerer.predict
+    asked, answer = list[list[str]](), served.now.answerer.answer
 
     def noted(texts: list[str], *more: Any, **options: Any) -> Any:
         asked.append(texts)
-        return predict(texts, *more, **options)
+        return answer(texts, *more, **options)
 
-    monkeypatch.setattr(served.now.answerer, "predict", noted)
+    monkeypatch.setattr(served.now.answerer, "answer", noted)
     answered(served.now, [Question(text=text) for text in "abc"] + [Question(text="d", k=2), Question(text="e")])
     assert asked == [["a", "b", "c", "e"], ["d"]]
 
@@ -118,16 +125,16 @@ def test_a_batch_is_answered_by_one_version_whatever_comes_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     served = Served(write(tmp_path / "model"), Speed(threads=1))
-    old, predict = served.now, served.now.answerer.predict
+    old, answer = served.now, served.now.answerer.answer
 
     def exchange(*arguments: Any, **options: Any) -> Any:
-        found = predict(*arguments, **options)
+        found = answer(*arguments, **options)
         if served.now is old:
             write(tmp_path / "model", neighbours=1)
             assert served.refresh()
         return found
 
-    monkeypatch.setattr(old.answerer, "predict", exchange)
+    monkeypatch.setattr(old.answerer, "answer", exchange)
     questions = [Question(text=TEXTS[0], k=k) for k in (2, 3, 4)]
     bodies = answering(served)(questions)
     assert served.now is not old

@@ -95,7 +95,7 @@ def test_without_faiss_the_error_names_what_to_install(monkeypatch):
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ConfigError, match=r"pip install 'laconic\[ann\]'"):
+    with pytest.raises(ConfigError, match=r"pip install '\.\[ann\]'"):
         Graph.of(ROWS_OF_IT, LINKS, 20)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from torch.nn import functional
 
-from laconic.errors import ConfigError, ModelError
+from laconic.errors import ConfigError, ModelError, install_hint
 from laconic.shortlisters import labels as labels_file
 from laconic.shortlisters.centres import k_means
 from laconic.shortlisters.labels import NearestLabels, Nearness, agreement
@@ -221,7 +221,7 @@ def test_many_vectors_have_a_graph_where_faiss_is_installed(monkeypatch, caplog)
     finally:
         labels_file._can_walk.cache_clear()
     assert [record.getMessage() for record in caplog.records].count(
-        "every cosine is taken, where walking a graph would be faster: pip install 'laconic[ann]'"
+        f"every cosine is taken, where walking a graph would be faster: {install_hint('ann')}"
     ) == 1
 
 

@@ -10,6 +10,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from laconic.errors import ConfigError, ModelError
+from laconic.plurals import counted
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -73,7 +74,7 @@ def check_clusters(clusters: int, num_labels: int) -> None:
     if not _is_power_of_two(clusters):
         raise ConfigError(f"clusters must be a power of two, but is {clusters}")
     if clusters > num_labels:
-        raise ConfigError(f"clusters must be at most the {num_labels:,} labels, but is {clusters:,}")
+        raise ConfigError(f"clusters must be at most the {counted(num_labels, 'label')}, but is {clusters:,}")
 
 
 def _is_power_of_two(number: int) -> bool:

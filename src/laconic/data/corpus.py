@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -69,6 +69,16 @@ class Labels:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TableFacts:
+    """How tables were read: their columns, and what separates the labels of a cell."""
+
+    columns: Mapping[str, Sequence[str]]  # of each split's table
+    used: Mapping[str, Mapping[str, str]]  # of each split's table: the column that holds the texts, the labels, ...
+    separator: str  # "none": each cell is one label; empty: no cell has anything that could separate labels
+    lists: int  # cells of labels that were read as lists
+
+
+@dataclass(frozen=True, kw_only=True)
 class Corpus:
     """All splits of a source over one set of labels."""
 
@@ -79,6 +89,7 @@ class Corpus:
     notes: Sequence[str] = field(default=())  # what the reader saw and mended, for people
     holdout: Holdout | None = None  # the rule by which the test split was cut off
     propensity: Propensity | None = None  # constants that the user gave
+    table: TableFacts | None = None  # where the source is CSV, TSV or Parquet
 
     def split(self, name: str) -> Split:
         """Return the split of that name. A single file is the split "all", which is also what is trained on."""
@@ -91,6 +102,17 @@ class Corpus:
     def constants(self) -> Propensity:
         """Return the constants of propensities: those that the user gave, or else by the name of the data."""
         return self.propensity or propensity_of(self.source)
+
+    def check_labelled(self) -> None:
+        """Refuse training texts of which none has a label."""
+        if self.split("train").labels.nnz:
+            return
+        name = "train" if "train" in self.splits else "all"
+        column = None if self.table is None else self.table.used.get(name, {}).get("labels")
+        remedy = "; give at least one a label"
+        if column is not None:
+            remedy = f": the column {column!r} holds none; name the column that does (--table labels=NAME)"
+        raise DataError(f"{self.source}: no text{' of the split train' * (name == 'train')} has a label{remedy}")
 
     def sampled(self, name: str, count: int, seed: int = 0) -> Corpus:
         """That split alone, with no more than so many of its texts, which chance has chosen."""

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Int, Shaped
 
-from laconic.data.corpus import Corpus, Split
+from laconic.data.corpus import Corpus, Labels, Split, TableFacts
 from laconic.data.dataset import label_counts
 from laconic.data.hashing import folded
 from laconic.data.text import Splitter, word_table
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
 TAIL = 5  # a label with at most so many training texts is in the tail
+SAMPLES = 5  # rows that are shown as they were read
+FREQUENT, LONGEST = 10, 5  # labels that are named
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +48,20 @@ class SplitFacts:
     words: Words | None  # None: there are no texts
 
 
+@dataclass(frozen=True)
+class Sample:
+    """A row as it was read."""
+
+    text: str | None  # None: the source has no texts
+    labels: list[str]
+
+
+@dataclass(frozen=True)
+class LabelCount:
+    label: str
+    texts: int  # of training
+
+
 @dataclass(frozen=True, kw_only=True)
 class LabelFacts:
     labels: int
@@ -55,6 +73,8 @@ class LabelFacts:
     tail: int  # with at most TAIL training texts, none included
     unseen_in_training: int  # different labels of other splits that no training text has
     unseen_occurrences: int  # and how often they occur there
+    frequent: list[LabelCount]  # most frequent first
+    longest: list[LabelCount]  # by name, longest first: what was cut wrongly shows here
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +85,8 @@ class DataFacts:
     labels: LabelFacts
     splits: dict[str, SplitFacts]
     notes: list[str]
+    table: TableFacts | None  # where the source is CSV, TSV or Parquet
+    samples: list[Sample]  # the first rows of the training split
 
 
 def describe(corpus: Corpus, *, splitter: Splitter | None = None, length: int = 32) -> DataFacts:
@@ -83,6 +105,8 @@ def describe(corpus: Corpus, *, splitter: Splitter | None = None, length: int = 
         labels=_label_facts(corpus),
         splits=splits,
         notes=list(corpus.notes),
+        table=corpus.table,
+        samples=_samples(training, corpus.labels),
     )
 
 
@@ -140,7 +164,27 @@ def _label_facts(corpus: Corpus) -> LabelFacts:
         tail=int((counts <= TAIL).sum()),
         unseen_in_training=int(unseen.sum()),
         unseen_occurrences=int(elsewhere[unseen].sum()),
+        frequent=_counted_labels(np.argsort(-counts, kind="stable")[:FREQUENT].tolist(), corpus.labels, counts),
+        longest=_counted_labels(_longest(corpus.labels.names), corpus.labels, counts),
     )
+
+
+def _counted_labels(which: Sequence[int], labels: Labels, counts: Int[np.ndarray, "labels"]) -> list[LabelCount]:
+    return [LabelCount(labels.names[label], int(counts[label])) for label in which]
+
+
+def _longest(names: Sequence[str]) -> list[int]:
+    return heapq.nsmallest(LONGEST, range(len(names)), key=lambda label: (-len(names[label]), names[label]))
+
+
+def _samples(split: Split, labels: Labels) -> list[Sample]:
+    return [
+        Sample(
+            None if split.texts is None else split.texts[row],
+            [labels.names[label] for label in split.labels[[row]].indices],
+        )
+        for row in range(min(SAMPLES, len(split)))
+    ]
 
 
 def _quantiles(counts: Int[np.ndarray, "labels"]) -> dict[str, int]:

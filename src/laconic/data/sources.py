@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from laconic.data.catalogue import BUNDLED
 from laconic.data.corpus import Corpus
 from laconic.data.formats import jsonl, repository, tabular
-from laconic.data.formats.assemble import Row, corpus_of
-from laconic.data.formats.lines import opened
+from laconic.data.formats.assemble import LabelRow, corpus_of
+from laconic.data.formats.label_cells import Familiar
+from laconic.data.formats.lines import form_of_content
 from laconic.data.formats.tabular import Columns
 from laconic.errors import DataError
 
@@ -18,16 +19,19 @@ ROLES = {"train": "train", "valid": "valid", "validation": "valid", "dev": "vali
 _TABLE = re.compile(r"(?P<role>\w+)\.(jsonl|csv|tsv|parquet)(\.gz)?")
 
 
-def read(path: Path | str, columns: Columns | None = None) -> Corpus:
-    """The data at that path: a folder in one of the known layouts, or a single file of texts with labels."""
+def read(path: Path | str, columns: Columns | None = None, familiar: Familiar | None = None) -> Corpus:
+    """Read the data at that path: a folder in one of the known layouts, or a single file of texts with labels.
+
+    `familiar` says which labels a model has, where the data is for one: it tells what separates labels in a table.
+    """
     path, columns = _place(path), columns or Columns()
     if path.is_dir():
-        return _read_folder(path, columns)
+        return _read_folder(path, columns, familiar)
     if not path.exists():
         raise DataError(f"{path}: there is no such file or folder")
     if repository.recognises_file(path):
         return repository.read_file(path)
-    return corpus_of(_rows({"all": path}, columns), None, source=str(path))
+    return _corpus({"all": path}, None, columns, familiar, str(path))
 
 
 def _place(path: Path | str) -> Path:
@@ -35,14 +39,14 @@ def _place(path: Path | str) -> Path:
     return BUNDLED[str(path)] if str(path) in BUNDLED and not Path(path).exists() else Path(path)
 
 
-def _read_folder(folder: Path, columns: Columns) -> Corpus:
+def _read_folder(folder: Path, columns: Columns, familiar: Familiar | None) -> Corpus:
     tables = _tables(folder)
     labels = tables.pop("labels", None)
-    if tables and all(_form(path) == "json" for path in tables.values()):
+    if tables and all(form_of_content(path) == "json" for path in tables.values()):
         return jsonl.read_folder(folder, tables, labels)
     if tables:
         label_rows = None if labels is None else jsonl.label_rows(labels)
-        return corpus_of(_rows(tables, columns), label_rows, source=str(folder))
+        return _corpus(tables, label_rows, columns, familiar, str(folder))
     if repository.recognises(folder):
         return repository.read(folder)
     there = ", ".join(sorted(path.name for path in folder.iterdir())[:8]) or "nothing"
@@ -67,22 +71,19 @@ def _tables(folder: Path) -> dict[str, Path]:
     return {role: found[role] for role in ("train", "valid", "test", "labels") if role in found}
 
 
-def _rows(paths: Mapping[str, Path], columns: Columns) -> dict[str, Iterator[Row]]:
-    """The rows of every file, whatever its form, in the order of the files."""
+def _corpus(
+    paths: Mapping[str, Path],
+    label_rows: Iterable[LabelRow] | None,
+    columns: Columns,
+    familiar: Familiar | None,
+    source: str,
+) -> Corpus:
+    """Read every file, whatever its form, in the order of the files."""
     tables = {
-        name: (tabular.parquet_cells if form == "parquet" else tabular.delimited_cells)(path, columns)
+        name: (tabular.parquet_table if form == "parquet" else tabular.delimited_table)(path, columns)
         for name, path in paths.items()
-        if (form := _form(path)) != "json"
+        if (form := form_of_content(path)) != "json"
     }
-    rows = tabular.table_rows(tables, columns)
-    return {name: rows[name] if name in rows else jsonl.rows(path) for name, path in paths.items()}
-
-
-def _form(path: Path) -> str:
-    with opened(path) as file:
-        head = file.read(4096)
-    if not head:
-        raise DataError(f"{path}: the file is empty")
-    if head.startswith(b"PAR1"):
-        return "parquet"
-    return "json" if head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{") else "delimited"
+    rows, facts, notes = tabular.table_rows(tables, columns, familiar)
+    every = {name: rows[name] if name in rows else jsonl.rows(path) for name, path in paths.items()}
+    return corpus_of(every, label_rows, source=source, table=facts, notes=notes)

@@ -13,11 +13,12 @@ from scipy.sparse import csr_array, save_npz
 
 from laconic.data.corpus import Corpus, Features, Labels, Split, self_pairs
 from laconic.errors import UserError
-from laconic.files import replacing
+from laconic.files import check_writable, replacing
 
 
 def write_folder(corpus: Corpus, folder: Path, *, compress: bool = True) -> None:
     """A new dataset folder; one that is there already is not touched."""
+    check_writable(folder)
     if folder.exists():
         raise UserError(f"{folder}: this is there already; choose another name or remove it")
     with replacing(folder) as partial:

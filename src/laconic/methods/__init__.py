@@ -15,7 +15,7 @@ from torch import Tensor
 
 from laconic import __version__
 from laconic.checkpoint import SavedModel
-from laconic.config import Settings, configure, merged, settings_of
+from laconic.config import Settings, check_method, configure, merged, method_called, settings_of
 from laconic.data.corpus import Corpus, Split
 from laconic.data.dataset import Dataset, label_counts
 from laconic.data.prepare import prepare, with_vectors
@@ -122,12 +122,6 @@ METHODS = {
         on_gpu=True,
     ),
 }
-ALIASES = {"syncxml": "inceptionxml+"}
-
-
-def method_called(name: str) -> str:
-    """The name that a method goes by here."""
-    return ALIASES.get(name, name)
 
 
 def config_of(method_name: str, settings: Settings) -> Any:
@@ -232,6 +226,7 @@ class Training:
         method = ensemble_of(method_name, members, over=put_over(config))
         if not len(corpus.split("train")):
             raise DataError(f"{corpus.source}: there are no training texts")
+        corpus.check_labelled()
         with_label_texts = method.reads_label_texts(config)
         prepared = prepare(corpus, config.text, config.vocabulary, with_label_texts=with_label_texts)
         data, tokenizer = prepared
@@ -338,10 +333,8 @@ def _known(model: SavedModel) -> Method:
 
 
 def _method_named(name: str) -> Method:
-    name = method_called(name)
-    if name not in METHODS:
-        raise ConfigError(f"there is no method {name!r}; known are: {', '.join(METHODS)}")
-    return METHODS[name]
+    check_method(name)
+    return METHODS[method_called(name)]
 
 
 def _facts(corpus: Corpus, data: Dataset, method: str) -> dict[str, Any]:
@@ -357,7 +350,13 @@ def _facts(corpus: Corpus, data: Dataset, method: str) -> dict[str, Any]:
             "pairs": int(data.labels.nnz),
             "inputs": data.inputs.shape[1],
         },
-        "data": {"name": name} | ({} if corpus.holdout is None else {"holdout": corpus.holdout.facts()}),
+        "data": {"name": name, **_separator(corpus)}
+        | ({} if corpus.holdout is None else {"holdout": corpus.holdout.facts()}),
         "propensity": asdict(corpus.constants()),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def _separator(corpus: Corpus) -> dict[str, str]:
+    """What separated labels in training data that is a table, so that tables for this model are read like it."""
+    return {"separator": corpus.table.separator} if corpus.table is not None and corpus.table.separator else {}

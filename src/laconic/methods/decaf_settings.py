@@ -12,6 +12,7 @@ from laconic.data.vocabulary import VocabularyConfig
 from laconic.errors import ConfigError
 from laconic.methods.parts import BOUNDS, check_known, check_within, sized_batch, sized_length
 from laconic.optim import Halving, Plan
+from laconic.plurals import counted
 from laconic.shortlisters.labels import Nearness
 
 SHORTLISTS = ("clusters", "nearest")
@@ -92,7 +93,7 @@ class Config:
 def sized(config: Config, texts: int, labels: int, usual: int) -> Config:
     """The config with a number wherever the data decides; `usual` is how many words 99.5 % of texts do not exceed."""
     if config.clusters > labels:
-        raise ConfigError(f"clusters must be at most the {labels:,} labels, but is {config.clusters:,}")
+        raise ConfigError(f"clusters must be at most the {counted(labels, 'label')}, but is {config.clusters:,}")
     if config.nearness != NEARNESS:
         raise ConfigError(
             "nearness is a setting of earlier versions; beam says how many of the nearest labels are taken"

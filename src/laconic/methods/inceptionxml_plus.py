@@ -46,6 +46,7 @@ from laconic.methods.parts import (
 )
 from laconic.methods.trained import Trained
 from laconic.optim import OPTIMISERS, OneCycle, Plan
+from laconic.plurals import counted
 from laconic.rankers import ShortlistRanker
 from laconic.run import Run
 from laconic.shortlisters.clusters import Clusters
@@ -163,7 +164,7 @@ def _transform(config: Config, encoder: Encoder, *, for_clusters: bool) -> nn.Mo
 def sized(config: Config, texts: int, labels: int, usual: int) -> Config:
     """The config with a number wherever the data decides; `usual` is how many words 99.5 % of texts do not exceed."""
     if config.clusters > labels:
-        raise ConfigError(f"clusters must be at most the {labels:,} labels, but is {config.clusters:,}")
+        raise ConfigError(f"clusters must be at most the {counted(labels, 'label')}, but is {config.clusters:,}")
     clusters = config.clusters or 1 << int(np.log2(np.clip(labels // _LABELS_A_CLUSTER, 1, _MOST_CLUSTERS)))
     top = min(config.top or min(800, round(clusters**0.6)), clusters)
     epochs, batch_size = sized_epochs(config.epochs, texts, 2 / 3), sized_batch(config.batch_size, texts, 256)

@@ -9,6 +9,7 @@ from scipy.sparse import csr_array
 from laconic.errors import ConfigError, DataError
 from laconic.metrics.pairs import holds, relevant, truth_without_pairs
 from laconic.metrics.rankings import Ranked, check_ranking, label_array, labels_without_pairs
+from laconic.plurals import counted
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -50,10 +51,14 @@ def check_width(judged: Judged, k: int) -> None:
     if k < 1:
         raise ConfigError(f"a metric looks at the first k places: k must be 1 or more, but is {k}")
     if width < min(k, judged.num_labels):
-        raise DataError(f"the ranking has {width} labels a text, too few for metrics at {k}; rank {k}, or ask for less")
+        raise DataError(
+            f"the ranking has {counted(width, 'label')} a text, too few for metrics at {k}; rank {k}, or ask for less"
+        )
 
 
 def check_counts(judged: Judged, counts: Int[np.ndarray, "labels"]) -> None:
     """Training counts are of the labels that are judged."""
     if len(counts) != judged.num_labels:
-        raise DataError(f"there are training counts of {len(counts)} labels, but the truth has {judged.num_labels}")
+        raise DataError(
+            f"there are training counts of {counted(len(counts), 'label')}, but the truth has {judged.num_labels}"
+        )

@@ -5,6 +5,7 @@ from jaxtyping import Bool, Int
 from scipy.sparse import csr_array
 
 from laconic.errors import DataError
+from laconic.plurals import counted
 
 
 def relevant(matrix: csr_array) -> csr_array:
@@ -29,7 +30,9 @@ def truth_without_pairs(truth: csr_array, pairs: csr_array) -> csr_array:
 def holds(pairs: csr_array, labels: Int[np.ndarray, "batch k"]) -> Bool[np.ndarray, "batch k"]:
     """Whether row r of the pairs has each label of row r. NO_LABEL is in no row."""
     if len(labels) != pairs.shape[0]:
-        raise DataError(f"the ranking has {len(labels)} texts, but the pairs to compare it with {pairs.shape[0]}")
+        raise DataError(
+            f"the ranking has {counted(len(labels), 'text')}, but the pairs to compare it with {pairs.shape[0]}"
+        )
     num_labels = int(pairs.shape[1])
     keys = np.arange(len(labels), dtype=np.int64)[:, None] * num_labels + labels
     found = _found(keys, _keys(relevant(pairs)))

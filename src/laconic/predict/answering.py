@@ -19,7 +19,7 @@ from laconic.data.dataset import Rows
 from laconic.data.evaluation_texts import TrainedOn
 from laconic.engine.texts import Inputs, Ranked, Some, Texts, size_of, some
 from laconic.errors import ConfigError
-from laconic.predict.answers import Prediction, check_question, check_rows, named
+from laconic.predict.answers import Answer, Prediction, check_question, check_rows, known_words, named
 from laconic.predict.explaining import Explained, near_texts, word_shares
 from laconic.predict.names import LabelNames
 from laconic.predict.packed import PackedModel, Ranks, open_packed
@@ -70,11 +70,37 @@ class Answerer:
         block: Iterable[str] | None = None,
     ) -> list[list[Prediction]]:
         """The best k labels of each text, best first: of those in `allow` (None: all) without those in `block`."""
+        return [answer.predictions for answer in self.answer(texts, k, allow=allow, block=block)]
+
+    def answer(
+        self,
+        texts: Sequence[str],
+        k: int = 5,
+        *,
+        allow: Iterable[str] | None = None,
+        block: Iterable[str] | None = None,
+    ) -> list[Answer]:
+        """Return what `predict` does, with the number of known words of each text."""
+        reader, rank = self._reads_texts(k), self._rank_among(k, allow, block)
+
+        def part(first: int, last: int) -> list[Answer]:
+            read = reader.read(texts[first:last])
+            return [Answer(*one) for one in zip(self._named(rank(read)), self._known(read), strict=True)]
+
+        return list(chain.from_iterable(self._in_parts(len(texts), part)))
+
+    def known_words(self, texts: Sequence[str]) -> list[int]:
+        """Count the words of each text that the model knows."""
+        return self._known(self._reads_texts().read(texts))
+
+    def _known(self, texts: Texts) -> list[int]:
+        assert self.model.vocabulary is not None
+        return known_words(texts.ids, texts.starts, self.model.vocabulary)
+
+    def _reads_texts(self, k: int = 1) -> Reader:
         check_question(k, reads_texts=self._reader is not None)
-        reader, rank = self._reader, self._rank_among(k, allow, block)
-        assert reader is not None
-        answers = self._in_parts(len(texts), lambda first, last: self._named(rank(reader.read(texts[first:last]))))
-        return list(chain.from_iterable(answers))
+        assert self._reader is not None
+        return self._reader
 
     def evaluate(
         self,
@@ -110,11 +136,10 @@ class Answerer:
 
     def explained(self, text: str, predictions: Sequence[Prediction]) -> list[Explained]:
         """What was answered, each with what the text's words are worth to it and the nearest texts that were kept."""
-        check_question(1, reads_texts=self._reader is not None)
-        assert self._reader is not None
+        reader = self._reads_texts()
         labels = self._find([prediction.label for prediction in predictions])
-        words = word_shares(self._reader, self._probabilities, text, labels) if predictions else []
-        texts = near_texts(self._reader, self.model.kept_texts, text, labels)
+        words = word_shares(reader, self._probabilities, text, labels) if predictions else []
+        texts = near_texts(reader, self.model.kept_texts, text, labels)
         return [Explained(*one, own, near) for one, own, near in zip(predictions, words, texts, strict=True)]
 
     def _probabilities(self, texts: Texts, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:

@@ -10,13 +10,29 @@ from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 
 from laconic.data.dataset import Rows
+from laconic.data.vocabulary import Vocabulary
 from laconic.errors import ConfigError, DataError
-from laconic.types import NO_LABEL
+from laconic.types import FIRST_WORD, NO_LABEL
 
 
 class Prediction(NamedTuple):
     label: str
     score: float
+
+
+class Answer(NamedTuple):
+    """The labels of a text, best first, and how much of the text they are based on."""
+
+    predictions: list[Prediction]
+    known_words: int  # of the text; 0: any other text of unknown words has the same labels
+
+
+def known_words(ids: Int[np.ndarray, "total"], bounds: Int[np.ndarray, "bounds"], vocabulary: Vocabulary) -> list[int]:
+    """Count the known words of each text; text t is `ids[bounds[t]:bounds[t + 1]]`."""
+    known = (ids >= FIRST_WORD) & (ids < FIRST_WORD + len(vocabulary.words))
+    before = np.concatenate([[0], known.cumsum()])
+    counts: list[int] = np.diff(before[bounds]).tolist()
+    return counts
 
 
 def named(

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
+from scipy.sparse import csr_array
 from torch import Tensor
 
 from laconic.calibration import Calibration
@@ -18,11 +19,12 @@ from laconic.config import Settings
 from laconic.data.catalogue import Propensity
 from laconic.data.corpus import Corpus
 from laconic.data.evaluation_texts import EvaluationTexts, TrainedOn
+from laconic.data.tokenizer import Tokenizer
 from laconic.engine.texts import Ranked
 from laconic.errors import ModelError
 from laconic.evaluate import Evaluation, evaluate, kept_figures, places_needed, rank_all
 from laconic.methods import restore_ranker, with_settings
-from laconic.predict.answers import Prediction, check_question, named
+from laconic.predict.answers import Answer, Prediction, check_question, known_words, named
 from laconic.predict.gpu import quickened
 from laconic.predict.judging import Judging
 from laconic.predict.permitting import Find, finder, permitted_labels, rank_among
@@ -66,15 +68,43 @@ class Predictor:
         block: Iterable[str] | None = None,
     ) -> list[list[Prediction]]:
         """The best k labels of each text, best first: of those in `allow` (None: all) without those in `block`."""
+        return [answer.predictions for answer in self.answer(texts, k, allow=allow, block=block)]
+
+    def answer(
+        self,
+        texts: Sequence[str],
+        k: int = 5,
+        *,
+        allow: Iterable[str] | None = None,
+        block: Iterable[str] | None = None,
+    ) -> list[Answer]:
+        """Return what `predict` does, with the number of known words of each text."""
+        tokenizer = self._reads_texts(k)
+        rows = tokenizer.rows(texts)
+        found = self._predicted(rows, k, allow, block)
+        counts = known_words(rows.indices, rows.indptr, tokenizer.vocabulary)
+        return [Answer(*one) for one in zip(found, counts, strict=True)]
+
+    def known_words(self, texts: Sequence[str]) -> list[int]:
+        """Count the words of each text that the model knows."""
+        tokenizer = self._reads_texts()
+        rows = tokenizer.rows(texts)
+        return known_words(rows.indices, rows.indptr, tokenizer.vocabulary)
+
+    def _reads_texts(self, k: int = 1) -> Tokenizer:
         check_question(k, reads_texts=self._tokenizer is not None)
         assert self._tokenizer is not None
-        rows = self._tokenizer.rows(texts)
+        return self._tokenizer
+
+    def _predicted(
+        self, rows: csr_array, k: int, allow: Iterable[str] | None, block: Iterable[str] | None
+    ) -> list[list[Prediction]]:
         if allow is None and block is None:
             return self._named(rank_all(self._quick, rows, min(k, len(self.labels))))
         permitted = permitted_labels(allow, block, self._find, len(self.labels))
         count = int(permitted.sum())
         if not count:
-            return [[] for _ in texts]
+            return [[] for _ in range(rows.shape[0])]
         return self._named(rank_all(RankerAmong(self._quick, permitted), rows, min(k, count)))
 
     def text_of(self, label: str) -> str:

@@ -1,9 +1,11 @@
 """Answers as a file, in the order of the texts; it appears whole or not at all.
 
-jsonl      {"text": ..., whatever else the text's record had, "predictions": [{"label": ..., "score": ...}, ...]}; where
-           answers are explained, each has "words": [{"word": ..., "share": ...}, ...] too and, where the model keeps
-           training texts, "texts": [{"text": ..., "similarity": ...}, ...]
-csv, tsv   a row a text: text, id (where texts come with one), label_1, score_1, label_2, ...; empty where there is none
+jsonl      {"text": ..., whatever else the text's record had, "predictions": [{"label": ..., "score": ...}, ...],
+           "known_words": how many of the text's words the model knows}; where answers are explained, each prediction
+           has "words": [{"word": ..., "share": ...}, ...] too and, where the model keeps training texts, "texts":
+           [{"text": ..., "similarity": ...}, ...]
+csv, tsv   a row a text: text, id (where texts come with one), label_1, score_1, label_2, ... (empty where there is
+           none), known_words
 parquet    the same columns
 
 The file's ending says which it is; .gz may follow, but for Parquet.
@@ -27,10 +29,19 @@ from laconic.files import writing
 from laconic.predict.answers import Prediction
 from laconic.predict.explaining import Explained
 
+_KNOWN = "known_words"
 _ROW_GROUP = 1 << 15  # rows that Parquet gets at a time
 
-Answers: TypeAlias = Sequence[Sequence[Prediction | Explained]]
-Write: TypeAlias = Callable[[Sequence[Entry], Answers], None]
+Predictions: TypeAlias = Sequence[Prediction | Explained]
+Write: TypeAlias = Callable[[Sequence["Answered"]], None]
+
+
+class Answered(NamedTuple):
+    """A text as it came, and what was answered."""
+
+    entry: Entry
+    predictions: Predictions
+    known_words: int
 
 
 class Shape(NamedTuple):
@@ -73,9 +84,10 @@ def answers_file(destination: Destination, shape: Shape) -> Iterator[Write]:
                 yield _json_writer(text) if form == "jsonl" else _table_writer(text, form, shape)
 
 
-def json_line(entry: Entry, predictions: Sequence[Prediction | Explained]) -> str:
-    own = [_object(prediction) for prediction in predictions]
-    return _encodable(json.dumps({"text": entry.text, **entry.fields, "predictions": own}, ensure_ascii=False))
+def json_line(answered: Answered) -> str:
+    entry, predictions, known = answered
+    own = {"predictions": [_object(prediction) for prediction in predictions], "known_words": known}
+    return _encodable(json.dumps({"text": entry.text, **entry.fields, **own}, ensure_ascii=False))
 
 
 def _object(prediction: Prediction | Explained) -> dict[str, Any]:
@@ -106,9 +118,8 @@ def _text(file: IO[bytes], *, packed: bool) -> Iterator[TextIOWrapper]:
 def _json_writer(file: TextIOWrapper) -> Write:
     """An object a line."""
 
-    def write(entries: Sequence[Entry], answers: Answers) -> None:
-        for entry, predictions in zip(entries, answers, strict=True):
-            file.write(json_line(entry, predictions) + "\n")
+    def write(answers: Sequence[Answered]) -> None:
+        file.writelines(json_line(answered) + "\n" for answered in answers)
 
     return write
 
@@ -117,21 +128,22 @@ def _table_writer(file: TextIOWrapper, form: str, shape: Shape) -> Write:
     table = csv.writer(file, delimiter="\t" if form == "tsv" else ",", lineterminator="\n")
     table.writerow(_header(shape))
 
-    def write(entries: Sequence[Entry], answers: Answers) -> None:
-        table.writerows(_row(entry, own, shape) for entry, own in zip(entries, answers, strict=True))
+    def write(answers: Sequence[Answered]) -> None:
+        table.writerows(_row(answered, shape) for answered in answers)
 
     return write
 
 
 def _header(shape: Shape) -> list[str]:
     places = [f"{what}_{place}" for place in range(1, shape.places + 1) for what in ("label", "score")]
-    return ["text", *["id"] * shape.have_ids, *places]
+    return ["text", *["id"] * shape.have_ids, *places, _KNOWN]
 
 
-def _row(entry: Entry, predictions: Sequence[Prediction | Explained], shape: Shape) -> list[Any]:
+def _row(answered: Answered, shape: Shape) -> list[Any]:
+    entry, predictions, known = answered
     cells = [cell for prediction in predictions for cell in prediction[:2]]
     missing = [None] * (2 * shape.places - len(cells))
-    return [entry.text, *[_id(entry)] * shape.have_ids, *cells, *missing]
+    return [entry.text, *[_id(entry)] * shape.have_ids, *cells, *missing, known]
 
 
 def _id(entry: Entry) -> str | None:
@@ -145,7 +157,8 @@ def _parquet(file: IO[bytes], shape: Shape) -> Iterator[Write]:
     import pyarrow.parquet
 
     header = _header(shape)
-    types = [pyarrow.float64() if name.startswith("score_") else pyarrow.string() for name in header]
+    kinds = {"score": pyarrow.float64(), _KNOWN: pyarrow.int64()}
+    types = [kinds.get(name if name == _KNOWN else name.partition("_")[0], pyarrow.string()) for name in header]
     schema = pyarrow.schema(list(zip(header, types, strict=True)))
     rows: list[list[Any]] = []
     with pyarrow.parquet.ParquetWriter(file, schema) as writer:
@@ -156,8 +169,8 @@ def _parquet(file: IO[bytes], shape: Shape) -> Iterator[Write]:
             writer.write_table(pyarrow.table(arrays, schema=schema))
             rows.clear()
 
-        def write(entries: Sequence[Entry], answers: Answers) -> None:
-            rows.extend(_row(entry, own, shape) for entry, own in zip(entries, answers, strict=True))
+        def write(answers: Sequence[Answered]) -> None:
+            rows.extend(_row(answered, shape) for answered in answers)
             if len(rows) >= _ROW_GROUP:
                 flush()
 

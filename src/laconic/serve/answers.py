@@ -9,7 +9,7 @@ from pydantic_core import to_json
 
 from laconic.errors import UserError
 from laconic.predict.answering import Answerer
-from laconic.predict.answers import Prediction
+from laconic.predict.answers import Answer, Prediction
 from laconic.serve.questions import Question
 from laconic.serve.refusals import Refusal
 from laconic.serve.served import Served, Version
@@ -39,19 +39,22 @@ def _alike(questions: Sequence[Question]) -> list[list[int]]:
     return list(groups.values())
 
 
-def _predicted(answerer: Answerer, alike: Sequence[Question]) -> list[list[list[Prediction]] | Refusal]:
-    """For each question the predictions of each of its texts."""
+def _predicted(answerer: Answerer, alike: Sequence[Question]) -> list[list[Answer] | Refusal]:
+    """For each question the answer to each of its texts."""
     first, texts = alike[0], [text for question in alike for text in question.asked]
     try:
-        found = iter(answerer.predict(texts, first.k, allow=first.allow, block=first.block))
+        found = iter(answerer.answer(texts, first.k, allow=first.allow, block=first.block))
     except UserError:  # whose message has the client's words
         return [Refusal(422, "bad_question", "allow or block has a name that no label of this model has")]
     return [[next(found) for _ in question.asked] for question in alike]
 
 
-def _body(version: Version, question: Question, found: Sequence[Sequence[Prediction]]) -> bytes:
+def _body(version: Version, question: Question, found: Sequence[Answer]) -> bytes:
     one_by_one = [
-        {"predictions": _told(version.answerer, question, text, own)}
+        {
+            "predictions": _told(version.answerer, question, text, own.predictions),
+            "known_words": own.known_words,
+        }
         for text, own in zip(question.asked, found, strict=True)
     ]
     return to_json({"model": version.name, "answers": one_by_one})

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from pydantic_core import from_json
 
+from laconic.plurals import counted
 from laconic.serve.refusals import Refusal
 from laconic.serve.settings import Limits
 
@@ -26,7 +27,8 @@ _ANSWERS: list[JsonValue] = [
                 "predictions": [
                     {"label": "libsdl1.2debian", "score": 0.54, "text": "Simple DirectMedia Layer"},
                     {"label": "freeciv-data", "score": 0.12},
-                ]
+                ],
+                "known_words": 4,
             }
         ],
     }
@@ -71,6 +73,9 @@ class Predicted(BaseModel):
 
 class Answer(BaseModel):
     predictions: list[Predicted]
+    known_words: int = Field(
+        description="How many words of the text the model knows; 0: the labels say nothing about this text."
+    )
 
 
 class Answered(BaseModel):
@@ -133,16 +138,20 @@ def _check(question: Question, limits: Limits) -> None:
     many = limits.explained if question.explain else limits.texts
     if len(texts) > many:
         why = " with an explanation" if question.explain else ""
-        raise Refusal(422, "bad_question", f"at most {many} texts{why}, but there are {len(texts)}", "texts")
+        raise Refusal(422, "bad_question", f"at most {counted(many, 'text')}{why}, but there are {len(texts)}", "texts")
     for number, text in enumerate(texts):
         if len(text) > limits.characters:
             where = f"texts[{number}]" if question.texts else "text"
-            raise Refusal(422, "bad_question", f"at most {limits.characters} characters, but it has {len(text)}", where)
+            raise Refusal(
+                422, "bad_question", f"at most {counted(limits.characters, 'character')}, but it has {len(text)}", where
+            )
     if question.k > limits.k:
         raise Refusal(422, "bad_question", f"k must be at most {limits.k}", "k")
     for where, names in (("allow", question.allow), ("block", question.block)):
         if names is not None and len(names) > limits.names:
-            raise Refusal(422, "bad_question", f"at most {limits.names} names, but there are {len(names)}", where)
+            raise Refusal(
+                422, "bad_question", f"at most {counted(limits.names, 'name')}, but there are {len(names)}", where
+            )
 
 
 def _refused(error: ValidationError) -> Refusal:

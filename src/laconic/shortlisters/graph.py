@@ -15,11 +15,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from laconic.errors import ConfigError, ModelError
+from laconic.errors import ConfigError, ModelError, install_hint
 from laconic.shortlisters.nearest import tensor_of
 from laconic.types import Ranking
 
-INSTALL = "pip install 'laconic[ann]'"
+INSTALL = install_hint("ann")
 MOST_LINKS = 1024
 
 

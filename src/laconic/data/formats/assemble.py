@@ -10,8 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
-from laconic.data.corpus import Corpus, Features, Labels, Split, pair_matrix, self_pairs
+from laconic.data.corpus import Corpus, Features, Labels, Split, TableFacts, pair_matrix, self_pairs
 from laconic.errors import DataError
+from laconic.plurals import counted, plural
 
 LARGEST = float(np.finfo(np.float32).max)
 SMALLEST = float(np.finfo(np.float32).smallest_subnormal)
@@ -43,6 +44,8 @@ def corpus_of(
     features: Mapping[str, Features] | None = None,
     label_features: csr_array | None = None,
     feature_names: Sequence[str] | None = None,
+    table: TableFacts | None = None,
+    notes: Sequence[str] = (),
 ) -> Corpus:
     """Reads every split to its end, then gives all of them the same labels."""
     book = _LabelBook.of(label_rows)
@@ -58,7 +61,12 @@ def corpus_of(
     labels = Labels(names=book.names, texts=book.all_texts(), features=label_features)
     splits = {name: _split(parts, labels, features.get(name)) for name, parts in gathered.items()}
     return Corpus(
-        splits=splits, labels=labels, source=source, feature_names=feature_names, notes=_notes(book, gathered)
+        splits=splits,
+        labels=labels,
+        source=source,
+        feature_names=feature_names,
+        notes=[*notes, *_notes(book, gathered)],
+        table=table,
     )
 
 
@@ -77,6 +85,7 @@ class _LabelBook:
             return _LabelBook([], None, {}, None)
         names, texts, number = list[str](), list[str | None](), dict[str, int]()
         for row in rows:
+            _check_name(row.name, row.place)
             if row.name in number:
                 raise DataError(
                     f"{row.place}: the label {row.name!r} was listed before, as number {number[row.name]}; list it once"
@@ -89,21 +98,27 @@ class _LabelBook:
 
     def number_of(self, label: str | int, place: str) -> int:
         if isinstance(label, str):
-            return self._number_of_name(label)
+            return self._number_of_name(label, place)
         if self.listed is None:  # without a list of labels a number is a name like any other
-            return self._number_of_name(str(label))
+            return self._number_of_name(str(label), place)
         if not 0 <= label < self.listed:
             raise DataError(f"{place}: label {label} is outside 0..{self.listed - 1}, the rows of the list of labels")
         return label
 
-    def _number_of_name(self, name: str) -> int:
+    def _number_of_name(self, name: str, place: str) -> int:
         if name not in self.number:
+            _check_name(name, place)
             self.number[name] = len(self.names)
             self.names.append(name)
         return self.number[name]
 
     def all_texts(self) -> list[str] | None:
         return None if self.texts is None else self.texts + [""] * (len(self.names) - len(self.texts))
+
+
+def _check_name(name: str, place: str) -> None:
+    if not name or name.isspace():
+        raise DataError(f"{place}: a label is {name!r}, which is no name; name it, or leave it out")
 
 
 @dataclass
@@ -142,7 +157,8 @@ def _weights_by_label(row: Row, book: _LabelBook) -> dict[int, float]:
         return dict.fromkeys(numbers, 1.0)
     if len(row.label_weights) != len(numbers):
         raise DataError(
-            f"{row.place}: {len(numbers)} labels but {len(row.label_weights)} label weights; give one for each"
+            f"{row.place}: {counted(len(numbers), 'label')} but {counted(len(row.label_weights), 'label weight')}; "
+            "give one for each"
         )
     wrong = [weight for weight in row.label_weights if not SMALLEST <= weight <= LARGEST]
     if wrong:
@@ -159,7 +175,7 @@ def _weights_by_label(row: Row, book: _LabelBook) -> dict[int, float]:
 def _same_count(source: str, name: str, records: int, features: Features) -> None:
     if records != features.shape[0]:
         raise DataError(
-            f"{source}: {name} has {records:,} records, but {features.shape[0]:,} rows of features; "
+            f"{source}: {name} has {counted(records, 'record')}, but {counted(features.shape[0], 'row')} of features; "
             "they must stand row by row"
         )
 
@@ -193,9 +209,10 @@ def _notes(book: _LabelBook, gathered: Mapping[str, _Parts]) -> list[str]:
     if book.listed is not None and len(book.names) > book.listed:
         added = book.names[book.listed :]
         notes.append(
-            f"{len(added):,} labels are not in the list of labels, {added[0]!r} for one; they were added to it"
+            f"{counted(len(added), 'label is', 'labels are')} not in the list of labels, for example {added[0]!r}; "
+            f"{plural(len(added), 'it was', 'they were')} added to it"
         )
     for name, parts in gathered.items():
         if parts.repeated:
-            notes.append(f"{name}: {parts.repeated:,} times a label stands twice in one record; it counts once")
+            notes.append(f"{name}: {counted(parts.repeated, 'repeated label')} ignored")
     return notes

@@ -16,6 +16,7 @@ from laconic.data.formats.lines import decoded
 from laconic.data.formats.records import excerpt, record_of, text, text_of
 from laconic.data.formats.tabular import USUAL_NAMES
 from laconic.errors import DataError
+from laconic.plurals import counted
 
 _LONGEST_CELL = 1 << 20  # characters; a quote that is never closed would swallow all the rest
 _ROWS = 1024  # of a Parquet file that are unpacked at a time
@@ -77,8 +78,8 @@ def of_table(lines: Lines, name: str, column: str, delimiter: str, on_bad: OnBad
             raise cells
         if len(cells) != len(header):
             raise DataError(
-                f"{place}: {len(cells)} cells, where the first line names {len(header)} columns; mend the row or its "
-                "quotes"
+                f"{place}: {counted(len(cells), 'cell')}, where the first line names "
+                f"{counted(len(header), 'column')}; mend the row or its quotes"
             )
         own_text, *id = (cells[number] for number in columns)
         return Entry(own_text, {"id": id[0]} if id else {})

@@ -19,6 +19,7 @@ from laconic.data.formats.lines import lines
 from laconic.data.formats.matrices import read_matrix
 from laconic.data.formats.records import Record, integer, list_of, number_of, numbers_of, records, text, text_of
 from laconic.errors import DataError
+from laconic.plurals import counted
 
 
 def read_folder(folder: Path, splits: Mapping[str, Path], labels: Path | None) -> Corpus:
@@ -94,7 +95,7 @@ def _features(folder: Path, name: str) -> Features | None:
 
 def _same_columns(folder: Path, features: Mapping[str, Features]) -> None:
     forms = {
-        name: f"{'sparse' if isinstance(matrix, csr_array) else 'dense'} with {matrix.shape[1]:,} columns"
+        name: f"{'sparse' if isinstance(matrix, csr_array) else 'dense'} with {counted(matrix.shape[1], 'column')}"
         for name, matrix in features.items()
     }
     if len(set(forms.values())) > 1:

@@ -68,3 +68,14 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
         raise DataError(f"{path}: this is a folder, where a file is needed") from None
     except PermissionError:
         raise DataError(f"{path}: reading it is not permitted") from None
+
+
+def form_of_content(path: Path) -> str:
+    """Tell what a file of records is by its first bytes: parquet, json (an object a line) or delimited (CSV, TSV)."""
+    with opened(path) as file:
+        head = file.read(4096)
+    if not head:
+        raise DataError(f"{path}: the file is empty")
+    if head.startswith(b"PAR1"):
+        return "parquet"
+    return "json" if head.removeprefix(_BYTE_ORDER_MARK).lstrip().startswith(b"{") else "delimited"

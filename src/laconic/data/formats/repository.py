@@ -28,6 +28,7 @@ from laconic.data.formats.records import excerpt
 from laconic.data.formats.repository_json import RawTexts, numbered, read_labels, read_texts, unique
 from laconic.data.formats.sparse_text import read_labelled
 from laconic.errors import DataError
+from laconic.plurals import counted
 
 _BEGINNINGS = {"train": ("trn",), "valid": ("val", "vld"), "test": ("tst",)}  # of the names of a split's files
 _MISSPELT = {"test": "filter_labels_text.txt"}  # as NGAME's instructions have it
@@ -279,10 +280,10 @@ def _feature_names(files: _Files, sizes: _Sizes) -> list[str] | None:
 def _notes(source: _Source, split: Split, raw: RawTexts | None) -> Iterator[str]:
     bare = int(np.count_nonzero(np.diff(split.labels.indptr) == 0))
     if bare:
-        yield f"{source.name}: {bare:,} of {len(split):,} texts have no label"
+        yield f"{source.name}: {counted(bare, 'text has', 'texts have')} no label, of {len(split):,}"
     if raw is None:
         return
     if raw.repeated:
-        yield f"{source.name}: {raw.repeated:,} times a label stands twice in one record; it counts once"
+        yield f"{source.name}: {counted(raw.repeated, 'repeated label')} ignored"
     if source.labels and (split.labels.astype(bool) != raw.matrix(split.labels.shape[1]).astype(bool)).nnz:
         yield f"{source.name}: {source.records} and {source.labels} differ in labels; the latter's are used"

@@ -17,6 +17,7 @@ from scipy.sparse import csr_array
 from laconic.data.corpus import Labels
 from laconic.data.formats.records import Record, integers_of, numbers_of, records, text, text_of
 from laconic.errors import DataError
+from laconic.plurals import counted
 
 _MOST_LABELS = 2**31 - 1
 _LARGEST_WEIGHT = float(np.finfo(np.float32).max)
@@ -70,7 +71,7 @@ def unique(names: Sequence[str]) -> list[str]:
     """The names, with the label's number behind those that were there before; a label without a name is its number."""
     taken: dict[str, None] = {}  # in the order of entry
     for number, name in enumerate(names):
-        mine = name or str(number)
+        mine = name if name.strip() else str(number)
         while mine in taken:
             mine += f" #{number}"
         taken[mine] = None
@@ -92,8 +93,8 @@ def _targets(record: Record, limit: int, place: str) -> dict[int, float]:
     weights = numbers_of(record, "target_rel", place) if "target_rel" in record else [1.0] * len(labels)
     if len(labels) != len(weights):
         raise DataError(
-            f'{place}: {len(labels)} labels in "target_ind", but {len(weights)} weights in "target_rel"; '
-            "give one for each"
+            f'{place}: {counted(len(labels), "label")} in "target_ind", but {counted(len(weights), "weight")} in '
+            '"target_rel"; give one for each'
         )
     weight_of: dict[int, float] = {}
     for label, weight in zip(labels, weights, strict=True):

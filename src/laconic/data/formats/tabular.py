@@ -4,15 +4,31 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from laconic.data.corpus import TableFacts
 from laconic.data.formats.assemble import LARGEST, Row
+from laconic.data.formats.label_cells import (
+    AUTO,
+    CANDIDATES,
+    NONE,
+    Familiar,
+    best_separator,
+    familiar_separator,
+    has_sign,
+    listed,
+    notes_on_choice,
+    notes_on_request,
+    split_cell,
+)
 from laconic.data.formats.lines import lines
 from laconic.data.formats.records import excerpt, integer, text
 from laconic.errors import ConfigError, DataError
+from laconic.plurals import counted
 
 USUAL_NAMES = {
     "text": ("text", "title", "query", "name"),
@@ -20,7 +36,6 @@ USUAL_NAMES = {
     "id": ("id",),
     "weight": ("weight",),
 }
-USUAL_SEPARATORS = ("|", ";", ",")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +46,7 @@ class Columns:
     labels: str = ""
     id: str = ""
     weight: str = ""
-    separator: str = ""  # between the labels of a cell
+    separator: str = AUTO  # between the labels of a cell; none, or nothing: each cell is one label
     quotes: bool = True  # in CSV and TSV, "..." may hold the delimiter; without, a quote is a character like any other
 
     def __post_init__(self) -> None:
@@ -40,20 +55,44 @@ class Columns:
 
 
 Cells = dict[str, Any]  # a row's cells by their role
+Find = Callable[[Sequence[str]], Mapping[str, int]]  # from a header to the number of the column that plays a role
 
 
-def delimited_cells(path: Path, columns: Columns) -> Iterator[tuple[str, Cells]]:
-    """The rows of a CSV or TSV file, whose first line names the columns, each with its place."""
-    table = _delimited(path, columns)
-    header = next(table)[1]
-    place_of = {role: _find(header, role, columns, str(path)) for role in USUAL_NAMES}
-    for number, line in table:
-        if line:
-            yield f"{path}:{number}", _cells(line, place_of, header, f"{path}:{number}")
+class Table(NamedTuple):
+    """A table that is open: its columns, those of them that are read, and its rows, each with its place."""
+
+    header: Sequence[str]
+    used: Mapping[str, int]  # the number of the column that plays a role
+    rows: Iterator[tuple[str, Cells]]
 
 
-def parquet_cells(path: Path, columns: Columns) -> Iterator[tuple[str, Cells]]:
-    """The rows of a Parquet file, each with its place; labels may be a list column, or one of text with separators."""
+class TableRows(NamedTuple):
+    rows: Mapping[str, Iterator[Row]]
+    facts: TableFacts | None  # None: there is no table
+    notes: Sequence[str]
+
+
+def delimited_table(path: Path, columns: Columns) -> Table:
+    """Open a CSV or TSV file of texts with labels, whose first line names the columns."""
+    return delimited(path, lambda header: _used(header, columns, str(path)), quotes=columns.quotes)
+
+
+def parquet_table(path: Path, columns: Columns) -> Table:
+    """Open a Parquet file of texts with labels; these may be a list column, or one of text with separators."""
+    return parquet(path, lambda header: _used(header, columns, str(path)))
+
+
+def delimited(path: Path, find: Find, *, quotes: bool = True) -> Table:
+    """Open any CSV or TSV file; `find` says which of its columns are read, and by which name."""
+    lines = _delimited(path, quotes=quotes)
+    header = next(lines)[1]
+    used = find(header)
+    placed = ((f"{path}:{number}", line) for number, line in lines if line)
+    return Table(header, used, ((place, _cells(line, used, header, place)) for place, line in placed))
+
+
+def parquet(path: Path, find: Find) -> Table:
+    """Open any Parquet file; `find` says which of its columns are read, and by which name."""
     import pyarrow.lib
     import pyarrow.parquet
 
@@ -62,18 +101,69 @@ def parquet_cells(path: Path, columns: Columns) -> Iterator[tuple[str, Cells]]:
         header = table.column_names
     except (pyarrow.lib.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: this is not a whole Parquet file ({excerpt(str(error))}); write it again") from None
-    found = {role: _find(header, role, columns, str(path)) for role in USUAL_NAMES}
-    data = {role: _values(table.column(number), path) for role, number in found.items() if number is not None}
-    for number in range(table.num_rows):
-        yield f"{path}, row {number + 1}", {role: values[number] for role, values in data.items()}
+    used = find(header)
+    data = {role: _values(table.column(number), path) for role, number in used.items()}
+    rows = (
+        (f"{path}, row {number + 1}", {role: values[number] for role, values in data.items()})
+        for number in range(table.num_rows)
+    )
+    return Table(header, used, rows)
 
 
-def table_rows(tables: Mapping[str, Iterable[tuple[str, Cells]]], columns: Columns) -> dict[str, Iterator[Row]]:
-    """The texts of some tables, whose labels are separated by the same sign in all of them."""
-    read = {name: list(table) for name, table in tables.items()}
-    labels = (cell["labels"] for table in read.values() for _, cell in table)
-    separator = columns.separator or _usual_separator(cell for cell in labels if isinstance(cell, str))
-    return {name: (_row(cell, separator, place) for place, cell in table) for name, table in read.items()}
+def table_rows(tables: Mapping[str, Table], columns: Columns, familiar: Familiar | None = None) -> TableRows:
+    """Read the texts of some tables, whose labels are separated in the same way in all of them.
+
+    `familiar` says which labels a model has, where the tables are for one.
+    """
+    if not tables:
+        return TableRows({}, None, ())
+    read = {name: list(table.rows) for name, table in tables.items()}
+    every = [row for rows in read.values() for row in rows]
+    lists = 0
+    if columns.separator == AUTO:
+        lists = sum(_read_list(cells, place) for place, cells in every)
+    labels = [(place, cells["labels"]) for place, cells in every if isinstance(cells["labels"], str)]
+    separator, notes = _separator(labels, columns.separator, familiar)
+    if lists:
+        notes = [f"{counted(lists, 'cell is a list', 'cells are lists')} of labels", *notes]
+    facts = TableFacts(
+        columns={name: [*table.header] for name, table in tables.items()},
+        used={name: {role: table.header[at] for role, at in table.used.items()} for name, table in tables.items()},
+        separator=separator,
+        lists=lists,
+    )
+    rows = {name: (_row(cells, separator or NONE, place) for place, cells in own) for name, own in read.items()}
+    return TableRows(rows, facts, notes)
+
+
+def _read_list(cells: Cells, place: str) -> bool:
+    """Put the labels of a cell that is a list into its place."""
+    cell = cells["labels"]
+    if not isinstance(cell, str):
+        return False
+    try:
+        labels = listed(cell)
+    except ValueError as error:
+        raise DataError(
+            f"{place}: the labels {excerpt(cell)!r} are not a whole list ({error}); mend the cell, or read cells as "
+            "they stand (--separator none)"
+        ) from None
+    if labels is None:
+        return False
+    cells["labels"] = labels
+    return True
+
+
+def _separator(labels: Sequence[tuple[str, str]], asked: str, familiar: Familiar | None) -> tuple[str, list[str]]:
+    """Return what separates labels, or nothing where no cell could tell, and notes about it."""
+    if asked != AUTO:
+        separator = asked or NONE
+        return separator, list(notes_on_request(labels, separator))
+    cells = Counter(cell for _, cell in labels)
+    separator = best_separator(cells) if familiar is None else familiar_separator(cells, familiar)
+    notes = list(notes_on_choice(labels, separator))
+    signs = any(has_sign(cell, sign) for cell in cells for sign in CANDIDATES)
+    return separator if signs else "", notes
 
 
 def _values(column: Any, path: Path) -> list[Any]:
@@ -88,13 +178,13 @@ def _values(column: Any, path: Path) -> list[Any]:
         raise
 
 
-def _delimited(path: Path, columns: Columns) -> Iterator[tuple[int, list[str]]]:
+def _delimited(path: Path, *, quotes: bool) -> Iterator[tuple[int, list[str]]]:
     source = lines(path)
     _, first = next(source)
     delimiter = next((sign for sign in "\t,;" if sign in first), ",")
     ended = (line + "\n" for line in _with_first(first, source))
     csv.field_size_limit(2**30)
-    rules = csv.QUOTE_MINIMAL if columns.quotes else csv.QUOTE_NONE
+    rules = csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE
     reader = csv.reader(ended, delimiter=delimiter, quoting=rules, strict=True)  # type: ignore[arg-type]
     begun = 1
     try:
@@ -114,6 +204,11 @@ def _with_first(first: str, rest: Iterable[tuple[int, str]]) -> Iterator[str]:
         yield line
 
 
+def _used(header: Sequence[str], columns: Columns, place: str) -> dict[str, int]:
+    found = {role: _find(header, role, columns, place) for role in USUAL_NAMES}
+    return {role: number for role, number in found.items() if number is not None}
+
+
 def _find(header: Sequence[str], role: str, columns: Columns, place: str) -> int | None:
     """The number of the column that plays a role; texts and labels must have one."""
     asked = getattr(columns, role)
@@ -131,22 +226,13 @@ def _find(header: Sequence[str], role: str, columns: Columns, place: str) -> int
     return None
 
 
-def _cells(line: Sequence[str], place_of: dict[str, int | None], header: Sequence[str], place: str) -> Cells:
+def _cells(line: Sequence[str], used: Mapping[str, int], header: Sequence[str], place: str) -> Cells:
     if len(line) != len(header):
         raise DataError(
-            f"{place}: {len(line)} cells, where the first line names {len(header)} columns; mend the row or its quotes"
+            f"{place}: {counted(len(line), 'cell')}, where the first line names {counted(len(header), 'column')}; "
+            "mend the row or its quotes"
         )
-    return {role: line[number] for role, number in place_of.items() if number is not None}
-
-
-def _usual_separator(cells: Iterable[str]) -> str:
-    """The first of the usual separators that any cell has."""
-    seen = set[str]()
-    for cell in cells:
-        seen.update(sign for sign in USUAL_SEPARATORS if sign in cell)
-        if USUAL_SEPARATORS[0] in seen:
-            break
-    return next((sign for sign in USUAL_SEPARATORS if sign in seen), USUAL_SEPARATORS[0])
+    return {role: line[number] for role, number in used.items()}
 
 
 def _row(cell: Cells, separator: str, place: str) -> Row:
@@ -167,8 +253,7 @@ def _labels(value: Any, separator: str, place: str) -> list[str | int]:
         return [
             integer(label, place) if isinstance(label, int) else _text(label, f"{place}: a label") for label in value
         ]
-    parts = [part.strip() for part in _text(value, f"{place}: the labels").split(separator)]
-    return [part for part in parts if part]
+    return [*split_cell(_text(value, f"{place}: the labels"), separator)]
 
 
 def _text(value: Any, place: str) -> str:

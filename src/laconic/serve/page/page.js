@@ -91,7 +91,9 @@ function receive(response, body, milliseconds) {
   if (!response.ok || !found) return refuse(response, body.error ?? {});
   page.entrance.hidden = true;
   page.latency.textContent = latency(milliseconds, response.headers.get("server-timing"));
-  say(found.length ? "" : "No label answers to this text.");
+  const unknown = body.answers[0].known_words === 0;
+  if (!found.length) say("No label answers to this text.");
+  else say(unknown ? "The model knows no word of this text; these labels say nothing about it." : "");
   page.announcement.textContent = found.length ? `${found.length} answers, the best is ${found[0].label}` : "";
   predictions = found;
   showAnswers(predictions, model);
