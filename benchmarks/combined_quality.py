@@ -30,8 +30,9 @@ from benchmarks._trainings import (
     side_by_side,
 )
 from benchmarks.common import data_folder
-from laconic.choosing import Situation, chosen, seconds_of
+from laconic.choosing import Situation, chosen
 from laconic.config import configure, merged, read_settings
+from laconic.costs import seconds_of
 from laconic.data.text import Splitter
 from laconic.errors import ConfigError
 from laconic.machine import usable_cores
