@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from laconic.checkpoint import read_model
+from laconic.storage.model_folder import read_model
 from laconic.data.corpus import Corpus
 from laconic.estimator import Laconic
-from laconic.evaluate import Truth, places_needed, rank_all
+from laconic.evaluation.evaluate import Truth, places_needed, rank_all
 from laconic.methods import restore_ranker
-from laconic.metrics import judge, report
-from laconic.predict.judging import Judging
-from laconic.run import device_named
+from laconic.evaluation.metrics import judge, report
+from laconic.evaluation.dataset_view import Judging
+from laconic.training.run import device_named
 from laconic.types import NO_LABEL
 
 _BEST = 5

@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import data_folder, save
-from laconic.calibration import Calibration, isotonic
+from laconic.evaluation.calibration import Calibration, isotonic
 from laconic.config import Settings, preset_path, read_settings
 from laconic.data.corpus import Corpus
 from laconic.data.sources import read
-from laconic.evaluate import Pairs, places_needed, rank_all, scored_pairs
+from laconic.evaluation.evaluate import Pairs, places_needed, rank_all, scored_pairs
 from laconic.methods import config_of, restore_ranker, train_model
-from laconic.metrics import expected_calibration_error
-from laconic.predict.judging import Judging
-from laconic.run import Run, device_named
+from laconic.evaluation.metrics import expected_calibration_error
+from laconic.evaluation.dataset_view import Judging
+from laconic.training.run import Run, device_named
 
 HELD = {"validation": 0.1}
 METHODS: dict[str, tuple[str, Settings]] = {

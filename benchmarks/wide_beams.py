@@ -18,12 +18,12 @@ from benchmarks.common import data_folder, save
 from laconic.config import Settings, preset_path, read_settings
 from laconic.data.corpus import Corpus
 from laconic.data.sources import read
-from laconic.evaluate import Truth, places_needed, rank_all
+from laconic.evaluation.evaluate import Truth, places_needed, rank_all
 from laconic.methods import config_of, restore_ranker, train_model
-from laconic.metrics import judge, report
-from laconic.predict.judging import Judging
-from laconic.rankers import ShortlistRanker
-from laconic.run import Run, device_named
+from laconic.evaluation.metrics import judge, report
+from laconic.evaluation.dataset_view import Judging
+from laconic.models.rankers import ShortlistRanker
+from laconic.training.run import Run, device_named
 
 TEXTS = 5000  # held out
 

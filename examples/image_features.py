@@ -12,7 +12,7 @@ from laconic.config import configure
 from laconic.data.sources import read
 from laconic.methods import METHODS, train_model
 from laconic.predict.predictor import Predictor
-from laconic.run import Run
+from laconic.training.run import Run
 
 LABELS, IMAGES, WIDTH = 40, 800, 32
 SETTINGS = {

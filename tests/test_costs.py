@@ -1,6 +1,6 @@
 import pytest
 
-from laconic.costs import (
+from laconic.methods.costs import (
     CPU,
     GPU,
     Machine,
@@ -98,8 +98,8 @@ def test_width_of_the_encoder(dim, width):
 
 @pytest.mark.parametrize(("length", "dim"), [(32, 300), (14, 300), (5, 64)])
 def test_the_count_agrees_with_the_layers(length, dim):
-    from laconic.encoders.inception import InceptionEncoder
-    from laconic.layers import Residual
+    from laconic.models.encoders.inception import InceptionEncoder
+    from laconic.models.layers import Residual
 
     encoder = InceptionEncoder(num_ids=7, length=length, embedding=dim)
     layers = [encoder, Residual(encoder.dim, dropout=0.25)]
@@ -111,7 +111,7 @@ def test_the_count_agrees_with_the_layers(length, dim):
 
 @pytest.mark.parametrize(("length", "dim"), [(32, 300), (5, 64)])
 def test_the_count_with_clusters_agrees_with_the_ranker(length, dim):
-    from laconic.clustering import random_tree
+    from laconic.models.clustering import random_tree
     from laconic.methods.inceptionxml_plus import Config, build
 
     ranker = build(Config(length=length, embedding=dim), 7, random_tree(20, 4, 0))
@@ -287,8 +287,8 @@ def saved_bytes(length, dim, *, batch):
     """What torch keeps of a forward pass for the backward pass, what is shared counted once."""
     import torch
 
-    from laconic.encoders.inception import InceptionEncoder
-    from laconic.layers import Residual
+    from laconic.models.encoders.inception import InceptionEncoder
+    from laconic.models.layers import Residual
     from laconic.types import Tokens
 
     encoder = InceptionEncoder(num_ids=50, length=length, embedding=dim)

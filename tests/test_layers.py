@@ -111,4 +111,4 @@ def test_only_the_command_line_prints():
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
     ]
-    assert set(printing) <= {"laconic.cli"}
+    assert set(printing) <= {"laconic.cli.main"}

@@ -11,7 +11,7 @@ from jaxtyping import TypeCheckError
 from scipy.sparse import csr_array
 
 from laconic.errors import ConfigError, DataError
-from laconic.metrics import (
+from laconic.evaluation.metrics import (
     KS,
     Propensity,
     Ratio,
@@ -29,7 +29,7 @@ from laconic.metrics import (
     truth_without_pairs,
     without_pairs,
 )
-from laconic.metrics import intervals as intervals_module
+from laconic.evaluation.metrics import intervals as intervals_module
 from laconic.types import NO_LABEL, Ranking
 
 NUM_LABELS = 30

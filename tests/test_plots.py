@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from laconic.errors import ConfigError, UserError
-from laconic.plots import (
+from laconic.analysis.plots import (
     plain,
     plot_contributions,
     plot_label_frequencies,

@@ -13,9 +13,9 @@ import pytest
 
 from laconic import Laconic
 from laconic.data.corpus import Corpus
-from laconic.data.writing import write_folder
+from laconic.data.output import write_folder
 from laconic.methods import Training, config_of
-from laconic.predict.packed import open_packed
+from laconic.packed.folder import open_packed
 from tests.planted import planted_texts
 from tests.test_cli import laconic, shown_and_told
 from tests.test_training_texts import rows_of, write_table

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 
-from laconic.clustering.groups import partition
+from laconic.models.clustering.groups import partition
 from laconic.data import label_texts
 from laconic.data.dataset import Dataset
 from laconic.data.label_texts import ExtraTexts, going_together, with_label_texts

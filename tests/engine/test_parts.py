@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from laconic.engine import parts
-from laconic.engine.parts import Part, flattened, restored
+from laconic.packed.engine import parts
+from laconic.packed.engine.parts import Part, flattened, restored
 from laconic.errors import ModelError
 
 

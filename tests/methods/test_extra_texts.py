@@ -12,8 +12,8 @@ from laconic.data.corpus import Labels
 from laconic.errors import ConfigError, DataError
 from laconic.methods import config_of, restore_config, restore_ranker, train_model, with_settings
 from laconic.predict.predictor import Predictor
-from laconic.run import Run
-from laconic.train import Silent
+from laconic.training.run import Run
+from laconic.training.loop import Silent
 from tests.planted import planted_texts, word, words_of
 from tests.test_rankers import RERANKER, SETTINGS
 

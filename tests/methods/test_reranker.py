@@ -17,24 +17,25 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from laconic import Laconic
-from laconic.card import model_card
-from laconic.checkpoint import SavedModel, read_model, write_model
-from laconic.classifiers import LinearClassifier
+from laconic.storage.card import model_card
+from laconic.storage.model_folder import SavedModel, read_model, write_model
+from laconic.models.classifiers import LinearClassifier
 from laconic.data.dataset import Dataset
 from laconic.data.prepare import prepare
 from laconic.data.vectors import WordVectors
-from laconic.encoders import Identity
+from laconic.models.encoders import Identity
 from laconic.errors import ConfigError, DataError, ModelError
-from laconic.evaluate import rank_all
-from laconic.inspecting import inspect_model
-from laconic.methods import config_of, inceptionxml, nearest, reranker, restore_ranker, train_model, with_settings
-from laconic.methods.ensembles import agreed
-from laconic.methods.reranker import Config, best_alpha, sized
-from laconic.methods.trained import Trained
+from laconic.evaluation.evaluate import rank_all
+from laconic.cli.inspect import inspect_model
+from laconic.methods import config_of, inceptionxml, nearest, restore_ranker, train_model, with_settings
+from laconic.methods.wrappers import reranker
+from laconic.methods.wrappers.ensemble import agreed
+from laconic.methods.wrappers.reranker import Config, best_alpha, sized
+from laconic.methods.result import Trained
 from laconic.predict.predictor import Predictor
-from laconic.rankers import Ranker, Reranker
-from laconic.run import Run
-from laconic.sweeping import SHARES
+from laconic.models.rankers import Ranker, Reranker
+from laconic.training.run import Run
+from laconic.analysis.sweep import SHARES
 from laconic.types import NO_LABEL, Inputs, Ranking
 from tests.planted import planted_texts, planted_vectors, share_of_right_first_labels
 from tests.test_ensembles import Known, Watched, kept, rows, same

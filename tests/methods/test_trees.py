@@ -16,7 +16,7 @@ from laconic.data.tokenizer import Tokenizer, inputs_of
 from laconic.errors import ConfigError, ModelError
 from laconic.methods import config_of, train_model, with_settings
 from laconic.methods.trees import Config, TreesRanker, build, restore
-from laconic.run import Run
+from laconic.training.run import Run
 from laconic.types import FIRST_WORD, Inputs
 from tests.planted import planted_texts, planted_vectors, share_of_right_first_labels
 

@@ -11,17 +11,17 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from laconic.checkpoint import SavedModel, write_model
+from laconic.storage.model_folder import SavedModel, write_model
 from laconic.config import Settings
 from laconic.data.text import Splitter
 from laconic.data.tokenizer import Tokenizer
 from laconic.errors import ConfigError, DataError, UserError
 from laconic.methods import config_of, restore_ranker, train_model, with_settings
-from laconic.predict import permitting
-from laconic.predict.answers import Prediction
+from laconic.predict import label_filter as permitting
+from laconic.predict.prediction import Prediction
 from laconic.predict.predictor import Predictor, RankerAmong
-from laconic.rankers import Ranker, ShortlistRanker
-from laconic.run import Run
+from laconic.models.rankers import Ranker, ShortlistRanker
+from laconic.training.run import Run
 from laconic.types import NO_LABEL, Inputs, Ranking, Tokens
 from tests.planted import planted_texts, planted_vectors
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from laconic.compiled import compiled
+from laconic.kernels.jit import compiled
 from laconic.data.text import WordTable
 
 MOST_BUCKETS = 1 << 24

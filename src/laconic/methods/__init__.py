@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from laconic import __version__
-from laconic.checkpoint import SavedModel
+from laconic.storage.model_folder import SavedModel
 from laconic.config import Settings, check_method, configure, merged, method_called, settings_of
 from laconic.data.corpus import Corpus, Split
 from laconic.data.dataset import Dataset, label_counts
@@ -22,26 +22,18 @@ from laconic.data.prepare import prepare, with_vectors
 from laconic.data.sketch import TextSketch
 from laconic.data.tokenizer import Tokenizer
 from laconic.errors import ConfigError, DataError, ModelError
-from laconic.machine import torch_within_cores
-from laconic.methods import (
-    astec,
-    decaf,
-    extra_texts,
-    fusion,
-    inceptionxml,
-    inceptionxml_plus,
-    mach,
-    nearest,
-    reranker,
-    trees,
-    xml_cnn,
-)
-from laconic.methods.calibrating import learnt_calibration
-from laconic.methods.ensembles import ensemble_size, restore_members, train_members
-from laconic.methods.trained import Trained
-from laconic.methods.validating import held_out_figures
-from laconic.rankers import Ranker
-from laconic.run import Run, fingerprint
+from laconic.units import torch_within_cores
+from laconic.methods import astec, inceptionxml, inceptionxml_plus, mach, nearest, trees, xml_cnn
+from laconic.methods.decaf import recipe as decaf
+from laconic.methods.wrappers import label_texts as extra_texts
+from laconic.methods.wrappers import fusion
+from laconic.methods.wrappers import reranker
+from laconic.methods.wrappers.calibrate import learnt_calibration
+from laconic.methods.wrappers.ensemble import ensemble_size, restore_members, train_members
+from laconic.methods.result import Trained
+from laconic.methods.validation import held_out_figures
+from laconic.models.rankers import Ranker
+from laconic.training.run import Run, fingerprint
 
 
 @dataclass(frozen=True)

@@ -16,19 +16,19 @@ from jaxtyping import Float, Int
 from scipy.sparse import csr_array, hstack, vstack
 from torch import Tensor
 
-from laconic.changing import Additions, Lesson, NewWords, taught, with_labels, without_labels
-from laconic.changing.words import add_words, with_empty_lists
-from laconic.combining.evidence import Channels
-from laconic.combining.voting import rank_votes, score_votes
+from laconic.update.rankers import Additions, Lesson, NewWords, taught, with_labels, without_labels
+from laconic.update.rankers.words import add_words, with_empty_lists
+from laconic.models.fusion.evidence import Channels
+from laconic.models.fusion.votes import rank_votes, score_votes
 from laconic.data.dataset import Dataset
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import VocabularyConfig, bags
 from laconic.errors import ConfigError, ModelError
-from laconic.methods.trained import Trained
-from laconic.rankers import Ranker
-from laconic.run import Run
-from laconic.shortlisters.inverted import TRACE, Lists, in_threads, search
-from laconic.shortlisters.nearest import NearestBags, NearestVectors, StoredLists, queries_of, tensor_of
+from laconic.methods.result import Trained
+from laconic.models.rankers import Ranker
+from laconic.training.run import Run
+from laconic.kernels.csr import TRACE, Lists, in_threads, search
+from laconic.models.shortlisters.nearest import NearestBags, NearestVectors, StoredLists, queries_of, tensor_of
 from laconic.types import NO_LABEL, Inputs, Ranking
 
 _ALIKE = 20  # known labels whose votes a new one without examples has a share of

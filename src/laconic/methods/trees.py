@@ -16,26 +16,26 @@ from jaxtyping import Float, Int
 from scipy.sparse import csr_array, vstack
 from torch import Tensor
 
-from laconic.changing import Additions, Lesson, NewWords, taught, with_labels, without_labels
-from laconic.changing.words import add_words, with_empty_ranges
+from laconic.update.rankers import Additions, Lesson, NewWords, taught, with_labels, without_labels
+from laconic.update.rankers.words import add_words, with_empty_ranges
 from laconic.data.dataset import Dataset
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import VocabularyConfig
 from laconic.errors import ModelError
-from laconic.linear.forest import Forest, Ways, joined, ways_of
-from laconic.linear.grafting import grafted, pruned
-from laconic.linear.learning import NOTHING, Learning
-from laconic.linear.planting import Growing, planted
-from laconic.linear.rows import Reading, features_of, of_length_one
-from laconic.linear.searching import Room, make_room, rank_texts, score_texts
-from laconic.linear.solving import Solving
-from laconic.linear.storing import StoredForest
-from laconic.methods.parts import check_within
-from laconic.methods.trained import Trained
-from laconic.rankers import Ranker
-from laconic.run import Run
-from laconic.shortlisters.inverted import TRACE, Lists, in_threads
-from laconic.shortlisters.nearest import tensor_of, words_of
+from laconic.models.label_trees.forest import Forest, Ways, joined, ways_of
+from laconic.models.label_trees.edit import grafted, pruned
+from laconic.models.label_trees.learn import NOTHING, Learning
+from laconic.models.label_trees.grow import Growing, planted
+from laconic.models.label_trees.rows import Reading, features_of, of_length_one
+from laconic.models.label_trees.search import Room, make_room, rank_texts, score_texts
+from laconic.models.label_trees.solver import Solving
+from laconic.models.label_trees.buffers import StoredForest
+from laconic.methods.common import check_within
+from laconic.methods.result import Trained
+from laconic.models.rankers import Ranker
+from laconic.training.run import Run
+from laconic.kernels.csr import TRACE, Lists, in_threads
+from laconic.models.shortlisters.nearest import tensor_of, words_of
 from laconic.types import NO_LABEL, Inputs, Ranking, Tokens
 
 _TOLERANCE = 0.1  # of a classifier's slopes, as others have it: 0.03 takes longer and finds the same labels

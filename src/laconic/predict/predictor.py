@@ -13,24 +13,24 @@ from jaxtyping import Bool, Float, Int, Shaped
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from laconic.calibration import Calibration
-from laconic.checkpoint import SavedModel, read_model
+from laconic.evaluation.calibration import Calibration
+from laconic.storage.model_folder import SavedModel, read_model
 from laconic.config import Settings
 from laconic.data.catalogue import Propensity
 from laconic.data.corpus import Corpus
 from laconic.data.evaluation_texts import EvaluationTexts, TrainedOn
 from laconic.data.tokenizer import Tokenizer
-from laconic.engine.texts import Ranked
+from laconic.packed.engine.texts import Ranked
 from laconic.errors import ModelError
-from laconic.evaluate import Evaluation, evaluate, kept_figures, places_needed, rank_all
+from laconic.evaluation.evaluate import Evaluation, evaluate, kept_figures, places_needed, rank_all
 from laconic.methods import restore_ranker, with_settings
-from laconic.predict.answers import Answer, Prediction, check_question, known_words, named
+from laconic.predict.prediction import Answer, Prediction, check_question, known_words, named
 from laconic.predict.gpu import quickened
-from laconic.predict.judging import Judging
-from laconic.predict.permitting import Find, finder, permitted_labels, rank_among
-from laconic.rankers import Ranker
-from laconic.run import device_named
-from laconic.sweeping import Place, Point, sweep
+from laconic.evaluation.dataset_view import Judging
+from laconic.predict.label_filter import Find, finder, permitted_labels, rank_among
+from laconic.models.rankers import Ranker
+from laconic.training.run import device_named
+from laconic.analysis.sweep import Place, Point, sweep
 from laconic.types import Inputs, Ranking, Tokens
 
 
