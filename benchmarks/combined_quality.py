@@ -30,15 +30,15 @@ from benchmarks._trainings import (
     side_by_side,
 )
 from benchmarks.common import data_folder
-from laconic.methods.auto import Situation, chosen, seconds_of
 from laconic.config import configure, merged, read_settings
 from laconic.data.text import Splitter
 from laconic.errors import ConfigError
-from laconic.units import usable_cores
-from laconic.methods import METHODS, with_extra_texts
-from laconic.methods.wrappers import fusion
+from laconic.methods.auto import Situation, chosen, seconds_of
+from laconic.methods.registry import METHODS, with_extra_texts
 from laconic.methods.result import Trained
+from laconic.methods.wrappers import fusion
 from laconic.models.rankers import Ranker
+from laconic.system.machine import usable_cores
 from laconic.training.run import Run
 
 SEEDS = (1, 2, 3)

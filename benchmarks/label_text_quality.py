@@ -20,8 +20,8 @@ from benchmarks.papers.datasets import OURS
 from laconic.config import configure, preset_path, read_settings
 from laconic.data.text import Splitter
 from laconic.evaluation.evaluate import validation_figures
+from laconic.methods.registry import ensemble_of
 from laconic.models.fusion.ranker import FusedRanker
-from laconic.methods import ensemble_of
 from laconic.training.run import Run
 
 SEEDS = (1, 2, 3)

@@ -21,10 +21,10 @@ import torch
 from benchmarks.common import save
 from benchmarks.shapes import PAPER_SHAPES, make
 from benchmarks.training_step import copy_bandwidth, timed
-from laconic.models.classifiers import LinearClassifier
-from laconic.models.clustering import random_tree
 from laconic.data.resident import Resident
 from laconic.methods.inceptionxml_plus import Config, build
+from laconic.models.classifiers import LinearClassifier
+from laconic.models.clustering import random_tree
 from laconic.training.optimizer import Adam, OneCycle, Plan
 from laconic.training.step import Step
 from laconic.training.tasks import Jointly

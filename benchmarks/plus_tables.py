@@ -42,7 +42,7 @@ from benchmarks._plus_results import (
 from benchmarks.common import RESULTS
 from benchmarks.papers.datasets import PUBLISHED, Dataset
 from laconic.methods.costs import Shape
-from laconic.files import writing
+from laconic.system.files import writing
 
 PAGE = Path(__file__).parents[1] / "docs" / "inceptionxml-plus.md"
 FILES = (

@@ -10,7 +10,8 @@ import numpy as np
 
 from laconic.config import configure
 from laconic.data.sources import read
-from laconic.methods import METHODS, train_model
+from laconic.methods.registry import METHODS
+from laconic.methods.train import train_model
 from laconic.predict.predictor import Predictor
 from laconic.training.run import Run
 

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jaxtyping import Bool, Float
 
-from laconic.evaluation.calibration import Calibration, isotonic, platt, pooled
 from laconic.errors import ModelError
+from laconic.evaluation.calibration import Calibration, isotonic, platt, pooled
 from laconic.evaluation.metrics import expected_calibration_error
 
 CURVES: dict[str, Callable[..., Calibration | None]] = {"isotonic": isotonic, "platt": platt}

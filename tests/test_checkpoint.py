@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors import SafetensorError
 
-from laconic.storage.model_folder import SavedModel, _lines, _write_lines, read_model, read_trained_on, write_model
 from laconic.data.corpus import Labels
 from laconic.data.sketch import TextSketch
 from laconic.data.vocabulary import Vocabulary
 from laconic.errors import ModelError, UserError
+from laconic.storage.model_folder import SavedModel, _lines, _write_lines, read_model, read_trained_on, write_model
 from laconic.storage.tensors import Storage
 
 FACTS = {

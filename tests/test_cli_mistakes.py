@@ -14,8 +14,8 @@ import pytest
 
 from laconic import Laconic
 from laconic.errors import ModelError, UserError
-from laconic.files import check_writable, replacing, writing
 from laconic.storage.manifest import json_object
+from laconic.system.files import check_writable, replacing, writing
 from tests.test_cli import TEST, TRAIN, laconic, shown_and_told
 
 NOWHERE = Path("/proc/x")  # where nobody can write, whoever they are

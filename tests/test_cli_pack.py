@@ -15,13 +15,14 @@ import pytest
 import torch
 
 from laconic import Laconic
-from laconic.storage.model_folder import read_model, write_model
 from laconic.data.output import write_folder
 from laconic.errors import ConfigError
-from laconic.methods import config_of, train_model
 from laconic.export import rankers as packing
+from laconic.methods.registry import config_of
+from laconic.methods.train import train_model
 from laconic.packed.folder import is_packed, open_packed
 from laconic.predict.predictor import Predictor
+from laconic.storage.model_folder import read_model, write_model
 from laconic.training.run import Run
 from tests.planted import planted_texts, planted_vectors
 from tests.test_cli import laconic, shown_and_told

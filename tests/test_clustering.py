@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_array
 
+from laconic.data.dataset import Dataset
+from laconic.errors import ConfigError, ModelError
+from laconic.kernels.csr import Lists, make_unit
 from laconic.models.clustering import Clustering, LabelTree, centroids, cluster_labels, random_tree, rows, walks
 from laconic.models.clustering import bisection as halving
 from laconic.models.clustering.bisection import GAIN, GRAIN, ROUNDS, pairs_of_each
 from laconic.models.clustering.rows import largest, product
 from laconic.models.clustering.walks import by_rows, label_graph, symmetric
-from laconic.data.dataset import Dataset
-from laconic.errors import ConfigError, ModelError
-from laconic.kernels.csr import Lists, make_unit
 
 PLAIN = Clustering()
 SMOOTH = Clustering(walks=30, head=0.5)

@@ -13,12 +13,13 @@ import pytest
 from rich.console import Console
 
 from laconic.analysis.compare import Comparison, Config, Contender, Example, Marked, Tally, compare
+from laconic.cli.tables import comparison_tables, example_table
 from laconic.data.corpus import Corpus, Labels
 from laconic.data.formats.assemble import LabelRow, Row, corpus_of
-from laconic.cli.tables import comparison_tables, example_table
 from laconic.errors import ConfigError, DataError
-from laconic.methods import config_of, train_model
 from laconic.evaluation.metrics import TrainingCounts
+from laconic.methods.registry import config_of
+from laconic.methods.train import train_model
 from laconic.predict.prediction import Prediction
 from laconic.predict.predictor import Predictor
 from laconic.training.run import Run

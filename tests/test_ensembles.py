@@ -18,16 +18,18 @@ from torch import Tensor
 from torch.nn import functional
 
 from laconic import Laconic
-from laconic.storage.card import model_card
-from laconic.storage.model_folder import SavedModel, read_model, write_model
+from laconic.cli.inspect import inspect_model
 from laconic.cli.tables import training_display
 from laconic.errors import ConfigError, ModelError, TrainingError
-from laconic.cli.inspect import inspect_model
-from laconic.methods import config_of, restore_ranker, train_model
-from laconic.predict.predictor import Predictor
+from laconic.methods.registry import config_of
+from laconic.methods.restore import restore_ranker
+from laconic.methods.train import train_model
 from laconic.models.rankers import Ensemble, Ranker
-from laconic.training.run import Run
+from laconic.predict.predictor import Predictor
+from laconic.storage.card import model_card
+from laconic.storage.model_folder import SavedModel, read_model, write_model
 from laconic.training.loop import Silent
+from laconic.training.run import Run
 from laconic.types import NO_LABEL, Inputs, Ranking
 from tests.planted import planted_texts
 from tests.test_cli import laconic

@@ -10,18 +10,20 @@ from typing import Any
 
 import pytest
 
-from laconic.storage.card import model_card
-from laconic.storage.model_folder import SavedModel, read_model
 from laconic.data.corpus import Corpus
 from laconic.data.evaluation_texts import cut_test
-from laconic.data.sources import read
 from laconic.data.output import write_folder
-from laconic.methods import config_of, train_model
-from laconic.predict.packed_predictor import Answerer
-from laconic.export.pack import measured, pack, split_to_judge, with_texts
+from laconic.data.sources import read
+from laconic.export.pack import pack, with_texts
 from laconic.export.pack import packed as original
+from laconic.methods.registry import config_of
+from laconic.methods.train import train_model
 from laconic.packed.folder import open_packed
+from laconic.predict.packed_predictor import Answerer
+from laconic.predict.packing_cost import measured, split_to_judge
 from laconic.predict.predictor import Predictor
+from laconic.storage.card import model_card
+from laconic.storage.model_folder import SavedModel, read_model
 from laconic.training.run import Run
 from tests.planted import planted_texts
 from tests.test_cli import laconic, shown_and_told

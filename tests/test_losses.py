@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from laconic.training import losses
 from laconic.kernels.triton.factors import take
+from laconic.training import losses
 from laconic.training.losses import all_labels_loss
 from laconic.types import NO_LABEL, Batch, Tokens
 

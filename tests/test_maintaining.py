@@ -12,8 +12,6 @@ import pytest
 import torch
 
 from laconic import Laconic
-from laconic.update.rankers import Config, NewWords, with_words
-from laconic.storage.model_folder import SavedModel, read_model, write_model
 from laconic.config import Settings
 from laconic.data.corpus import Corpus, Labels
 from laconic.data.formats.assemble import LabelRow, Row, corpus_of
@@ -21,11 +19,15 @@ from laconic.data.text import Splitter, word_table
 from laconic.data.tokenizer import Tokenizer
 from laconic.data.vocabulary import bags
 from laconic.errors import ConfigError, DataError, TrainingError
-from laconic.update.model import add_labels, remove_labels, update
-from laconic.methods import METHODS, config_of, restore_ranker, train_model
+from laconic.methods.registry import METHODS, config_of
+from laconic.methods.restore import restore_ranker
+from laconic.methods.train import train_model
 from laconic.predict.predictor import Predictor
-from laconic.training.run import Run
+from laconic.storage.model_folder import SavedModel, read_model, write_model
 from laconic.training.loop import Silent
+from laconic.training.run import Run
+from laconic.update.model import add_labels, remove_labels, update
+from laconic.update.rankers import Config, NewWords, with_words
 from tests.planted import planted_texts, planted_vectors, words_of
 from tests.test_cli import laconic, shown_and_told
 from tests.test_rankers import RERANKER, SETTINGS

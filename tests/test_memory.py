@@ -11,8 +11,9 @@ from sklearn.base import clone
 
 from laconic import Laconic
 from laconic.errors import TrainingError
-from laconic.training.run import Run, training_machine
+from laconic.methods.costs import training_machine
 from laconic.training.loop import Silent
+from laconic.training.run import Run
 from tests.test_cli import data, laconic, shown_and_told
 
 __all__ = ["data"]  # a fixture

@@ -109,7 +109,9 @@ def test_every_import_is_a_declared_dependency():
 
 def test_help_does_not_import_what_is_slow():
     """The half second of `laconic --help` is measured in benchmarks; this is why it holds."""
-    code = "import sys, laconic.cli.main; print([m for m in ('torch', 'sklearn', 'numba', 'scipy') if m in sys.modules])"
+    code = (
+        "import sys, laconic.cli.main; print([m for m in ('torch', 'sklearn', 'numba', 'scipy') if m in sys.modules])"
+    )
     assert run(sys.executable, "-c", code, cwd=ROOT).strip() == "[]"
 
 

@@ -11,7 +11,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from laconic.errors import ConfigError, UserError
 from laconic.analysis.plots import (
     plain,
     plot_contributions,
@@ -21,6 +20,7 @@ from laconic.analysis.plots import (
     plot_sweep,
     plot_training,
 )
+from laconic.errors import ConfigError, UserError
 from tests.test_cli import data, laconic
 
 __all__ = ["data"]  # a fixture

@@ -10,8 +10,8 @@ from laconic.data.text import Splitter
 from laconic.data.vocabulary import VocabularyConfig
 from laconic.errors import TrainingError, UserError
 from laconic.methods.inceptionxml import Config, train
-from laconic.training.run import Run
 from laconic.training.loop import Silent
+from laconic.training.run import Run
 from tests.planted import planted_texts
 
 CPU = torch.device("cpu")

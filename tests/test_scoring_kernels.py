@@ -6,8 +6,7 @@ from contextlib import contextmanager
 import pytest
 import torch
 
-from laconic.kernels.triton import maxima
-from laconic.kernels.triton import shortlist_scores
+from laconic.kernels.triton import maxima, shortlist_scores
 from laconic.kernels.triton.maxima import Tile, best_groups, group_maxima, group_maxima_plainly, places_in
 from laconic.kernels.triton.shortlist import Shortlist
 from laconic.kernels.triton.shortlist_scores import shortlist_scores_plainly

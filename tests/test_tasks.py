@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from laconic.kernels.triton.shortlist import Shortlist
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.clustering import random_tree
 from laconic.models.encoders import Encoder, Identity
-from laconic.kernels.triton.shortlist import Shortlist
 from laconic.models.layers import Residual, SpectralResidual
 from laconic.models.shortlisters.clusters import Clusters
 from laconic.training.tasks import AllLabels, Jointly, Opened, Shortlisted, Task

@@ -13,15 +13,15 @@ import pytest
 import torch
 from safetensors import SafetensorError
 
-from laconic.storage.model_folder import read_model
 from laconic.data.prepare import prepare
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import VocabularyConfig
 from laconic.errors import ConfigError, DataError, TrainingError, UserError
 from laconic.evaluation.evaluate import validation_figures
 from laconic.methods.inceptionxml import Config, train
-from laconic.training.run import Run
+from laconic.storage.model_folder import read_model
 from laconic.training.loop import Silent
+from laconic.training.run import Run
 from tests.planted import planted_texts
 from tests.test_cli import laconic
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from laconic import Laconic
-from laconic.storage.model_folder import read_model, write_model
 from laconic.data.output import write_folder
 from laconic.packed.folder import open_packed
+from laconic.storage.model_folder import read_model, write_model
 from tests.planted import planted_texts, planted_vectors
 from tests.test_cli import laconic, shown_and_told
 

@@ -14,12 +14,10 @@ from torch.nn import functional
 
 from benchmarks._trainings import Figures, Material, evaluated, prefixed, scored
 from benchmarks.papers.by_trees import trained_by_trees
-from laconic.models.classifiers import LinearClassifier
-from laconic.methods.costs import Shape, inception_cost
+from laconic.analysis.sweep import sweep
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
 from laconic.data.tokenizer import inputs_of, shuffled
-from laconic.models.encoders import Identity
 from laconic.evaluation.evaluate import (
     on_device,
     places_needed,
@@ -27,16 +25,18 @@ from laconic.evaluation.evaluate import (
     shortlist_recall,
     validation_figures,
 )
-from laconic.models.layers import Transfer
+from laconic.evaluation.metrics import judge, report
 from laconic.methods import trees
+from laconic.methods.costs import Shape, inception_cost
 from laconic.methods.deepxml import encoded
 from laconic.methods.result import Trained
-from laconic.evaluation.metrics import judge, report
-from laconic.training.optimizer import Halving, Plan
+from laconic.models.classifiers import LinearClassifier
+from laconic.models.encoders import Identity
+from laconic.models.layers import Transfer
 from laconic.models.rankers import CandidatesRanker, Ensemble, FlatRanker, Ranker, Reranker, ShortlistRanker
-from laconic.training.run import Run
 from laconic.models.shortlisters.labels import NearestLabels
-from laconic.analysis.sweep import sweep
+from laconic.training.optimizer import Halving, Plan
+from laconic.training.run import Run
 from laconic.training.tasks import AllLabels
 from laconic.types import NO_LABEL, Ranking
 

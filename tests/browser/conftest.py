@@ -12,8 +12,9 @@ from benchmarks._browser import chromium, served
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from laconic.data.corpus import Corpus, Labels
-from laconic.methods import config_of, train_model
 from laconic.export.pack import pack
+from laconic.methods.registry import config_of
+from laconic.methods.train import train_model
 from laconic.packed.folder import PackedModel, write_packed
 from laconic.training.run import Run
 from tests.planted import planted_texts

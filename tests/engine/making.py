@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy.sparse import csr_array
 
+from laconic.kernels.csr import Lists
 from laconic.packed.engine import PARTS
 from laconic.packed.engine.cells import Cells
 from laconic.packed.engine.encoders import Given
@@ -21,7 +22,6 @@ from laconic.packed.engine.parts import Part, flattened, restored
 from laconic.packed.engine.rows import Rows
 from laconic.packed.engine.texts import Texts
 from laconic.packed.engine.transforms import Layer, Unchanged
-from laconic.kernels.csr import Lists
 
 DIM = 24
 Kind = TypeVar("Kind", bound=Part)

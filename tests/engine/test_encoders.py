@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from laconic.errors import DataError, ModelError
 from laconic.packed.engine.encoders import WIDTHS, Encoder, Given, Inception, Layered, Summed, Windows
 from laconic.packed.engine.inception_kernels import CHANNELS, SIZES, encode_inception
 from laconic.packed.engine.layer_kernels import decode, gelu_rows, product
@@ -20,7 +21,6 @@ from laconic.packed.engine.parts import flattened, restored
 from laconic.packed.engine.texts import Texts
 from laconic.packed.engine.transforms import Layer, Unchanged
 from laconic.packed.engine.word_kernels import encode_sums, encode_windows
-from laconic.errors import DataError, ModelError
 
 NUM_IDS, DIM, LENGTH = 20, 24, 5
 KINDS = {kind.__name__: kind for kind in (Inception, Summed, Windows, Given, Layered, Layer, Unchanged)}

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from laconic.errors import ModelError
 from laconic.packed.engine.row_kernels import (
     MOST_DIM,
     choose,
@@ -19,7 +20,6 @@ from laconic.packed.engine.row_kernels import (
     whole_numbers,
 )
 from laconic.packed.engine.rows import Rows
-from laconic.errors import ModelError
 from laconic.types import NO_LABEL
 from tests.engine.making import coarsely, exactly, numbers, rows, sigmoid
 

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import Identity
+from laconic.models.rankers import CandidatesRanker
+from laconic.models.shortlisters.base import Shortlister
 from laconic.packed.engine.blend import Blended
 from laconic.packed.engine.pairs import bags_of
 from laconic.packed.engine.rows import Rows
 from laconic.packed.engine.shortlists import ClusterLabels, WordLabels
 from laconic.packed.engine.transforms import Unchanged
-from laconic.models.rankers import CandidatesRanker
-from laconic.models.shortlisters.base import Shortlister
 from laconic.types import NO_LABEL, Inputs, Ranking
 from tests.engine.making import DIM, exactly, layer, mapped, numbers, pairs, rows, texts
 from tests.engine.making import given as given_vectors

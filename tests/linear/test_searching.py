@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from laconic.models.label_trees.checks import is_sound
-from laconic.models.label_trees.forest import Forest, ways_of
 from laconic.models.label_trees.edit import pruned
+from laconic.models.label_trees.forest import Forest, ways_of
 from laconic.models.label_trees.search import make_room, rank_texts, score_texts
 from tests.linear.making import LABELS, forest, frozen, queries, slow_scores
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 
-from laconic.methods.costs import Shape, training_memory
 from laconic.errors import TrainingError
-from laconic.methods import config_of, inceptionxml, restore_ranker, train_model
-from laconic.methods.requirements import announce
 from laconic.export.rankers import packed
+from laconic.methods import inceptionxml
+from laconic.methods.costs import Shape, training_memory
+from laconic.methods.registry import config_of
+from laconic.methods.requirements import announce
+from laconic.methods.restore import restore_ranker
+from laconic.methods.train import train_model
 from laconic.training.run import Run
 from tests.planted import planted_texts
 

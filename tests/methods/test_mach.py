@@ -7,17 +7,19 @@ import numpy as np
 import pytest
 import torch
 
-from laconic.models.classifiers import HashedClassifier, LinearClassifier
 from laconic.config import configure
 from laconic.data.prepare import prepare
-from laconic.models.encoders import Identity
 from laconic.errors import ConfigError, DataError, ModelError, TrainingError
-from laconic.methods import config_of, ensemble_of, mach, train_model
+from laconic.methods import mach
 from laconic.methods.mach import Config, drawn, sized
-from laconic.predict.predictor import Predictor
+from laconic.methods.registry import config_of, ensemble_of
+from laconic.methods.train import train_model
+from laconic.models.classifiers import HashedClassifier, LinearClassifier
+from laconic.models.encoders import Identity
 from laconic.models.rankers import BucketsRanker
-from laconic.training.run import Run
+from laconic.predict.predictor import Predictor
 from laconic.training.loop import Silent
+from laconic.training.run import Run
 from laconic.types import NO_LABEL
 from tests.planted import planted_texts, share_of_right_first_labels
 

@@ -7,15 +7,17 @@ import torch
 
 from laconic.config import configure
 from laconic.data.prepare import prepare
-from laconic.models.encoders.cnn import BOTTLENECK
 from laconic.errors import ConfigError, DataError, ModelError, TrainingError
-from laconic.methods import config_of, ensemble_of, train_model, xml_cnn
+from laconic.methods import xml_cnn
 from laconic.methods.flat import Training, needs
+from laconic.methods.registry import config_of, ensemble_of
+from laconic.methods.train import train_model
 from laconic.methods.xml_cnn import Config, sized
-from laconic.training.optimizer import Plan, clock_table
+from laconic.models.encoders.cnn import BOTTLENECK
 from laconic.predict.predictor import Predictor
-from laconic.training.run import Run
 from laconic.training.loop import Silent
+from laconic.training.optimizer import Plan, clock_table
+from laconic.training.run import Run
 from tests.planted import planted_texts, planted_vectors
 
 SMALL = {"epochs": 8, "embedding": 16, "length": 6, "batch_size": 16, "learning_rate": 0.005}

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from laconic.errors import ConfigError
 from laconic.analysis.peers.libraries import LIBRARIES, chosen, is_installed, peer_at
+from laconic.errors import ConfigError
 
 THERE, NOT_THERE = "tests.peers.toy:TOY", "tests.peers.toy:ABSENT"
 TOYS = {"toy": [THERE, "tests.peers.toy:KILLED"], "absent": [NOT_THERE]}

@@ -11,11 +11,11 @@ from scipy.sparse import csr_array
 from laconic.data.tokenizer import Tokenizer
 from laconic.data.vocabulary import VocabularyConfig
 from laconic.errors import ConfigError, DataError
-from laconic.predict import packed_predictor as answering
+from laconic.packed.folder import open_packed, write_packed
 from laconic.predict import label_filter as permitting
+from laconic.predict import packed_predictor as answering
 from laconic.predict.packed_predictor import Answerer
 from laconic.predict.prediction import Prediction
-from laconic.packed.folder import open_packed, write_packed
 from laconic.types import NO_LABEL
 from tests.predict.tiny import KINDS, NAMES, packed, packed_features
 

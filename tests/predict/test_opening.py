@@ -6,22 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from laconic.storage.model_folder import write_model
-from laconic.packed.engine.fusion import Fused
+from laconic.errors import ConfigError
+from laconic.export import tree as packing_trees
+from laconic.export.pack import pack
+from laconic.methods.registry import config_of
+from laconic.methods.train import train_model
 from laconic.packed.engine.composite import Averaged, Reranked
+from laconic.packed.engine.fusion import Fused
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.search import Searched
-from laconic.errors import ConfigError
-from laconic.units import usable_cores
-from laconic.storage.manifest import version_of
-from laconic.methods import config_of, train_model
-from laconic.predict import load as opening
-from laconic.export import tree as packing_trees
-from laconic.predict.packed_predictor import Answerer
-from laconic.predict.load import Speed, answerer, on_cpu, open_as_it_is, open_model
-from laconic.export.pack import pack
 from laconic.packed.folder import PackedModel, of_version, write_packed
+from laconic.predict import load as opening
+from laconic.predict.load import Speed, answerer, on_cpu, open_as_it_is, open_model
+from laconic.predict.packed_predictor import Answerer
 from laconic.predict.predictor import Predictor
+from laconic.storage.manifest import version_of
+from laconic.storage.model_folder import write_model
+from laconic.system.machine import usable_cores
 from laconic.training.run import Run
 from tests.planted import planted_texts
 from tests.test_rankers import FUSION, RERANKER, SETTINGS

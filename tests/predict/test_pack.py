@@ -10,15 +10,17 @@ import pytest
 import torch
 from jaxtyping import Int
 
-from laconic.storage.model_folder import SavedModel
 from laconic.data.corpus import Corpus
-from laconic.packed.engine.texts import Inputs, Ranked, size_of
-from laconic.methods import config_of, train_model
 from laconic.export import pack as module
-from laconic.predict.packed_predictor import Answerer
-from laconic.export.pack import Cost, measured, pack, split_to_judge
+from laconic.export.pack import pack
+from laconic.methods.registry import config_of
+from laconic.methods.train import train_model
+from laconic.packed.engine.texts import Inputs, Ranked, size_of
 from laconic.packed.folder import Ranks
+from laconic.predict.packed_predictor import Answerer
+from laconic.predict.packing_cost import Cost, measured, split_to_judge
 from laconic.predict.predictor import Predictor
+from laconic.storage.model_folder import SavedModel
 from laconic.training.run import Run
 from tests.planted import planted_texts
 

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laconic.storage.model_folder import check_free, read_model
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import VocabularyConfig
 from laconic.errors import ModelError, UserError
-from laconic.files import replacing_file
-from laconic.predict.packed_predictor import Answerer
 from laconic.packed.arrays import map_arrays, write_arrays
 from laconic.packed.folder import is_packed, open_packed, write_packed
+from laconic.predict.packed_predictor import Answerer
+from laconic.storage.model_folder import check_free, read_model
+from laconic.system.files import replacing_file
 from tests.predict.tiny import KINDS, NAMES, facts, packed, packed_features
 
 FILES = ["arrays.safetensors", "label_texts.utf8", "labels.utf8", "packed.json", "vocabulary.utf8"]

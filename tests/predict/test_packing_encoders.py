@@ -13,6 +13,8 @@ from scipy.sparse import csr_array
 from torch import Tensor, nn
 
 from laconic.data.tokenizer import padded
+from laconic.errors import ModelError
+from laconic.export.encoders import packed_encoder, packed_transform
 from laconic.models.encoders import (
     ENCODERS,
     WORD_ENCODERS,
@@ -26,11 +28,9 @@ from laconic.models.encoders import (
     cnn,
     inception,
 )
+from laconic.models.layers import DocumentBlock, EmbeddingBlock, Residual, SpectralResidual, Transfer
 from laconic.packed.engine import encoders, inception_kernels
 from laconic.packed.engine.texts import Texts
-from laconic.errors import ModelError
-from laconic.models.layers import DocumentBlock, EmbeddingBlock, Residual, SpectralResidual, Transfer
-from laconic.export.encoders import packed_encoder, packed_transform
 from laconic.types import PAD, UNKNOWN, Inputs
 
 NUM_IDS = 50

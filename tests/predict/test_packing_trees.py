@@ -9,21 +9,21 @@ import pytest
 import torch
 from torch import Tensor
 
+from laconic.errors import ConfigError, ModelError
+from laconic.export import rankers as packing
+from laconic.export.cells import cells_of, grouped
+from laconic.export.rankers import packed
+from laconic.export.shortlists import packed_shortlist
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.clustering import LabelTree
 from laconic.models.encoders import Identity
-from laconic.packed.engine.rows import Rows
-from laconic.packed.engine.search import Searched
-from laconic.packed.engine.shortlists import ClusterLabels
-from laconic.errors import ConfigError, ModelError
 from laconic.models.layers import Residual
-from laconic.export import rankers as packing
-from laconic.export.rankers import packed
-from laconic.export.cells import cells_of, grouped
-from laconic.export.shortlists import packed_shortlist
 from laconic.models.rankers import Ensemble, FlatRanker, Ranker, Reranker, ShortlistRanker
 from laconic.models.shortlisters.base import Shortlister
 from laconic.models.shortlisters.clusters import Clusters, OfClusters
+from laconic.packed.engine.rows import Rows
+from laconic.packed.engine.search import Searched
+from laconic.packed.engine.shortlists import ClusterLabels
 from laconic.types import Inputs, Ranking
 
 DIM, LABELS = 24, 3000

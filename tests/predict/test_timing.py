@@ -11,15 +11,16 @@ from typing import Any
 
 import pytest
 
-from laconic.errors import UserError
-from laconic.methods import config_of, train_model
 from laconic.analysis import latency as timing
+from laconic.analysis.latency import OwnProcess, Trial, opened, timed
+from laconic.errors import UserError
+from laconic.export.pack import pack
+from laconic.methods.registry import config_of
+from laconic.methods.train import train_model
+from laconic.packed.folder import write_packed
+from laconic.predict.load import Speed, answerer
 from laconic.predict.packed_predictor import Answerer
 from laconic.predict.prediction import Prediction
-from laconic.predict.load import Speed, answerer
-from laconic.export.pack import pack
-from laconic.packed.folder import write_packed
-from laconic.analysis.latency import OwnProcess, Trial, opened, timed
 from laconic.training.run import Run
 from tests.planted import planted_texts
 

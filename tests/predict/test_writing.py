@@ -15,8 +15,8 @@ import pytest
 from laconic.data.formats.entries import Entry
 from laconic.errors import ConfigError
 from laconic.predict import output as writing
-from laconic.predict.predictor import Prediction
 from laconic.predict.output import Answered, Destination, Shape, answers_file
+from laconic.predict.predictor import Prediction
 
 ENTRIES = [Entry("red, rose", {"id": 7, "more": [1]}), Entry('a "b"\nc\td', {"id": "ü"}), Entry("", {})]
 ANSWERS = [

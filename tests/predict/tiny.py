@@ -9,9 +9,10 @@ from laconic.data.sketch import TextSketch
 from laconic.data.text import Splitter
 from laconic.data.tokenizer import Tokenizer
 from laconic.data.vocabulary import VocabularyConfig
-from laconic.packed.engine.parts import Part, check_array, check_finite
-from laconic.packed.engine.texts import Inputs, Ranked, Texts
 from laconic.errors import ModelError
+from laconic.kernels.checks import check_array, check_finite
+from laconic.packed.engine.parts import Part
+from laconic.packed.engine.texts import Inputs, Ranked, Texts
 from laconic.packed.folder import PackedModel
 from laconic.types import NO_LABEL
 

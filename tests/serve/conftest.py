@@ -10,8 +10,8 @@ import pytest
 
 from laconic.predict.load import Speed
 from laconic.serve.model import Served
-from laconic.serve.worker import Service
 from laconic.serve.settings import Serving
+from laconic.serve.worker import Service
 from tests.serve.asking import Site
 from tests.serve.small import write
 

@@ -14,13 +14,13 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from laconic.errors import ModelError
-from laconic.storage.manifest import version_of
-from laconic.predict.load import Speed
 from laconic.packed.folder import of_version, write_packed
+from laconic.predict.load import Speed
 from laconic.serve.asgi import PATHS
-from laconic.serve.schemas import question_of
 from laconic.serve.model import Served
+from laconic.serve.schemas import question_of
 from laconic.serve.settings import Limits, Patience
+from laconic.storage.manifest import version_of
 from tests.serve.asking import Request, Site, predict
 from tests.serve.small import packed, write
 

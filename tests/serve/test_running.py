@@ -18,8 +18,8 @@ from laconic.predict.load import Speed
 from laconic.serve import server as running
 from laconic.serve.asgi import Door
 from laconic.serve.metrics import FOLDER
-from laconic.serve.worker import DRAIN, REFRESH
 from laconic.serve.settings import Patience, Serving
+from laconic.serve.worker import DRAIN, REFRESH
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, REFRESH, DRAIN)
 

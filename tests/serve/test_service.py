@@ -15,10 +15,10 @@ import pytest
 
 from laconic.predict.load import Speed
 from laconic.serve import worker as module
-from laconic.serve.schemas import Question
 from laconic.serve.model import Served
-from laconic.serve.worker import DRAIN, REFRESH, Service
+from laconic.serve.schemas import Question
 from laconic.serve.settings import Patience, Serving
+from laconic.serve.worker import DRAIN, REFRESH, Service
 from tests.serve.asking import Site, predict
 from tests.serve.small import write
 

@@ -9,19 +9,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from laconic.storage.model_folder import read_model
+from laconic.analysis.latency import OwnProcess, Timing, Trial
 from laconic.data.corpus import Corpus
+from laconic.errors import ConfigError, DataError
+from laconic.evaluation.dataset_view import DatasetView
+from laconic.evaluation.evaluate import places_needed
+from laconic.evaluation.metrics import judge, report
+from laconic.export.pack import pack
 from laconic.packed.engine.parts import Part
 from laconic.packed.engine.ranker import PackedRanker
-from laconic.errors import ConfigError, DataError
-from laconic.evaluation.evaluate import places_needed
-from laconic.storage.manifest import PACKED
-from laconic.evaluation.metrics import judge, report
-from laconic.evaluation.dataset_view import Judging
-from laconic.predict.load import Speed, answerer, packed_of
-from laconic.export.pack import pack
 from laconic.packed.folder import PackedModel, is_packed, open_packed, write_packed
-from laconic.analysis.latency import OwnProcess, Timing, Trial
+from laconic.predict.load import Speed, answerer, packed_of
+from laconic.storage.manifest import PACKED
+from laconic.storage.model_folder import read_model
 
 FIGURES = ("P@1", "P@5", "nDCG@5")
 _TIMES = (1 / 8, 1 / 4, 1 / 2, 2, 4)  # the model's own beam, beside that itself
@@ -138,7 +138,7 @@ def beam_of(part: Part) -> int | None:
 
 
 def _figures(packed: PackedModel, corpus: Corpus, split_name: str, dial: Dial) -> dict[str, float]:
-    rows, truth = Judging.of_packed(packed).judged(corpus, split_name)
+    rows, truth = DatasetView.of(packed).rows_and_truth(corpus, split_name)
     ranked = answerer(packed, dial.speed).rank_rows(rows, places_needed(truth, (5,)))
     figures = report(judge(ranked.labels, truth.labels, leave_out=truth.leave_out), ks=(1, 5))
     return {name: figures[name] for name in FIGURES}

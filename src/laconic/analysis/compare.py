@@ -17,7 +17,6 @@ import torch
 from jaxtyping import Bool, Int
 from scipy.sparse import csr_array
 
-from laconic.storage.model_folder import SavedModel, read_model
 from laconic.data.corpus import Corpus, Labels
 from laconic.data.evaluation_texts import UNTOLD, TrainedOn
 from laconic.data.prepare import label_texts
@@ -35,9 +34,10 @@ from laconic.evaluation.metrics import (
     relevant,
     without_pairs,
 )
-from laconic.plurals import counted
 from laconic.predict.predictor import Predictor
+from laconic.storage.model_folder import SavedModel, read_model
 from laconic.types import NO_LABEL, Ranking
+from laconic.units import counted
 
 _BATCH = 1024  # texts whose answers are held as names; all answers are held as numbers
 

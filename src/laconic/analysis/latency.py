@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from laconic.errors import UserError
-from laconic.predict.packed_predictor import Answerer
-from laconic.predict.load import Speed, answerer
 from laconic.packed.folder import open_packed
+from laconic.predict.load import Speed, answerer
+from laconic.predict.packed_predictor import Answerer
 
 _WARM_UP = 200  # texts that are not counted: what is looked at for the first time has to be fetched
 _LEAST_SECONDS = 1.0  # so long batches are answered, or how quick they are would be chance

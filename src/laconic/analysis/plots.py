@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from laconic.errors import ConfigError, install_hint
-from laconic.files import writing
+from laconic.system.files import writing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

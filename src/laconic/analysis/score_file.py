@@ -22,8 +22,8 @@ from laconic.data.formats.tabular import delimited, parquet
 from laconic.errors import DataError
 from laconic.evaluation.evaluate import Evaluation, evaluate, truth_in_numbers_of
 from laconic.evaluation.metrics import KS, TrainingCounts, top_k_of
-from laconic.plurals import counted
 from laconic.types import NO_LABEL, Ranking
+from laconic.units import counted
 
 Listed: TypeAlias = list[tuple[str, float]]  # a text's labels with their scores
 _MOST = 100  # enough for every metric, also when pairs are left out

@@ -12,17 +12,18 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from laconic.data.corpus import Corpus
 from laconic.data.dataset import Rows
 from laconic.errors import ConfigError
 from laconic.evaluation.evaluate import Truth, places_needed, rank_all, rank_all_by, shortlist_figures
-from laconic.models.fusion.ranker import FusedRanker
 from laconic.evaluation.metrics import judge, report
-from laconic.plurals import counted
-from laconic.models.rankers import CandidatesRanker, Ensemble, Ranker, Reranker, ShortlistRanker
+from laconic.models.fusion.ranker import FusedRanker
+from laconic.models.rankers import SHARES, CandidatesRanker, Ensemble, Ranker, Reranker, ShortlistRanker
+from laconic.predict.predictor import Predictor
 from laconic.types import Ranking
+from laconic.units import counted
 
 LEANINGS = (-0.2, -0.1, 0.0, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8)
-SHARES = tuple(tenths / 10 for tenths in range(11))
 TITLES = {
     "top": "by clusters opened",
     "beta": "by the classifier's share of a score",
@@ -59,6 +60,11 @@ def dial_of(ranker: Ranker) -> Dial:
         "this model has no dial to sweep; models of inceptionxml+ and decaf have one (top), of astec (beta), re-ranked "
         "(alpha: --rerank) and fused ones (tail: --fuse)"
     )
+
+
+def sweep_model(predictor: Predictor, corpus: Corpus, split_name: str, places: Sequence[Place] = ()) -> list[Point]:
+    """Evaluate a model at each of these values of its setting, or over the whole range."""
+    return sweep(predictor.ranker, *predictor.view.rows_and_truth(corpus, split_name), places)
 
 
 def sweep(ranker: Ranker, rows: Rows, truth: Truth, places: Sequence[Place] = ()) -> list[Point]:

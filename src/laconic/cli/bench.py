@@ -14,7 +14,7 @@ import typer
 
 from laconic.cli.options import Constants, KeepSelf, Separator, Table, err, out, print_notes, read_corpus
 from laconic.errors import ConfigError
-from laconic.plurals import counted
+from laconic.units import counted
 
 if TYPE_CHECKING:
     from laconic.analysis.bench import Config
@@ -58,11 +58,11 @@ def bench(
     A model that was not packed is packed for this once. Other work on the machine makes the times worse.
     """
     from laconic.analysis.bench import Config
+    from laconic.analysis.peers.contest import with_constants
     from laconic.data.evaluation_texts import evaluation_texts
     from laconic.data.sketch import seen_words
-    from laconic.units import usable_cores
-    from laconic.analysis.peers.contest import with_constants
     from laconic.predict.load import trained_on
+    from laconic.system.machine import usable_cores
 
     if len(names) < 2:
         raise typer.BadParameter("missing; name labelled data after the model, as for evaluate", param_hint="DATA")
@@ -121,11 +121,11 @@ def _check(models: Sequence[Path], markdown: Path | None, picture: Path | None, 
 
 
 def _dials(model: Path, asked: _Asked, picture: Path | None) -> dict[str, Any]:
-    from laconic.cli.progress import progress
     from laconic.analysis.bench import bench as points_of
     from laconic.analysis.bench import packed_folder
-    from laconic.cli.tables import speed_table
     from laconic.analysis.plots import plot_speed
+    from laconic.cli.progress import progress
+    from laconic.cli.tables import speed_table
 
     with packed_folder(model, asked.corpus) as folder, progress(err, "measuring", 1) as bar:
         points = points_of(
@@ -145,10 +145,10 @@ def _dials(model: Path, asked: _Asked, picture: Path | None) -> dict[str, Any]:
 
 
 def _against(models: Sequence[Path], places: Sequence[str], asked: _Asked, markdown: Path | None) -> dict[str, Any]:
-    from laconic.cli.progress import progress
-    from laconic.files import writing
     from laconic.analysis.peers.contest import contest
     from laconic.analysis.peers.table import contest_markdown, contest_notes, contest_table
+    from laconic.cli.progress import progress
+    from laconic.system.files import writing
 
     with progress(err, "measuring", 1) as bar:
         entries = contest(
@@ -171,7 +171,7 @@ def _against(models: Sequence[Path], places: Sequence[str], asked: _Asked, markd
 
 
 def _write_json(path: Path | None, about: dict[str, Any], found: dict[str, Any]) -> None:
-    from laconic.files import writing
+    from laconic.system.files import writing
 
     if path is not None:
         with writing(path) as file:

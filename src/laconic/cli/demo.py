@@ -6,16 +6,17 @@ import numpy as np
 import torch
 from rich.console import Console
 
+from laconic.cli.tables import facts_tables, metrics_table, predictions_table, training_display
 from laconic.config import preset_path, read_settings
 from laconic.data.catalogue import BUNDLED
 from laconic.data.corpus import Corpus
 from laconic.data.dataset import label_counts
 from laconic.data.describe import describe
 from laconic.data.sources import read
-from laconic.cli.tables import facts_tables, metrics_table, predictions_table, training_display
 from laconic.evaluation.evaluate import Evaluation, evaluate, truth_in_numbers_of
-from laconic.methods import config_of, train_model
 from laconic.evaluation.metrics import TrainingCounts
+from laconic.methods.registry import config_of
+from laconic.methods.train import train_model
 from laconic.predict.predictor import Predictor
 from laconic.training.run import Run, device_named
 from laconic.types import Ranking

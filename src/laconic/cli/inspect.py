@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 from rich.table import Table
 
-from laconic.storage.model_folder import read_model
+from laconic.analysis.plots import plot_label_frequencies, plot_lengths
+from laconic.cli.tables import cost_table, facts_tables, model_table, packed_table, reading_tables
 from laconic.data.corpus import Corpus
 from laconic.data.dataset import label_counts
 from laconic.data.describe import describe, text_lengths
@@ -17,14 +18,13 @@ from laconic.data.text import Splitter
 from laconic.data.tokenizer import Tokenizer
 from laconic.data.vectors import read_vectors
 from laconic.data.vocabulary import VocabularyConfig
-from laconic.cli.tables import cost_table, facts_tables, model_table, packed_table, reading_tables
-from laconic.files import bytes_in
-from laconic.storage.manifest import PACKED
-from laconic.methods.wrappers.ensemble import ensemble_size, first_member
 from laconic.methods.estimates import expected_costs, model_cost
-from laconic.analysis.plots import plot_label_frequencies, plot_lengths
-from laconic.predict.load import packed_of
+from laconic.methods.wrappers.ensemble import ensemble_size, first_member
 from laconic.packed.folder import open_packed
+from laconic.predict.load import packed_of
+from laconic.storage.manifest import PACKED
+from laconic.storage.model_folder import read_model
+from laconic.system.files import bytes_in
 
 
 class Inspection(NamedTuple):

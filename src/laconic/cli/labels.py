@@ -13,11 +13,11 @@ import typer
 
 from laconic.cli.options import Separator, Table, err, out, print_note, print_notes, read_corpus
 from laconic.errors import DataError
-from laconic.plurals import counted, plural
+from laconic.units import counted, plural
 
 if TYPE_CHECKING:
-    from laconic.storage.model_folder import SavedModel
     from laconic.data.corpus import Labels
+    from laconic.storage.model_folder import SavedModel
 
 verbs = typer.Typer()
 _SHOWN = 10  # labels that were not added, each with its reason
@@ -104,8 +104,8 @@ def remove(
     to: Out = None,
 ) -> None:
     """Take labels out of a model; what it has learnt of the others stays."""
-    from laconic.storage.model_folder import check_free, read_model
     from laconic.data.formats.lines import lines
+    from laconic.storage.model_folder import check_free, read_model
     from laconic.update.model import remove_labels
 
     check_free(to or model)
@@ -129,12 +129,12 @@ def update_model(
     separator: Separator = None,
 ) -> None:
     """Let a model learn from new texts, with labels old and new. A run that was stopped goes on by the same command."""
-    from laconic.update.rankers import Config
-    from laconic.storage.model_folder import RUN, check_free, read_model
-    from laconic.config import configure, read_settings
     from laconic.cli.tables import training_display
-    from laconic.update.model import update
+    from laconic.config import configure, read_settings
+    from laconic.storage.model_folder import RUN, check_free, read_model
     from laconic.training.run import Run, device_named
+    from laconic.update.model import update
+    from laconic.update.rankers import Config
 
     check_free(to or model)
     chosen = [f"epochs={epochs}"] * (epochs is not None)
@@ -159,9 +159,9 @@ def update_model(
 
 def _write(model: SavedModel, folder: Path) -> None:
     """What was packed of the old model goes with it."""
-    from laconic.storage.model_folder import write_model
-    from laconic.storage.manifest import PACKED
     from laconic.packed.kept_texts import FILE
+    from laconic.storage.manifest import PACKED
+    from laconic.storage.model_folder import write_model
 
     had_packed, had_texts = (folder / PACKED).exists(), (folder / PACKED / FILE).exists()
     write_model(model, folder)

@@ -21,7 +21,6 @@ from laconic.cli import pack as cli_pack
 from laconic.cli import predict as cli_predict
 from laconic.cli import serve as cli_serve
 from laconic.cli import train as cli_train
-from laconic.cli.pack import Beam, Exact, Threads
 from laconic.cli.options import (
     Constants,
     Data,
@@ -41,9 +40,10 @@ from laconic.cli.options import (
     print_notes,
     read_corpus,
 )
+from laconic.cli.pack import Beam, Exact, Threads
 from laconic.errors import UserError
-from laconic.units import limit_thread_pools
-from laconic.plurals import counted
+from laconic.system.machine import limit_thread_pools
+from laconic.units import counted
 
 if TYPE_CHECKING:
     from laconic.evaluation.evaluate import Evaluation
@@ -126,8 +126,8 @@ def inspect(
 ) -> None:
     """Say what is in a data set, and what training on it would cost; or what is in a model."""
     from laconic.cli.inspect import inspect_data, inspect_model, inspect_packed, plot_data
-    from laconic.storage.manifest import kind_of
     from laconic.packed.folder import is_packed
+    from laconic.storage.manifest import kind_of
 
     if kind_of(Path(data)):
         inspection = (inspect_packed if is_packed(Path(data)) else inspect_model)(Path(data), verify=verify)
@@ -222,17 +222,18 @@ def sweep(
     The dial is alpha, a re-ranker's share of a score; beta, the classifier's share in astec; or top, how many clusters
     inceptionxml+ opens. `laconic predict` and `evaluate` answer at one place, by --set (top: answer_top).
     """
+    from laconic.analysis.sweep import TITLES, sweep_model
+    from laconic.cli.tables import sweep_table
     from laconic.data.evaluation_texts import evaluation_texts
     from laconic.data.sketch import seen_words
-    from laconic.cli.tables import sweep_table
-    from laconic.files import writing
-    from laconic.analysis.sweep import TITLES
+    from laconic.system.files import writing
 
     predictor = _open(model, device, settings)
     corpus = read_corpus(data, table, separator, model=model, keep_self=keep_self, propensity=propensity)
     print_notes(corpus)
     texts = evaluation_texts(corpus, split, [predictor.trained_on])
-    found, seen = predictor.sweep(texts.corpus, texts.split, places or ()), predictor.trained_on.overlap(texts.texts)
+    found = sweep_model(predictor, texts.corpus, texts.split, places or ())
+    seen = predictor.trained_on.overlap(texts.texts)
     dial = next(iter(found[0]))
     title = f"{model} on {data}, {texts}: {len(texts.texts):,} texts{seen_words(seen)}; {TITLES[dial]}"
     out.print(sweep_table(found, title))
@@ -267,12 +268,12 @@ def compare(
     separator: Separator = None,
 ) -> None:
     """Two models on the same texts: figures, how sure their difference is, and the texts that tell them apart."""
-    from laconic.cli.progress import progress
     from laconic.analysis.compare import Config, Contender, compare
+    from laconic.cli.progress import progress
+    from laconic.cli.tables import comparison_tables, example_table, examples_legend
     from laconic.data.evaluation_texts import evaluation_texts
     from laconic.data.sketch import seen_words
-    from laconic.cli.tables import comparison_tables, example_table, examples_legend
-    from laconic.files import writing
+    from laconic.system.files import writing
 
     contenders = Contender.open(one, device), Contender.open(other, device)
     corpus = read_corpus(data, table, separator, model=one, keep_self=keep_self, propensity=propensity)
@@ -314,8 +315,8 @@ def score(
     separator: Separator = None,
 ) -> None:
     """Score the predictions of any system on data with known labels."""
-    from laconic.data.evaluation_texts import evaluation_texts
     from laconic.analysis.score_file import score_predictions
+    from laconic.data.evaluation_texts import evaluation_texts
 
     corpus = read_corpus(data, table, separator, keep_self=keep_self, propensity=propensity)
     print_notes(corpus)
@@ -337,9 +338,9 @@ def _open(model: Path, device: str, settings: list[str] | None) -> Predictor:
 def _show(
     evaluation: Evaluation, title: str, about: dict[str, str], json_file: Path | None, plots: Path | None
 ) -> None:
-    from laconic.data.sketch import seen_words
     from laconic.cli.tables import metrics_table
-    from laconic.files import writing
+    from laconic.data.sketch import seen_words
+    from laconic.system.files import writing
 
     out.print(
         metrics_table({"": evaluation}, f"{title}: {counted(evaluation.texts, 'text')}{seen_words(evaluation.seen)}")

@@ -88,8 +88,8 @@ def read_corpus(
 
 def _familiar(model: Path) -> Familiar:
     from laconic.data.formats.label_cells import Familiar
-    from laconic.storage.manifest import MODEL, PACKED_MODEL, check_manifest, json_object
     from laconic.packed.folder import is_packed, open_packed
+    from laconic.storage.manifest import MODEL, PACKED_MODEL, check_manifest, json_object
 
     packed = is_packed(model)
     check_manifest(model, verify=False, kind=PACKED_MODEL if packed else MODEL)

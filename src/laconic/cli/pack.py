@@ -10,12 +10,12 @@ import typer
 
 from laconic.cli.options import Separator, Table, err, out, print_note, print_notes, read_corpus
 from laconic.errors import ConfigError, UserError
-from laconic.plurals import counted
+from laconic.units import counted
 
 if TYPE_CHECKING:
-    from laconic.storage.model_folder import SavedModel
     from laconic.data.corpus import Corpus
-    from laconic.export.pack import Cost
+    from laconic.predict.packing_cost import Cost
+    from laconic.storage.model_folder import SavedModel
 
 verbs = typer.Typer()
 
@@ -53,9 +53,9 @@ def pack(
 
     `laconic predict MODEL` then answers from MODEL/packed; a packed folder alone can be asked and evaluated too.
     """
-    from laconic.storage.model_folder import read_model
-    from laconic.files import check_writable
     from laconic.storage.manifest import PACKED, PACKED_MODEL, check_replaceable, kind_of, version_of
+    from laconic.storage.model_folder import read_model
+    from laconic.system.files import check_writable
 
     if keep_texts and not data:
         raise ConfigError("--keep-texts needs the data that the model was trained on; name it (--data)")
@@ -93,12 +93,13 @@ class _Source(NamedTuple):
 
 
 def _pack(source: _Source, folder: Path, corpus: Corpus | None, device: str, *, keep_texts: bool) -> None:
-    from laconic.methods.costs import human_bytes
     from laconic.data.evaluation_texts import TrainedOn, as_trained
-    from laconic.files import bytes_in
-    from laconic.export.pack import measured, split_to_judge, with_texts
     from laconic.export.pack import pack as packed_model
+    from laconic.export.pack import with_texts
     from laconic.packed.folder import of_version, write_packed
+    from laconic.predict.packing_cost import measured, split_to_judge
+    from laconic.system.files import bytes_in
+    from laconic.units import human_bytes
 
     began = perf_counter()
     if corpus is not None:

@@ -17,16 +17,16 @@ from rich.text import Text
 
 from laconic.cli.pack import Beam, Exact, Threads
 from laconic.errors import ConfigError, DataError
-from laconic.plurals import counted, plural
+from laconic.units import counted, plural
 
 if TYPE_CHECKING:
     from laconic.data.formats.entries import OnBad
     from laconic.data.streams import Reading, Stream
+    from laconic.predict.explain import Explained
+    from laconic.predict.output import Answered, Destination, Write
     from laconic.predict.packed_predictor import Answerer
     from laconic.predict.prediction import Answer
-    from laconic.predict.explain import Explained
     from laconic.predict.predictor import Predictor
-    from laconic.predict.output import Answered, Destination, Write
 
 verbs = typer.Typer()
 err = Console(stderr=True, highlight=False, markup=False)

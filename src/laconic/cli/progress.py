@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from laconic.plurals import counted
+from laconic.units import counted
 
 
 def counting(console: Console) -> Progress:

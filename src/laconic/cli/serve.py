@@ -41,10 +41,10 @@ def serve(
     missing = [name for name in ("fastapi", "granian", "prometheus_client") if find_spec(name) is None]
     if missing:
         raise ConfigError(f"serving needs {', '.join(missing)}: {install_hint('serve')}")
-    from laconic.methods.costs import bytes_of
     from laconic.predict.load import Speed
     from laconic.serve.server import serve as run
     from laconic.serve.settings import Limits, Patience, Serving, read_token
+    from laconic.units import bytes_of
 
     settings = Serving(
         host=host,

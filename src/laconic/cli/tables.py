@@ -14,23 +14,22 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from laconic.cli.progress import counting
 from laconic.analysis.bench import Point
-from laconic.storage.card import SHOWN, score_rows, theorem_rows
-from laconic.storage.model_folder import SavedModel
 from laconic.analysis.compare import Comparison, Example, Marked
-from laconic.methods.costs import human_bytes, human_seconds
+from laconic.cli.progress import counting
 from laconic.data.corpus import TableFacts
 from laconic.data.describe import TAIL, DataFacts, SplitFacts
 from laconic.data.formats.records import excerpt
 from laconic.data.vocabulary import Vocabulary
 from laconic.evaluation.evaluate import Evaluation
 from laconic.evaluation.metrics import KS
-from laconic.plurals import counted, plural
-from laconic.predict.prediction import Prediction
-from laconic.export.pack import Cost
 from laconic.packed.folder import PackedModel
+from laconic.predict.packing_cost import Cost
+from laconic.predict.prediction import Prediction
+from laconic.storage.card import SHOWN, score_rows, theorem_rows
+from laconic.storage.model_folder import SavedModel
 from laconic.training.loop import EpochFacts
+from laconic.units import counted, human_bytes, human_seconds, plural
 
 _LONGEST_SHOWN = 100  # characters of a text or a name
 

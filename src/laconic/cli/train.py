@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from laconic.cli import pack as cli_pack
-from laconic.cli.pack import KeepTexts
 from laconic.cli.options import (
     Constants,
     Data,
@@ -28,14 +27,15 @@ from laconic.cli.options import (
     print_notes,
     read_corpus,
 )
+from laconic.cli.pack import KeepTexts
 from laconic.errors import ConfigError
-from laconic.plurals import counted
+from laconic.units import counted
 
 if TYPE_CHECKING:
-    from laconic.storage.model_folder import SavedModel
     from laconic.config import Settings
     from laconic.data.corpus import Corpus
-    from laconic.methods import Training
+    from laconic.methods.train import Training
+    from laconic.storage.model_folder import SavedModel
     from laconic.storage.tensors import Storage
 
 verbs = typer.Typer()
@@ -109,7 +109,7 @@ def train(
     separator: Separator = None,
 ) -> None:
     """Learn from texts with labels, and write a model folder. A run that was stopped goes on by the same command."""
-    from laconic.methods.costs import bytes_of
+    from laconic.units import bytes_of
 
     if keep_texts and not packing:
         raise ConfigError("--keep-texts keeps texts in what is packed, but --no-pack packs nothing; leave one out")
@@ -120,11 +120,11 @@ def train(
     largest = bytes_of(shard_size)
 
     # From here on torch is needed, which takes seconds to import.
-    from laconic.storage.model_folder import RUN, check_free, read_model, write_model
-    from laconic.files import bytes_in
-    from laconic.storage.manifest import kind_of
     from laconic.export.pack import check_texts
+    from laconic.storage.manifest import kind_of
+    from laconic.storage.model_folder import RUN, check_free, read_model, write_model
     from laconic.storage.tensors import Storage
+    from laconic.system.files import bytes_in
 
     check_free(model)
     storage = Storage(shard_size=largest, half=half)
@@ -158,12 +158,12 @@ def train(
 
 def _evaluated(model: SavedModel, corpus: Corpus, device: str, title: str) -> SavedModel:
     """Show the finished model's figures on held-out texts, and keep them in it."""
-    from laconic.storage.card import VALIDATION
+    from laconic.cli.tables import metrics_table
     from laconic.data.evaluation_texts import evaluation_texts
     from laconic.data.sketch import seen_words
-    from laconic.cli.tables import metrics_table
     from laconic.evaluation.evaluate import evaluation_of
     from laconic.predict.predictor import scored
+    from laconic.storage.card import VALIDATION
 
     if "test" in corpus.splits:
         texts = evaluation_texts(corpus, "test")
@@ -211,7 +211,7 @@ def _asked(
 ) -> _Recipe:
     """Return what is asked for; a wrong name is reported at once, before anything is read or imported."""
     from laconic.config import AUTO, check_method, method_called, preset_path, read_settings
-    from laconic.methods.costs import seconds_of
+    from laconic.units import seconds_of
 
     method = method_called(method)
     named = "" if method == AUTO else f"--method {method} names one"
@@ -231,7 +231,7 @@ def _asked(
 def _checked(recipe: _Recipe) -> _Recipe:
     """With the config of a method that was named, so that a wrong setting is reported before data is read."""
     from laconic.config import AUTO
-    from laconic.methods import config_of
+    from laconic.methods.registry import config_of
 
     return recipe if recipe.method == AUTO else recipe._replace(config=config_of(recipe.method, recipe.settings))
 
@@ -256,7 +256,7 @@ class _Finished(NamedTuple):
 
     def is_made_by(self, training: Training) -> bool:
         """Return whether this training would make that model once more; refuse to make another one in its place."""
-        from laconic.methods.same_training import what_differs
+        from laconic.methods.rerun import what_differs
 
         now = {"storage": asdict(self.storage), "propensity": asdict(training.corpus.constants())}
         if difference := what_differs(self.folder, training.facts, now):
@@ -290,7 +290,7 @@ def _taught(
     from laconic.cli.tables import training_display
     from laconic.methods.distillation import Config as Distilling
     from laconic.methods.distillation import as_counted, taught_by
-    from laconic.methods import Training
+    from laconic.methods.train import Training
     from laconic.training.run import Run, device_named
 
     taught = corpus if elder is None else taught_by(elder, corpus, device_named(device), Distilling())
@@ -315,8 +315,8 @@ def _pictures(model: SavedModel) -> dict[str, Callable[[Path], None]]:
     """What a finished run leaves to look at, where matplotlib is there to draw it."""
     if not find_spec("matplotlib"):
         return {}
-    from laconic.storage.card import stages_of
     from laconic.analysis.plots import plot_training
+    from laconic.storage.card import stages_of
 
     shared = model.facts.get("training") or {}  # by members, if anything
     pictures = {"training.png": ("Training", model.facts)}

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array, save_npz
 
 from laconic.data.corpus import Corpus, Features, Labels, Split, self_pairs
 from laconic.errors import UserError
-from laconic.files import check_writable, replacing
+from laconic.system.files import check_writable, replacing
 
 
 def write_folder(corpus: Corpus, folder: Path, *, compress: bool = True) -> None:

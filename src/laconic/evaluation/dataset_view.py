@@ -4,30 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from jaxtyping import Int
 from scipy.sparse import csr_array
 
-from laconic.storage.model_folder import SavedModel
 from laconic.data.corpus import Corpus
 from laconic.data.dataset import Rows
 from laconic.data.evaluation_texts import TrainedOn
 from laconic.data.prepare import input_rows
+from laconic.data.sketch import TextSketch
 from laconic.data.text import Splitter
 from laconic.data.tokenizer import Tokenizer, shuffled
 from laconic.data.vocabulary import Vocabulary
 from laconic.errors import DataError, ModelError
 from laconic.evaluation.evaluate import Truth, truth_in_numbers_of
-from laconic.methods import restore_config
 from laconic.evaluation.metrics import Propensity, TrainingCounts
-from laconic.predict.prediction import check_rows
-from laconic.packed.folder import PackedModel
+
+
+class Evaluable(Protocol):
+    """A finished or packed model, as far as evaluation has to know it."""
+
+    @property
+    def facts(self) -> Mapping[str, Any]: ...
+    @property
+    def label_names(self) -> Sequence[str]: ...
+    @property
+    def label_counts(self) -> Int[np.ndarray, "labels"] | None: ...
+    @property
+    def splitter(self) -> Splitter: ...
+    @property
+    def vocabulary(self) -> Vocabulary | None: ...
+    @property
+    def sketch(self) -> TextSketch | None: ...
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Judging:
+class DatasetView:
     """What is to be known of a model before its answers can be judged."""
 
     facts: Mapping[str, Any]
@@ -37,26 +51,17 @@ class Judging:
     trained_on: TrainedOn
 
     @staticmethod
-    def of_model(model: SavedModel) -> Judging:
-        return Judging(
+    def of(model: Evaluable) -> DatasetView:
+        counts = model.label_counts
+        return DatasetView(
             facts=model.facts,
-            labels=model.labels.names,
-            tokenizer=_tokenizer(restore_config(model).text, model.vocabulary),
-            training=_training(model.facts, model.label_counts),
+            labels=model.label_names,
+            tokenizer=None if model.vocabulary is None else Tokenizer(model.splitter, model.vocabulary),
+            training=None if counts is None else _training(model.facts, counts),
             trained_on=TrainedOn.of(model.facts, model.sketch),
         )
 
-    @staticmethod
-    def of_packed(model: PackedModel) -> Judging:
-        return Judging(
-            facts=model.facts,
-            labels=model.labels,
-            tokenizer=_tokenizer(model.splitter, model.vocabulary),
-            training=None if model.label_counts is None else _training(model.facts, model.label_counts),
-            trained_on=TrainedOn.of(model.facts, model.sketch),
-        )
-
-    def judged(self, corpus: Corpus, split_name: str, *, shuffle: int | None = None) -> tuple[Rows, Truth]:
+    def rows_and_truth(self, corpus: Corpus, split_name: str, *, shuffle: int | None = None) -> tuple[Rows, Truth]:
         """A split of the data, which may number its labels in its own way.
 
         `shuffle` is a seed: words come in another order, to see how much of it a model needs.
@@ -83,10 +88,6 @@ class Judging:
         return shuffled(rows, seed)
 
 
-def _tokenizer(splitter: Splitter, vocabulary: Vocabulary | None) -> Tokenizer | None:
-    return None if vocabulary is None else Tokenizer(splitter, vocabulary)
-
-
 def _training(facts: Mapping[str, Any], label_counts: Int[np.ndarray, "labels"]) -> TrainingCounts:
     match facts:
         case {
@@ -96,3 +97,13 @@ def _training(facts: Mapping[str, Any], label_counts: Int[np.ndarray, "labels"])
         }:
             return TrainingCounts(per_label=label_counts, texts=texts, propensity=Propensity(a=a, b=b))
     raise ModelError("the model lacks the number of training texts or the propensity's constants; copy the model again")
+
+
+def check_rows(rows: Rows, facts: Mapping[str, Any], *, reads_texts: bool) -> None:
+    """Refuses rows of another kind or width than those that the model was trained on."""
+    wanted = facts["inputs"], facts["sizes"]["inputs"]
+    kind = "text" if reads_texts else "sparse" if isinstance(rows, csr_array) else "dense"
+    if (kind, rows.shape[1]) != wanted:
+        raise DataError(
+            f"the model reads {wanted[1]} {wanted[0]} inputs, but this data has {rows.shape[1]} {kind} ones"
+        )

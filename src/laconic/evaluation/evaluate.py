@@ -11,11 +11,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from scipy.sparse import csr_array
 
-from laconic.evaluation.calibration import Calibration
 from laconic.data.dataset import Dataset, Rows
 from laconic.data.sketch import Overlap
 from laconic.data.tokenizer import inputs_of
-from laconic.units import torch_within_cores
+from laconic.evaluation.calibration import Calibration
 from laconic.evaluation.metrics import (
     KS,
     Judged,
@@ -33,6 +32,7 @@ from laconic.evaluation.metrics import (
 )
 from laconic.evaluation.metrics.pairs import holds
 from laconic.models.rankers import CandidatesRanker, Ranker, Reranker, ShortlistRanker
+from laconic.system.machine import torch_within_cores
 from laconic.types import NO_LABEL, Inputs, Ranking, Tokens
 
 _BATCH = 1024

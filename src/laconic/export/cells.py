@@ -11,9 +11,9 @@ from torch import Tensor
 
 from laconic.models.classifiers import Classifier
 from laconic.models.clustering import cluster_vectors
+from laconic.models.shortlisters.centres import k_means, nearest_means
 from laconic.packed.engine.cells import Cells
 from laconic.packed.engine.rows import Rows
-from laconic.models.shortlisters.centres import k_means, nearest_means
 
 BEAM = 12  # one of so many clusters is opened, where no text says how many it takes
 _CELL = 64  # rows of a cell, about

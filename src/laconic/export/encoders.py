@@ -12,6 +12,8 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from laconic.errors import ModelError
+from laconic.export.fold import attention_matrix, by_place, double, folded, matrix, normalisation
 from laconic.models.encoders import (
     BagEncoder,
     CnnEncoder,
@@ -23,10 +25,6 @@ from laconic.models.encoders import (
     SumEncoder,
     WordEncoder,
 )
-from laconic.packed.engine.encoders import Encoder as PackedEncoder
-from laconic.packed.engine.encoders import Given, Inception, Layered, Summed, Windows
-from laconic.packed.engine.transforms import Layer, Transform, Unchanged
-from laconic.errors import ModelError
 from laconic.models.layers import (
     DimensionAttention,
     DocumentBlock,
@@ -36,7 +34,9 @@ from laconic.models.layers import (
     Transfer,
     WordAttention,
 )
-from laconic.export.fold import attention_matrix, by_place, double, folded, matrix, normalisation
+from laconic.packed.engine.encoders import Encoder as PackedEncoder
+from laconic.packed.engine.encoders import Given, Inception, Layered, Summed, Windows
+from laconic.packed.engine.transforms import Layer, Transform, Unchanged
 from laconic.types import PAD
 
 _LARGEST = float(np.finfo(np.float16).max)

@@ -15,12 +15,30 @@ import numpy as np
 import torch
 from jaxtyping import Int
 
+from laconic.errors import ConfigError
+from laconic.export.cells import cells_of, grouped, rows_of
+from laconic.export.encoders import packed_encoder, packed_transform
+from laconic.export.shortlists import packed_shortlist
+from laconic.export.tree import tree_over
+from laconic.models.fusion.ranker import FusedRanker
+from laconic.models.nearest_ranker import NearestRanker
+from laconic.models.rankers import (
+    BucketsRanker,
+    CandidatesRanker,
+    Ensemble,
+    FlatRanker,
+    Ranker,
+    Reranker,
+    ShortlistRanker,
+)
+from laconic.models.shortlisters.nearest import NearestBags, NearestVectors
+from laconic.models.trees_ranker import TreesRanker
 from laconic.packed.engine.blend import Blended
 from laconic.packed.engine.buckets import Buckets
 from laconic.packed.engine.candidates import Candidates
 from laconic.packed.engine.cells import Cells
-from laconic.packed.engine.fusion import Fused
 from laconic.packed.engine.composite import Averaged, Reranked
+from laconic.packed.engine.fusion import Fused
 from laconic.packed.engine.near_labels import NearLabels
 from laconic.packed.engine.neighbours import Neighbours
 from laconic.packed.engine.pairs import Pairs
@@ -29,16 +47,6 @@ from laconic.packed.engine.rows import Rows
 from laconic.packed.engine.search import Searched
 from laconic.packed.engine.texts import Inputs, Some, size_of, some
 from laconic.packed.engine.trees import Trees
-from laconic.errors import ConfigError
-from laconic.models.fusion.ranker import FusedRanker
-from laconic.methods.nearest import NearestRanker
-from laconic.methods.trees import TreesRanker
-from laconic.export.cells import cells_of, grouped, rows_of
-from laconic.export.encoders import packed_encoder, packed_transform
-from laconic.export.shortlists import packed_shortlist
-from laconic.export.tree import tree_over
-from laconic.models.rankers import BucketsRanker, CandidatesRanker, Ensemble, FlatRanker, Ranker, Reranker, ShortlistRanker
-from laconic.models.shortlisters.nearest import NearestBags, NearestVectors
 
 CPU = torch.device("cpu")
 FAITHFUL = 0.995  # of what all labels' best five would be, a tree must find
@@ -149,9 +157,9 @@ def _(ranker: NearestRanker, probes: Inputs | None = None, device: torch.device 
         votes=Pairs.of(ranker.votes.lists()),
         label_texts=Pairs.of(ranker.label_texts.lists()),
         popular=ranker.popular.numpy(),
-        neighbours=ranker.config.neighbours,
-        power=ranker.config.power,
-        label_text=ranker.config.label_text,
+        neighbours=ranker.neighbours,
+        power=ranker.power,
+        label_text=ranker.label_text,
         walked=_WALKED,
     )
     if not isinstance(index, Cells):
@@ -162,7 +170,7 @@ def _(ranker: NearestRanker, probes: Inputs | None = None, device: torch.device 
 @packed.register
 @torch.no_grad()
 def _(ranker: TreesRanker, probes: Inputs | None = None, device: torch.device = CPU) -> Trees:
-    return Trees.of(ranker.forest, ranker.features, ranker.config.beam)
+    return Trees.of(ranker.forest, ranker.features, ranker.beam)
 
 
 @packed.register

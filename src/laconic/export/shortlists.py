@@ -7,18 +7,18 @@ from functools import singledispatch
 import numpy as np
 from scipy.sparse import csr_array
 
+from laconic.errors import ModelError
+from laconic.export.cells import cells_of, rows_of
+from laconic.export.encoders import packed_transform
+from laconic.kernels.csr import Lists
+from laconic.models.shortlisters.base import Shortlister
+from laconic.models.shortlisters.clusters import OfClusters
+from laconic.models.shortlisters.label_texts import WithLabelTexts
+from laconic.models.shortlisters.labels import NearestLabels
 from laconic.packed.engine.near_labels import NearLabels
 from laconic.packed.engine.pairs import Pairs
 from laconic.packed.engine.rows import Rows
 from laconic.packed.engine.shortlists import ClusterLabels, Shortlist, WordLabels
-from laconic.errors import ModelError
-from laconic.export.cells import cells_of, rows_of
-from laconic.export.encoders import packed_transform
-from laconic.models.shortlisters.base import Shortlister
-from laconic.models.shortlisters.clusters import OfClusters
-from laconic.kernels.csr import Lists
-from laconic.models.shortlisters.label_texts import WithLabelTexts
-from laconic.models.shortlisters.labels import NearestLabels
 
 
 @singledispatch

@@ -10,14 +10,14 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 
-from laconic.models.clustering import cluster_vectors
-from laconic.packed.engine.rows import Rows
-from laconic.packed.engine.search import Searched
-from laconic.packed.engine.texts import Inputs, size_of
 from laconic.export.cells import BEAM, grouped, rows_of
 from laconic.export.encoders import packed_encoder, packed_transform
 from laconic.export.learned_tree import Branches, LabelRows, learnt_branches
+from laconic.models.clustering import cluster_vectors
 from laconic.models.rankers import FlatRanker
+from laconic.packed.engine.rows import Rows
+from laconic.packed.engine.search import Searched
+from laconic.packed.engine.texts import Inputs, size_of
 
 _ALL = 2048  # labels that are scored without a tree's help
 _ENOUGH = 1000  # texts to learn from: with fewer, means do better

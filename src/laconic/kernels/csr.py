@@ -15,9 +15,9 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 
-from laconic.kernels.jit import compiled
 from laconic.errors import ModelError
-from laconic.units import usable_cores
+from laconic.kernels.jit import compiled
+from laconic.system.machine import usable_cores
 
 TRACE = np.float32(1e-30)
 

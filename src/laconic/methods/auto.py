@@ -1,8 +1,8 @@
 """Which method suits some data, a machine and the time there is: what training chooses where no method is named.
 
-The recipe is one: a learnt ranker, label trees, nearest texts and labels' own texts, weighed by a small network
-(methods/wrappers/fusion.py). What differs is the learnt ranker, which takes most of the time. Nothing that changes from one
-minute to the next is asked, so that a run that was stopped goes on with the same choice.
+There is one recipe: a learnt ranker, label trees, nearest texts and the labels' own texts, weighed by a small network
+(methods/wrappers/fusion.py). The learnt ranker differs, and takes most of the time. The choice depends on nothing that
+changes from one minute to the next, so that a run that was stopped goes on with the same choice.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from laconic.config import Settings, merged, preset_path, read_settings
-from laconic.methods.costs import human_seconds
 from laconic.data.corpus import Corpus
 from laconic.data.dataset import MOST_HELD_OUT
 from laconic.data.prepare import label_texts
 from laconic.errors import ConfigError
-from laconic.units import usable_cores
-from laconic.methods import config_of
-from laconic.plurals import counted
+from laconic.methods.registry import config_of
+from laconic.system.machine import usable_cores
+from laconic.units import counted, human_seconds
 
 _FEW = 500  # texts; of fewer, too few can be held out to learn how channels are weighed
 _MANY = 1_000_000  # labels; of more, some are picked

@@ -15,12 +15,12 @@ from torch import Tensor, nn
 from laconic.data.dataset import Dataset
 from laconic.data.vectors import permuted
 from laconic.data.vocabulary import VocabularyConfig
-from laconic.models.encoders import ENCODERS, Encoder, WordEncoder
 from laconic.errors import ConfigError, DataError, ModelError
 from laconic.methods.result import Trained
+from laconic.models.encoders import ENCODERS, Encoder, WordEncoder
 from laconic.models.rankers import Ranker
-from laconic.training.run import Run
 from laconic.training.loop import TrainState
+from laconic.training.run import Run
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16}
 BOUNDS: dict[str, tuple[int | float, int | float]] = {

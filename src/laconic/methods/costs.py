@@ -13,13 +13,15 @@ Our encoder orders the dimension attention more cheaply and runs at a text's own
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil
 
+import torch
+
 from laconic.errors import ConfigError
-from laconic.plurals import counted
+from laconic.system.machine import usable_cores
+from laconic.units import counted
 
 CHANNELS = 32  # the encoder's layers are spelled out here once more, so that counting needs no torch; a test compares
 KERNELS = (4, 8, 16)
@@ -196,40 +198,6 @@ def staged_seconds(shape: StagedShape, *, epochs: tuple[int, int], machine: Mach
     return steps * (epochs[0] * surrogate * (shape.groups > 0) + epochs[1] * extreme) + search
 
 
-def human_bytes(number: int) -> str:
-    for unit, size in (("B", 1), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9)):
-        if number < 999.95 * size:  # what would be written as 1000.0 belongs to the next unit
-            return f"{number / size:.{0 if unit == 'B' else 1}f} {unit}"
-    return f"{number / 1e12:,.1f} TB"
-
-
-def bytes_of(size: str) -> int:
-    """A size as people write it: 16MB, 2.5 GB; a kB is 1000 bytes, a KiB 1024."""
-    number = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?))?b?", size.strip().lower(), re.ASCII)
-    if not number or len(number[1]) > 18:
-        raise ConfigError(f"a size must look like 16MB, 500MB or 2GB, but is {size!r}")
-    step = 1024.0 if number[3] else 1000.0
-    return round(float(number[1]) * step ** " kmgt".index(number[2] or " "))
-
-
-def seconds_of(budget: str) -> float:
-    """From "90s", "5m" or "1.5h"; a number alone counts minutes."""
-    found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*([smh]?)", budget.strip().lower())
-    if not found or not float(found[1]):
-        raise ConfigError(f"a budget must be a time above 0, such as 90s, 5m or 1.5h, but is {budget!r}")
-    return float(found[1]) * {"s": 1, "m": 60, "": 60, "h": 3600}[found[2]]
-
-
-def human_seconds(seconds: float) -> str:
-    """In whole numbers, because our estimates are no finer."""
-    if seconds < 1:
-        return "less than a second"
-    for unit, size, most in (("second", 1, 90), ("minute", 60, 90), ("hour", 3600, 36)):
-        if seconds < most * size:
-            return _about(seconds / size, unit)
-    return _about(seconds / 86400, "day")
-
-
 @dataclass(frozen=True)
 class _Part:
     parameters: int
@@ -287,6 +255,6 @@ def _activations(shape: Shape) -> int:
     return attentions + projection + 4 * len(KERNELS) * CHANNELS * branches + 10 * encoder_width(shape.dim)
 
 
-def _about(number: float, unit: str) -> str:
-    whole = round(number)
-    return f"about {whole:,} {unit}" + ("" if whole == 1 else "s")
+def training_machine(device: torch.device) -> Machine:
+    """Return the rates to estimate a training's time by: of a GPU, or of the cores that torch uses here."""
+    return GPU if device.type == "cuda" else CPU.times(min(torch.get_num_threads(), usable_cores()))

@@ -15,18 +15,18 @@ from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from laconic.storage.model_folder import SavedModel
-from laconic.models.fusion import Channels
 from laconic.data.corpus import Corpus, Split
 from laconic.data.prepare import input_rows
 from laconic.data.sketch import TextSketch
 from laconic.errors import ConfigError
+from laconic.evaluation.dataset_view import DatasetView
 from laconic.evaluation.evaluate import rank_all
-from laconic.models.fusion.ranker import FusedRanker, Neighbourhood
-from laconic.methods import restore_ranker
 from laconic.methods.common import check_within
-from laconic.evaluation.dataset_view import Judging
+from laconic.methods.restore import restore_ranker
+from laconic.models.fusion import Channels
+from laconic.models.fusion.ranker import FusedRanker, Neighbourhood
 from laconic.models.rankers import Ranker
+from laconic.storage.model_folder import SavedModel
 from laconic.types import NO_LABEL, Inputs, Ranking
 
 _ITSELF = 0.97  # a neighbour's weight above which it is the text itself, or as good as that
@@ -54,7 +54,7 @@ def taught_by(teacher: SavedModel, corpus: Corpus, device: torch.device, config:
     corpus = _with_validation(corpus, config)
     split = corpus.split("train")
     ranker = _forgetting(restore_ranker(teacher, device).eval())
-    ranking = rank_all(ranker, input_rows(split, Judging.of_model(teacher).tokenizer), config.answers)
+    ranking = rank_all(ranker, input_rows(split, DatasetView.of(teacher).tokenizer), config.answers)
     taught = replace(split, labels=_softened(split, ranking, config))
     return replace(corpus, splits={**corpus.splits, "train": taught})
 

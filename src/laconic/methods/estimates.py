@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from laconic.storage.model_folder import SavedModel
+from laconic.data.describe import DataFacts
+from laconic.errors import ConfigError, ModelError
+from laconic.methods import astec, inceptionxml, inceptionxml_plus
 from laconic.methods.costs import (
     CPU,
     GPU,
@@ -16,12 +18,11 @@ from laconic.methods.costs import (
     training_memory,
     training_seconds,
 )
-from laconic.data.describe import DataFacts
-from laconic.errors import ConfigError, ModelError
-from laconic.methods import astec, inceptionxml, inceptionxml_plus, restore_config
 from laconic.methods.decaf import recipe as decaf
 from laconic.methods.decaf.costs import needs
 from laconic.methods.inceptionxml_plus import HEADS
+from laconic.methods.restore import restore_config
+from laconic.storage.model_folder import SavedModel
 from laconic.types import FIRST_WORD
 
 

@@ -7,18 +7,19 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from laconic.models.classifiers import LinearClassifier
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
-from laconic.models.encoders import Encoder, WordEncoder
 from laconic.errors import ConfigError
 from laconic.evaluation.evaluate import validation_figures
 from laconic.methods.common import Encoding, build_encoder, start_encoder
-from laconic.training.optimizer import Plan
+from laconic.methods.costs import training_machine
+from laconic.models.classifiers import LinearClassifier
+from laconic.models.encoders import Encoder, WordEncoder
 from laconic.models.rankers import FlatRanker
-from laconic.training.run import Run, training_machine
-from laconic.training.tasks import AllLabels
 from laconic.training.loop import TrainState
+from laconic.training.optimizer import Plan
+from laconic.training.run import Run
+from laconic.training.tasks import AllLabels
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,17 +12,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from laconic.models.classifiers import LinearClassifier
-from laconic.methods.costs import Shape, training_memory
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import VocabularyConfig
-from laconic.models.encoders import ENCODERS, Encoder
 from laconic.errors import ConfigError
 from laconic.evaluation.evaluate import validation_figures
-from laconic.models.layers import Residual
-from laconic.methods.requirements import announce
 from laconic.methods.common import (
     BOUNDS,
     PRECISIONS,
@@ -40,12 +35,17 @@ from laconic.methods.common import (
     trained_by,
     usual_length,
 )
+from laconic.methods.costs import Shape, training_memory
+from laconic.methods.requirements import announce
 from laconic.methods.result import Trained
-from laconic.training.optimizer import OPTIMISERS, Plan
+from laconic.models.classifiers import LinearClassifier
+from laconic.models.encoders import ENCODERS, Encoder
+from laconic.models.layers import Residual
 from laconic.models.rankers import FlatRanker
+from laconic.training.loop import TrainState
+from laconic.training.optimizer import OPTIMISERS, Plan
 from laconic.training.run import Run
 from laconic.training.tasks import AllLabels
-from laconic.training.loop import TrainState
 
 _SMALLEST_CHUNK = 1024  # labels; below it products are too small to be quick
 

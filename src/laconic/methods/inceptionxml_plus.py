@@ -15,18 +15,12 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor, nn
 
-from laconic.models.classifiers import LinearClassifier
-from laconic.models.clustering import Clustering, LabelTree, cluster_labels
-from laconic.methods.costs import Shape
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import VocabularyConfig
-from laconic.models.encoders import ENCODERS, Encoder
 from laconic.errors import ConfigError, ModelError
 from laconic.evaluation.evaluate import shortlist_figures, validation_figures
-from laconic.models.layers import SpectralResidual
-from laconic.methods.requirements import announce
 from laconic.methods.common import (
     BOUNDS,
     PRECISIONS,
@@ -44,14 +38,20 @@ from laconic.methods.common import (
     trained_by,
     usual_length,
 )
+from laconic.methods.costs import Shape
+from laconic.methods.requirements import announce
 from laconic.methods.result import Trained
-from laconic.training.optimizer import OPTIMISERS, OneCycle, Plan
-from laconic.plurals import counted
+from laconic.models.classifiers import LinearClassifier
+from laconic.models.clustering import Clustering, LabelTree, cluster_labels
+from laconic.models.encoders import ENCODERS, Encoder
+from laconic.models.layers import SpectralResidual
 from laconic.models.rankers import ShortlistRanker
-from laconic.training.run import Run
 from laconic.models.shortlisters.clusters import Clusters
-from laconic.training.tasks import Jointly
 from laconic.training.loop import TrainState
+from laconic.training.optimizer import OPTIMISERS, OneCycle, Plan
+from laconic.training.run import Run
+from laconic.training.tasks import Jointly
+from laconic.units import counted
 
 HEADS = ("synchronised", "lightxml")
 RANKINGS = ("extreme", "product")

@@ -9,22 +9,22 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from laconic.models.classifiers import LinearClassifier
-from laconic.models.clustering import LabelTree
-from laconic.models.clustering.groups import of_tree
 from laconic.data.dataset import Dataset, Rows
 from laconic.data.resident import Resident
 from laconic.data.tokenizer import inputs_of
-from laconic.models.encoders import Encoder, Identity
 from laconic.errors import DataError
 from laconic.evaluation.evaluate import on_device
-from laconic.training.optimizer import Plan
+from laconic.models.classifiers import LinearClassifier
+from laconic.models.clustering import LabelTree
+from laconic.models.clustering.groups import of_tree
+from laconic.models.encoders import Encoder, Identity
 from laconic.models.rankers import CandidatesRanker
-from laconic.training.run import Run
 from laconic.models.shortlisters.base import Shortlister
 from laconic.models.shortlisters.clusters import Clusters, OfClusters
 from laconic.models.shortlisters.label_texts import WithLabelTexts
 from laconic.models.shortlisters.labels import NearestLabels, Nearness, agreement
+from laconic.training.optimizer import Plan
+from laconic.training.run import Run
 from laconic.training.tasks import AllLabels
 
 SHORTLISTERS = ("nearest", "clusters")

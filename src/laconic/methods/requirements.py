@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from laconic.methods.costs import Shape, gpu_memory, training_memory, training_seconds
-from laconic.training.run import Run, training_machine
+from laconic.methods.costs import Shape, gpu_memory, training_machine, training_memory, training_seconds
+from laconic.training.run import Run
 
 
 def announce(config: Any, shape: Shape, texts: int, run: Run, *, chunk: int, small_batch: int) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 from laconic.data.dataset import Dataset
 from laconic.evaluation.evaluate import Truth, evaluate, kept_figures, places_needed, rank_all
-from laconic.methods.wrappers.calibrate import share_held_out
-from laconic.methods.result import Trained
 from laconic.evaluation.metrics import Propensity, TrainingCounts
+from laconic.methods.result import Trained
+from laconic.methods.wrappers.calibrate import share_held_out
 
 
 def held_out_figures(

@@ -19,6 +19,8 @@ from laconic.types import NO_LABEL, Inputs, Ranking, Tokens
 
 _GATHERED = 1 << 26  # numbers of label rows that are gathered at a time
 
+SHARES = tuple(tenths / 10 for tenths in range(11))  # the weights of a score that are tried
+
 
 class Ranker(nn.Module, ABC):
     """Ranks labels for inputs. `score` gives the labels of `rank` the same scores, and any other label its own."""

@@ -22,11 +22,14 @@ from laconic.config import configure, settings_of
 from laconic.data.sketch import TextSketch
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import Vocabulary
-from laconic.packed.engine import PARTS
-from laconic.packed.engine.parts import Part, check_array, check_numbers, flattened, restored
-from laconic.packed.engine.texts import Inputs, Ranked
 from laconic.errors import ConfigError, ModelError
-from laconic.files import replacing
+from laconic.kernels.checks import check_array, check_numbers
+from laconic.packed.arrays import map_arrays, write_arrays
+from laconic.packed.engine import PARTS
+from laconic.packed.engine.parts import Part, flattened, restored
+from laconic.packed.engine.texts import Inputs, Ranked
+from laconic.packed.kept_texts import KeptTexts, open_texts, write_texts
+from laconic.packed.strings import LabelNames, NameIndex, Strings, write_strings
 from laconic.storage.manifest import (
     PACKED_MODEL,
     check_manifest,
@@ -37,9 +40,7 @@ from laconic.storage.manifest import (
     write_json,
     write_manifest,
 )
-from laconic.packed.kept_texts import KeptTexts, open_texts, write_texts
-from laconic.packed.arrays import map_arrays, write_arrays
-from laconic.packed.strings import LabelNames, NameIndex, Strings, write_strings
+from laconic.system.files import replacing
 
 FORMAT = 1
 SOURCE = "source"  # among the facts: the version of the model folder that was packed
@@ -77,6 +78,10 @@ class PackedModel:
     kept_texts: KeptTexts | None = None  # those of training; None: nobody chose to keep them
     sketch: TextSketch | None = None  # of the training texts; None: the model does not tell
     version: str = ""  # of its files: it changes when any of them does
+
+    @property
+    def label_names(self) -> Sequence[str]:
+        return self.labels
 
     @property
     def num_kept(self) -> int:

@@ -16,13 +16,13 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 
+from laconic.errors import ModelError
+from laconic.kernels.checks import check_array, check_numbers, check_starts, for_kernels
+from laconic.kernels.csr import Lists, take_best
 from laconic.kernels.jit import compiled
 from laconic.packed.engine.pairs import Pairs
-from laconic.packed.engine.parts import check_array, check_numbers, check_starts, for_kernels
 from laconic.packed.engine.texts import Texts
-from laconic.errors import ModelError
 from laconic.packed.strings import Strings, write_strings
-from laconic.kernels.csr import Lists, take_best
 from laconic.types import NO_LABEL
 
 FILE = "texts.utf8"

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 from jaxtyping import Int, UInt
 
-from laconic.packed.engine.parts import check_array, check_numbers, check_starts
 from laconic.errors import ModelError
+from laconic.kernels.checks import check_array, check_numbers, check_starts
 from laconic.packed.arrays import map_bytes
 from laconic.types import NO_LABEL
 

@@ -9,8 +9,8 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from laconic.packed.engine.texts import Ranked
 from laconic.errors import ConfigError
+from laconic.packed.engine.texts import Ranked
 from laconic.types import NO_LABEL
 
 _FEW = 1000  # labels that are scored one by one, or ranked beyond k, without a second thought

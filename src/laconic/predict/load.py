@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from laconic.config import Settings
 from laconic.data.evaluation_texts import TrainedOn
-from laconic.packed.engine.ranker import PackedRanker
 from laconic.errors import ConfigError, ModelError
-from laconic.units import usable_cores
-from laconic.storage.manifest import PACKED, version_of
-from laconic.predict.packed_predictor import Answerer
+from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.folder import SOURCE, PackedModel, is_packed, open_packed
+from laconic.predict.packed_predictor import Answerer
+from laconic.storage.manifest import PACKED, version_of
+from laconic.system.machine import usable_cores
 
 if TYPE_CHECKING:
     from laconic.predict.predictor import Predictor

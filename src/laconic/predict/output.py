@@ -25,9 +25,9 @@ from typing import IO, Any, NamedTuple, TypeAlias
 from laconic.data.formats.entries import Entry
 from laconic.data.streams import form_of
 from laconic.errors import ConfigError
-from laconic.files import writing
-from laconic.predict.prediction import Prediction
 from laconic.predict.explain import Explained
+from laconic.predict.prediction import Prediction
+from laconic.system.files import writing
 
 _KNOWN = "known_words"
 _ROW_GROUP = 1 << 15  # rows that Parquet gets at a time

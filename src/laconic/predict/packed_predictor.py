@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.sparse import csr_array
 
-from laconic.evaluation.calibration import Calibration
 from laconic.data.corpus import Corpus
 from laconic.data.dataset import Rows
 from laconic.data.evaluation_texts import TrainedOn
-from laconic.packed.engine.texts import Inputs, Ranked, Some, Texts, size_of, some
 from laconic.errors import ConfigError
-from laconic.predict.prediction import Answer, Prediction, check_question, check_rows, known_words, named
-from laconic.predict.explain import Explained, near_texts, word_shares
-from laconic.packed.strings import LabelNames
+from laconic.evaluation.calibration import Calibration
+from laconic.evaluation.dataset_view import check_rows
+from laconic.packed.engine.texts import Inputs, Ranked, Some, Texts, inputs_of, size_of, some
 from laconic.packed.folder import PackedModel, Ranks, open_packed
-from laconic.predict.label_filter import Find, finder, joined, permitted_labels, rank_among
+from laconic.packed.strings import LabelNames
 from laconic.packed.tokenizer import Reader
+from laconic.predict.explain import Explained, near_texts, word_shares
+from laconic.predict.label_filter import Find, finder, joined, permitted_labels, rank_among
+from laconic.predict.prediction import Answer, Prediction, check_question, known_words, named
 from laconic.types import NO_LABEL
 
 if TYPE_CHECKING:
@@ -113,11 +113,11 @@ class Answerer:
         """Every metric on a split of the data, as a Predictor has them."""
         import torch  # which answers do without
 
+        from laconic.evaluation.dataset_view import DatasetView
         from laconic.evaluation.evaluate import evaluate, places_needed
-        from laconic.evaluation.dataset_view import Judging
         from laconic.types import Ranking
 
-        rows, truth = Judging.of_packed(self.model).judged(corpus, split_name, shuffle=shuffle)
+        rows, truth = DatasetView.of(self.model).rows_and_truth(corpus, split_name, shuffle=shuffle)
         ranked = self.rank_rows(rows, places_needed(truth), on_batch)
         ranking, seen = Ranking(*map(torch.from_numpy, ranked)), self.trained_on.overlap(corpus.split(split_name))
         return evaluate(ranking, truth, calibration=self._calibration, seen=seen)
@@ -201,17 +201,6 @@ class _Numbered:
 
     def score(self, texts: Int[np.ndarray, "n"], labels: Int[np.ndarray, "n m"]) -> Float[np.ndarray, "n m"]:
         return self.ranker.score(_chosen(self.inputs, texts), labels)
-
-
-def inputs_of(rows: Rows) -> Inputs:
-    """Rows of a dataset as the engine reads them."""
-    if not isinstance(rows, csr_array):
-        return np.ascontiguousarray(rows, dtype=np.float32)
-    return Texts(
-        rows.indices.astype(np.int32, copy=False),
-        rows.data.astype(np.float32, copy=False),
-        rows.indptr.astype(np.int64, copy=False),
-    )
 
 
 def _chosen(inputs: Inputs, which: Int[np.ndarray, "n"]) -> Some:

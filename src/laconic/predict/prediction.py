@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.sparse import csr_array
 
-from laconic.data.dataset import Rows
 from laconic.data.vocabulary import Vocabulary
 from laconic.errors import ConfigError, DataError
 from laconic.types import FIRST_WORD, NO_LABEL
@@ -51,13 +49,3 @@ def check_question(k: int, *, reads_texts: bool) -> None:
         raise DataError("this model was trained on features, not on texts; `laconic evaluate` reads feature files")
     if k < 1:
         raise ConfigError(f"k must be 1 or more, but is {k}")
-
-
-def check_rows(rows: Rows, facts: Mapping[str, Any], *, reads_texts: bool) -> None:
-    """Refuses rows of another kind or width than those that the model was trained on."""
-    wanted = facts["inputs"], facts["sizes"]["inputs"]
-    kind = "text" if reads_texts else "sparse" if isinstance(rows, csr_array) else "dense"
-    if (kind, rows.shape[1]) != wanted:
-        raise DataError(
-            f"the model reads {wanted[1]} {wanted[0]} inputs, but this data has {rows.shape[1]} {kind} ones"
-        )

@@ -15,9 +15,9 @@ from time import perf_counter
 from typing import Any, TypeAlias
 
 from laconic.serve.body import Gone, Receive, check_announced, check_is_json, header, read_body
+from laconic.serve.errors import Refusal, busy
 from laconic.serve.logs import LOG
 from laconic.serve.schemas import question_of
-from laconic.serve.errors import Refusal, busy
 from laconic.serve.worker import PREDICT, Service
 
 log = logging.getLogger(LOG)

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from laconic.errors import ModelError, UserError
-from laconic.files import bytes_in
-from laconic.storage.manifest import MANIFEST, PACKED, kind_of, version_of
-from laconic.predict.packed_predictor import Answerer
-from laconic.predict.load import Speed, answerer
 from laconic.packed.folder import SOURCE, is_packed, open_packed
+from laconic.predict.load import Speed, answerer
+from laconic.predict.packed_predictor import Answerer
+from laconic.storage.manifest import MANIFEST, PACKED, kind_of, version_of
+from laconic.system.files import bytes_in
 
 log = logging.getLogger(__name__)
 _WARMING = (

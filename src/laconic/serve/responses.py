@@ -10,9 +10,9 @@ from pydantic_core import to_json
 from laconic.errors import UserError
 from laconic.predict.packed_predictor import Answerer
 from laconic.predict.prediction import Answer, Prediction
-from laconic.serve.schemas import Question
 from laconic.serve.errors import Refusal
 from laconic.serve.model import Served, Version
+from laconic.serve.schemas import Question
 
 
 def answering(served: Served) -> Callable[[Sequence[Question]], list[bytes | Refusal]]:

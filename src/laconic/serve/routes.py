@@ -14,13 +14,13 @@ from starlette.exceptions import HTTPException
 
 from laconic import __version__
 from laconic.predict.load import Speed
-from laconic.serve.openapi import Alive, ModelFacts, Ready, document, facts_of
 from laconic.serve.asgi import REQUEST_ID, App, Door
-from laconic.serve.logs import LOG
 from laconic.serve.errors import Refusal, failed
+from laconic.serve.logs import LOG
 from laconic.serve.model import Served
-from laconic.serve.worker import Service
+from laconic.serve.openapi import Alive, ModelFacts, Ready, document, facts_of
 from laconic.serve.settings import Serving
+from laconic.serve.worker import Service
 
 log = logging.getLogger(LOG)
 _PAGE = {  # path: file of the page, kind

@@ -11,9 +11,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from pydantic_core import from_json
 
-from laconic.plurals import counted
 from laconic.serve.errors import Refusal
 from laconic.serve.settings import Limits
+from laconic.units import counted
 
 _EXAMPLES: list[JsonValue] = [
     {"text": "real-time strategy game"},

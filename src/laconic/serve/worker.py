@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from time import monotonic, time
 
-from laconic.serve.responses import answering
 from laconic.serve.batcher import Batcher
 from laconic.serve.logs import LOG
 from laconic.serve.metrics import Measures
-from laconic.serve.schemas import Question
 from laconic.serve.model import Served
+from laconic.serve.responses import answering
+from laconic.serve.schemas import Question
 from laconic.serve.settings import Serving
 
 log = logging.getLogger(LOG)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from laconic.errors import ModelError, UserError
-from laconic.files import restore, set_aside
-from laconic.plurals import counted
+from laconic.system.files import restore, set_aside
+from laconic.units import counted
 
 MANIFEST = "manifest.json"
 MODEL, PACKED_MODEL = "model", "packed model"  # kinds of folders

@@ -21,13 +21,14 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from laconic.storage.card import model_card
+from laconic.config import configure
 from laconic.data.corpus import Labels
 from laconic.data.evaluation_texts import TrainedOn
 from laconic.data.sketch import TextSketch
+from laconic.data.text import Splitter
 from laconic.data.vocabulary import Vocabulary
-from laconic.errors import ModelError
-from laconic.files import check_writable, left_behind, replacing
+from laconic.errors import ConfigError, ModelError
+from laconic.storage.card import model_card
 from laconic.storage.manifest import (
     PACKED,
     PACKED_MODEL,
@@ -46,6 +47,7 @@ from laconic.storage.tensors import (
     tensors_of,
     write_tensors,
 )
+from laconic.system.files import check_writable, left_behind, replacing
 
 FORMAT = 1
 FINISHED = "finished"  # in a run folder that was kept: nothing goes on there
@@ -67,6 +69,18 @@ class SavedModel:
     label_counts: Int[np.ndarray, "labels"]
     vocabulary: Vocabulary | None  # None: the model reads features, not texts
     sketch: TextSketch | None = None  # of the training texts; None: the model does not tell
+
+    @property
+    def label_names(self) -> Sequence[str]:
+        return self.labels.names
+
+    @property
+    def splitter(self) -> Splitter:
+        """Return how the model cuts texts into words, from its settings."""
+        try:
+            return configure(Splitter, self.facts["config"]["text"])
+        except (ConfigError, KeyError, TypeError) as error:
+            raise ModelError(f"the model's settings are not those of this version: {error}") from None
 
 
 def write_model(

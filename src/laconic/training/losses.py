@@ -16,11 +16,11 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+from laconic.kernels.shortlist_cpu import shortlist_slopes_on_cpu
 from laconic.kernels.triton.all_labels import moves, pull
 from laconic.kernels.triton.factors import EveryLabel, Factors, leave
 from laconic.kernels.triton.row_update import multiplied_out
 from laconic.kernels.triton.shortlist import Shortlist, Wanted, picked_slopes, shortlist_slopes_plainly
-from laconic.kernels.shortlist_cpu import shortlist_slopes_on_cpu
 from laconic.types import NO_LABEL, Batch
 
 

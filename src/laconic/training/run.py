@@ -27,17 +27,17 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from laconic.storage.model_folder import FINISHED
-from laconic.methods.costs import CPU, GPU, Machine, human_bytes
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
 from laconic.errors import ConfigError, TrainingError
-from laconic.files import replacing_file, writing
-from laconic.units import free_memory, usable_cores
+from laconic.storage.model_folder import FINISHED
+from laconic.storage.tensors import save_tensors
+from laconic.system.files import replacing_file, writing
+from laconic.system.machine import free_memory
+from laconic.training.loop import EpochFacts, Silent, TrainState, Watcher, fit
 from laconic.training.optimizer import Plan
 from laconic.training.tasks import Task
-from laconic.storage.tensors import save_tensors
-from laconic.training.loop import EpochFacts, Silent, TrainState, Watcher, fit
+from laconic.units import human_bytes
 
 log = logging.getLogger(__name__)
 
@@ -55,11 +55,6 @@ def device_named(name: str) -> torch.device:
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ConfigError("there is no GPU that torch can use here; --device cpu will do")
     return device
-
-
-def training_machine(device: torch.device) -> Machine:
-    """Return the rates to estimate a training's time by: of a GPU, or of the cores that torch uses here."""
-    return GPU if device.type == "cuda" else CPU.times(min(torch.get_num_threads(), usable_cores()))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,11 +9,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from laconic.kernels.triton.shortlist import Shortlist
 from laconic.models.classifiers import Classifier, LinearClassifier
 from laconic.models.encoders import Encoder
-from laconic.kernels.triton.shortlist import Shortlist
-from laconic.training.losses import all_labels_loss, shortlist_loss
 from laconic.models.shortlisters.clusters import Clusters, joined
+from laconic.training.losses import all_labels_loss, shortlist_loss
 from laconic.types import NO_LABEL, Batch, Inputs
 
 

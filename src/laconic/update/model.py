@@ -16,6 +16,23 @@ import torch
 from jaxtyping import Int
 from scipy.sparse import csr_array
 
+from laconic.config import settings_of
+from laconic.data.corpus import Corpus, Labels, Split
+from laconic.data.dataset import Dataset
+from laconic.data.prepare import label_texts, taught_labels
+from laconic.data.sketch import TextSketch
+from laconic.data.text import WordTable, word_table
+from laconic.data.tokenizer import Tokenizer
+from laconic.data.vocabulary import bags
+from laconic.errors import DataError
+from laconic.evaluation.evaluate import truth_in_numbers_of
+from laconic.methods.restore import restore_config, restore_ranker
+from laconic.models.rankers import Ranker
+from laconic.storage.model_folder import SavedModel
+from laconic.system.machine import torch_within_cores
+from laconic.training.run import Run, fingerprint
+from laconic.types import UNKNOWN
+from laconic.units import counted
 from laconic.update.rankers import (
     Additions,
     Config,
@@ -27,23 +44,6 @@ from laconic.update.rankers import (
     with_words,
     without_labels,
 )
-from laconic.storage.model_folder import SavedModel
-from laconic.config import settings_of
-from laconic.data.corpus import Corpus, Labels, Split
-from laconic.data.dataset import Dataset
-from laconic.data.prepare import label_texts, taught_labels
-from laconic.data.sketch import TextSketch
-from laconic.data.text import WordTable, word_table
-from laconic.data.tokenizer import Tokenizer
-from laconic.data.vocabulary import bags
-from laconic.errors import DataError
-from laconic.evaluation.evaluate import truth_in_numbers_of
-from laconic.units import torch_within_cores
-from laconic.methods import restore_config, restore_ranker
-from laconic.plurals import counted
-from laconic.models.rankers import Ranker
-from laconic.training.run import Run, fingerprint
-from laconic.types import UNKNOWN
 
 _SHOWN = 5  # names in a message
 _MOST_HELD = 10_000  # texts to choose by

@@ -7,9 +7,9 @@ from laconic.models.classifiers import LinearClassifier
 from laconic.models.clustering import LabelTree, random_tree
 from laconic.models.encoders import Identity
 from laconic.models.layers import SpectralResidual
-from laconic.predict.gpu.clusters import ClustersRanker
 from laconic.models.rankers import ShortlistRanker
 from laconic.models.shortlisters.clusters import Clusters
+from laconic.predict.gpu.clusters import ClustersRanker
 
 DIM, WIDTH = 12, 10
 UNEQUAL = LabelTree(order=torch.randperm(23), starts=torch.tensor([0, 9, 9, 22, 23]))  # one of them is empty

@@ -6,9 +6,9 @@ import torch
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import Identity
 from laconic.models.layers import Residual
+from laconic.models.rankers import FlatRanker
 from laconic.predict.gpu.exact import ExactRanker, RoughRows
 from laconic.predict.gpu.kernels import PLAIN
-from laconic.models.rankers import FlatRanker
 from laconic.types import NO_LABEL
 
 DIM = 24

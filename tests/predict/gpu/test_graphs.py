@@ -9,10 +9,10 @@ import torch
 
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import WORD_ENCODERS, Identity, InceptionEncoder
+from laconic.models.rankers import FlatRanker, Ranker
 from laconic.predict.gpu import graphs, quickened
 from laconic.predict.gpu.attempts import Attempts, may_pass
 from laconic.predict.gpu.graphs import GraphRanker, filled
-from laconic.models.rankers import FlatRanker, Ranker
 from laconic.types import PAD, Tokens
 
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

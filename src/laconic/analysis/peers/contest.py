@@ -9,15 +9,15 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from laconic.analysis.bench import AS_IT_IS, Config, packed_folder, timing_of
-from laconic.data.catalogue import Propensity
-from laconic.data.corpus import Corpus
-from laconic.errors import DataError, UserError
-from laconic.storage.manifest import json_object
 from laconic.analysis.peers.exam import Exam
 from laconic.analysis.peers.libraries import peer_at
 from laconic.analysis.peers.process import Questions, measured, size_of, write_work
-from laconic.predict.load import answerer
+from laconic.data.catalogue import Propensity
+from laconic.data.corpus import Corpus
+from laconic.errors import DataError, UserError
 from laconic.packed.folder import is_packed, open_packed
+from laconic.predict.load import answerer
+from laconic.storage.manifest import json_object
 
 OnEntry = Callable[[str, int, int], None]  # whose turn it is, how many are done, and of how many
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Int
 
+from laconic.analysis.peers.peer import Examples
 from laconic.data.corpus import Corpus
 from laconic.errors import DataError
 from laconic.evaluation.evaluate import Truth, places_needed, truth_in_numbers_of
 from laconic.evaluation.metrics import TrainingCounts, judge, relevant, report
-from laconic.analysis.peers.peer import Examples
 from laconic.types import NO_LABEL
 
 FIGURES = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@5", "tail R@10")

@@ -8,9 +8,9 @@ from itertools import pairwise
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
-from laconic.packed.engine.texts import Ranked
 from laconic.analysis.peers.features import SPLITTER
 from laconic.analysis.peers.peer import Examples, Rank, ranked
+from laconic.packed.engine.texts import Ranked
 
 _LABEL = "__label__"
 

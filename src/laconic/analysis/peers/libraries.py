@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pkgutil import resolve_name
 
-from laconic.errors import ConfigError
 from laconic.analysis.peers.peer import Peer
+from laconic.errors import ConfigError
 
 ALL = "all"
 LIBRARIES: dict[str, tuple[str, ...]] = {  # where each way of asking a library is found

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from laconic.packed.engine.texts import Ranked
 from laconic.analysis.peers.features import WORDS, Features
 from laconic.analysis.peers.peer import Examples, Rank, ranked
+from laconic.packed.engine.texts import Ranked
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_array, csr_matrix
 
-from laconic.packed.engine.texts import Ranked
-from laconic.errors import ConfigError
 from laconic.analysis.peers.features import WORDS, Features
 from laconic.analysis.peers.peer import Examples, Rank, ranked
+from laconic.errors import ConfigError
+from laconic.packed.engine.texts import Ranked
 
 
 @dataclass(frozen=True, kw_only=True)

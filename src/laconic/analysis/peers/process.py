@@ -23,11 +23,11 @@ import numpy as np
 from jaxtyping import Int
 from scipy.sparse import csr_array, load_npz, save_npz
 
-from laconic.errors import UserError
-from laconic.units import usable_cores, use_one_core
+from laconic.analysis.latency import Trial, singly
 from laconic.analysis.peers.libraries import peer_at
 from laconic.analysis.peers.peer import Examples, Peer
-from laconic.analysis.latency import Trial, singly
+from laconic.errors import UserError
+from laconic.system.machine import usable_cores, use_one_core
 
 _LONGEST_WORDS = 300  # of what a peer said before it ended
 

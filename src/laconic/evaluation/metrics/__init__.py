@@ -9,6 +9,7 @@ Knows nothing of texts, models or files.
 from laconic.data.catalogue import Propensity
 from laconic.evaluation.metrics.intervals import bootstrap
 from laconic.evaluation.metrics.judgement import Judged, judge
+from laconic.evaluation.metrics.label_counts import TrainingCounts, inverse_propensities
 from laconic.evaluation.metrics.pairs import relevant, truth_without_pairs
 from laconic.evaluation.metrics.quantiles import Quantiles, equal_frequency_quantiles, equal_label_quantiles
 from laconic.evaluation.metrics.rankings import top_k_of, without_pairs
@@ -24,7 +25,6 @@ from laconic.evaluation.metrics.ratios import (
     report,
 )
 from laconic.evaluation.metrics.reliability import expected_calibration_error
-from laconic.evaluation.metrics.label_counts import TrainingCounts, inverse_propensities
 
 __all__ = [
     "KS",

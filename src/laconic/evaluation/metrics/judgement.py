@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from laconic.errors import ConfigError, DataError
 from laconic.evaluation.metrics.pairs import holds, relevant, truth_without_pairs
 from laconic.evaluation.metrics.rankings import Ranked, check_ranking, label_array, labels_without_pairs
-from laconic.plurals import counted
+from laconic.units import counted
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

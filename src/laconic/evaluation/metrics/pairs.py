@@ -5,7 +5,7 @@ from jaxtyping import Bool, Int
 from scipy.sparse import csr_array
 
 from laconic.errors import DataError
-from laconic.plurals import counted
+from laconic.units import counted
 
 
 def relevant(matrix: csr_array) -> csr_array:

@@ -11,8 +11,8 @@ from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 
 from laconic.evaluation.metrics.judgement import Judged, check_counts, check_width
-from laconic.evaluation.metrics.pairs import row_numbers
 from laconic.evaluation.metrics.label_counts import TrainingCounts
+from laconic.evaluation.metrics.pairs import row_numbers
 
 KS = (1, 3, 5, 10, 20)
 

@@ -11,11 +11,11 @@ from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from laconic.models.clustering import LabelTree
 from laconic.data.dataset import Dataset
 from laconic.data.tokenizer import inputs_of
 from laconic.evaluation.evaluate import on_device
 from laconic.methods.decaf.modules import Shortlister, sum_of
+from laconic.models.clustering import LabelTree
 
 _AT_ONCE = 1 << 26  # scores of clusters that are looked at together
 _PAIRS_AT_ONCE = 1 << 16  # of a text and a label, for which all picked clusters are looked at

@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from laconic.models.clustering import Clustering
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import VocabularyConfig
 from laconic.errors import ConfigError
 from laconic.methods.common import BOUNDS, check_known, check_within, sized_batch, sized_length
-from laconic.training.optimizer import Halving, Plan
-from laconic.plurals import counted
+from laconic.models.clustering import Clustering
 from laconic.models.shortlisters.labels import Nearness
+from laconic.training.optimizer import Halving, Plan
+from laconic.units import counted
 
 SHORTLISTS = ("clusters", "nearest")
 STARTS = ("text", "random")

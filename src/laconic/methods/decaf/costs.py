@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from laconic.methods.costs import Machine
 from laconic.data.dataset import Dataset
+from laconic.methods.costs import Machine, training_machine
 from laconic.methods.decaf.config import Config
-from laconic.training.run import Run, training_machine
+from laconic.training.run import Run
 
 _LABEL_WORDS = 8  # that a label's text usually has
 

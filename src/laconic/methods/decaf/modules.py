@@ -12,24 +12,24 @@ from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 from torch import Tensor, nn
 
+from laconic.data.dataset import Dataset
+from laconic.data.resident import Resident
+from laconic.data.vocabulary import bags
+from laconic.evaluation.evaluate import validation_figures
+from laconic.methods.common import start_encoder
+from laconic.methods.decaf.config import Config, Module, opened, plan_of
+from laconic.methods.deepxml import encoded
 from laconic.models.classifiers import LabelText, LinearClassifier
 from laconic.models.classifiers.label_text import FixedTexts, Texts
 from laconic.models.clustering import LabelTree, cluster_labels, cluster_vectors, texts_of_labels
 from laconic.models.clustering.groups import of_tree
-from laconic.data.dataset import Dataset
-from laconic.data.resident import Resident
-from laconic.data.vocabulary import bags
 from laconic.models.encoders import Encoder, Identity, SumEncoder
-from laconic.evaluation.evaluate import validation_figures
 from laconic.models.layers import DocumentBlock
-from laconic.methods.decaf.config import Config, Module, opened, plan_of
-from laconic.methods.deepxml import encoded
-from laconic.methods.common import start_encoder
 from laconic.models.rankers import ShortlistRanker
-from laconic.training.run import Run
 from laconic.models.shortlisters.clusters import Clusters
-from laconic.training.tasks import AllLabels, Opened
 from laconic.training.loop import TrainState
+from laconic.training.run import Run
+from laconic.training.tasks import AllLabels, Opened
 
 CHUNK = 65_536  # clusters that are scored at a time
 Words = Float[Tensor, "ids dim"]

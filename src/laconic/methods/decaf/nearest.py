@@ -12,20 +12,20 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from laconic.data.dataset import Dataset
+from laconic.methods.common import filled
+from laconic.methods.decaf.config import Config
+from laconic.methods.decaf.modules import Shortlister, Words, sum_of
+from laconic.methods.deepxml import encoded
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.clustering import LabelTree
-from laconic.data.dataset import Dataset
 from laconic.models.encoders import SumEncoder
 from laconic.models.layers import DocumentBlock
-from laconic.methods.decaf.modules import Shortlister, Words, sum_of
-from laconic.methods.decaf.config import Config
-from laconic.methods.deepxml import encoded
-from laconic.methods.common import filled
 from laconic.models.rankers import CandidatesRanker
-from laconic.training.run import Run
 from laconic.models.shortlisters.centres import label_centres
 from laconic.models.shortlisters.clusters import Clusters
 from laconic.models.shortlisters.labels import NearestLabels
+from laconic.training.run import Run
 
 
 @torch.no_grad()

@@ -21,20 +21,20 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from laconic.models.clustering import LabelTree
 from laconic.data.dataset import Dataset
 from laconic.errors import DataError, ModelError
+from laconic.methods.common import filled, usual_words
 from laconic.methods.decaf.beam import best_clusters, recall_by_beam, recall_of, smallest_beam, theorem_3_1, true_ranks
+from laconic.methods.decaf.config import Config, opened, sized
 from laconic.methods.decaf.costs import announce
 from laconic.methods.decaf.modules import Words, build, learn_ranker, learn_shortlister, learn_words
 from laconic.methods.decaf.nearest import nearest_labels, restore_candidates
-from laconic.methods.decaf.config import Config, opened, sized
-from laconic.methods.wrappers.ensemble import seeded
-from laconic.methods.common import filled, usual_words
 from laconic.methods.result import Trained
+from laconic.methods.wrappers.ensemble import seeded
+from laconic.models.clustering import LabelTree
 from laconic.models.rankers import CandidatesRanker, Ensemble, ShortlistRanker
-from laconic.training.run import Run
 from laconic.models.shortlisters.nearest import tensor_of
+from laconic.training.run import Run
 
 __all__ = ["Config", "restore", "sized", "train", "train_together"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from laconic.evaluation.calibration import isotonic, platt
 from laconic.data.dataset import Dataset
+from laconic.evaluation.calibration import isotonic, platt
 from laconic.evaluation.evaluate import Truth, places_to_validate, rank_all, scored_pairs
 from laconic.methods.result import Trained
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from torch import Tensor
 
-from laconic.storage.model_folder import SavedModel
 from laconic.data.dataset import Dataset
 from laconic.errors import ModelError
 from laconic.methods.result import Trained
 from laconic.models.rankers import Ensemble, Ranker
+from laconic.storage.model_folder import SavedModel
 from laconic.training.run import Run
 
 

@@ -13,33 +13,31 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Int
 from scipy.sparse import csr_array
 from torch import Tensor
-from torch.nn import functional
 
-from laconic.update.rankers import Additions, Lesson, taught, with_labels, without_labels
-from laconic.models.fusion import Channels, Evidence, numbers_of
-from laconic.models.fusion.network import Combiner
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
 from laconic.data.tokenizer import inputs_of
 from laconic.errors import ConfigError, ModelError
 from laconic.evaluation.evaluate import on_device
-from laconic.models.fusion.ranker import Combining, FusedRanker
+from laconic.evaluation.metrics.pairs import holds
+from laconic.methods.common import check_within, config_with, filled
 from laconic.methods.nearest import Config as Nearest
 from laconic.methods.nearest import build as build_nearest
 from laconic.methods.nearest import restore as restore_nearest
-from laconic.methods.common import check_within, config_with, filled
 from laconic.methods.result import Trained
 from laconic.methods.trees import Config as Trees
 from laconic.methods.trees import build as build_trees
 from laconic.methods.trees import restore as restore_trees
-from laconic.evaluation.metrics.pairs import holds
-from laconic.training.optimizer import OneCycle, Plan
+from laconic.models.fusion import Channels, Evidence, numbers_of
+from laconic.models.fusion.network import Combiner
+from laconic.models.fusion.ranker import FusedRanker
 from laconic.models.rankers import Ranker
-from laconic.training.run import Run
 from laconic.models.shortlisters.nearest import tensor_of
+from laconic.training.optimizer import OneCycle, Plan
+from laconic.training.run import Run
+from laconic.training.tasks_fusion import Combining
 
 _AT_ONCE = 1024  # texts that are looked up at a time
 _TWIN = 0.9  # a cosine above which two texts say nearly the same
@@ -230,26 +228,3 @@ def _under(tensors: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
 
 
 # Other labels
-
-
-@without_labels.register
-def _(ranker: FusedRanker, kept: Int[Tensor, "kept"]) -> FusedRanker:
-    base, near = without_labels(ranker.base, kept), without_labels(ranker.nearest, kept)
-    trees = None if ranker.trees is None else without_labels(ranker.trees, kept)
-    return ranker.of(base, near, ranker.frequency[kept.to(ranker.frequency.device)], trees).eval()
-
-
-@with_labels.register
-def _(ranker: FusedRanker, additions: Additions) -> FusedRanker:
-    """What was learnt of weighing holds for new labels too: it goes by frequency, words and places, not by names."""
-    base, near = with_labels(ranker.base, additions), with_labels(ranker.nearest, additions)
-    trees = None if ranker.trees is None else with_labels(ranker.trees, additions)
-    known = functional.pad(ranker.frequency.expm1(), (0, additions.num_new))
-    frequency = (known + torch.from_numpy(additions.examples.label_counts)).log1p().float()
-    return ranker.of(base, near, frequency, trees).eval()
-
-
-@taught.register
-def _(ranker: FusedRanker, lesson: Lesson, run: Run) -> FusedRanker:
-    trees = None if ranker.trees is None else taught(ranker.trees, lesson, run)
-    return ranker.of(taught(ranker.base, lesson, run), ranker.nearest, ranker.frequency, trees)

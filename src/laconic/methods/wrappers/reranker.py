@@ -17,14 +17,12 @@ from jaxtyping import Int
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from laconic.models.classifiers import LinearClassifier
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
 from laconic.data.tokenizer import inputs_of
-from laconic.models.encoders import ENCODERS, Encoder
 from laconic.errors import ConfigError, ModelError
 from laconic.evaluation.evaluate import figures_of, on_device, places_to_validate, rank_all
-from laconic.models.layers import Transfer
+from laconic.evaluation.metrics.pairs import holds
 from laconic.methods.common import (
     BOUNDS,
     UNORDERED,
@@ -41,12 +39,13 @@ from laconic.methods.common import (
     usual_length,
 )
 from laconic.methods.result import Trained
-from laconic.evaluation.metrics.pairs import holds
-from laconic.training.optimizer import Halving, Plan
-from laconic.models.rankers import FlatRanker, Ranker, Reranker
-from laconic.training.run import Run
+from laconic.models.classifiers import LinearClassifier
+from laconic.models.encoders import ENCODERS, Encoder
+from laconic.models.layers import Transfer
+from laconic.models.rankers import SHARES, FlatRanker, Ranker, Reranker
 from laconic.models.shortlisters.nearest import tensor_of
-from laconic.analysis.sweep import SHARES
+from laconic.training.optimizer import Halving, Plan
+from laconic.training.run import Run
 from laconic.training.tasks import Shortlisted
 from laconic.types import NO_LABEL, Ranking
 

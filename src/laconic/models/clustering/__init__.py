@@ -9,14 +9,14 @@ import torch
 from jaxtyping import Float
 from scipy.sparse import csr_array
 
-from laconic.models.clustering.bisection import halved
-from laconic.models.clustering.rows import product
-from laconic.models.clustering.tree import LabelTree, check_clusters, even_bounds, random_tree
-from laconic.models.clustering.walks import by_rows, label_graph, symmetric
 from laconic.data.dataset import Dataset
 from laconic.data.vocabulary import bags
 from laconic.errors import ConfigError
 from laconic.kernels.csr import Lists, make_unit
+from laconic.models.clustering.bisection import halved
+from laconic.models.clustering.rows import product
+from laconic.models.clustering.tree import LabelTree, check_clusters, even_bounds, random_tree
+from laconic.models.clustering.walks import by_rows, label_graph, symmetric
 
 __all__ = ["Clustering", "LabelTree", "cluster_labels", "cluster_vectors", "random_tree", "texts_of_labels"]
 

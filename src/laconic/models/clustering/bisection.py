@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from laconic.models.clustering.rows import largest
-from laconic.kernels.jit import compiled
 from laconic.kernels.csr import Lists, add_row, dot, in_threads
+from laconic.kernels.jit import compiled
+from laconic.models.clustering.rows import largest
 
 STARTS = 4  # one is often caught in a cut that tears what belongs together; eight are hardly better
 GAIN = 1e-4  # of the mean cosine, below which another round or another start does not count

@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Int
 from scipy.sparse import csr_array
 
-from laconic.models.clustering.tree import LabelTree
 from laconic.data.dataset import Dataset
+from laconic.models.clustering.tree import LabelTree
 
 
 def of_tree(tree: LabelTree) -> csr_array:

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from laconic.kernels.jit import compiled
 from laconic.kernels.csr import Lists, in_threads
+from laconic.kernels.jit import compiled
 
 
 class Space(NamedTuple):

@@ -10,7 +10,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from laconic.errors import ConfigError, ModelError
-from laconic.plurals import counted
+from laconic.units import counted
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

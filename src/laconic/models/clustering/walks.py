@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_array
 
-from laconic.models.clustering.rows import add_to, empty_out, make_space, take_out
-from laconic.kernels.jit import compiled
 from laconic.kernels.csr import Lists, in_threads
+from laconic.kernels.jit import compiled
+from laconic.models.clustering.rows import add_to, empty_out, make_space, take_out
 
 _BLOCK = 256  # labels that share a generator, so that no walk depends on how threads share the work
 

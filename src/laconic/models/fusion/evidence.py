@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from laconic.kernels.jit import compiled
 from laconic.kernels.csr import Lists, add_products, clear, in_threads, take_best
+from laconic.kernels.jit import compiled
 from laconic.types import NO_LABEL
 
 NUMBERS = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from laconic.kernels.jit import compiled
 from laconic.kernels.csr import TRACE, add, add_products, clear, take_best
+from laconic.kernels.jit import compiled
 
 
 @compiled

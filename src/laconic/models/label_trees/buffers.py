@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from laconic.packed.engine.parts import for_kernels
 from laconic.errors import ModelError
+from laconic.kernels.checks import for_kernels
+from laconic.kernels.csr import Lists
 from laconic.models.label_trees.checks import is_sound
 from laconic.models.label_trees.forest import Forest
-from laconic.kernels.csr import Lists
 from laconic.models.shortlisters.nearest import tensor_of
 
 _KINDS = {

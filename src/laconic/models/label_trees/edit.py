@@ -6,10 +6,10 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 
+from laconic.kernels.csr import Lists
 from laconic.kernels.jit import compiled
 from laconic.models.label_trees.forest import Entries, Forest, by_feature, entries_of, rows_of
 from laconic.models.label_trees.search import score_children
-from laconic.kernels.csr import Lists
 from laconic.types import NO_LABEL
 
 

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from laconic.data.dataset import Dataset
-from laconic.models.label_trees.forest import Forest, by_feature
-from laconic.models.label_trees.levels import Level, grown
-from laconic.models.label_trees.learn import Learning, Weights, learn
-from laconic.models.label_trees.problems import problems_of
 from laconic.kernels.csr import Lists
+from laconic.models.label_trees.forest import Forest, by_feature
+from laconic.models.label_trees.learn import Learning, Weights, learn
+from laconic.models.label_trees.levels import Level, grown
+from laconic.models.label_trees.problems import problems_of
 
 
 class Growing(NamedTuple):

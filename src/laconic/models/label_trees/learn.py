@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from laconic.kernels.csr import Lists, in_threads
 from laconic.kernels.jit import compiled
 from laconic.models.label_trees.forest import Entries, Rows, rows_of
 from laconic.models.label_trees.problems import Problems
 from laconic.models.label_trees.solver import STATE, Solving, shuffle, solve
-from laconic.units import usable_cores
-from laconic.kernels.csr import Lists, in_threads
+from laconic.system.machine import usable_cores
 
 _AT_ONCE = 8  # children of a node that are learnt together: so threads share large nodes too
 NOTHING = -1.0  # the score of a child that no text has

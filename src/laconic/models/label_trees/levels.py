@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Int
 
-from laconic.models.clustering import Clustering, cluster_labels
 from laconic.data.dataset import Dataset
+from laconic.models.clustering import Clustering, cluster_labels
 
 
 class Level(NamedTuple):

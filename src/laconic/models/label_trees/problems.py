@@ -11,10 +11,10 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 
-from laconic.models.clustering.groups import partition
 from laconic.data.dataset import Dataset
-from laconic.models.label_trees.levels import Level
 from laconic.kernels.csr import Lists
+from laconic.models.clustering.groups import partition
+from laconic.models.label_trees.levels import Level
 
 
 class Problems(NamedTuple):

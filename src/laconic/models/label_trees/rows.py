@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float
+from scipy.sparse import csr_array
 
-from laconic.kernels.jit import compiled
 from laconic.kernels.csr import Lists, make_unit
+from laconic.kernels.jit import compiled
 from laconic.types import FIRST_WORD
 
 MOST_FEATURES = 1 << 31  # numbers of features are counted in 32 bits
@@ -86,3 +88,8 @@ def _bucket(left, right, buckets):  # type: ignore[no-untyped-def]
     mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
     mixed ^= mixed >> np.uint64(32)
     return np.int64(mixed % np.uint64(buckets))
+
+
+def feature_rows(inputs: csr_array | Float[np.ndarray, "texts dim"], reading: Reading) -> Lists:
+    sparse = isinstance(inputs, csr_array)
+    return features_of(Lists.of(inputs), reading) if sparse else of_length_one(Lists.dense(inputs))

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from laconic.kernels.jit import compiled
 from laconic.kernels.csr import TRACE, find, take_best
+from laconic.kernels.jit import compiled
 
 COMPLETED = 64  # labels, at least, whose chances are looked up in every tree
 DEEPEST = 64  # levels of a tree at most

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from laconic.kernels.jit import compiled
 from laconic.kernels.csr import add_row, dot
+from laconic.kernels.jit import compiled
 
 # Texts are taken in runs that lie together, runs in a mixed order: one after another is slow to end, all mixed slow to
 # read.

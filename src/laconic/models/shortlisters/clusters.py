@@ -10,9 +10,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from laconic.kernels.triton.shortlist import Shortlist, members
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.clustering import LabelTree
-from laconic.kernels.triton.shortlist import Shortlist, members
 from laconic.models.shortlisters.base import Shortlister
 from laconic.types import NO_LABEL, Inputs, Ranking
 

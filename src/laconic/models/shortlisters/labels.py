@@ -23,7 +23,7 @@ from laconic.errors import ConfigError, ModelError
 from laconic.models.shortlisters.base import Shortlister
 from laconic.models.shortlisters.centres import label_centres
 from laconic.models.shortlisters.graph import INSTALL, MOST_LINKS, Graph, can_walk
-from laconic.models.shortlisters.merging import Voters, merged
+from laconic.models.shortlisters.merge import Voters, merged
 from laconic.models.shortlisters.nearest import tensor_of
 from laconic.models.shortlisters.selection import largest
 from laconic.types import NO_LABEL, Inputs, Ranking

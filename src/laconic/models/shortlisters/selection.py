@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from laconic.kernels.jit import compiled
 from laconic.kernels.csr import in_threads
+from laconic.kernels.jit import compiled
 from laconic.types import Ranking
 
 _SAMPLE = 512

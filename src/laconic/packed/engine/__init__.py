@@ -6,9 +6,9 @@ from laconic.packed.engine.blend import Blended
 from laconic.packed.engine.buckets import Buckets
 from laconic.packed.engine.candidates import Candidates
 from laconic.packed.engine.cells import Cells
+from laconic.packed.engine.composite import Averaged, Reranked
 from laconic.packed.engine.encoders import Given, Inception, Layered, Summed, Windows
 from laconic.packed.engine.fusion import Fused
-from laconic.packed.engine.composite import Averaged, Reranked
 from laconic.packed.engine.near_labels import NearLabels
 from laconic.packed.engine.neighbours import Neighbours
 from laconic.packed.engine.pairs import Pairs

@@ -12,15 +12,15 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from laconic.errors import ModelError
+from laconic.kernels.checks import check_array, check_kind, check_numbers, check_starts, check_whole, for_kernels
 from laconic.kernels.jit import compiled
 from laconic.packed.engine.encoders import Encoder, check_fits
-from laconic.packed.engine.parts import check_array, check_kind, check_numbers, check_starts, check_whole, for_kernels
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.row_kernels import Grid, choose, half_dot, score_run, whole_numbers
 from laconic.packed.engine.rows import Rows, check_exact
 from laconic.packed.engine.texts import Inputs, Ranked, size_of
 from laconic.packed.engine.transforms import Transform
-from laconic.errors import ModelError
 from laconic.types import NO_LABEL
 
 

@@ -8,16 +8,16 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float, Int
 
+from laconic.errors import ModelError
+from laconic.kernels.checks import check_kind, check_numbers, check_real, check_whole
 from laconic.packed.engine.candidate_kernels import Blend, Near, Own, rank_candidates, score_candidates
-from laconic.packed.engine.encoders import Encoder, check_fits
 from laconic.packed.engine.composite import in_order
+from laconic.packed.engine.encoders import Encoder, check_fits
 from laconic.packed.engine.near_labels import NearLabels
-from laconic.packed.engine.parts import check_kind, check_numbers, check_real, check_whole
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.rows import Rows, check_exact
 from laconic.packed.engine.texts import Inputs, Ranked, size_of
 from laconic.packed.engine.transforms import Transform
-from laconic.errors import ModelError
 from laconic.types import NO_LABEL
 
 

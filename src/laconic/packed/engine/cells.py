@@ -10,10 +10,11 @@ from functools import cached_property
 
 import numpy as np
 
-from laconic.packed.engine.parts import Part, check_array, check_kind, check_order, check_starts, check_whole, for_kernels
+from laconic.errors import ModelError
+from laconic.kernels.checks import check_array, check_kind, check_order, check_starts, check_whole, for_kernels
+from laconic.packed.engine.parts import Part
 from laconic.packed.engine.rows import NO_ROWS, Rows, check_groups
 from laconic.packed.engine.search_kernels import Dial, Tree
-from laconic.errors import ModelError
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float, Int
 
+from laconic.errors import ModelError
+from laconic.kernels.checks import check_kind, check_real, check_whole
 from laconic.kernels.jit import compiled
 from laconic.packed.engine.encoders import Encoder, check_fits
-from laconic.packed.engine.parts import check_kind, check_real, check_whole
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.row_kernels import probabilities
 from laconic.packed.engine.rows import Rows, check_exact
 from laconic.packed.engine.texts import Inputs, Ranked
 from laconic.packed.engine.transforms import Transform
-from laconic.errors import ModelError
 from laconic.types import NO_LABEL
 
 _LAST = np.iinfo(np.int64).max

@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from laconic.errors import DataError, ModelError
+from laconic.kernels.checks import check_array, check_finite, check_whole, for_kernels
 from laconic.packed.engine.inception_kernels import CHANNELS, SIDE, SIZES, STRIDE, Weights, encode_inception
-from laconic.packed.engine.parts import Part, check_array, check_finite, check_whole, for_kernels
+from laconic.packed.engine.parts import Part
 from laconic.packed.engine.texts import Inputs, Texts
 from laconic.packed.engine.transforms import Transform
 from laconic.packed.engine.word_kernels import encode_sums, encode_windows
-from laconic.errors import DataError, ModelError
 
 WIDTHS = (1, 2, 4)  # of the windows of a convolution over words
 

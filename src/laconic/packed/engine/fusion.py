@@ -10,11 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from laconic.models.fusion.evidence import Asked, Evidence, Listed, Room, gather, numbers_of, room_for
-from laconic.kernels.jit import compiled_in_any_order
-from laconic.packed.engine.composite import in_order
-from laconic.packed.engine.neighbours import Neighbours
-from laconic.packed.engine.parts import (
+from laconic.errors import ModelError
+from laconic.kernels.checks import (
     check_array,
     check_finite,
     check_kind,
@@ -23,9 +20,12 @@ from laconic.packed.engine.parts import (
     check_whole,
     for_kernels,
 )
+from laconic.kernels.jit import compiled_in_any_order
+from laconic.models.fusion.evidence import Asked, Evidence, Listed, Room, gather, numbers_of, room_for
+from laconic.packed.engine.composite import in_order
+from laconic.packed.engine.neighbours import Neighbours
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.texts import Inputs, Ranked, size_of
-from laconic.errors import ModelError
 from laconic.types import NO_LABEL
 
 _LARGEST = float(np.finfo(np.float32).max)

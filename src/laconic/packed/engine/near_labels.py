@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float
 
-from laconic.packed.engine.candidate_kernels import Blend, Near, list_labels
-from laconic.packed.engine.cells import Cells
-from laconic.packed.engine.parts import (
+from laconic.errors import ModelError
+from laconic.kernels.checks import (
     check_array,
     check_kind,
     check_numbers,
@@ -18,9 +17,10 @@ from laconic.packed.engine.parts import (
     check_whole,
     for_kernels,
 )
+from laconic.packed.engine.candidate_kernels import Blend, Near, list_labels
+from laconic.packed.engine.cells import Cells
 from laconic.packed.engine.shortlists import Shortlist
 from laconic.packed.engine.texts import Inputs, Ranked
-from laconic.errors import ModelError
 from laconic.types import NO_LABEL
 
 

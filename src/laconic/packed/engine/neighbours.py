@@ -9,13 +9,8 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float, Int
 
-from laconic.models.fusion.evidence import Channels
-from laconic.models.fusion.votes import rank_votes, score_votes
-from laconic.kernels.jit import compiled
-from laconic.packed.engine.candidate_kernels import nearest_rows
-from laconic.packed.engine.cells import Cells
-from laconic.packed.engine.pairs import Pairs, bags_of
-from laconic.packed.engine.parts import (
+from laconic.errors import DataError, ModelError
+from laconic.kernels.checks import (
     check_array,
     check_kind,
     check_numbers,
@@ -24,12 +19,17 @@ from laconic.packed.engine.parts import (
     check_whole,
     for_kernels,
 )
+from laconic.kernels.csr import add, clear, find, take_best
+from laconic.kernels.jit import compiled
+from laconic.models.fusion.evidence import Channels
+from laconic.models.fusion.votes import rank_votes, score_votes
+from laconic.packed.engine.candidate_kernels import nearest_rows
+from laconic.packed.engine.cells import Cells
+from laconic.packed.engine.pairs import Pairs, bags_of
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.row_kernels import half_dot
 from laconic.packed.engine.rows import check_exact
 from laconic.packed.engine.texts import Inputs, Ranked, Texts, size_of
-from laconic.errors import DataError, ModelError
-from laconic.kernels.csr import add, clear, find, take_best
 from laconic.types import NO_LABEL
 
 _LOOKED_UP = 4  # times as many texts as are wanted

@@ -7,12 +7,13 @@ from functools import cached_property
 
 import numpy as np
 
+from laconic.errors import ModelError
+from laconic.kernels.checks import check_array, check_finite, check_starts, for_kernels
+from laconic.kernels.csr import Lists
 from laconic.kernels.jit import compiled
 from laconic.packed.engine.layer_kernels import readable
-from laconic.packed.engine.parts import Part, check_array, check_finite, check_starts, for_kernels
+from laconic.packed.engine.parts import Part
 from laconic.packed.engine.texts import Inputs, Texts
-from laconic.errors import ModelError
-from laconic.kernels.csr import Lists
 
 _UNREADABLE = "the texts' token ids are negative, or their bounds do not lie in order among their words"
 _ANY = np.iinfo(np.int32).max  # words that an index does not know are passed over there

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from laconic.packed.engine.parts import Part, check_array, check_finite, check_kind, check_starts, for_kernels
-from laconic.packed.engine.row_kernels import MOST_DIM, Grid
 from laconic.errors import ModelError
+from laconic.kernels.checks import check_array, check_finite, check_kind, check_starts, for_kernels
+from laconic.packed.engine.parts import Part
+from laconic.packed.engine.row_kernels import MOST_DIM, Grid
 
 _LARGEST = 127.0
 _LARGEST_HALF = float(np.finfo(np.float16).max)

@@ -11,8 +11,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float, Int
 
-from laconic.packed.engine.encoders import Encoder, check_fits
-from laconic.packed.engine.parts import (
+from laconic.kernels.checks import (
     check_array,
     check_kind,
     check_numbers,
@@ -21,6 +20,7 @@ from laconic.packed.engine.parts import (
     check_whole,
     for_kernels,
 )
+from laconic.packed.engine.encoders import Encoder, check_fits
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.rows import NO_ROWS, Rows, check_exact, check_groups
 from laconic.packed.engine.search_kernels import Dial, Tree, Vectors, score_places, search

@@ -14,10 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from laconic.kernels.jit import compiled
-from laconic.packed.engine.pairs import Pairs, bags_of
-from laconic.packed.engine.parts import (
-    Part,
+from laconic.errors import ModelError
+from laconic.kernels.checks import (
     check_array,
     check_kind,
     check_numbers,
@@ -26,12 +24,14 @@ from laconic.packed.engine.parts import (
     check_whole,
     for_kernels,
 )
+from laconic.kernels.csr import add_products, clear, take_best
+from laconic.kernels.jit import compiled
+from laconic.packed.engine.pairs import Pairs, bags_of
+from laconic.packed.engine.parts import Part
 from laconic.packed.engine.row_kernels import Grid, choose, half_dot, score_run, whole_numbers
 from laconic.packed.engine.rows import Rows
 from laconic.packed.engine.texts import Inputs, Ranked
 from laconic.packed.engine.transforms import Transform
-from laconic.errors import ModelError
-from laconic.kernels.csr import add_products, clear, take_best
 from laconic.types import NO_LABEL
 
 _SPARE = 16  # clusters that are scored again though they are not needed: coarse scores may err about the last

@@ -6,6 +6,9 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from jaxtyping import Float, Int
+from scipy.sparse import csr_array
+
+from laconic.data.dataset import Rows
 
 
 class Texts(NamedTuple):
@@ -43,3 +46,14 @@ def size_of(inputs: Inputs) -> int:
 
 def some(inputs: Inputs, first: int, last: int) -> Some:
     return inputs.part(first, last) if isinstance(inputs, Texts) else inputs[first:last]
+
+
+def inputs_of(rows: Rows) -> Inputs:
+    """Rows of a dataset as the engine reads them."""
+    if not isinstance(rows, csr_array):
+        return np.ascontiguousarray(rows, dtype=np.float32)
+    return Texts(
+        rows.indices.astype(np.int32, copy=False),
+        rows.data.astype(np.float32, copy=False),
+        rows.indptr.astype(np.int64, copy=False),
+    )

@@ -13,10 +13,11 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from laconic.errors import ModelError
+from laconic.kernels.checks import check_array, check_finite, check_whole, for_kernels
 from laconic.kernels.jit import compiled_in_any_order
 from laconic.packed.engine.layer_kernels import gelu_rows, product, relu_rows
-from laconic.packed.engine.parts import Part, check_array, check_finite, check_whole, for_kernels
-from laconic.errors import ModelError
+from laconic.packed.engine.parts import Part
 
 ACTIVATIONS = ("none", "relu", "gelu")
 

@@ -9,16 +9,16 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float, Int
 
-from laconic.packed.engine.pairs import Pairs, tokens_of
-from laconic.packed.engine.parts import check_array, check_kind, check_numbers, check_whole, for_kernels
-from laconic.packed.engine.ranker import PackedRanker
-from laconic.packed.engine.texts import Inputs, Ranked, Texts, size_of
 from laconic.errors import ModelError
+from laconic.kernels.checks import check_array, check_kind, check_numbers, check_whole, for_kernels
+from laconic.kernels.csr import Lists
 from laconic.models.label_trees.checks import is_sound
 from laconic.models.label_trees.forest import Forest, Ways, ways_of
 from laconic.models.label_trees.rows import Reading, features_of, of_length_one
 from laconic.models.label_trees.search import Room, make_room, rank_texts, score_texts
-from laconic.kernels.csr import Lists
+from laconic.packed.engine.pairs import Pairs, tokens_of
+from laconic.packed.engine.ranker import PackedRanker
+from laconic.packed.engine.texts import Inputs, Ranked, Texts, size_of
 from laconic.types import NO_LABEL
 
 

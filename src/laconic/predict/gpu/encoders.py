@@ -14,10 +14,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from laconic.export.fold import attention_matrix, by_place, folded, normalisation
 from laconic.models.encoders import Encoder, InceptionEncoder
 from laconic.models.encoders.inception import STRIDE
 from laconic.models.layers import DimensionAttention, FreeWeight, SpectralWeight, WordAttention
-from laconic.export.fold import attention_matrix, by_place, folded, normalisation
 from laconic.types import Inputs
 
 Part = TypeVar("Part", bound=nn.Module)

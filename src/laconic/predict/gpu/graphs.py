@@ -16,8 +16,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from laconic.evaluation.evaluate import on_device
-from laconic.predict.gpu.attempts import Attempts
 from laconic.models.rankers import Ranker
+from laconic.predict.gpu.attempts import Attempts
 from laconic.training.step import leave_capture, rehearse
 from laconic.types import PAD, Inputs, Ranking, Tokens
 

@@ -7,11 +7,11 @@ from functools import singledispatch
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import Encoder, WordEncoder
 from laconic.models.fusion.ranker import FusedRanker
+from laconic.models.rankers import Ensemble, FlatRanker, Ranker, Reranker, ShortlistRanker
 from laconic.predict.gpu.clusters import ClustersRanker
 from laconic.predict.gpu.encoders import quick_encoder, settled
 from laconic.predict.gpu.exact import ExactRanker
 from laconic.predict.gpu.graphs import GraphRanker
-from laconic.models.rankers import Ensemble, FlatRanker, Ranker, Reranker, ShortlistRanker
 
 _FEW = 1 << 14  # labels of which every score may as well be written down
 

@@ -14,8 +14,8 @@ from torch.nn import functional
 
 from laconic.data.dataset import Dataset
 from laconic.data.tokenizer import inputs_of
-from laconic.models.encoders import Encoder
 from laconic.evaluation.evaluate import on_device
+from laconic.models.encoders import Encoder
 from laconic.types import FIRST_WORD
 
 _NEAREST = 5  # known labels from which a new one borrows

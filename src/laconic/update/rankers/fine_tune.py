@@ -14,24 +14,32 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from laconic.update.rankers.rankers import linear
-from laconic.update.rankers.rows import with_rows
-from laconic.models.classifiers import HashedClassifier, LinearClassifier
-from laconic.models.clustering import LabelTree
-from laconic.models.clustering.groups import of_tree, partition
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
 from laconic.data.tokenizer import inputs_of
-from laconic.models.encoders import Encoder, Identity
 from laconic.errors import ConfigError, ModelError
 from laconic.evaluation.evaluate import on_device, validation_figures
 from laconic.evaluation.metrics.pairs import holds
-from laconic.training.optimizer import Halving, Plan
-from laconic.models.rankers import BucketsRanker, CandidatesRanker, Ensemble, FlatRanker, Ranker, Reranker, ShortlistRanker
-from laconic.training.run import Run
+from laconic.models.classifiers import HashedClassifier, LinearClassifier
+from laconic.models.clustering import LabelTree
+from laconic.models.clustering.groups import of_tree, partition
+from laconic.models.encoders import Encoder, Identity
+from laconic.models.rankers import (
+    BucketsRanker,
+    CandidatesRanker,
+    Ensemble,
+    FlatRanker,
+    Ranker,
+    Reranker,
+    ShortlistRanker,
+)
 from laconic.models.shortlisters.clusters import Clusters
+from laconic.training.optimizer import Halving, Plan
+from laconic.training.run import Run
 from laconic.training.tasks import Shortlisted
 from laconic.types import NO_LABEL, Inputs, Ranking
+from laconic.update.rankers.rankers import linear
+from laconic.update.rankers.rows import with_rows
 
 _AT_ONCE = 1024  # texts that are encoded and ranked at a time
 

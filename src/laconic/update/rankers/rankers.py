@@ -11,12 +11,20 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from laconic.errors import ModelError
+from laconic.models.classifiers import Classifier, HashedClassifier, LinearClassifier
+from laconic.models.rankers import (
+    BucketsRanker,
+    CandidatesRanker,
+    Ensemble,
+    FlatRanker,
+    Ranker,
+    Reranker,
+    ShortlistRanker,
+)
 from laconic.update.rankers.additions import Additions, Seen
 from laconic.update.rankers.rows import with_new_rows, with_rows
 from laconic.update.rankers.shortlisters import fewer, fewer_in, more, more_in
-from laconic.models.classifiers import Classifier, HashedClassifier, LinearClassifier
-from laconic.errors import ModelError
-from laconic.models.rankers import BucketsRanker, CandidatesRanker, Ensemble, FlatRanker, Ranker, Reranker, ShortlistRanker
 
 # Of the first ten places by the classifier's scores, where others hold new labels back that no text votes for.
 _PLACES = 2.5

@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from laconic.update.rankers.additions import Borrowed, Seen
 from laconic.models.classifiers import LinearClassifier
+from laconic.update.rankers.additions import Borrowed, Seen
 
 _FIRST = 10  # places of an answer that count; of few labels, a tenth of them
 _ALONE = 0.01  # of what all new labels may have of these places, the most that one may

@@ -11,14 +11,14 @@ from scipy.sparse import csr_array, vstack
 from torch import Tensor
 from torch.nn import functional
 
-from laconic.update.rankers.additions import Additions, Seen
-from laconic.models.clustering import LabelTree
 from laconic.errors import ModelError
+from laconic.models.clustering import LabelTree
 from laconic.models.shortlisters.base import Shortlister
 from laconic.models.shortlisters.clusters import Clusters, OfClusters
 from laconic.models.shortlisters.label_texts import WithLabelTexts
 from laconic.models.shortlisters.labels import NearestLabels
 from laconic.types import NO_LABEL
+from laconic.update.rankers.additions import Additions, Seen
 
 _AT_ONCE = 1 << 26  # scores of clusters that are held at a time
 _CHOICES = 64  # clusters that a new label may join

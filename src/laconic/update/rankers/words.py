@@ -17,9 +17,9 @@ from torch import Tensor, nn
 
 from laconic.data.text import WordTable
 from laconic.data.vocabulary import Vocabulary
+from laconic.kernels.csr import Lists
 from laconic.models.encoders import WordEncoder
 from laconic.models.rankers import Ranker
-from laconic.kernels.csr import Lists
 from laconic.models.shortlisters.label_texts import WithLabelTexts
 from laconic.models.shortlisters.nearest import NearestBags, StoredLists
 from laconic.types import FIRST_WORD

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from laconic.storage.model_folder import read_facts
 from laconic.errors import ModelError
+from laconic.storage.model_folder import read_facts
 from laconic.training.run import differences
 
 _TOLD = 3  # differences

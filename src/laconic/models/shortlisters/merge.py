@@ -13,8 +13,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from laconic.kernels.jit import compiled
 from laconic.kernels.csr import in_threads, keep, order_kept
+from laconic.kernels.jit import compiled
 from laconic.types import NO_LABEL, Ranking
 
 _AFTER = -1e6  # less than any score
