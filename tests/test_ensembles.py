@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from laconic import Laconic
-from laconic.cli.inspect import inspect_model
+from laconic.cli.inspection import inspect_model
 from laconic.cli.tables import training_display
 from laconic.errors import ConfigError, ModelError, TrainingError
 from laconic.methods.registry import config_of

@@ -135,8 +135,10 @@ def test_the_next_writer_may_fail_wherever_the_last_one_was_killed(killed, tmp_p
         assert content(folder) in (["as old", "old"], ["as new", "new"])
 
 
-@pytest.mark.parametrize("error", [OSError(errno.EIO, "broken"), KeyboardInterrupt()])
-def test_an_error_between_the_two_renames_puts_the_old_folder_back(tmp_path, monkeypatch, error):
+@pytest.mark.parametrize(
+    ("error", "raised"), [(OSError(errno.EIO, "broken"), UserError), (KeyboardInterrupt(), KeyboardInterrupt)]
+)
+def test_an_error_between_the_two_renames_puts_the_old_folder_back(tmp_path, monkeypatch, error, raised):
     monkeypatch.setattr("laconic.system.files._exchanged", lambda one, other: False)
     folder = tmp_path / "folder"
     with replacing(folder) as partial:
@@ -149,7 +151,7 @@ def test_an_error_between_the_two_renames_puts_the_old_folder_back(tmp_path, mon
         rename(one, other)
 
     monkeypatch.setattr(os, "rename", broken)
-    with pytest.raises(type(error)), replacing(folder) as partial:
+    with pytest.raises(raised), replacing(folder) as partial:
         (partial / "new").touch()
     assert content(folder) == ["old"]
     assert list(tmp_path.iterdir()) == [folder]

@@ -97,7 +97,7 @@ def test_only_the_command_line_prints():
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
     ]
-    assert set(printing) <= {"laconic.cli.main"}
+    assert set(printing) <= {"laconic.cli.data"}
 
 
 @pytest.mark.parametrize("module", sorted(MODULES))

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 from torch.nn import functional
 
-from laconic.cli.inspect import inspect_model
+from laconic.cli.inspection import inspect_model
 from laconic.config import preset_path, read_settings
 from laconic.data.corpus import Corpus, Labels
 from laconic.data.dataset import Dataset

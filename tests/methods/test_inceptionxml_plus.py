@@ -15,7 +15,7 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor, nn
 
-from laconic.cli.inspect import inspect_model
+from laconic.cli.inspection import inspect_model
 from laconic.config import Settings, preset_path, read_settings, settings_of
 from laconic.data.corpus import Corpus, Split
 from laconic.data.dataset import Dataset

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from laconic import Laconic
 from laconic.analysis.sweep import sweep_model
-from laconic.cli.inspect import inspect_model
+from laconic.cli.inspection import inspect_model
 from laconic.data.dataset import Dataset
 from laconic.data.prepare import prepare
 from laconic.data.vectors import WordVectors

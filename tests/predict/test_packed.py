@@ -123,7 +123,7 @@ def test_a_file_that_is_missing_or_cut_off_or_changed_is_named(folder, name):
     with pytest.raises(ModelError, match=rf"{name}: .*sha256 differs"):
         opened(folder, verify=True)
     (folder / name).write_bytes(content[:-1])
-    with pytest.raises(ModelError, match=rf"{name}: {len(content) - 1} bytes, but the manifest says {len(content)}"):
+    with pytest.raises(ModelError, match=rf"{name}: {len(content) - 1:,} bytes, but the manifest says {len(content)}"):
         opened(folder)
     (folder / name).unlink()
     with pytest.raises(ModelError, match=rf"{name}: .*not there; copy the model again"):

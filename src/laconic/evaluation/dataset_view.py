@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Int
@@ -23,6 +23,7 @@ from laconic.evaluation.evaluate import Truth, truth_in_numbers_of
 from laconic.evaluation.metrics import Propensity, TrainingCounts
 
 
+@runtime_checkable
 class Evaluable(Protocol):
     """A finished or packed model, as far as evaluation has to know it."""
 
