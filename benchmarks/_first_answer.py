@@ -12,7 +12,7 @@ import sys  # noqa: E402
 
 from numba.core.registry import cpu_target  # noqa: E402
 
-from laconic.predict.answering import Answerer  # noqa: E402
+from laconic.predict.packed_predictor import Answerer  # noqa: E402
 
 
 def main() -> None:

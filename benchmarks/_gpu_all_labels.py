@@ -13,18 +13,18 @@ from torch import Tensor
 from benchmarks._gpu_case import LENGTH, NUM_IDS, TEXTS, Case, agreement, batches, drawn, in_batches, made_of
 from benchmarks._graph_timing import Run, attempt, graphed, milliseconds
 from benchmarks.training_step import copy_bandwidth
-from laconic.classifiers import LinearClassifier
-from laconic.encoders import Identity
-from laconic.evaluate import on_device
-from laconic.kernels.maxima import Tile, best_groups, group_maxima, group_maxima_plainly
-from laconic.kernels.shortlist import Shortlist
-from laconic.kernels.shortlist_scores import shortlist_scores_plainly
+from laconic.evaluation.evaluate import on_device
+from laconic.kernels.triton.maxima import Tile, best_groups, group_maxima, group_maxima_plainly
+from laconic.kernels.triton.shortlist import Shortlist
+from laconic.kernels.triton.shortlist_scores import shortlist_scores_plainly
 from laconic.methods import inceptionxml
+from laconic.models.classifiers import LinearClassifier
+from laconic.models.encoders import Identity
+from laconic.models.rankers import FlatRanker
 from laconic.predict.gpu import quickened
-from laconic.predict.gpu.encoding import quick_encoder
+from laconic.predict.gpu.encoders import quick_encoder
 from laconic.predict.gpu.exact import ExactRanker, RoughRows
 from laconic.predict.gpu.kernels import Kernels, kernels_for
-from laconic.rankers import FlatRanker
 
 CHUNKS = (1 << 13, 1 << 15, 1 << 17)
 TILES = {

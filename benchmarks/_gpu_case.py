@@ -15,9 +15,9 @@ from jaxtyping import Int
 from torch import Tensor
 
 from benchmarks.shapes import PAPER_SHAPES, make
-from laconic.evaluate import on_device
+from laconic.evaluation.evaluate import on_device
+from laconic.models.rankers import Ranker
 from laconic.predict.gpu.graphs import GraphRanker
-from laconic.rankers import Ranker
 from laconic.types import FIRST_WORD, PAD, Ranking, Tokens
 
 SHAPE, LENGTH, TEXTS = PAPER_SHAPES["AmazonTitles-670K"], 32, 4096

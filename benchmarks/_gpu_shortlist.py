@@ -20,10 +20,10 @@ from benchmarks._gpu_case import (
     one_by_one,
 )
 from benchmarks._graph_timing import Run, attempt, graphed, milliseconds
-from laconic.clustering import random_tree
-from laconic.evaluate import on_device
-from laconic.kernels.shortlist import Shortlist
+from laconic.evaluation.evaluate import on_device
+from laconic.kernels.triton.shortlist import Shortlist
 from laconic.methods import inceptionxml_plus
+from laconic.models.clustering import random_tree
 from laconic.predict.gpu import quickened
 from laconic.predict.gpu.clusters import ClustersRanker
 from laconic.predict.gpu.graphs import GraphRanker, filled

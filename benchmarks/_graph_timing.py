@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import torch
 
-from laconic.step import leave_capture, rehearse
+from laconic.training.step import leave_capture, rehearse
 
 Result = TypeVar("Result")
 Run = Callable[[], object]

@@ -19,15 +19,15 @@ import torch
 
 from benchmarks.shapes import PAPER_SHAPES
 from laconic import __version__
-from laconic.clustering import random_tree
 from laconic.data.text import STOP_WORDS
 from laconic.data.vocabulary import Vocabulary
-from laconic.engine.rows import Rows
-from laconic.engine.search import Searched
+from laconic.export.rankers import packed
 from laconic.methods import inceptionxml_plus
-from laconic.predict.packed import PackedModel, write_packed
-from laconic.predict.packing import packed
-from laconic.rankers import ShortlistRanker
+from laconic.models.clustering import random_tree
+from laconic.models.rankers import ShortlistRanker
+from laconic.packed.engine.rows import Rows
+from laconic.packed.engine.search import Searched
+from laconic.packed.folder import PackedModel, write_packed
 from laconic.types import FIRST_WORD
 
 TITLE = 6  # words of a text, and of a label's name, which is a title too

@@ -15,7 +15,7 @@ from PIL import Image
 from playwright.sync_api import Browser, expect, sync_playwright
 
 from benchmarks._browser import chromium, served
-from laconic.demo import TEXTS
+from laconic.cli.demo import TEXTS
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 TEXT = TEXTS[0]

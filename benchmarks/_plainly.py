@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from unittest import mock
 
-from laconic import losses
-from laconic.cli import main
+from laconic.cli.main import main
+from laconic.training import losses
 
 if __name__ == "__main__":
     with mock.patch.object(losses, "_by_kernels", return_value=False):

@@ -26,7 +26,7 @@ from benchmarks._plus_results import (
 from benchmarks.inception_quality import EPOCHS
 from benchmarks.shapes import PAPER_SHAPES
 from laconic.config import preset_path, read_settings
-from laconic.costs import Shape, inception_cost
+from laconic.methods.costs import Shape, inception_cost
 
 DATA = "debian-related"
 GIGA = 2**30  # as Table 4 counts gigabytes

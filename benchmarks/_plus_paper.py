@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.papers.datasets import PUBLISHED
 from benchmarks.shapes import PAPER_SHAPES
-from laconic.costs import Shape
+from laconic.methods.costs import Shape
 
 PLUS, BASE = "InceptionXML+", "InceptionXML"
 

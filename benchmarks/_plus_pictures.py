@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from laconic.plots import COLOURS, canvas, write_picture
+from laconic.analysis.plots import COLOURS, canvas, write_picture
 
 BLUE, ORANGE, GREEN, RED = COLOURS[0], COLOURS[1], COLOURS[2], COLOURS[5]
 AREA = 2.0  # of a dot, square points a megabyte

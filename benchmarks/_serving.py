@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from laconic.engine.search import Searched
-from laconic.machine import usable_cores
-from laconic.predict.packed import open_packed
-from laconic.predict.reading import Reader
-from laconic.predict.timing import OwnProcess, Trial
+from laconic.analysis.latency import OwnProcess, Trial
+from laconic.packed.engine.search import Searched
+from laconic.packed.folder import open_packed
+from laconic.packed.tokenizer import Reader
+from laconic.system.machine import usable_cores
 
 BATCH = 10_000  # texts that are answered together
 COUNTED = 200  # texts whose rows are counted

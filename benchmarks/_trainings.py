@@ -23,9 +23,9 @@ from laconic.data.corpus import Corpus
 from laconic.data.prepare import Prepared, input_rows, prepare
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import VocabularyConfig
-from laconic.evaluate import Evaluation, Truth, evaluate, places_needed, rank_all
-from laconic.metrics import TrainingCounts
-from laconic.rankers import Ranker
+from laconic.evaluation.evaluate import Evaluation, Truth, evaluate, places_needed, rank_all
+from laconic.evaluation.metrics import TrainingCounts
+from laconic.models.rankers import Ranker
 
 METRICS = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@3", "PSP@5", "tail R@10", "R@20", "C@20")
 # The protocol of the authors' figures: words `[a-z0-9+#]+`, nothing left out, pairs of a text with itself kept.

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from laconic.checkpoint import read_model
 from laconic.data.corpus import Corpus
 from laconic.estimator import Laconic
-from laconic.evaluate import Truth, places_needed, rank_all
-from laconic.methods import restore_ranker
-from laconic.metrics import judge, report
-from laconic.predict.judging import Judging
-from laconic.run import device_named
+from laconic.evaluation.dataset_view import DatasetView
+from laconic.evaluation.evaluate import Truth, places_needed, rank_all
+from laconic.evaluation.metrics import judge, report
+from laconic.methods.restore import restore_ranker
+from laconic.storage.model_folder import read_model
+from laconic.training.run import device_named
 from laconic.types import NO_LABEL
 
 _BEST = 5
@@ -29,7 +29,7 @@ _BEST = 5
 def agreement(folder: Path, corpus: Corpus) -> dict[str, Any]:
     """The folder is a model's, which was packed; it is the latter that answers texts."""
     saved, texts = read_model(folder), list(corpus.split("test").texts or ())
-    rows, truth = Judging.of_model(saved).judged(corpus, "test")
+    rows, truth = DatasetView.of(saved).rows_and_truth(corpus, "test")
     places = places_needed(truth, (_BEST,))
     wanted = rank_all(restore_ranker(saved, device_named("cpu")), rows, places).labels.numpy()
     answers = {

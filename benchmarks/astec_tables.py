@@ -20,7 +20,7 @@ from benchmarks.papers import figures, report
 from benchmarks.papers.datasets import Dataset
 from benchmarks.papers.rows import ROWS
 from benchmarks.plus_tables import block, write_page
-from laconic.plots import plot_contributions
+from laconic.analysis.plots import plot_contributions
 
 PAGE = Path(__file__).parents[1] / "docs" / "astec.md"
 SHOWN = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@5", "tail R@10")

@@ -16,15 +16,17 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import data_folder, save
-from laconic.calibration import Calibration, isotonic
 from laconic.config import Settings, preset_path, read_settings
 from laconic.data.corpus import Corpus
 from laconic.data.sources import read
-from laconic.evaluate import Pairs, places_needed, rank_all, scored_pairs
-from laconic.methods import config_of, restore_ranker, train_model
-from laconic.metrics import expected_calibration_error
-from laconic.predict.judging import Judging
-from laconic.run import Run, device_named
+from laconic.evaluation.calibration import Calibration, isotonic
+from laconic.evaluation.dataset_view import DatasetView
+from laconic.evaluation.evaluate import Pairs, places_needed, rank_all, scored_pairs
+from laconic.evaluation.metrics import expected_calibration_error
+from laconic.methods.registry import config_of
+from laconic.methods.restore import restore_ranker
+from laconic.methods.train import train_model
+from laconic.training.run import Run, device_named
 
 HELD = {"validation": 0.1}
 METHODS: dict[str, tuple[str, Settings]] = {
@@ -53,7 +55,7 @@ def measured(corpus: Corpus, fresh: np.ndarray, method: str, settings: Settings)
     parts = {"train": split.rows(np.flatnonzero(~fresh)), "test": split.rows(np.flatnonzero(fresh))}
     cut = replace(corpus, splits=parts)
     model = train_model(cut, method, config_of(method, settings), Run.unkept("cpu"))
-    rows, truth = Judging.of_model(model).judged(cut, "test")
+    rows, truth = DatasetView.of(model).rows_and_truth(cut, "test")
     ranking = rank_all(restore_ranker(model, device_named("cpu")), rows, places_needed(truth))
     scores, true = scored_pairs(ranking, truth)
     judges = np.random.default_rng(1).random(len(scores)) < 0.5

@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks._plus_results import table
 from benchmarks.common import RESULTS
 from benchmarks.plus_tables import filled
-from laconic.files import writing
+from laconic.system.files import writing
 
 PAGE = Path(__file__).parents[1] / "docs" / "serving.md"
 LOADS = ("offered", "sent", "goodput", "p50_ms", "p99_ms")

@@ -32,7 +32,7 @@ CLUSTER = """if True:
     import json, resource, sys, time
     import numpy as np
     from scipy.sparse import load_npz
-    from laconic.clustering import Clustering, cluster_labels
+    from laconic.models.clustering import Clustering, cluster_labels
     from laconic.data.dataset import Dataset
     folder, clusters, walks = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     data = Dataset(inputs=load_npz(folder + "/inputs.npz"), labels=load_npz(folder + "/labels.npz"), ordered=True)

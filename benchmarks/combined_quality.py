@@ -30,16 +30,17 @@ from benchmarks._trainings import (
     side_by_side,
 )
 from benchmarks.common import data_folder
-from laconic.choosing import Situation, chosen
 from laconic.config import configure, merged, read_settings
-from laconic.costs import seconds_of
 from laconic.data.text import Splitter
 from laconic.errors import ConfigError
-from laconic.machine import usable_cores
-from laconic.methods import METHODS, fusion, with_extra_texts
-from laconic.methods.trained import Trained
-from laconic.rankers import Ranker
-from laconic.run import Run
+from laconic.methods.auto import Situation, chosen
+from laconic.methods.registry import METHODS, with_extra_texts
+from laconic.methods.result import Trained
+from laconic.methods.wrappers import fusion
+from laconic.models.rankers import Ranker
+from laconic.system.machine import usable_cores
+from laconic.training.run import Run
+from laconic.units import seconds_of
 
 SEEDS = (1, 2, 3)
 DATASETS = ("debian-related", "npm-names-deps", "yso-titles", "eurlex57k-titles")

@@ -14,7 +14,7 @@ from benchmarks._peers import shown
 from benchmarks.combined_quality import DATASETS, WAYS
 from benchmarks.common import RESULTS
 from benchmarks.plus_tables import filled
-from laconic.files import writing
+from laconic.system.files import writing
 
 ROOT = Path(__file__).parents[1]
 README, PAGE = ROOT / "README.md", ROOT / "docs" / "combined.md"

@@ -13,7 +13,7 @@ from typing import Any
 import numpy
 
 from laconic.data.catalogue import BUNDLED
-from laconic.files import writing
+from laconic.system.files import writing
 
 # Data larger than the bundled one: in the folder LACONIC_DATA, or in shared/data beside the checkout.
 DATA = Path(os.environ.get("LACONIC_DATA", Path(__file__).parents[2] / "shared" / "data"))

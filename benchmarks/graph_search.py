@@ -22,9 +22,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from benchmarks.common import save
-from laconic.shortlisters.graph import Graph
-from laconic.shortlisters.labels import Nearness
-from laconic.shortlisters.selection import largest
+from laconic.models.shortlisters.graph import Graph
+from laconic.models.shortlisters.labels import Nearness
+from laconic.models.shortlisters.selection import largest
 from laconic.types import Ranking
 
 COUNTS = (36_306, 131_072, 670_091)

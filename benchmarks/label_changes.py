@@ -22,19 +22,21 @@ import torch
 from scipy.sparse import csr_array
 
 from benchmarks.common import RESULTS, data_folder, save
-from laconic.changing import Config
-from laconic.checkpoint import SavedModel
 from laconic.config import configure, preset_path, read_settings
 from laconic.data.corpus import Corpus, Labels
 from laconic.data.prepare import input_rows
 from laconic.data.sources import read
 from laconic.data.tokenizer import Tokenizer
-from laconic.evaluate import Truth, places_needed, rank_all, truth_in_numbers_of
-from laconic.maintaining import add_labels, update
-from laconic.methods import config_of, restore_config, restore_ranker, train_model
-from laconic.metrics import judge, report
-from laconic.run import Run, device_named
+from laconic.evaluation.evaluate import Truth, places_needed, rank_all, truth_in_numbers_of
+from laconic.evaluation.metrics import judge, report
+from laconic.methods.registry import config_of
+from laconic.methods.restore import restore_config, restore_ranker
+from laconic.methods.train import train_model
+from laconic.storage.model_folder import SavedModel
+from laconic.training.run import Run, device_named
 from laconic.types import NO_LABEL, Ranking
+from laconic.update.model import add_labels, update
+from laconic.update.rankers import Config
 
 SHARE, LEAST = 0.05, 3  # of labels that are hidden, and how often each must be in the test split
 PLACES = 10

@@ -19,10 +19,10 @@ from benchmarks.common import RESULTS, data_folder
 from benchmarks.papers.datasets import OURS
 from laconic.config import configure, preset_path, read_settings
 from laconic.data.text import Splitter
-from laconic.evaluate import validation_figures
-from laconic.fusing import FusedRanker
-from laconic.methods import ensemble_of
-from laconic.run import Run
+from laconic.evaluation.evaluate import validation_figures
+from laconic.methods.registry import ensemble_of
+from laconic.models.fusion.ranker import FusedRanker
+from laconic.training.run import Run
 
 SEEDS = (1, 2, 3)
 HELD = {"debian-related": 0.05, "npm-names-deps": 0.05, "yso-titles": 0.02}

@@ -23,7 +23,7 @@ import numpy as np
 from napkinxc import metrics as napkin
 from scipy.sparse import csr_array
 
-from laconic.metrics import (
+from laconic.evaluation.metrics import (
     KS,
     Judged,
     Propensity,

@@ -21,13 +21,13 @@ import torch
 from benchmarks.common import save
 from benchmarks.shapes import PAPER_SHAPES, make
 from benchmarks.training_step import copy_bandwidth, timed
-from laconic.classifiers import LinearClassifier
-from laconic.clustering import random_tree
 from laconic.data.resident import Resident
 from laconic.methods.inceptionxml_plus import Config, build
-from laconic.optim import Adam, OneCycle, Plan
-from laconic.step import Step
-from laconic.tasks import Jointly
+from laconic.models.classifiers import LinearClassifier
+from laconic.models.clustering import random_tree
+from laconic.training.optimizer import Adam, OneCycle, Plan
+from laconic.training.step import Step
+from laconic.training.tasks import Jointly
 from laconic.types import FIRST_WORD
 
 

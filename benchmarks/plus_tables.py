@@ -41,8 +41,8 @@ from benchmarks._plus_results import (
 )
 from benchmarks.common import RESULTS
 from benchmarks.papers.datasets import PUBLISHED, Dataset
-from laconic.costs import Shape
-from laconic.files import writing
+from laconic.methods.costs import Shape
+from laconic.system.files import writing
 
 PAGE = Path(__file__).parents[1] / "docs" / "inceptionxml-plus.md"
 FILES = (

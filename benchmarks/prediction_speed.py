@@ -27,18 +27,18 @@ from benchmarks._packed_shapes import SHAPES, titles, words_of
 from benchmarks._serving import BATCH, COUNTED, rows_scored, served
 from benchmarks._whole_split import agreement
 from benchmarks.common import RESULTS, data_folder, save
-from laconic.benching import packed_folder
-from laconic.checkpoint import read_model
+from laconic.analysis.bench import packed_folder
 from laconic.data.corpus import Corpus
 from laconic.data.sources import read
-from laconic.engine.search import Searched
-from laconic.evaluate import Truth, places_needed
-from laconic.metrics import judge, report, top_k_of
-from laconic.metrics.rankings import Ranked
-from laconic.predict.judging import Judging
-from laconic.predict.opening import answerer
-from laconic.predict.pack import measured
-from laconic.predict.packed import open_packed
+from laconic.evaluation.dataset_view import DatasetView
+from laconic.evaluation.evaluate import Truth, places_needed
+from laconic.evaluation.metrics import judge, report, top_k_of
+from laconic.evaluation.metrics.rankings import Ranked
+from laconic.packed.engine.search import Searched
+from laconic.packed.folder import open_packed
+from laconic.predict.load import answerer
+from laconic.predict.packing_cost import measured
+from laconic.storage.model_folder import read_model
 
 NAME = "prediction_speed"
 
@@ -82,7 +82,7 @@ def model_figures(model: Path, corpus: Corpus, options: argparse.Namespace) -> d
     texts = list(some.split("test").texts or ())
     with packed_folder(model, corpus) as folder:
         packed = open_packed(folder)
-        rows, truth = Judging.of_packed(packed).judged(some, "test")
+        rows, truth = DatasetView.of(packed).rows_and_truth(some, "test")
         ranked = answerer(packed).rank_rows(rows, places_needed(truth, (5,)))
         figures = {
             "method": saved.facts["method"],

@@ -23,13 +23,13 @@ from benchmarks.common import save
 from benchmarks.plus_step import built, scatter, touched
 from benchmarks.shapes import PAPER_SHAPES, make
 from benchmarks.training_step import copy_bandwidth, timed
-from laconic import losses
 from laconic.data.resident import Resident
 from laconic.methods import inceptionxml, inceptionxml_plus
-from laconic.optim import OPTIMISERS, Adam, OneCycle, Plan
-from laconic.step import Step
-from laconic.tasks import AllLabels, Jointly, Task
-from laconic.train import rows_as_planned
+from laconic.training import losses
+from laconic.training.loop import rows_as_planned
+from laconic.training.optimizer import OPTIMISERS, Adam, OneCycle, Plan
+from laconic.training.step import Step
+from laconic.training.tasks import AllLabels, Jointly, Task
 from laconic.types import FIRST_WORD
 
 BYTES = {"adam": 24, "adam-bf16": 12, "adagrad-bf16": 4}

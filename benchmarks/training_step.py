@@ -15,9 +15,9 @@ import torch
 from benchmarks.common import save
 from laconic.data.resident import Resident
 from laconic.methods.inceptionxml import Config, build
-from laconic.optim import Adam, Plan
-from laconic.step import Step
-from laconic.tasks import AllLabels
+from laconic.training.optimizer import Adam, Plan
+from laconic.training.step import Step
+from laconic.training.tasks import AllLabels
 from laconic.types import Tokens
 
 TEXTS, WORDS, LABELS, LENGTH, BATCH, PER_TEXT = 485_176, 66_667, 670_091, 32, 128, 6

@@ -18,12 +18,14 @@ from benchmarks.common import data_folder, save
 from laconic.config import Settings, preset_path, read_settings
 from laconic.data.corpus import Corpus
 from laconic.data.sources import read
-from laconic.evaluate import Truth, places_needed, rank_all
-from laconic.methods import config_of, restore_ranker, train_model
-from laconic.metrics import judge, report
-from laconic.predict.judging import Judging
-from laconic.rankers import ShortlistRanker
-from laconic.run import Run, device_named
+from laconic.evaluation.dataset_view import DatasetView
+from laconic.evaluation.evaluate import Truth, places_needed, rank_all
+from laconic.evaluation.metrics import judge, report
+from laconic.methods.registry import config_of
+from laconic.methods.restore import restore_ranker
+from laconic.methods.train import train_model
+from laconic.models.rankers import ShortlistRanker
+from laconic.training.run import Run, device_named
 
 TEXTS = 5000  # held out
 
@@ -51,7 +53,7 @@ def measured(corpus: Corpus, most: int, settings: Settings, device: str) -> dict
     model = train_model(corpus, "inceptionxml+", config_of("inceptionxml+", settings), Run.unkept(device))
     ranker = restore_ranker(model, device_named(device))
     assert isinstance(ranker, ShortlistRanker)
-    rows, truth = Judging.of_model(model).judged(corpus, "test")
+    rows, truth = DatasetView.of(model).rows_and_truth(corpus, "test")
     clusters = ranker.clusters.classifier.num_labels
     tops = sorted({ranker.trained, *(min(ranker.trained * times, clusters) for times in (2, 4, 8)), clusters})
     return {

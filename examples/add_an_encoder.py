@@ -5,20 +5,20 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from laconic.clustering import Clustering, cluster_labels
-from laconic.clustering.groups import of_tree
 from laconic.data.catalogue import BUNDLED
 from laconic.data.prepare import prepare
 from laconic.data.sources import read
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import VocabularyConfig
-from laconic.encoders import WordEncoder
-from laconic.evaluate import validation_figures
-from laconic.layers import Transfer
+from laconic.evaluation.evaluate import validation_figures
 from laconic.methods.deepxml import Parts, Plans, train
-from laconic.optim import Halving, Plan
-from laconic.run import Run
-from laconic.shortlisters.labels import NearestLabels, Nearness
+from laconic.models.clustering import Clustering, cluster_labels
+from laconic.models.clustering.groups import of_tree
+from laconic.models.encoders import WordEncoder
+from laconic.models.layers import Transfer
+from laconic.models.shortlisters.labels import NearestLabels, Nearness
+from laconic.training.optimizer import Halving, Plan
+from laconic.training.run import Run
 
 SEED, DIM, LENGTH = 1, 64, 16
 

@@ -10,9 +10,10 @@ import numpy as np
 
 from laconic.config import configure
 from laconic.data.sources import read
-from laconic.methods import METHODS, train_model
+from laconic.methods.registry import METHODS
+from laconic.methods.train import train_model
 from laconic.predict.predictor import Predictor
-from laconic.run import Run
+from laconic.training.run import Run
 
 LABELS, IMAGES, WIDTH = 40, 800, 32
 SETTINGS = {

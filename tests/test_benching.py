@@ -9,21 +9,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from laconic import benching
-from laconic.benching import FIGURES, Config, bench, dials, packed_folder
-from laconic.checkpoint import SavedModel, write_model
+from laconic.analysis import bench as benching
+from laconic.analysis import latency as timing
+from laconic.analysis.bench import FIGURES, Config, bench, dials, packed_folder
+from laconic.analysis.latency import Timing, Trial, opened, timed
 from laconic.data.corpus import pair_matrix
-from laconic.data.writing import write_folder
-from laconic.engine.ranking import PackedRanker
+from laconic.data.output import write_folder
 from laconic.errors import ConfigError, DataError
-from laconic.manifest import PACKED, version_of
-from laconic.methods import config_of, train_model
-from laconic.predict import timing
-from laconic.predict.opening import answerer
-from laconic.predict.pack import pack
-from laconic.predict.packed import of_version, open_packed, write_packed
-from laconic.predict.timing import Timing, Trial, opened, timed
-from laconic.run import Run
+from laconic.export.pack import pack
+from laconic.methods.registry import config_of
+from laconic.methods.train import train_model
+from laconic.packed.engine.ranker import PackedRanker
+from laconic.packed.folder import of_version, open_packed, write_packed
+from laconic.predict.load import answerer
+from laconic.storage.manifest import PACKED, version_of
+from laconic.storage.model_folder import SavedModel, write_model
+from laconic.training.run import Run
 from tests.planted import planted_texts, planted_vectors
 from tests.test_cli import laconic
 

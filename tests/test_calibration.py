@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jaxtyping import Bool, Float
 
-from laconic.calibration import Calibration, isotonic, platt, pooled
 from laconic.errors import ModelError
-from laconic.metrics import expected_calibration_error
+from laconic.evaluation.calibration import Calibration, isotonic, platt, pooled
+from laconic.evaluation.metrics import expected_calibration_error
 
 CURVES: dict[str, Callable[..., Calibration | None]] = {"isotonic": isotonic, "platt": platt}
 

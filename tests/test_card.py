@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from laconic.card import model_card
-from laconic.checkpoint import write_model
-from laconic.methods import config_of, train_model
-from laconic.run import Run
+from laconic.methods.registry import config_of
+from laconic.methods.train import train_model
+from laconic.storage.card import model_card
+from laconic.storage.model_folder import write_model
+from laconic.training.run import Run
 from tests.planted import planted_texts
 
 FACTS: dict[str, Any] = {

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors import SafetensorError
 
-from laconic.checkpoint import SavedModel, _lines, _write_lines, read_model, read_trained_on, write_model
 from laconic.data.corpus import Labels
 from laconic.data.sketch import TextSketch
 from laconic.data.vocabulary import Vocabulary
 from laconic.errors import ModelError, UserError
-from laconic.tensor_files import Storage
+from laconic.storage.model_folder import SavedModel, _lines, _write_lines, read_model, read_trained_on, write_model
+from laconic.storage.tensors import Storage
 
 FACTS = {
     "laconic": "0",
@@ -197,7 +197,7 @@ def test_a_full_disk_is_an_error_for_people_and_keeps_the_old_model(folder, monk
     def full(*arguments):
         raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
 
-    monkeypatch.setattr("laconic.tensor_files.save_file", full)
+    monkeypatch.setattr("laconic.storage.tensors.save_file", full)
     with pytest.raises(UserError, match="model: the disk is full; nothing was changed there"):
         write_model(model(names=("blue", "green")), folder)
     assert read_model(folder, verify=True).labels == model().labels

@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from laconic.choosing import Choice, Situation, chosen, config_for, situation
-from laconic.costs import seconds_of
 from laconic.data.dataset import Dataset
 from laconic.errors import ConfigError
 from laconic.estimator import Laconic
-from laconic.methods import config_of, train_model
+from laconic.methods.auto import Choice, Situation, chosen, config_for, situation
+from laconic.methods.registry import config_of
+from laconic.methods.train import train_model
 from laconic.predict.predictor import Predictor
-from laconic.run import Run
+from laconic.training.run import Run
+from laconic.units import seconds_of
 from tests.planted import planted_texts
 
 SHOP = Situation(texts=100_000, labels=20_000, pairs=300_000, kind="text", label_texts=True, gpu=False, cores=2)

@@ -6,9 +6,9 @@ import torch
 from scipy.sparse import csr_array
 from torch import nn
 
-from laconic.classifiers import CLASSIFIERS, HashedClassifier, LabelText, LinearClassifier
-from laconic.classifiers.label_text import Texts
-from laconic.layers import Residual
+from laconic.models.classifiers import CLASSIFIERS, HashedClassifier, LabelText, LinearClassifier
+from laconic.models.classifiers.label_text import Texts
+from laconic.models.layers import Residual
 from laconic.types import NO_LABEL
 
 DIM, LABELS, BUCKETS = 8, 6, 3

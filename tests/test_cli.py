@@ -12,7 +12,7 @@ from unittest import mock
 
 import pytest
 
-from laconic.cli import main
+from laconic.cli.main import main
 from laconic.errors import DataError
 
 TRAIN = [

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from laconic.checkpoint import read_model
-from laconic.data.writing import write_folder
-from laconic.predict.kept_texts import FILE
-from laconic.predict.packed import open_packed
+from laconic.data.output import write_folder
+from laconic.packed.folder import open_packed
+from laconic.packed.kept_texts import FILE
+from laconic.storage.model_folder import read_model
 from tests.planted import planted_vectors
 from tests.test_cli import laconic, shown_and_told
 

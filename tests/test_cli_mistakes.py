@@ -14,8 +14,8 @@ import pytest
 
 from laconic import Laconic
 from laconic.errors import ModelError, UserError
-from laconic.files import check_writable, replacing, writing
-from laconic.manifest import json_object
+from laconic.storage.manifest import json_object
+from laconic.system.files import check_writable, replacing, writing
 from tests.test_cli import TEST, TRAIN, laconic, shown_and_told
 
 NOWHERE = Path("/proc/x")  # where nobody can write, whoever they are
@@ -212,7 +212,7 @@ def test_bench_without_data_names_the_data(model: Path) -> None:
 HEAVY = ("torch", "sklearn", "numba", "pyarrow", "scipy", "matplotlib")
 IMPORTED = f"""
 import sys
-from laconic.cli import main
+from laconic.cli.main import main
 sys.argv = ["laconic", *sys.argv[1:]]
 try:
     main()

@@ -15,14 +15,15 @@ import pytest
 import torch
 
 from laconic import Laconic
-from laconic.checkpoint import read_model, write_model
-from laconic.data.writing import write_folder
+from laconic.data.output import write_folder
 from laconic.errors import ConfigError
-from laconic.methods import config_of, train_model
-from laconic.predict import packing
-from laconic.predict.packed import is_packed, open_packed
+from laconic.export import rankers as packing
+from laconic.methods.registry import config_of
+from laconic.methods.train import train_model
+from laconic.packed.folder import is_packed, open_packed
 from laconic.predict.predictor import Predictor
-from laconic.run import Run
+from laconic.storage.model_folder import read_model, write_model
+from laconic.training.run import Run
 from tests.planted import planted_texts, planted_vectors
 from tests.test_cli import laconic, shown_and_told
 from tests.test_rankers import FUSION, RERANKER, SETTINGS
@@ -205,7 +206,7 @@ def test_the_cpu_is_used_where_it_is_asked_for_and_there_is_a_gpu(
         return pack(ranker, probes, device)
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr("laconic.predict.pack.packed", recorded)
+    monkeypatch.setattr("laconic.export.pack.packed", recorded)
     train("nearest", data, tmp_path / "model")
     laconic("pack", tmp_path / "model", "--device", "cpu", "--data", data)
     Laconic.load(tmp_path / "model", device="cpu").pack(TEXTS)
@@ -218,7 +219,7 @@ def test_what_cannot_be_packed_is_trained_all_the_same(
     def refuse(*arguments: Any, **options: Any) -> None:
         raise ConfigError("such a model cannot be packed")
 
-    monkeypatch.setattr("laconic.predict.pack.packed", refuse)
+    monkeypatch.setattr("laconic.export.pack.packed", refuse)
     _, told = shown_and_told("train", data, "--method", "nearest", "--out", tmp_path / "model")
     assert "note: the model was not packed: such a model cannot be packed" in told
     assert len(answers(tmp_path / "model")) == len(TEXTS)
@@ -231,7 +232,7 @@ def test_an_interrupt_while_packing_leaves_the_finished_model(
     def stop(*arguments: Any, **options: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("laconic.predict.packed.write_manifest", stop)
+    monkeypatch.setattr("laconic.packed.folder.write_manifest", stop)
     told = laconic("train", data, "--method", "nearest", "--out", tmp_path / "model", code=130)
     assert f"stopped; the model is finished, and `laconic pack {tmp_path / 'model'}` packs it" in told
     read_model(tmp_path / "model", verify=True)
@@ -283,9 +284,9 @@ def test_a_mistake_is_one_message(
 
 
 def test_a_packed_model_answers_without_torch(nearest: Path) -> None:
-    code = "import atexit, sys; from laconic.cli import main; atexit.register(lambda: print(*sys.modules)); main()"
+    code = "import atexit, sys; from laconic.cli.main import main; atexit.register(lambda: print(*sys.modules)); main()"
     command = [sys.executable, "-c", code, "predict", str(nearest), "-k", "1", "--device", "cpu"]
     done = subprocess.run(command, input=TEXTS[0], capture_output=True, text=True, check=True)
     *_, modules = done.stdout.splitlines()
-    assert "laconic.predict.opening" in modules.split()
+    assert "laconic.predict.load" in modules.split()
     assert "torch" not in modules.split()

@@ -17,11 +17,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from laconic.checkpoint import read_model, write_model
-from laconic.data.writing import write_folder
-from laconic.methods import config_of, train_model
+from laconic.data.output import write_folder
+from laconic.methods.registry import config_of
+from laconic.methods.train import train_model
 from laconic.predict.predictor import Predictor
-from laconic.run import Run
+from laconic.storage.model_folder import read_model, write_model
+from laconic.training.run import Run
 from tests.planted import planted_texts
 from tests.test_cli import laconic, process, shown_and_told
 

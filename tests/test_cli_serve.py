@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from laconic import cli_serve
-from laconic.predict.opening import Speed
+from laconic.cli import serve as cli_serve
+from laconic.predict.load import Speed
 from laconic.serve.settings import Limits, Patience, Serving
 from tests.serve.small import write
 from tests.test_cli import laconic
@@ -30,7 +30,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, Serving, Speed]]:
     """What would be served."""
     calls: list[tuple[Path, Serving, Speed]] = []
-    monkeypatch.setattr("laconic.serve.running.serve", lambda *given: calls.append(given))
+    monkeypatch.setattr("laconic.serve.server.serve", lambda *given: calls.append(given))
     return calls
 
 

@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_array
 
-from laconic.clustering import Clustering, LabelTree, centroids, cluster_labels, halving, random_tree, rows, walks
-from laconic.clustering.halving import GAIN, GRAIN, ROUNDS, pairs_of_each
-from laconic.clustering.rows import largest, product
-from laconic.clustering.walks import by_rows, label_graph, symmetric
 from laconic.data.dataset import Dataset
 from laconic.errors import ConfigError, ModelError
-from laconic.shortlisters.inverted import Lists, make_unit
+from laconic.kernels.csr import Lists, make_unit
+from laconic.models.clustering import Clustering, LabelTree, centroids, cluster_labels, random_tree, rows, walks
+from laconic.models.clustering import bisection as halving
+from laconic.models.clustering.bisection import GAIN, GRAIN, ROUNDS, pairs_of_each
+from laconic.models.clustering.rows import largest, product
+from laconic.models.clustering.walks import by_rows, label_graph, symmetric
 
 PLAIN = Clustering()
 SMOOTH = Clustering(walks=30, head=0.5)
@@ -187,7 +188,7 @@ def test_a_seed_decides_the_tree_and_threads_do_not(config: Clustering, monkeypa
     data = random_data(1, num_texts=400, num_labels=700)
     trees = []
     for cores in (1, 2, 7):
-        monkeypatch.setattr("laconic.shortlisters.inverted.usable_cores", lambda cores=cores: cores)
+        monkeypatch.setattr("laconic.kernels.csr.usable_cores", lambda cores=cores: cores)
         trees.append(cluster_labels(data, 64, config, 5))
     assert all(same(tree, trees[0]) for tree in trees)
     assert not same(cluster_labels(data, 64, config, 6), trees[0])

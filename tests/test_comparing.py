@@ -12,16 +12,17 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from laconic.comparing import Comparison, Config, Contender, Example, Marked, Tally, compare
+from laconic.analysis.compare import Comparison, Config, Contender, Example, Marked, Tally, compare
+from laconic.cli.tables import comparison_tables, example_table
 from laconic.data.corpus import Corpus, Labels
 from laconic.data.formats.assemble import LabelRow, Row, corpus_of
-from laconic.display import comparison_tables, example_table
 from laconic.errors import ConfigError, DataError
-from laconic.methods import config_of, train_model
-from laconic.metrics import TrainingCounts
-from laconic.predict.answers import Prediction
+from laconic.evaluation.metrics import TrainingCounts
+from laconic.methods.registry import config_of
+from laconic.methods.train import train_model
+from laconic.predict.prediction import Prediction
 from laconic.predict.predictor import Predictor
-from laconic.run import Run
+from laconic.training.run import Run
 from tests.planted import planted_texts, planted_vectors
 from tests.test_cli import laconic
 

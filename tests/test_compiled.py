@@ -19,15 +19,15 @@ from numba.core.codegen import get_host_cpu_features
 from numba.core.compiler import Compiler
 
 import laconic
-from laconic import compiled as module
-from laconic.compiled import WideVectors, compiled, compiled_in_any_order, has_fast_wide_vectors
+from laconic.kernels import jit as module
+from laconic.kernels.jit import WideVectors, compiled, compiled_in_any_order, has_fast_wide_vectors
 
 _UNCHANGED = """if True:
     import importlib, pkgutil, numba
     def settings():
         return {name: repr(value) for name, value in vars(numba.config).items() if name.isupper()}
     before = settings()
-    import laconic, laconic.compiled
+    import laconic, laconic.kernels.jit
     for name in ("engine", "linear", "shortlisters", "clustering", "combining", "data.formats"):
         package = importlib.import_module(f"laconic.{name}")
         for module in pkgutil.iter_modules(package.__path__):
@@ -99,7 +99,7 @@ def test_a_kernel_for_wide_vectors_says_so_to_the_compiler_and_gives_the_same(mo
     for decorator in (compiled, compiled_in_any_order):
         texts = []
         for compiler in (Compiler, WideVectors):
-            monkeypatch.setattr("laconic.compiled._compiler", lambda compiler=compiler: compiler)
+            monkeypatch.setattr("laconic.kernels.jit._compiler", lambda compiler=compiler: compiler)
             kernel: Any = decorator(product)
             assert kernel(numbers, numbers) == product(numbers, numbers)
             texts.append("".join(kernel.inspect_llvm().values()))
@@ -109,7 +109,7 @@ def test_a_kernel_for_wide_vectors_says_so_to_the_compiler_and_gives_the_same(mo
 @pytest.mark.skipif("+avx512f" not in get_host_cpu_features().split(","), reason="needs a processor with AVX-512")
 @pytest.mark.usefixtures("uncached")
 def test_wide_vectors_are_in_the_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("laconic.compiled._compiler", lambda: WideVectors)
+    monkeypatch.setattr("laconic.kernels.jit._compiler", lambda: WideVectors)
     kernel: Any = compiled_in_any_order(product)
     numbers = np.arange(100, dtype=np.float32)
     kernel(numbers, numbers)
@@ -117,7 +117,7 @@ def test_wide_vectors_are_in_the_machine_code(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_what_the_user_has_set_stays() -> None:
-    code = "from laconic.compiled import _compiler, numba; print(numba.config.CPU_FEATURES, _compiler().__name__)"
+    code = "from laconic.kernels.jit import _compiler, numba; print(numba.config.CPU_FEATURES, _compiler().__name__)"
     said = {**os.environ, "NUMBA_CPU_FEATURES": "+avx512vbmi2"}
     found = subprocess.run([sys.executable, "-c", code], env=said, check=True, capture_output=True, text=True)
     assert found.stdout == "+avx512vbmi2 Compiler\n"
@@ -125,7 +125,7 @@ def test_what_the_user_has_set_stays() -> None:
 
 @pytest.mark.parametrize("compiler", [Compiler, WideVectors])
 def test_a_kernel_is_compiled_once_for_all_processes(compiler: type, tmp_path: Path) -> None:
-    source = "import laconic.compiled as c\n"
+    source = "import laconic.kernels.jit as c\n"
     source += f"from {compiler.__module__} import {compiler.__name__} as one\nc._compiler = lambda: one\n"
     source += "@c.compiled\ndef dot(one, other):\n    return (one * other).sum()\n"
     (tmp_path / "cached.py").write_text(source)

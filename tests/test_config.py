@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import laconic.config
 from laconic.config import METHOD_NAMES, check_method, configure, method_called, preset_path, read_settings, settings_of
 from laconic.errors import ConfigError
-from laconic.methods import METHODS, config_of
+from laconic.methods.registry import METHODS, config_of
 
 
 @dataclass(frozen=True, kw_only=True)

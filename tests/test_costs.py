@@ -1,20 +1,18 @@
 import pytest
 
-from laconic.costs import (
+from laconic.errors import ConfigError
+from laconic.methods.costs import (
     CPU,
     GPU,
     Machine,
     Shape,
-    bytes_of,
     encoder_width,
     gpu_memory,
-    human_bytes,
-    human_seconds,
     inception_cost,
     training_memory,
     training_seconds,
 )
-from laconic.errors import ConfigError
+from laconic.units import bytes_of, human_bytes, human_seconds
 
 AMAZON = {"words": 66_667, "labels": 670_091, "length": 32}
 SEE_ALSO = {"words": 91_415, "labels": 352_072, "length": 14}
@@ -98,8 +96,8 @@ def test_width_of_the_encoder(dim, width):
 
 @pytest.mark.parametrize(("length", "dim"), [(32, 300), (14, 300), (5, 64)])
 def test_the_count_agrees_with_the_layers(length, dim):
-    from laconic.encoders.inception import InceptionEncoder
-    from laconic.layers import Residual
+    from laconic.models.encoders.inception import InceptionEncoder
+    from laconic.models.layers import Residual
 
     encoder = InceptionEncoder(num_ids=7, length=length, embedding=dim)
     layers = [encoder, Residual(encoder.dim, dropout=0.25)]
@@ -111,8 +109,8 @@ def test_the_count_agrees_with_the_layers(length, dim):
 
 @pytest.mark.parametrize(("length", "dim"), [(32, 300), (5, 64)])
 def test_the_count_with_clusters_agrees_with_the_ranker(length, dim):
-    from laconic.clustering import random_tree
     from laconic.methods.inceptionxml_plus import Config, build
+    from laconic.models.clustering import random_tree
 
     ranker = build(Config(length=length, embedding=dim), 7, random_tree(20, 4, 0))
     cost = inception_cost(Shape(words=7, labels=20, length=length, dim=dim, clusters=4, top=2))
@@ -287,8 +285,8 @@ def saved_bytes(length, dim, *, batch):
     """What torch keeps of a forward pass for the backward pass, what is shared counted once."""
     import torch
 
-    from laconic.encoders.inception import InceptionEncoder
-    from laconic.layers import Residual
+    from laconic.models.encoders.inception import InceptionEncoder
+    from laconic.models.layers import Residual
     from laconic.types import Tokens
 
     encoder = InceptionEncoder(num_ids=50, length=length, embedding=dim)

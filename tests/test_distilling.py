@@ -9,16 +9,18 @@ import numpy as np
 import pytest
 import torch
 
-from laconic.checkpoint import SavedModel
 from laconic.data.corpus import Labels, pair_matrix
 from laconic.data.prepare import prepare
 from laconic.data.tokenizer import inputs_of
-from laconic.distilling import Config, _forgetting, as_counted, taught_by
 from laconic.errors import ConfigError
-from laconic.fusing import FusedRanker
-from laconic.methods import config_of, restore_config, restore_ranker, train_model
+from laconic.methods.distillation import Config, _forgetting, as_counted, taught_by
+from laconic.methods.registry import config_of
+from laconic.methods.restore import restore_config, restore_ranker
+from laconic.methods.train import train_model
+from laconic.models.fusion.ranker import FusedRanker
 from laconic.predict.predictor import Predictor
-from laconic.run import Run
+from laconic.storage.model_folder import SavedModel
+from laconic.training.run import Run
 from tests.planted import planted_texts
 
 CPU = torch.device("cpu")

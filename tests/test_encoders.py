@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch.nn import functional
 
-from laconic.encoders import WORD_ENCODERS, BagEncoder, CnnEncoder, MlpEncoder
-from laconic.encoders.cnn import CHUNKS, FILTERS, WIDTHS
-from laconic.encoders.inception import CHANNELS, KERNELS, InceptionEncoder, _ring, _windows
-from laconic.layers import DimensionAttention, SpectralWeight, WordAttention
 from laconic.methods.inceptionxml import Config, build
+from laconic.models.encoders import WORD_ENCODERS, BagEncoder, CnnEncoder, MlpEncoder
+from laconic.models.encoders.cnn import CHUNKS, FILTERS, WIDTHS
+from laconic.models.encoders.inception import CHANNELS, KERNELS, InceptionEncoder, _ring, _windows
+from laconic.models.layers import DimensionAttention, SpectralWeight, WordAttention
 from laconic.types import PAD, UNKNOWN, Tokens
 
 

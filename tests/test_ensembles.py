@@ -18,16 +18,18 @@ from torch import Tensor
 from torch.nn import functional
 
 from laconic import Laconic
-from laconic.card import model_card
-from laconic.checkpoint import SavedModel, read_model, write_model
-from laconic.display import training_display
+from laconic.cli.inspection import inspect_model
+from laconic.cli.tables import training_display
 from laconic.errors import ConfigError, ModelError, TrainingError
-from laconic.inspecting import inspect_model
-from laconic.methods import config_of, restore_ranker, train_model
+from laconic.methods.registry import config_of
+from laconic.methods.restore import restore_ranker
+from laconic.methods.train import train_model
+from laconic.models.rankers import Ensemble, Ranker
 from laconic.predict.predictor import Predictor
-from laconic.rankers import Ensemble, Ranker
-from laconic.run import Run
-from laconic.train import Silent
+from laconic.storage.card import model_card
+from laconic.storage.model_folder import SavedModel, read_model, write_model
+from laconic.training.loop import Silent
+from laconic.training.run import Run
 from laconic.types import NO_LABEL, Inputs, Ranking
 from tests.planted import planted_texts
 from tests.test_cli import laconic
@@ -314,7 +316,7 @@ def test_inspect_counts_all_members(pair: SavedModel, tmp_path: Path) -> None:
 
 
 def test_the_command_line_trains_evaluates_and_inspects_ensembles(tmp_path: Path) -> None:
-    from laconic.data.writing import write_folder
+    from laconic.data.output import write_folder
 
     write_folder(CORPUS, tmp_path / "data")
     settings = [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")]

@@ -23,8 +23,8 @@ from laconic.config import Settings
 from laconic.data.corpus import Corpus, Split
 from laconic.errors import ConfigError, DataError, ModelError, UserError
 from laconic.estimator import scorer
-from laconic.predict.answering import Answerer
-from laconic.predict.answers import Prediction
+from laconic.predict.packed_predictor import Answerer
+from laconic.predict.prediction import Prediction
 from laconic.predict.predictor import Predictor
 from tests.planted import planted_texts
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 
-from laconic.calibration import Calibration
-from laconic.evaluate import Truth, evaluate, scored_pairs
+from laconic.evaluation.calibration import Calibration
+from laconic.evaluation.evaluate import Truth, evaluate, scored_pairs
 from laconic.types import NO_LABEL, Ranking
 
 LABELS = torch.tensor([[0, 1, 2, 3, 4, 5], [5, 4, 3, NO_LABEL, NO_LABEL, NO_LABEL]])

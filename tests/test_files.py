@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from laconic.errors import UserError
-from laconic.files import replacing, restore, writing
+from laconic.system.files import replacing, restore, writing
 
 
 def test_a_file_appears_only_when_the_block_ends_well(tmp_path):
@@ -41,13 +41,13 @@ def test_a_folder_takes_the_place_of_an_older_one(tmp_path):
 
 
 def test_a_folder_is_replaced_also_where_two_cannot_be_exchanged_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr("laconic.files._exchanged", lambda one, other: False)
+    monkeypatch.setattr("laconic.system.files._exchanged", lambda one, other: False)
     test_a_folder_takes_the_place_of_an_older_one(tmp_path)
 
 
 KILLED = """if True:
     import os, pathlib, sys
-    from laconic import files
+    from laconic.system import files
 
     def write(folder, names):
         with files.replacing(folder) as partial:
@@ -135,9 +135,11 @@ def test_the_next_writer_may_fail_wherever_the_last_one_was_killed(killed, tmp_p
         assert content(folder) in (["as old", "old"], ["as new", "new"])
 
 
-@pytest.mark.parametrize("error", [OSError(errno.EIO, "broken"), KeyboardInterrupt()])
-def test_an_error_between_the_two_renames_puts_the_old_folder_back(tmp_path, monkeypatch, error):
-    monkeypatch.setattr("laconic.files._exchanged", lambda one, other: False)
+@pytest.mark.parametrize(
+    ("error", "raised"), [(OSError(errno.EIO, "broken"), UserError), (KeyboardInterrupt(), KeyboardInterrupt)]
+)
+def test_an_error_between_the_two_renames_puts_the_old_folder_back(tmp_path, monkeypatch, error, raised):
+    monkeypatch.setattr("laconic.system.files._exchanged", lambda one, other: False)
     folder = tmp_path / "folder"
     with replacing(folder) as partial:
         (partial / "old").touch()
@@ -149,7 +151,7 @@ def test_an_error_between_the_two_renames_puts_the_old_folder_back(tmp_path, mon
         rename(one, other)
 
     monkeypatch.setattr(os, "rename", broken)
-    with pytest.raises(type(error)), replacing(folder) as partial:
+    with pytest.raises(raised), replacing(folder) as partial:
         (partial / "new").touch()
     assert content(folder) == ["old"]
     assert list(tmp_path.iterdir()) == [folder]
@@ -161,7 +163,7 @@ def test_readers_that_restore_do_not_stop_a_writer(tmp_path):
         (partial / "file").write_text("0")
     code = """if True:
         import sys, pathlib
-        from laconic import files
+        from laconic.system import files
         files._exchanged = lambda one, other: False
         for number in range(200):
             with files.replacing(pathlib.Path(sys.argv[1])) as partial:
@@ -210,7 +212,7 @@ def test_a_kill_in_the_middle_leaves_the_old_folder_and_the_next_write_sweeps_up
         (partial / "old").touch()
     code = """if True:
         import sys, time, pathlib
-        from laconic.files import replacing
+        from laconic.system.files import replacing
         with replacing(pathlib.Path(sys.argv[1])) as partial:
             (partial / "new").touch()
             print("half way", flush=True)
@@ -234,7 +236,7 @@ def test_readers_see_a_whole_folder_at_every_moment(tmp_path):
         (partial / "file").write_text("0")
     code = """if True:
         import sys, pathlib
-        from laconic.files import replacing
+        from laconic.system.files import replacing
         for number in range(200):
             with replacing(pathlib.Path(sys.argv[1])) as partial:
                 (partial / "file").write_text(str(number))

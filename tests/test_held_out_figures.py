@@ -10,19 +10,21 @@ from typing import Any
 
 import pytest
 
-from laconic.card import model_card
-from laconic.checkpoint import SavedModel, read_model
 from laconic.data.corpus import Corpus
 from laconic.data.evaluation_texts import cut_test
+from laconic.data.output import write_folder
 from laconic.data.sources import read
-from laconic.data.writing import write_folder
-from laconic.methods import config_of, train_model
-from laconic.predict.answering import Answerer
-from laconic.predict.pack import measured, pack, split_to_judge, with_texts
-from laconic.predict.pack import packed as original
-from laconic.predict.packed import open_packed
+from laconic.export.pack import pack, with_texts
+from laconic.export.pack import packed as original
+from laconic.methods.registry import config_of
+from laconic.methods.train import train_model
+from laconic.packed.folder import open_packed
+from laconic.predict.packed_predictor import Answerer
+from laconic.predict.packing_cost import measured, split_to_judge
 from laconic.predict.predictor import Predictor
-from laconic.run import Run
+from laconic.storage.card import model_card
+from laconic.storage.model_folder import SavedModel, read_model
+from laconic.training.run import Run
 from tests.planted import planted_texts
 from tests.test_cli import laconic, shown_and_told
 from tests.test_training_texts import rows_of, write_table
@@ -120,7 +122,7 @@ def test_packing_again_neither_learns_from_held_out_texts_nor_keeps_them(monkeyp
     cut = cut_test(one_file(CORPUS), 0.1)
     model = trained(SMALL, cut)
     seen = []
-    monkeypatch.setattr("laconic.predict.pack.packed", lambda ranker, probes: seen.append(probes) or original(ranker))
+    monkeypatch.setattr("laconic.export.pack.packed", lambda ranker, probes: seen.append(probes) or original(ranker))
     packed = pack(model, one_file(CORPUS))
     assert [len(probes.starts) - 1 for probes in seen] == [180]
     kept = with_texts(packed, one_file(CORPUS)).kept_texts
@@ -130,7 +132,7 @@ def test_packing_again_neither_learns_from_held_out_texts_nor_keeps_them(monkeyp
 
 def test_texts_of_another_file_are_not_taken_for_training_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     model, seen = trained(SMALL, without_test(CORPUS)), []
-    monkeypatch.setattr("laconic.predict.pack.packed", lambda ranker, probes: seen.append(probes) or original(ranker))
+    monkeypatch.setattr("laconic.export.pack.packed", lambda ranker, probes: seen.append(probes) or original(ranker))
     other = replace(CORPUS, splits={"all": CORPUS.split("test")})
     packed = pack(model, other)
     assert seen == [None]

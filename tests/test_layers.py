@@ -1,74 +1,51 @@
-"""Imports point downward, or sideways without a circle (docs/architecture.md draws the floors)."""
+"""Imports between packages point down one list, and the maps in README and docs/architecture.md show that list.
+
+python -m tests.test_layers      writes the maps anew, from the packages' own docstrings
+"""
 
 import ast
+import re
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[1] / "src" / "laconic"
-FLOORS = [
-    {"", "errors", "types", "plurals", "compiled", "files", "machine", "manifest", "config", "costs", "data"},
-    {
-        "encoders",
-        "classifiers",
-        "shortlisters",
-        "clustering",
-        "combining",
-        "linear",
-        "kernels",
-        "layers",
-        "metrics",
-        "plots",
-        "calibration",
-        "engine",
-    },
-    {"rankers", "tasks", "losses", "fusing"},
-    {
-        "run",
-        "train",
-        "step",
-        "optim",
-        "checkpoint",
-        "tensor_files",
-        "card",
-        "evaluate",
-        "sweeping",
-        "predictions",
-        "changing",
-    },
-    {"methods"},
-    {"predict", "maintaining", "choosing", "distilling"},
-    {
-        "cli",
-        "cli_bench",
-        "cli_changes",
-        "cli_pack",
-        "cli_predict",
-        "cli_serve",
-        "cli_shared",
-        "cli_train",
-        "comparing",
-        "inspecting",
-        "display",
-        "bars",
-        "benching",
-        "demo",
-        "estimator",
-        "peers",
-        "serve",
-        "__main__",
-    },
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "laconic"
+# A package may import what stands below it.
+LAYERS = [
+    "__main__",
+    "estimator",
+    "cli",
+    "serve",
+    "analysis",
+    "predict",
+    "export",
+    "packed",
+    "update",
+    "methods",
+    "training",
+    "evaluation",
+    "models",
+    "storage",
+    "data",
+    "kernels",
+    "config",
+    "types",
+    "system",
+    "units",
+    "errors",
 ]
-FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 MODULES = {
     ".".join(("laconic", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__"): path
     for path in PACKAGE.rglob("*.py")
 }
+MAPS = {"README.md": 1, "docs/architecture.md": 2}  # pages, and how deep their map goes
+MAP = re.compile(r"(<!-- map of packages -->\n)(.*?)(<!-- end of map of packages -->)", re.DOTALL)
 
 
 def imported_by(path: Path) -> set[str]:
-    """Our own modules that a file imports, wherever in the file it does so."""
+    """Return our own modules that a file imports, wherever in the file it does so."""
     names = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -79,25 +56,34 @@ def imported_by(path: Path) -> set[str]:
     return names & MODULES.keys()
 
 
-def room_of(module: str) -> str:
+def package_of(module: str) -> str:
     return module.partition(".")[2].partition(".")[0]
 
 
-def test_every_room_has_its_floor():
-    assert {room_of(module) for module in MODULES} == set(FLOOR_OF)
+def test_every_package_has_its_layer():
+    assert {package_of(module) for module in MODULES} - {""} == set(LAYERS)
+
+
+def test_the_root_has_eight_modules_at_most():
+    assert len(list(PACKAGE.glob("*.py"))) <= 8
+
+
+def test_no_module_is_named_by_a_participle():
+    nouns = {"training"}  # a noun of this field
+    assert not [m for m in MODULES if m.endswith("ing") and m.rpartition(".")[2] not in nouns | {"clustering"}]
 
 
 # The package itself only names the estimator, for those who import it from there.
 @pytest.mark.parametrize("module", sorted(MODULES.keys() - {"laconic"}))
-def test_imports_do_not_point_upward(module):
-    floor = FLOOR_OF[room_of(module)]
-    upward = {name for name in imported_by(MODULES[module]) if FLOOR_OF[room_of(name)] > floor}
-    assert not upward, f"{module} is on floor {floor} and imports {upward}"
+def test_imports_between_packages_point_down(module):
+    layer = LAYERS.index(package_of(module))
+    names = imported_by(MODULES[module]) - {"laconic"}
+    upward = {name for name in names if LAYERS.index(package_of(name)) < layer}
+    assert not upward, f"{module} is of {package_of(module)} and imports {upward}"
 
 
 def test_no_circle_of_imports():
     graph = {module: imported_by(path) - {module, "laconic"} for module, path in MODULES.items()}
-    # A package is the rooms behind its door: its modules may not import it back.
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -111,4 +97,44 @@ def test_only_the_command_line_prints():
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
     ]
-    assert set(printing) <= {"laconic.cli"}
+    assert set(printing) <= {"laconic.cli.data"}
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_every_module_says_what_it_is_for(module):
+    assert module == "laconic.__main__" or summary(module)
+
+
+@pytest.mark.parametrize("page", MAPS)
+def test_the_map_of_a_page_is_that_of_the_packages(page):
+    found = MAP.search((ROOT / page).read_text())
+    assert found, f"{page} has no map of packages"
+    assert found[2] == drawn(MAPS[page]), "it is stale: python -m tests.test_layers writes it anew"
+
+
+def summary(module: str) -> str:
+    """Return the first line of a module's docstring."""
+    return (ast.get_docstring(ast.parse(MODULES[module].read_text())) or "").partition("\n\n")[0].replace("\n", " ")
+
+
+def drawn(depth: int) -> str:
+    """Draw packages, and with a depth of 2 their modules, from the top layer down."""
+    lines = ["```", "src/laconic/"]
+    for layer in LAYERS:
+        if layer == "__main__":
+            continue
+        lines += _lines(f"laconic.{layer}", 1, depth)
+    return "\n".join([*lines, "```", ""])
+
+
+def _lines(module: str, level: int, depth: int) -> list[str]:
+    inside = sorted(name for name in MODULES if name.rpartition(".")[0] == module)
+    name = module.rpartition(".")[2] + ("/" if MODULES[module].name == "__init__.py" else ".py")
+    lines = [f"{'  ' * level}{name:<{28 - 2 * level}}{summary(module)}"]
+    return lines + [line for one in inside if level < depth for line in _lines(one, level + 1, depth)]
+
+
+if __name__ == "__main__":
+    for page, deep in MAPS.items():
+        text = (ROOT / page).read_text()
+        (ROOT / page).write_text(MAP.sub(lambda found, deep=deep: found[1] + drawn(deep) + found[3], text))

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch.nn import functional
 
-from laconic import losses
-from laconic.kernels.factors import take
-from laconic.losses import all_labels_loss
+from laconic.kernels.triton.factors import take
+from laconic.training import losses
+from laconic.training.losses import all_labels_loss
 from laconic.types import NO_LABEL, Batch, Tokens
 
 BATCH, LABELS, DIM = 5, 23, 7

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from laconic import machine
-from laconic.machine import free_memory, limit_thread_pools, torch_within_cores, usable_cores
+from laconic.system import machine
+from laconic.system.machine import free_memory, limit_thread_pools, torch_within_cores, usable_cores
 
 GIB = 1 << 30
 PACKAGE = Path(__file__).parents[1] / "src" / "laconic"
@@ -208,5 +208,7 @@ def test_only_this_module_asks_the_system_for_cores_and_memory():
 
 
 def test_counting_cores_needs_no_torch():
-    code = "import sys, laconic.machine; laconic.machine.usable_cores(); assert 'torch' not in sys.modules"
+    code = (
+        "import sys, laconic.system.machine; laconic.system.machine.usable_cores(); assert 'torch' not in sys.modules"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)

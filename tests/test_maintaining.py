@@ -12,8 +12,6 @@ import pytest
 import torch
 
 from laconic import Laconic
-from laconic.changing import Config, NewWords, with_words
-from laconic.checkpoint import SavedModel, read_model, write_model
 from laconic.config import Settings
 from laconic.data.corpus import Corpus, Labels
 from laconic.data.formats.assemble import LabelRow, Row, corpus_of
@@ -21,11 +19,15 @@ from laconic.data.text import Splitter, word_table
 from laconic.data.tokenizer import Tokenizer
 from laconic.data.vocabulary import bags
 from laconic.errors import ConfigError, DataError, TrainingError
-from laconic.maintaining import add_labels, remove_labels, update
-from laconic.methods import METHODS, config_of, restore_ranker, train_model
+from laconic.methods.registry import METHODS, config_of
+from laconic.methods.restore import restore_ranker
+from laconic.methods.train import train_model
 from laconic.predict.predictor import Predictor
-from laconic.run import Run
-from laconic.train import Silent
+from laconic.storage.model_folder import SavedModel, read_model, write_model
+from laconic.training.loop import Silent
+from laconic.training.run import Run
+from laconic.update.model import add_labels, remove_labels, update
+from laconic.update.rankers import Config, NewWords, with_words
 from tests.planted import planted_texts, planted_vectors, words_of
 from tests.test_cli import laconic, shown_and_told
 from tests.test_rankers import RERANKER, SETTINGS
@@ -347,7 +349,7 @@ def test_the_old_model_survives_a_failure(tmp_path: Path, monkeypatch: pytest.Mo
     write_model(model_of("nearest"), tmp_path / "model")
     files = {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()}
     changed = add_labels(read_model(tmp_path / "model"), NEW)
-    monkeypatch.setattr("laconic.checkpoint.model_card", lambda facts: 1 / 0)
+    monkeypatch.setattr("laconic.storage.model_folder.model_card", lambda facts: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         write_model(changed, tmp_path / "model")
     assert {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()} == files

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from laconic.errors import ModelError, UserError
-from laconic.manifest import MANIFEST, check_manifest, check_replaceable, kind_of, version_of, write_manifest
+from laconic.storage.manifest import MANIFEST, check_manifest, check_replaceable, kind_of, version_of, write_manifest
 
 
 @pytest.fixture
@@ -88,6 +88,6 @@ def test_where_it_cannot_be_put_back_its_name_is_told(folder, monkeypatch):
     def refused(folder):
         raise PermissionError
 
-    monkeypatch.setattr("laconic.manifest.restore", refused)
+    monkeypatch.setattr("laconic.storage.manifest.restore", refused)
     with pytest.raises(ModelError, match=r"no such model folder; a killed writer left it as .*\.own\.set-aside"):
         check_manifest(folder, verify=False)

@@ -11,8 +11,9 @@ from sklearn.base import clone
 
 from laconic import Laconic
 from laconic.errors import TrainingError
-from laconic.run import Run, training_machine
-from laconic.train import Silent
+from laconic.methods.costs import training_machine
+from laconic.training.loop import Silent
+from laconic.training.run import Run
 from tests.test_cli import data, laconic, shown_and_told
 
 __all__ = ["data"]  # a fixture
@@ -24,13 +25,13 @@ TEXTS, LABELS = ["red car", "blue car", "green house"] * 8, [["red", "car"], ["c
 
 @pytest.fixture
 def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("laconic.run.free_memory", lambda: 1000)
+    monkeypatch.setattr("laconic.training.run.free_memory", lambda: 1000)
 
 
 def test_a_limit_of_the_container_refuses_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run.unkept("cpu")
     for free, fits in ((999, False), (1000, True), (None, True)):
-        monkeypatch.setattr("laconic.run.free_memory", lambda free=free: free)
+        monkeypatch.setattr("laconic.training.run.free_memory", lambda free=free: free)
         assert run.fits(1000) == fits
 
 
@@ -73,9 +74,9 @@ def test_time_is_estimated_by_the_cores_that_may_be_used(monkeypatch: pytest.Mon
     before = torch.get_num_threads()
     torch.set_num_threads(4)
     try:
-        monkeypatch.setattr("laconic.run.usable_cores", lambda: 2)
+        monkeypatch.setattr("laconic.training.run.usable_cores", lambda: 2)
         assert training_machine(torch.device("cpu")).name == "2 × CPU core"
-        monkeypatch.setattr("laconic.run.usable_cores", lambda: 64)
+        monkeypatch.setattr("laconic.training.run.usable_cores", lambda: 64)
         assert training_machine(torch.device("cpu")).name == "4 × CPU core"
         assert training_machine(torch.device("cuda")).name == "H200"
     finally:

@@ -11,7 +11,7 @@ from jaxtyping import TypeCheckError
 from scipy.sparse import csr_array
 
 from laconic.errors import ConfigError, DataError
-from laconic.metrics import (
+from laconic.evaluation.metrics import (
     KS,
     Propensity,
     Ratio,
@@ -29,7 +29,7 @@ from laconic.metrics import (
     truth_without_pairs,
     without_pairs,
 )
-from laconic.metrics import intervals as intervals_module
+from laconic.evaluation.metrics import intervals as intervals_module
 from laconic.types import NO_LABEL, Ranking
 
 NUM_LABELS = 30
@@ -154,7 +154,7 @@ def test_a_weight_is_relevant_and_a_stored_zero_is_not():
     assert TrainingCounts.of(truth).per_label.tolist() == [0, 1, 0]
 
 
-def test_judging_leaves_the_truth_as_it_was():
+def test_view_leaves_the_truth_as_it_was():
     truth = stored([1.0, 0.0, 1.0], rows=[0, 0, 0], labels=[2, 1, 0], shape=(1, 3))
     judge(np.array([[0, 1, 2]]), truth, leave_out=truth)
     assert (truth.indices.tolist(), truth.data.tolist()) == ([2, 1, 0], [1, 0, 1])

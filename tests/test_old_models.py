@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from laconic.checkpoint import FORMAT, write_model
-from laconic.methods import METHODS, config_of, train_model
+from laconic.methods.registry import METHODS, config_of
+from laconic.methods.train import train_model
 from laconic.predict.predictor import Predictor
-from laconic.run import Run
+from laconic.storage.model_folder import FORMAT, write_model
+from laconic.training.run import Run
 from tests.planted import planted_texts
 
 FOLDER = Path(__file__).parent / "models"

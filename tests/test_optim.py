@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from laconic.errors import ConfigError
-from laconic.kernels.adam import adam, adam_plainly, adam_rows, adam_rows_plainly
-from laconic.optim import Adam, Halving, Plan, clock_table
+from laconic.kernels.triton.adam import adam, adam_plainly, adam_rows, adam_rows_plainly
+from laconic.training.optimizer import Adam, Halving, Plan, clock_table
 
 
 def step(optimiser, go=1.0):

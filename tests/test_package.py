@@ -64,7 +64,7 @@ def test_the_wheel_says_its_version(python_with_wheel, tmp_path):
 def test_the_distribution_is_found_by_its_name(python_with_wheel, tmp_path):
     asked = "from importlib.metadata import distribution; d = distribution('laconic-xmc'); "
     asked += "print(d.version, d.name, [p.value for p in d.entry_points if p.name == 'laconic'])"
-    wanted = f"{laconic.__version__} laconic-xmc ['laconic.cli:main']"
+    wanted = f"{laconic.__version__} laconic-xmc ['laconic.cli.main:main']"
     assert run(python_with_wheel, "-c", asked, cwd=tmp_path).strip() == wanted
 
 
@@ -109,7 +109,9 @@ def test_every_import_is_a_declared_dependency():
 
 def test_help_does_not_import_what_is_slow():
     """The half second of `laconic --help` is measured in benchmarks; this is why it holds."""
-    code = "import sys, laconic.cli; print([m for m in ('torch', 'sklearn', 'numba', 'scipy') if m in sys.modules])"
+    code = (
+        "import sys, laconic.cli.main; print([m for m in ('torch', 'sklearn', 'numba', 'scipy') if m in sys.modules])"
+    )
     assert run(sys.executable, "-c", code, cwd=ROOT).strip() == "[]"
 
 

@@ -15,7 +15,7 @@ from benchmarks.papers.report import published, shown
 from benchmarks.papers.rows import ROWS, SHARED, fan_outs
 from benchmarks.papers.work import Options, completed
 
-from laconic.methods import config_of
+from laconic.methods.registry import config_of
 from tests.planted import planted_texts
 from tests.repository_folder import write_repository, write_vectors
 

@@ -11,8 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from laconic.errors import ConfigError, UserError
-from laconic.plots import (
+from laconic.analysis.plots import (
     plain,
     plot_contributions,
     plot_label_frequencies,
@@ -21,6 +20,7 @@ from laconic.plots import (
     plot_sweep,
     plot_training,
 )
+from laconic.errors import ConfigError, UserError
 from tests.test_cli import data, laconic
 
 __all__ = ["data"]  # a fixture

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from laconic.plurals import counted, plural
+from laconic.units import counted, plural
 
 PACKAGE = Path(__file__).parents[1] / "src" / "laconic"
 COUNTED = re.compile(r" (?:texts|labels|words|examples|epochs|steps|cells|columns|records|predictions)\b")

@@ -15,7 +15,7 @@ from benchmarks.plus_tables import DEBIAN, PAGE, YSO, block, figure_3, figure_4,
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from laconic.costs import Shape
+from laconic.methods.costs import Shape
 
 SMALL = Shape(words=30, labels=40, length=4, dim=16, clusters=8, top=2)
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from laconic.analysis.peers.contest import Entry
 from laconic.data.catalogue import Propensity, known_propensity, propensity_of
 from laconic.data.corpus import Corpus
-from laconic.data.writing import write_folder
-from laconic.peers.contest import Entry
+from laconic.data.output import write_folder
 from tests.planted import planted_texts
 from tests.test_cli import laconic, shown_and_told
 
@@ -149,8 +149,10 @@ def test_a_comparison_takes_the_option_or_else_the_first_models_constants(
 def test_a_contest_takes_the_option_or_else_the_first_models_constants(
     model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("laconic.cli_bench._places", lambda against: ["tests.peers.toy:TOY"] if against else [])
-    monkeypatch.setattr("laconic.peers.contest._of_peer", lambda *arguments: Entry(name="toy", how="", failure="none"))
+    monkeypatch.setattr("laconic.cli.bench._places", lambda against: ["tests.peers.toy:TOY"] if against else [])
+    monkeypatch.setattr(
+        "laconic.analysis.peers.contest._of_peer", lambda *arguments: Entry(name="toy", how="", failure="none")
+    )
     for given, constants in (([], AMAZON), (["--propensity", "0.9,3"], OTHER)):
         bench = [model, data, "--against", "toy", "--singly", 1, *given]
         report = written("bench", *bench, to=tmp_path / "bench.json")

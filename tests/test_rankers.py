@@ -15,9 +15,9 @@ from laconic.data.corpus import Split
 from laconic.data.prepare import prepare
 from laconic.data.tokenizer import Tokenizer
 from laconic.errors import ModelError
-from laconic.methods import METHODS, Method, ensemble_of
-from laconic.rankers import Ranker
-from laconic.run import Run
+from laconic.methods.registry import METHODS, Method, ensemble_of
+from laconic.models.rankers import Ranker
+from laconic.training.run import Run
 from laconic.types import NO_LABEL, Ranking, Tokens
 from tests.planted import planted_texts, share_of_right_first_labels
 

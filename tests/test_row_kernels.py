@@ -5,9 +5,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from laconic.kernels.every_label import moves, moves_plainly, pull, pull_plainly, room_for
-from laconic.kernels.factors import EveryLabel, PickedLabels, leave, take
-from laconic.kernels.row_update import multiplied_out, update_rows, update_rows_plainly
+from laconic.kernels.triton.all_labels import moves, moves_plainly, pull, pull_plainly, room_for
+from laconic.kernels.triton.factors import EveryLabel, PickedLabels, leave, take
+from laconic.kernels.triton.row_update import multiplied_out, update_rows, update_rows_plainly
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -10,8 +10,8 @@ from laconic.data.text import Splitter
 from laconic.data.vocabulary import VocabularyConfig
 from laconic.errors import TrainingError, UserError
 from laconic.methods.inceptionxml import Config, train
-from laconic.run import Run
-from laconic.train import Silent
+from laconic.training.loop import Silent
+from laconic.training.run import Run
 from tests.planted import planted_texts
 
 CPU = torch.device("cpu")
@@ -95,7 +95,7 @@ def test_a_full_disk_leaves_no_half_of_a_value(tmp_path, monkeypatch):
         path.write_bytes(b"half")
         raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
 
-    monkeypatch.setattr("laconic.tensor_files.save_file", full)
+    monkeypatch.setattr("laconic.storage.tensors.save_file", full)
     with pytest.raises(UserError, match=r"clusters\.safetensors: the disk is full"):
         kept(tmp_path).remember("clusters", lambda: MADE)
     assert not list(tmp_path.iterdir())
@@ -212,7 +212,7 @@ def test_the_first_member_announces_for_all_and_finished_ones_take_memory():
 
 
 def test_an_ensemble_that_cannot_fit_is_refused_with_what_would_make_it_fit(monkeypatch):
-    monkeypatch.setattr("laconic.run._free_memory", lambda device: 1200)
+    monkeypatch.setattr("laconic.training.run._free_memory", lambda device: 1200)
     Run.unkept().announce(1000, 60.0, {})
     first, last = (Run.unkept().member(number, of=3) for number in (0, 2))
     with pytest.raises(

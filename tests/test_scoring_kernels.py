@@ -6,10 +6,10 @@ from contextlib import contextmanager
 import pytest
 import torch
 
-from laconic.kernels import maxima, shortlist_scores
-from laconic.kernels.maxima import Tile, best_groups, group_maxima, group_maxima_plainly, places_in
-from laconic.kernels.shortlist import Shortlist
-from laconic.kernels.shortlist_scores import shortlist_scores_plainly
+from laconic.kernels.triton import maxima, shortlist_scores
+from laconic.kernels.triton.maxima import Tile, best_groups, group_maxima, group_maxima_plainly, places_in
+from laconic.kernels.triton.shortlist import Shortlist
+from laconic.kernels.triton.shortlist_scores import shortlist_scores_plainly
 
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

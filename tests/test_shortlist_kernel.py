@@ -4,13 +4,13 @@ import pytest
 import torch
 from torch.nn import functional
 
-from laconic import losses
-from laconic.kernels import shortlist as kernels
-from laconic.kernels.factors import take
-from laconic.kernels.row_update import multiplied_out
-from laconic.kernels.shortlist import Shortlist, Slopes, Wanted, members, picked_slopes, shortlist_slopes_plainly
 from laconic.kernels.shortlist_cpu import shortlist_slopes_on_cpu
-from laconic.losses import shortlist_loss
+from laconic.kernels.triton import shortlist as kernels
+from laconic.kernels.triton.factors import take
+from laconic.kernels.triton.row_update import multiplied_out
+from laconic.kernels.triton.shortlist import Shortlist, Slopes, Wanted, members, picked_slopes, shortlist_slopes_plainly
+from laconic.training import losses
+from laconic.training.losses import shortlist_loss
 from laconic.types import NO_LABEL, Batch, Tokens
 
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

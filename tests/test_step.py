@@ -5,9 +5,9 @@ import torch
 
 from laconic.data.resident import Resident
 from laconic.methods.inceptionxml import Config, build
-from laconic.optim import Adam, Plan
-from laconic.step import Step
-from laconic.tasks import AllLabels
+from laconic.training.optimizer import Adam, Plan
+from laconic.training.step import Step
+from laconic.training.tasks import AllLabels
 from laconic.types import Tokens
 
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

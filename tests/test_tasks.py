@@ -10,13 +10,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from laconic.classifiers import LinearClassifier
-from laconic.clustering import random_tree
-from laconic.encoders import Encoder, Identity
-from laconic.kernels.shortlist import Shortlist
-from laconic.layers import Residual, SpectralResidual
-from laconic.shortlisters.clusters import Clusters
-from laconic.tasks import AllLabels, Jointly, Opened, Shortlisted, Task
+from laconic.kernels.triton.shortlist import Shortlist
+from laconic.models.classifiers import LinearClassifier
+from laconic.models.clustering import random_tree
+from laconic.models.encoders import Encoder, Identity
+from laconic.models.layers import Residual, SpectralResidual
+from laconic.models.shortlisters.clusters import Clusters
+from laconic.training.tasks import AllLabels, Jointly, Opened, Shortlisted, Task
 from laconic.types import NO_LABEL, Batch, Inputs
 
 TEXTS, LABELS, CLUSTERS, DIM = 5, 22, 8, 6  # clusters of 2 or 3 labels
@@ -126,7 +126,7 @@ def test_every_true_cluster_is_picked_even_where_there_is_room_for_them_alone(mo
         seen.append(shortlist.picks)
         return torch.zeros(())
 
-    monkeypatch.setattr("laconic.tasks.shortlist_loss", look)
+    monkeypatch.setattr("laconic.training.tasks.shortlist_loss", look)
     task(batch(), BEGUN)
     true = task.clusters.of(POSITIVES)
     for row in range(TEXTS):
@@ -134,7 +134,7 @@ def test_every_true_cluster_is_picked_even_where_there_is_room_for_them_alone(mo
 
 
 def test_labels_teach_the_encoder_only_once_enough_of_the_training_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("laconic.tasks.all_labels_loss", lambda *args, **options: torch.zeros(()))
+    monkeypatch.setattr("laconic.training.tasks.all_labels_loss", lambda *args, **options: torch.zeros(()))
     task = jointly()
     for progress, learns in ((0.0, False), (0.2499, False), (0.25, True), (0.9, True)):
         task.zero_grad()
@@ -147,7 +147,7 @@ def test_labels_teach_the_encoder_only_once_enough_of_the_training_is_done(monke
 
 
 def test_clusters_teach_the_encoder_from_the_first_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("laconic.tasks.shortlist_loss", lambda *args, **options: torch.zeros(()))
+    monkeypatch.setattr("laconic.training.tasks.shortlist_loss", lambda *args, **options: torch.zeros(()))
     task = jointly(detached=1.0)
     task(batch(), torch.tensor(0.0)).backward()
     learning = (task.encoder.matrix, task.clusters.classifier.weight, task.clusters.classifier.transform.weight.matrix)

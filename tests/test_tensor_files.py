@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from laconic.errors import ConfigError, ModelError
-from laconic.tensor_files import Storage, read_tensors, storage_facts, storage_of, write_tensors
+from laconic.storage.tensors import Storage, read_tensors, storage_facts, storage_of, write_tensors
 
 KINDS = [torch.float32, torch.float64, torch.int64, torch.int8, torch.uint8]
 SHAPES = st.lists(st.integers(0, 8), max_size=3).map(tuple)  # no row is larger than a file

@@ -13,15 +13,15 @@ import pytest
 import torch
 from safetensors import SafetensorError
 
-from laconic.checkpoint import read_model
 from laconic.data.prepare import prepare
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import VocabularyConfig
 from laconic.errors import ConfigError, DataError, TrainingError, UserError
-from laconic.evaluate import validation_figures
+from laconic.evaluation.evaluate import validation_figures
 from laconic.methods.inceptionxml import Config, train
-from laconic.run import Run
-from laconic.train import Silent
+from laconic.storage.model_folder import read_model
+from laconic.training.loop import Silent
+from laconic.training.run import Run
 from tests.planted import planted_texts
 from tests.test_cli import laconic
 
@@ -149,7 +149,7 @@ def test_another_config_or_other_data_is_not_mixed_into_a_run(tmp_path):
 def test_a_loss_that_is_no_number_stops_the_run_at_once_and_keeps_the_last_good_checkpoint(data, tmp_path, monkeypatch):
     config = Config(**SMALL, validation=0.0)
     unbroken = weights(train(data, config, Run.unkept()))
-    import laconic.tasks as tasks
+    import laconic.training.tasks as tasks
 
     watcher, sound = Watched(), tasks.all_labels_loss
 
@@ -172,7 +172,7 @@ def test_a_full_disk_is_said_and_keeps_the_last_checkpoint(data, tmp_path, monke
     def full(*arguments):
         raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
 
-    watcher = Watched(9, lambda: monkeypatch.setattr("laconic.tensor_files.save_file", full))
+    watcher = Watched(9, lambda: monkeypatch.setattr("laconic.storage.tensors.save_file", full))
     with pytest.raises(UserError, match=r"train\.safetensors: the disk is full"):
         train(data, config, Run(tmp_path, watcher=watcher, device=CPU, seconds=0.0))
     monkeypatch.undo()
@@ -181,13 +181,13 @@ def test_a_full_disk_is_said_and_keeps_the_last_checkpoint(data, tmp_path, monke
 
 def test_a_run_that_cannot_fit_is_refused_with_what_would_make_it_fit(data, monkeypatch):
     wide = Config(**SMALL | {"embedding": 1024})
-    monkeypatch.setattr("laconic.run._free_memory", lambda device: 10_000_000)
+    monkeypatch.setattr("laconic.training.run._free_memory", lambda device: 10_000_000)
     with pytest.raises(TrainingError, match=r"needs about .*, but .* are free .*with --set embedding=128 it would fit"):
         train(data, wide, Run.unkept())
-    monkeypatch.setattr("laconic.run._free_memory", lambda device: 1000)
+    monkeypatch.setattr("laconic.training.run._free_memory", lambda device: 1000)
     with pytest.raises(TrainingError, match=r"--method nearest needs far less"):
         train(data, wide, Run.unkept())
-    monkeypatch.setattr("laconic.run._free_memory", lambda device: 100_000_000)
+    monkeypatch.setattr("laconic.training.run._free_memory", lambda device: 100_000_000)
     with pytest.raises(TrainingError, match=r"with --set batch_size=128 it would fit"):
         train(data, Config(**SMALL | {"batch_size": 1_000_000}), Run.unkept())
 
@@ -308,7 +308,7 @@ def test_kill_9_of_a_run_with_clusters_then_the_same_command_goes_on_with_them_t
 
 
 def write_data(folder):
-    from laconic.data.writing import write_folder
+    from laconic.data.output import write_folder
 
     write_folder(planted_texts(num_labels=12), folder)
 
@@ -323,9 +323,9 @@ def arguments(folder, model, method):
 
 def start(folder, model, method="inceptionxml"):
     code = (
-        "import sys, torch, laconic.run; torch.set_num_threads(1)\n"
-        "laconic.run.Run.__init__.__kwdefaults__['seconds'] = 0.0\n"  # a checkpoint after every step
-        "from laconic.cli import main; main()"
+        "import sys, torch, laconic.training.run; torch.set_num_threads(1)\n"
+        "laconic.training.run.Run.__init__.__kwdefaults__['seconds'] = 0.0\n"  # a checkpoint after every step
+        "from laconic.cli.main import main; main()"
     )
     command = [sys.executable, "-c", code, *arguments(folder, model, method)]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -13,9 +13,10 @@ import pytest
 
 from laconic import Laconic
 from laconic.data.corpus import Corpus
-from laconic.data.writing import write_folder
-from laconic.methods import Training, config_of
-from laconic.predict.packed import open_packed
+from laconic.data.output import write_folder
+from laconic.methods.registry import config_of
+from laconic.methods.train import Training
+from laconic.packed.folder import open_packed
 from tests.planted import planted_texts
 from tests.test_cli import laconic, shown_and_told
 from tests.test_training_texts import rows_of, write_table
@@ -135,7 +136,7 @@ def test_a_run_that_was_stopped_goes_on_beside_a_finished_model(
     command = ["train", shop, *TRAINED, "--out", tmp_path / "m"]
     laconic(*command)
     longer = [*command, "--set", "epochs=3"]
-    monkeypatch.setattr("laconic.methods.learnt_calibration", stopped)
+    monkeypatch.setattr("laconic.methods.train.learnt_calibration", stopped)
     laconic(*longer, "--force", code=130)
     assert (tmp_path / "m" / "run" / "train.safetensors").exists()
     monkeypatch.undo()

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from laconic import Laconic
-from laconic.checkpoint import read_model, write_model
-from laconic.data.writing import write_folder
-from laconic.predict.packed import open_packed
+from laconic.data.output import write_folder
+from laconic.packed.folder import open_packed
+from laconic.storage.model_folder import read_model, write_model
 from tests.planted import planted_texts, planted_vectors
 from tests.test_cli import laconic, shown_and_told
 
@@ -48,7 +48,7 @@ def model(shop: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models") / "model"
     shown, told = shown_and_told("train", shop, "--method", "nearest", "--out", folder)
     assert "Held out 20 of 200 texts as the test split (--test 0 trains on all)." in told
-    assert "held-out texts: 20 texts" in shown
+    assert "held-out texts: 20 texts" in " ".join(shown.split())
     assert "nearest, 180 texts" in shown
     return folder
 
@@ -77,7 +77,7 @@ def test_the_file_of_the_training_is_evaluated_on_what_was_held_out(model: Path,
     kept = json.loads((model / "model.json").read_text())["metrics"]
     for folder in (model, model / "packed"):
         shown, found = evaluated(folder, shop, tmp_path)
-        assert "held-out texts: 20 texts" in shown
+        assert "held-out texts: 20 texts" in " ".join(shown.split())
         assert "seen in training" not in shown
         assert (found["split"], found["texts"]) == ("held-out", 20)
         assert found["seen_in_training"] == {"texts": 0, "share": 0.0, "exact": True}

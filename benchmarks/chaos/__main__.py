@@ -28,7 +28,7 @@ from benchmarks.chaos.swap import swap
 from benchmarks.chaos.trial import Sizes, Trial
 from benchmarks.common import RESULTS, data_folder, save
 from laconic.data.sources import read
-from laconic.predict.packed import is_packed
+from laconic.packed.folder import is_packed
 
 NAME = "chaos"
 EXPERIMENTS: dict[str, Callable[[Trial], dict[str, Any]]] = {

@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 
 from benchmarks.chaos.processes import Server, free_port, serving
-from laconic.predict.answering import Answerer
+from laconic.predict.packed_predictor import Answerer
 
 _MODEL = "LACONIC_BARE_MODEL"  # granian makes the application in a process of its own
 

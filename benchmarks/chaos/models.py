@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from laconic.files import replacing
-from laconic.manifest import MANIFEST, PACKED_MODEL, write_manifest
-from laconic.predict.answering import Answerer
-from laconic.predict.packed import FORMAT, open_packed, write_packed
+from laconic.packed.folder import FORMAT, open_packed, write_packed
+from laconic.predict.packed_predictor import Answerer
+from laconic.storage.manifest import MANIFEST, PACKED_MODEL, write_manifest
+from laconic.system.files import replacing
 
 Said: TypeAlias = list[tuple[str, float]]  # labels and scores, best first
 _NEAR = 1e-6

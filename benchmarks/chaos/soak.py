@@ -12,7 +12,7 @@ from benchmarks.chaos.loops import arrivals, open_loop, run
 from benchmarks.chaos.processes import laconic_serve, on_core, two_cores
 from benchmarks.chaos.trial import Trial, capacity, watched
 from benchmarks.chaos.wire import question, request
-from laconic.predict.packed import open_packed
+from laconic.packed.folder import open_packed
 
 _EVERY = 1.0  # seconds between looks
 _SETTLING = 0.2  # share of the time after which growth counts

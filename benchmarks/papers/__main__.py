@@ -28,7 +28,7 @@ from benchmarks.papers.rows import ROWS, SHARED
 from benchmarks.papers.work import Options, Working, jobs_of
 from laconic.config import read_settings
 from laconic.errors import UserError
-from laconic.files import writing
+from laconic.system.files import writing
 
 GLOVE = DATA / "glove-6b-100d" / "glove.6B.100d.subset.txt.gz"  # for rows that want vectors, where none are given
 

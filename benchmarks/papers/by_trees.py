@@ -11,15 +11,15 @@ from torch import Tensor, nn
 
 from laconic.data.dataset import Dataset
 from laconic.methods import trees
-from laconic.methods.decaf import _fitting
-from laconic.methods.decaf_modules import learn_ranker, learn_words, sum_of
-from laconic.methods.decaf_nearest import nearest_labels
-from laconic.methods.decaf_settings import Config, opened
+from laconic.methods.decaf.config import Config, opened
+from laconic.methods.decaf.modules import learn_ranker, learn_words, sum_of
+from laconic.methods.decaf.nearest import nearest_labels
+from laconic.methods.decaf.recipe import _fitting
 from laconic.methods.deepxml import encoded
-from laconic.methods.trained import Trained
-from laconic.rankers import Ranker, ShortlistRanker, in_order
-from laconic.run import Run
-from laconic.shortlisters.base import Shortlister
+from laconic.methods.result import Trained
+from laconic.models.rankers import Ranker, ShortlistRanker, in_order
+from laconic.models.shortlisters.base import Shortlister
+from laconic.training.run import Run
 from laconic.types import NO_LABEL, Inputs, Ranking
 
 _MOST = 500  # labels of a shortlist: about as many as Parabel's beam of 10 leaves finds, and searched in bearable time

@@ -18,8 +18,8 @@ from laconic.config import Settings, merged, preset_path, read_settings
 from laconic.data.corpus import Corpus
 from laconic.data.text import Splitter
 from laconic.errors import ConfigError
-from laconic.methods import METHODS, config_of, ensemble_of
-from laconic.methods.parts import UNORDERED
+from laconic.methods.common import UNORDERED
+from laconic.methods.registry import METHODS, config_of, ensemble_of
 
 HERE = Path(__file__).parent
 PUBLISHED: Mapping[str, Any] = json.loads((HERE / "published.json").read_text(encoding="utf-8"))

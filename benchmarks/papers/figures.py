@@ -12,7 +12,7 @@ from benchmarks._plus_pictures import plot_bars, plot_permutations, plot_progres
 from benchmarks._plus_results import spreads
 from benchmarks.papers.datasets import Dataset
 from benchmarks.papers.report import SIX
-from laconic.plots import COLOURS, canvas, plot_contributions, write_picture
+from laconic.analysis.plots import COLOURS, canvas, plot_contributions, write_picture
 
 Rows = Mapping[str, Any]
 

@@ -14,30 +14,30 @@ from torch.nn import functional
 
 from benchmarks._trainings import Figures, Material, evaluated, prefixed, scored
 from benchmarks.papers.by_trees import trained_by_trees
-from laconic.classifiers import LinearClassifier
-from laconic.costs import Shape, inception_cost
+from laconic.analysis.sweep import sweep
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
 from laconic.data.tokenizer import inputs_of, shuffled
-from laconic.encoders import Identity
-from laconic.evaluate import (
+from laconic.evaluation.evaluate import (
     on_device,
     places_needed,
     rank_all,
     shortlist_recall,
     validation_figures,
 )
-from laconic.layers import Transfer
+from laconic.evaluation.metrics import judge, report
 from laconic.methods import trees
+from laconic.methods.costs import Shape, inception_cost
 from laconic.methods.deepxml import encoded
-from laconic.methods.trained import Trained
-from laconic.metrics import judge, report
-from laconic.optim import Halving, Plan
-from laconic.rankers import CandidatesRanker, Ensemble, FlatRanker, Ranker, Reranker, ShortlistRanker
-from laconic.run import Run
-from laconic.shortlisters.labels import NearestLabels
-from laconic.sweeping import sweep
-from laconic.tasks import AllLabels
+from laconic.methods.result import Trained
+from laconic.models.classifiers import LinearClassifier
+from laconic.models.encoders import Identity
+from laconic.models.layers import Transfer
+from laconic.models.rankers import CandidatesRanker, Ensemble, FlatRanker, Ranker, Reranker, ShortlistRanker
+from laconic.models.shortlisters.labels import NearestLabels
+from laconic.training.optimizer import Halving, Plan
+from laconic.training.run import Run
+from laconic.training.tasks import AllLabels
 from laconic.types import NO_LABEL, Ranking
 
 _ONE_BY_ONE, _WARM_UP = 200, 5  # texts whose time is taken

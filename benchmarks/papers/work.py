@@ -20,11 +20,11 @@ from laconic.data.dataset import Dataset as Training
 from laconic.data.prepare import with_vectors
 from laconic.data.vectors import read_vectors
 from laconic.data.vocabulary import Vocabulary
-from laconic.evaluate import shortlist_figures, shortlist_recall
-from laconic.methods import ensemble_of
-from laconic.methods.trained import Trained
-from laconic.rankers import CandidatesRanker, Ensemble, Ranker, Reranker, ShortlistRanker
-from laconic.run import Run
+from laconic.evaluation.evaluate import shortlist_figures, shortlist_recall
+from laconic.methods.registry import ensemble_of
+from laconic.methods.result import Trained
+from laconic.models.rankers import CandidatesRanker, Ensemble, Ranker, Reranker, ShortlistRanker
+from laconic.training.run import Run
 
 
 @dataclass(frozen=True)

@@ -1,3 +1,3 @@
-from laconic.cli import main
+from laconic.cli.main import main
 
 main()

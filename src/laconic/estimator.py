@@ -17,26 +17,27 @@ from typing import Any, overload
 import numpy as np
 from scipy.sparse import csr_array
 
-from laconic.changing import Config as Further
-from laconic.checkpoint import SavedModel, read_model, write_model
-from laconic.choosing import chosen, config_for, situation
 from laconic.config import AUTO, Settings, configure
 from laconic.data.corpus import Corpus, Split
 from laconic.data.formats.assemble import LabelRow, Row, corpus_of
 from laconic.data.formats.records import text
 from laconic.errors import ConfigError, DataError, ModelError
-from laconic.maintaining import add_labels, remove_labels, update
-from laconic.manifest import PACKED, version_of
-from laconic.methods import config_of, train_model
-from laconic.metrics import TrainingCounts, judge, report
-from laconic.plurals import counted
-from laconic.predict.answering import Answerer
-from laconic.predict.answers import Prediction
-from laconic.predict.opening import answerer, on_cpu, open_answerer, packed_of
-from laconic.predict.pack import pack
-from laconic.predict.packed import is_packed, of_version, write_packed
+from laconic.evaluation.metrics import TrainingCounts, judge, report
+from laconic.export.pack import pack
+from laconic.methods.auto import chosen, config_for, situation
+from laconic.methods.registry import config_of
+from laconic.methods.train import train_model
+from laconic.packed.folder import is_packed, of_version, write_packed
+from laconic.predict.load import answerer, on_cpu, open_answerer, packed_of
+from laconic.predict.packed_predictor import Answerer
+from laconic.predict.prediction import Prediction
 from laconic.predict.predictor import Predictor
-from laconic.run import Run
+from laconic.storage.manifest import PACKED, version_of
+from laconic.storage.model_folder import SavedModel, read_model, write_model
+from laconic.training.run import Run
+from laconic.units import counted
+from laconic.update.model import add_labels, remove_labels, update
+from laconic.update.rankers import Config as Further
 
 log = logging.getLogger(__name__)
 _OWN = ("method", "device", "ensemble", "ignore_memory")  # parameters that are no settings of a method

@@ -12,10 +12,11 @@ from benchmarks._browser import chromium, served
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from laconic.data.corpus import Corpus, Labels
-from laconic.methods import config_of, train_model
-from laconic.predict.pack import pack
-from laconic.predict.packed import PackedModel, write_packed
-from laconic.run import Run
+from laconic.export.pack import pack
+from laconic.methods.registry import config_of
+from laconic.methods.train import train_model
+from laconic.packed.folder import PackedModel, write_packed
+from laconic.training.run import Run
 from tests.planted import planted_texts
 
 HOSTILE = 3  # the number of a label whose name and text would run if they were taken for HTML

@@ -11,17 +11,17 @@ from scipy.sparse import csr_array
 from torch import Tensor
 from torch.nn import functional
 
-from laconic.changing import Additions, with_labels, without_labels
-from laconic.changing.shortlisters import fewer
-from laconic.classifiers import LinearClassifier
-from laconic.clustering import random_tree
 from laconic.data.dataset import Dataset
-from laconic.encoders import BagEncoder
 from laconic.errors import ModelError
-from laconic.rankers import CandidatesRanker, FlatRanker, Ranker, ShortlistRanker
-from laconic.shortlisters.clusters import Clusters
-from laconic.shortlisters.labels import NearestLabels, Nearness
+from laconic.models.classifiers import LinearClassifier
+from laconic.models.clustering import random_tree
+from laconic.models.encoders import BagEncoder
+from laconic.models.rankers import CandidatesRanker, FlatRanker, Ranker, ShortlistRanker
+from laconic.models.shortlisters.clusters import Clusters
+from laconic.models.shortlisters.labels import NearestLabels, Nearness
 from laconic.types import FIRST_WORD, NO_LABEL, Inputs, Ranking, Tokens
+from laconic.update.rankers import Additions, with_labels, without_labels
+from laconic.update.rankers.shortlisters import fewer
 
 WORDS, LABELS = 40, 30
 

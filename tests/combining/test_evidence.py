@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from laconic.combining import NUMBERS, Asked, Channels, Evidence, Listed, gathered
-from laconic.combining.evidence import FURTHER
-from laconic.shortlisters.inverted import Lists
+from laconic.kernels.csr import Lists
+from laconic.models.fusion import NUMBERS, Asked, Channels, Evidence, Listed, gathered
+from laconic.models.fusion.evidence import FURTHER
 from laconic.types import NO_LABEL
 
 TEXTS, TRAINING, LABELS, WORDS, WIDTH = 7, 20, 15, 12, 4

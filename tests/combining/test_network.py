@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.nn import functional
 
-from laconic.combining.network import Combiner
+from laconic.models.fusion.network import Combiner
 
 NUMBERS = torch.randn(4000, 3, generator=torch.Generator().manual_seed(0))
 

@@ -7,12 +7,12 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 
-from laconic.clustering.groups import partition
 from laconic.data import label_texts
 from laconic.data.dataset import Dataset
 from laconic.data.label_texts import ExtraTexts, going_together, with_label_texts
 from laconic.data.resident import Resident
 from laconic.errors import ConfigError, DataError
+from laconic.models.clustering.groups import partition
 from laconic.types import FIRST_WORD, UNKNOWN
 
 # Label 0 has four texts: label 1 is in three of them and label 2 in one. Label 3 has no text at all.

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 from laconic.data import sketch as module
 from laconic.data.corpus import Split
-from laconic.data.hashing import feature_hashes, text_hashes
+from laconic.data.hashes import feature_hashes, text_hashes
 from laconic.data.sketch import Overlap, TextSketch, seen_words
 
 

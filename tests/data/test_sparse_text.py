@@ -299,7 +299,7 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: p
 
     path = tmp_path / "matrix.txt"
     write_matrix(path, csr_array(np.eye(2, dtype=np.float32)))
-    monkeypatch.setattr("laconic.files.os.fsync", full)
+    monkeypatch.setattr("laconic.system.files.os.fsync", full)
     with pytest.raises(UserError, match="No space left"):
         write_matrix(path, csr_array(np.ones((5, 5), dtype=np.float32)))
     assert read_sparse(path).nnz == 2

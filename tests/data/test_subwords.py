@@ -11,14 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laconic.checkpoint import write_model
 from laconic.data.subwords import grams_of, subwords_of
 from laconic.data.text import Splitter, WordTable, word_table
 from laconic.data.tokenizer import Tokenizer
 from laconic.data.vocabulary import VocabularyConfig
-from laconic.methods import config_of, train_model
+from laconic.methods.registry import config_of
+from laconic.methods.train import train_model
 from laconic.predict.predictor import Predictor
-from laconic.run import Run
+from laconic.storage.model_folder import write_model
+from laconic.training.run import Run
 from laconic.types import UNKNOWN
 from tests.planted import planted_texts, words_of
 

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from laconic.data.text import Splitter
 from laconic.data.tokenizer import Tokenizer, inputs_of, padded, shuffled
 from laconic.data.vocabulary import VocabularyConfig
-from laconic.shortlisters.nearest import NearestVectors
+from laconic.models.shortlisters.nearest import NearestVectors
 from laconic.types import PAD, UNKNOWN, Tokens
 
 ROWS = st.lists(st.lists(st.tuples(st.integers(1, 9), st.floats(0, 1, width=32)), max_size=6), max_size=6)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from laconic.data.corpus import Corpus, Labels, Split, self_pairs
+from laconic.data.output import write_folder
 from laconic.data.sources import read
-from laconic.data.writing import write_folder
 from laconic.errors import UserError
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

@@ -13,15 +13,15 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy.sparse import csr_array
 
-from laconic.engine import PARTS
-from laconic.engine.cells import Cells
-from laconic.engine.encoders import Given
-from laconic.engine.pairs import Pairs
-from laconic.engine.parts import Part, flattened, restored
-from laconic.engine.rows import Rows
-from laconic.engine.texts import Texts
-from laconic.engine.transforms import Layer, Unchanged
-from laconic.shortlisters.inverted import Lists
+from laconic.kernels.csr import Lists
+from laconic.packed.engine import PARTS
+from laconic.packed.engine.cells import Cells
+from laconic.packed.engine.encoders import Given
+from laconic.packed.engine.pairs import Pairs
+from laconic.packed.engine.parts import Part, flattened, restored
+from laconic.packed.engine.rows import Rows
+from laconic.packed.engine.texts import Texts
+from laconic.packed.engine.transforms import Layer, Unchanged
 
 DIM = 24
 Kind = TypeVar("Kind", bound=Part)

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from laconic.engine.buckets import Buckets, add_up, score_labels
-from laconic.engine.encoders import Given
 from laconic.errors import ModelError
+from laconic.packed.engine.buckets import Buckets, add_up, score_labels
+from laconic.packed.engine.encoders import Given
 from laconic.types import NO_LABEL
 from tests.engine.making import DIM, exactly, layer, mapped, numbers, rows, sigmoid
 

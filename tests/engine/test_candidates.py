@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laconic.engine.blended import Blended
-from laconic.engine.candidate_kernels import rank_candidates, score_candidates
-from laconic.engine.candidates import Candidates
 from laconic.errors import ModelError
+from laconic.packed.engine.blend import Blended
+from laconic.packed.engine.candidate_kernels import rank_candidates, score_candidates
+from laconic.packed.engine.candidates import Candidates
 from laconic.types import NO_LABEL
 from tests.engine.making import DIM, layer, mapped, numbers, rows
 from tests.engine.making import given as given_vectors

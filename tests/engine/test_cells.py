@@ -11,10 +11,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laconic.engine.candidate_kernels import nearest_rows
-from laconic.engine.cells import Cells
-from laconic.engine.near_labels import NearLabels
-from laconic.shortlisters.merging import Voters, merged
+from laconic.models.shortlisters.merge import Voters, merged
+from laconic.packed.engine.candidate_kernels import nearest_rows
+from laconic.packed.engine.cells import Cells
+from laconic.packed.engine.near_labels import NearLabels
 from laconic.types import NO_LABEL, Ranking
 from tests.engine.making import DIM, cells, coarsely, numbers, units
 

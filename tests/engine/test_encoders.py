@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laconic.engine.encoders import WIDTHS, Encoder, Given, Inception, Layered, Summed, Windows
-from laconic.engine.inception_kernels import CHANNELS, SIZES, encode_inception
-from laconic.engine.layer_kernels import decode, gelu_rows, product
-from laconic.engine.parts import flattened, restored
-from laconic.engine.texts import Texts
-from laconic.engine.transforms import Layer, Unchanged
-from laconic.engine.word_kernels import encode_sums, encode_windows
 from laconic.errors import DataError, ModelError
+from laconic.packed.engine.encoders import WIDTHS, Encoder, Given, Inception, Layered, Summed, Windows
+from laconic.packed.engine.inception_kernels import CHANNELS, SIZES, encode_inception
+from laconic.packed.engine.layer_kernels import decode, gelu_rows, product
+from laconic.packed.engine.parts import flattened, restored
+from laconic.packed.engine.texts import Texts
+from laconic.packed.engine.transforms import Layer, Unchanged
+from laconic.packed.engine.word_kernels import encode_sums, encode_windows
 
 NUM_IDS, DIM, LENGTH = 20, 24, 5
 KINDS = {kind.__name__: kind for kind in (Inception, Summed, Windows, Given, Layered, Layer, Unchanged)}

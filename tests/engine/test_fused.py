@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 import torch
 
-from laconic.combining.evidence import numbers_of
-from laconic.combining.network import Combiner
-from laconic.engine.fused import Fused, Layers, sigmoid, weigh
-from laconic.engine.neighbours import Neighbours
-from laconic.engine.parts import for_kernels
-from laconic.engine.texts import Texts
-from laconic.fusing import FusedRanker
-from laconic.methods.nearest import NearestRanker
-from laconic.predict.packing import packed
+from laconic.export.rankers import packed
+from laconic.kernels.checks import for_kernels
+from laconic.models.fusion.evidence import numbers_of
+from laconic.models.fusion.network import Combiner
+from laconic.models.fusion.ranker import FusedRanker
+from laconic.models.nearest_ranker import NearestRanker
+from laconic.packed.engine.fusion import Fused, Layers, sigmoid, weigh
+from laconic.packed.engine.neighbours import Neighbours
+from laconic.packed.engine.texts import Texts
 from laconic.types import NO_LABEL
 from tests.engine.making import mapped, numbers
 from tests.engine.test_neighbours import LABELS, by_words, torch_inputs

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from laconic.engine import PARTS
-from laconic.engine.blended import Blended
-from laconic.engine.joined import Averaged
-from laconic.engine.parts import flattened, restored
-from laconic.engine.ranking import PackedRanker
 from laconic.errors import ModelError
+from laconic.packed.engine import PARTS
+from laconic.packed.engine.blend import Blended
+from laconic.packed.engine.composite import Averaged
+from laconic.packed.engine.parts import flattened, restored
+from laconic.packed.engine.ranker import PackedRanker
 from tests.engine.making import given, layer, rows
 from tests.engine.test_buckets import buckets
 from tests.engine.test_candidates import candidates

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from torch import Tensor
 
-from laconic import rankers
-from laconic.classifiers import LinearClassifier
-from laconic.encoders import Identity
-from laconic.engine.joined import Averaged, Reranked, each_once, in_order, largest_of
-from laconic.engine.ranking import PackedRanker
-from laconic.engine.rows import Rows
+from laconic.models import rankers
+from laconic.models.classifiers import LinearClassifier
+from laconic.models.encoders import Identity
+from laconic.packed.engine.composite import Averaged, Reranked, each_once, in_order, largest_of
+from laconic.packed.engine.ranker import PackedRanker
+from laconic.packed.engine.rows import Rows
 from laconic.types import NO_LABEL, Inputs, Ranking
 from tests.engine.making import DIM, mapped, numbers
 from tests.engine.making import given as given_vectors

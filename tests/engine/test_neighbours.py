@@ -15,14 +15,15 @@ from scipy.sparse import csr_array
 
 from laconic.data.prepare import input_rows, prepare
 from laconic.data.tokenizer import inputs_of
-from laconic.engine.cells import Cells
-from laconic.engine.neighbours import Neighbours
-from laconic.engine.pairs import bags_of
-from laconic.engine.texts import Texts
 from laconic.errors import DataError, ModelError
-from laconic.methods.nearest import Config, NearestRanker, build
-from laconic.predict.packing import packed
-from laconic.shortlisters.nearest import queries_of
+from laconic.export.rankers import packed
+from laconic.methods.nearest import Config, build
+from laconic.models.nearest_ranker import NearestRanker
+from laconic.models.shortlisters.nearest import queries_of
+from laconic.packed.engine.cells import Cells
+from laconic.packed.engine.neighbours import Neighbours
+from laconic.packed.engine.pairs import bags_of
+from laconic.packed.engine.texts import Texts
 from laconic.types import NO_LABEL, Inputs
 from tests.engine.making import mapped, texts, texts_of
 from tests.planted import planted_texts, planted_vectors

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from laconic.engine import parts
-from laconic.engine.parts import Part, flattened, restored
 from laconic.errors import ModelError
+from laconic.packed.engine import parts
+from laconic.packed.engine.parts import Part, flattened, restored
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

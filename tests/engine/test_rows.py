@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from laconic.engine.row_kernels import (
+from laconic.errors import ModelError
+from laconic.packed.engine.row_kernels import (
     MOST_DIM,
     choose,
     fetch_run,
@@ -18,8 +19,7 @@ from laconic.engine.row_kernels import (
     score_run,
     whole_numbers,
 )
-from laconic.engine.rows import Rows
-from laconic.errors import ModelError
+from laconic.packed.engine.rows import Rows
 from laconic.types import NO_LABEL
 from tests.engine.making import coarsely, exactly, numbers, rows, sigmoid
 

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laconic.engine.rows import Rows
-from laconic.engine.search import Searched
-from laconic.engine.search_kernels import score_places, search
 from laconic.errors import ModelError
+from laconic.packed.engine.rows import Rows
+from laconic.packed.engine.search import Searched
+from laconic.packed.engine.search_kernels import score_places, search
 from laconic.types import NO_LABEL
 from tests.engine.making import DIM, coarsely, exactly, layer, mapped, numbers, rows
 from tests.engine.making import given as given_vectors

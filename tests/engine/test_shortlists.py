@@ -13,15 +13,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laconic.classifiers import LinearClassifier
-from laconic.encoders import Identity
-from laconic.engine.blended import Blended
-from laconic.engine.pairs import bags_of
-from laconic.engine.rows import Rows
-from laconic.engine.shortlists import ClusterLabels, WordLabels
-from laconic.engine.transforms import Unchanged
-from laconic.rankers import CandidatesRanker
-from laconic.shortlisters.base import Shortlister
+from laconic.models.classifiers import LinearClassifier
+from laconic.models.encoders import Identity
+from laconic.models.rankers import CandidatesRanker
+from laconic.models.shortlisters.base import Shortlister
+from laconic.packed.engine.blend import Blended
+from laconic.packed.engine.pairs import bags_of
+from laconic.packed.engine.rows import Rows
+from laconic.packed.engine.shortlists import ClusterLabels, WordLabels
+from laconic.packed.engine.transforms import Unchanged
 from laconic.types import NO_LABEL, Inputs, Ranking
 from tests.engine.making import DIM, exactly, layer, mapped, numbers, pairs, rows, texts
 from tests.engine.making import given as given_vectors

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laconic.engine.parts import flattened, restored
-from laconic.engine.transforms import ACTIVATIONS, Layer, Unchanged
 from laconic.errors import ModelError
+from laconic.packed.engine.parts import flattened, restored
+from laconic.packed.engine.transforms import ACTIVATIONS, Layer, Unchanged
 
 LINES = ("bias", "gain", "shift", "skip")
 

@@ -13,11 +13,12 @@ from scipy.sparse import csr_array
 
 from laconic.data.prepare import input_rows, prepare
 from laconic.data.tokenizer import inputs_of
-from laconic.engine.texts import Texts
-from laconic.engine.trees import Trees
 from laconic.errors import ModelError
-from laconic.methods.trees import Config, TreesRanker, build
-from laconic.predict.packing import packed
+from laconic.export.rankers import packed
+from laconic.methods.trees import Config, build
+from laconic.models.trees_ranker import TreesRanker
+from laconic.packed.engine.texts import Texts
+from laconic.packed.engine.trees import Trees
 from laconic.types import NO_LABEL
 from tests.engine.making import mapped, texts_of
 from tests.planted import planted_texts, planted_vectors

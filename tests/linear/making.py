@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_array
 
-from laconic.engine.parts import for_kernels
-from laconic.linear.forest import Entries, Forest, by_feature, joined, rows_of
-from laconic.shortlisters.inverted import Lists
+from laconic.kernels.checks import for_kernels
+from laconic.kernels.csr import Lists
+from laconic.models.label_trees.forest import Entries, Forest, by_feature, joined, rows_of
 
 LABELS, FEATURES = 23, 9
 

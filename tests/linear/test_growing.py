@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from laconic.data.dataset import Dataset
-from laconic.linear.growing import grown
-from laconic.linear.problems import problems_of
+from laconic.models.label_trees.levels import grown
+from laconic.models.label_trees.problems import problems_of
 
 
 def data_of(num_labels: int, texts: int = 50, seed: int = 0) -> Dataset:

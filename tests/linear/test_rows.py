@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laconic.linear.rows import Reading, features_of
-from laconic.shortlisters.inverted import Lists
+from laconic.kernels.csr import Lists
+from laconic.models.label_trees.rows import Reading, features_of
 from laconic.types import FIRST_WORD, UNKNOWN
 
 WORDS, IDS, PAIRS = 12, 16, 1 << 20

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from laconic.linear.checking import is_sound
-from laconic.linear.forest import Forest, ways_of
-from laconic.linear.grafting import pruned
-from laconic.linear.searching import make_room, rank_texts, score_texts
+from laconic.models.label_trees.checks import is_sound
+from laconic.models.label_trees.edit import pruned
+from laconic.models.label_trees.forest import Forest, ways_of
+from laconic.models.label_trees.search import make_room, rank_texts, score_texts
 from tests.linear.making import LABELS, forest, frozen, queries, slow_scores
 
 

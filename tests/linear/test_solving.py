@@ -7,8 +7,8 @@ import pytest
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
 
-from laconic.linear.solving import BIAS, Solving, solve
-from laconic.shortlisters.inverted import Lists
+from laconic.kernels.csr import Lists
+from laconic.models.label_trees.solver import BIAS, Solving, solve
 
 FEATURES = 12
 EXACT = Solving(tolerance=1e-9, epochs=5000)

@@ -8,20 +8,23 @@ import pytest
 import torch
 from torch.nn import functional
 
-from laconic.checkpoint import SavedModel
-from laconic.classifiers import LinearClassifier
 from laconic.config import configure
 from laconic.data.prepare import prepare
 from laconic.data.sources import read
-from laconic.encoders import Identity
 from laconic.errors import ConfigError, DataError
-from laconic.layers import Transfer
-from laconic.methods import astec, config_of, restore_ranker, train_model, with_settings
+from laconic.methods import astec
 from laconic.methods.astec import Config, sized
+from laconic.methods.registry import config_of
+from laconic.methods.restore import restore_ranker, with_settings
+from laconic.methods.train import train_model
+from laconic.models.classifiers import LinearClassifier
+from laconic.models.encoders import Identity
+from laconic.models.layers import Transfer
 from laconic.predict.predictor import Predictor
-from laconic.run import Run
-from laconic.tasks import Shortlisted
-from laconic.train import Silent
+from laconic.storage.model_folder import SavedModel
+from laconic.training.loop import Silent
+from laconic.training.run import Run
+from laconic.training.tasks import Shortlisted
 from laconic.types import NO_LABEL, Batch
 from tests.planted import planted_texts, share_of_right_first_labels
 from tests.test_rankers import SETTINGS

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from laconic.config import preset_path, read_settings
-from laconic.methods import config_of, train_model
 from laconic.methods.astec import Config, _plan
-from laconic.optim import clock_table
+from laconic.methods.registry import config_of
+from laconic.methods.train import train_model
 from laconic.predict.predictor import Predictor
-from laconic.run import Run
+from laconic.training.optimizer import clock_table
+from laconic.training.run import Run
 from tests.planted import planted_texts
 
 # By dataset: training texts; the rates of both stages (Table 5, and the code where it differs); the

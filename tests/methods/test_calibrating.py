@@ -10,19 +10,22 @@ import numpy as np
 import pytest
 import torch
 
-from laconic.calibration import Calibration
-from laconic.checkpoint import SavedModel, read_model, write_model
 from laconic.data.corpus import Corpus
 from laconic.data.prepare import prepare
 from laconic.errors import ModelError
-from laconic.evaluate import rank_all
-from laconic.fusing import FusedRanker
-from laconic.maintaining import remove_labels
-from laconic.methods import calibrating, config_of, restore_config, restore_ranker, train_model, with_settings
-from laconic.methods.calibrating import learnt_calibration
-from laconic.methods.trained import Trained
+from laconic.evaluation.calibration import Calibration
+from laconic.evaluation.evaluate import rank_all
+from laconic.methods.registry import config_of
+from laconic.methods.restore import restore_config, restore_ranker, with_settings
+from laconic.methods.result import Trained
+from laconic.methods.train import train_model
+from laconic.methods.wrappers import calibrate as calibrating
+from laconic.methods.wrappers.calibrate import learnt_calibration
+from laconic.models.fusion.ranker import FusedRanker
 from laconic.predict.predictor import Predictor
-from laconic.run import Run
+from laconic.storage.model_folder import SavedModel, read_model, write_model
+from laconic.training.run import Run
+from laconic.update.model import remove_labels
 from tests.planted import planted_texts
 
 CPU = torch.device("cpu")

@@ -15,33 +15,37 @@ from scipy.sparse import csr_array
 from torch import Tensor
 from torch.nn import functional
 
-from laconic.checkpoint import SavedModel, read_model, write_model
-from laconic.classifiers import LabelText, LinearClassifier
-from laconic.classifiers.label_text import FixedTexts, Texts
-from laconic.clustering import cluster_vectors, random_tree
+from laconic.cli.inspection import inspect_model
 from laconic.config import preset_path, read_settings
 from laconic.data.corpus import Corpus, Labels
 from laconic.data.dataset import Dataset
 from laconic.data.describe import describe
 from laconic.data.prepare import prepare
 from laconic.data.tokenizer import padded
-from laconic.encoders import SumEncoder
 from laconic.errors import ConfigError, DataError
-from laconic.inspecting import inspect_model
-from laconic.layers import DocumentBlock, EmbeddingBlock
-from laconic.methods import config_of, decaf, decaf_modules, restore_ranker, train_model, with_settings
-from laconic.methods.decaf import Config, sized
-from laconic.methods.decaf_beam import theorem_3_1, true_ranks
-from laconic.methods.decaf_modules import learn_shortlister, learn_words
-from laconic.methods.decaf_settings import Module, plan_of
+from laconic.methods.decaf import modules as decaf_modules
+from laconic.methods.decaf import recipe as decaf
+from laconic.methods.decaf.beam import theorem_3_1, true_ranks
+from laconic.methods.decaf.config import Module, plan_of
+from laconic.methods.decaf.modules import learn_shortlister, learn_words
+from laconic.methods.decaf.recipe import Config, sized
 from laconic.methods.estimates import expected_costs
-from laconic.optim import clock_table
+from laconic.methods.registry import config_of
+from laconic.methods.restore import restore_ranker, with_settings
+from laconic.methods.train import train_model
+from laconic.models.classifiers import LabelText, LinearClassifier
+from laconic.models.classifiers.label_text import FixedTexts, Texts
+from laconic.models.clustering import cluster_vectors, random_tree
+from laconic.models.encoders import SumEncoder
+from laconic.models.layers import DocumentBlock, EmbeddingBlock
+from laconic.models.rankers import CandidatesRanker, Ensemble, ShortlistRanker
+from laconic.models.shortlisters.labels import NearestLabels, Nearness
 from laconic.predict.predictor import Predictor
-from laconic.rankers import CandidatesRanker, Ensemble, ShortlistRanker
-from laconic.run import Run
-from laconic.shortlisters.labels import NearestLabels, Nearness
-from laconic.tasks import AllLabels, Opened
-from laconic.train import Silent
+from laconic.storage.model_folder import SavedModel, read_model, write_model
+from laconic.training.loop import Silent
+from laconic.training.optimizer import clock_table
+from laconic.training.run import Run
+from laconic.training.tasks import AllLabels, Opened
 from laconic.types import NO_LABEL, Batch, Tokens
 from tests.planted import planted_texts
 from tests.test_rankers import SETTINGS

@@ -10,10 +10,12 @@ import torch
 
 from laconic.data.corpus import Labels
 from laconic.errors import ConfigError, DataError
-from laconic.methods import config_of, restore_config, restore_ranker, train_model, with_settings
+from laconic.methods.registry import config_of
+from laconic.methods.restore import restore_config, restore_ranker, with_settings
+from laconic.methods.train import train_model
 from laconic.predict.predictor import Predictor
-from laconic.run import Run
-from laconic.train import Silent
+from laconic.training.loop import Silent
+from laconic.training.run import Run
 from tests.planted import planted_texts, word, words_of
 from tests.test_rankers import RERANKER, SETTINGS
 

@@ -10,19 +10,22 @@ import numpy as np
 import pytest
 import torch
 
-from laconic.changing import Config as Changes
-from laconic.checkpoint import SavedModel, read_model, write_model
-from laconic.combining import NUMBERS
+from laconic.analysis.sweep import dial_of
 from laconic.data.corpus import Corpus, Labels
 from laconic.data.prepare import prepare
 from laconic.errors import ConfigError
-from laconic.fusing import FusedRanker
-from laconic.maintaining import add_labels, remove_labels, update
-from laconic.methods import config_of, fusion, restore_config, restore_ranker, train_model, with_settings
-from laconic.methods.fusion import Config
+from laconic.methods.registry import config_of
+from laconic.methods.restore import restore_config, restore_ranker, with_settings
+from laconic.methods.train import train_model
+from laconic.methods.wrappers import fusion
+from laconic.methods.wrappers.fusion import Config
+from laconic.models.fusion import NUMBERS
+from laconic.models.fusion.ranker import FusedRanker
 from laconic.predict.predictor import Predictor
-from laconic.run import Run
-from laconic.sweeping import dial_of
+from laconic.storage.model_folder import SavedModel, read_model, write_model
+from laconic.training.run import Run
+from laconic.update.model import add_labels, remove_labels, update
+from laconic.update.rankers import Config as Changes
 from tests.planted import planted_texts, words_of
 from tests.test_ensembles import Watched, kept, same
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import pytest
 import torch
 
-from laconic.costs import Shape, training_memory
 from laconic.errors import TrainingError
-from laconic.methods import config_of, inceptionxml, restore_ranker, train_model
-from laconic.methods.announcing import announce
-from laconic.predict.packing import packed
-from laconic.run import Run
+from laconic.export.rankers import packed
+from laconic.methods import inceptionxml
+from laconic.methods.costs import Shape, training_memory
+from laconic.methods.registry import config_of
+from laconic.methods.requirements import announce
+from laconic.methods.restore import restore_ranker
+from laconic.methods.train import train_model
+from laconic.training.run import Run
 from tests.planted import planted_texts
 
 CPU = torch.device("cpu")
@@ -18,7 +21,7 @@ SHAPE = Shape(words=10, labels=20_000, length=4, dim=8)
 
 
 def with_free(monkeypatch: pytest.MonkeyPatch, memory: int) -> Run:
-    monkeypatch.setattr("laconic.run._free_memory", lambda device: memory)
+    monkeypatch.setattr("laconic.training.run._free_memory", lambda device: memory)
     return Run.unkept()
 
 

@@ -15,8 +15,7 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor, nn
 
-from laconic.checkpoint import SavedModel, write_model
-from laconic.clustering import LabelTree, cluster_labels, random_tree
+from laconic.cli.inspection import inspect_model
 from laconic.config import Settings, preset_path, read_settings, settings_of
 from laconic.data.corpus import Corpus, Split
 from laconic.data.dataset import Dataset
@@ -26,17 +25,21 @@ from laconic.data.text import Splitter
 from laconic.data.tokenizer import inputs_of
 from laconic.data.vocabulary import VocabularyConfig, bags
 from laconic.errors import ConfigError, DataError, ModelError, TrainingError, UserError
-from laconic.inspecting import inspect_model
-from laconic.layers import SpectralResidual
-from laconic.methods import config_of, inceptionxml_plus, restore_ranker, train_model
+from laconic.methods import inceptionxml_plus
 from laconic.methods.estimates import expected_costs
 from laconic.methods.inceptionxml_plus import Config, sized
+from laconic.methods.registry import config_of
+from laconic.methods.restore import restore_ranker
+from laconic.methods.train import train_model
+from laconic.models.clustering import LabelTree, cluster_labels, random_tree
+from laconic.models.layers import SpectralResidual
+from laconic.models.rankers import Ensemble, ShortlistRanker
+from laconic.models.shortlisters.clusters import Clusters
 from laconic.predict.predictor import Predictor
-from laconic.rankers import Ensemble, ShortlistRanker
-from laconic.run import Run
-from laconic.shortlisters.clusters import Clusters
-from laconic.tasks import Jointly
-from laconic.train import Silent
+from laconic.storage.model_folder import SavedModel, write_model
+from laconic.training.loop import Silent
+from laconic.training.run import Run
+from laconic.training.tasks import Jointly
 from laconic.types import NO_LABEL
 from tests.planted import planted_texts, planted_vectors, share_of_right_first_labels
 

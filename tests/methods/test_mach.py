@@ -7,17 +7,19 @@ import numpy as np
 import pytest
 import torch
 
-from laconic.classifiers import HashedClassifier, LinearClassifier
 from laconic.config import configure
 from laconic.data.prepare import prepare
-from laconic.encoders import Identity
 from laconic.errors import ConfigError, DataError, ModelError, TrainingError
-from laconic.methods import config_of, ensemble_of, mach, train_model
+from laconic.methods import mach
 from laconic.methods.mach import Config, drawn, sized
+from laconic.methods.registry import config_of, ensemble_of
+from laconic.methods.train import train_model
+from laconic.models.classifiers import HashedClassifier, LinearClassifier
+from laconic.models.encoders import Identity
+from laconic.models.rankers import BucketsRanker
 from laconic.predict.predictor import Predictor
-from laconic.rankers import BucketsRanker
-from laconic.run import Run
-from laconic.train import Silent
+from laconic.training.loop import Silent
+from laconic.training.run import Run
 from laconic.types import NO_LABEL
 from tests.planted import planted_texts, share_of_right_first_labels
 
@@ -262,7 +264,7 @@ def test_a_run_that_cannot_fit_says_what_would(monkeypatch):
         (5_000_000, "with --set embedding=64 it"),
         (1000, "nearest"),
     ):
-        monkeypatch.setattr("laconic.run._free_memory", lambda device, free=free: free)
+        monkeypatch.setattr("laconic.training.run._free_memory", lambda device, free=free: free)
         with pytest.raises(TrainingError, match=remedy):
             trained(settings)
 

@@ -16,7 +16,7 @@ from laconic.data.prepare import input_rows, prepare
 from laconic.data.tokenizer import inputs_of
 from laconic.errors import ConfigError, ModelError
 from laconic.methods.nearest import Config, build, restore
-from laconic.rankers import Ranker
+from laconic.models.rankers import Ranker
 from laconic.types import FIRST_WORD, NO_LABEL
 from tests.planted import bags_in_full, planted_texts, planted_vectors, share_of_right_first_labels
 

@@ -17,24 +17,28 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from laconic import Laconic
-from laconic.card import model_card
-from laconic.checkpoint import SavedModel, read_model, write_model
-from laconic.classifiers import LinearClassifier
+from laconic.analysis.sweep import sweep_model
+from laconic.cli.inspection import inspect_model
 from laconic.data.dataset import Dataset
 from laconic.data.prepare import prepare
 from laconic.data.vectors import WordVectors
-from laconic.encoders import Identity
 from laconic.errors import ConfigError, DataError, ModelError
-from laconic.evaluate import rank_all
-from laconic.inspecting import inspect_model
-from laconic.methods import config_of, inceptionxml, nearest, reranker, restore_ranker, train_model, with_settings
-from laconic.methods.ensembles import agreed
-from laconic.methods.reranker import Config, best_alpha, sized
-from laconic.methods.trained import Trained
+from laconic.evaluation.evaluate import rank_all
+from laconic.methods import inceptionxml, nearest
+from laconic.methods.registry import config_of
+from laconic.methods.restore import restore_ranker, with_settings
+from laconic.methods.result import Trained
+from laconic.methods.train import train_model
+from laconic.methods.wrappers import reranker
+from laconic.methods.wrappers.ensemble import agreed
+from laconic.methods.wrappers.reranker import Config, best_alpha, sized
+from laconic.models.classifiers import LinearClassifier
+from laconic.models.encoders import Identity
+from laconic.models.rankers import SHARES, Ranker, Reranker
 from laconic.predict.predictor import Predictor
-from laconic.rankers import Ranker, Reranker
-from laconic.run import Run
-from laconic.sweeping import SHARES
+from laconic.storage.card import model_card
+from laconic.storage.model_folder import SavedModel, read_model, write_model
+from laconic.training.run import Run
 from laconic.types import NO_LABEL, Inputs, Ranking
 from tests.planted import planted_texts, planted_vectors, share_of_right_first_labels
 from tests.test_ensembles import Known, Watched, kept, rows, same
@@ -325,7 +329,7 @@ def test_dense_features_are_re_ranked_too() -> None:
     config = config_of("nearest", {"reranker": RERANKER | {"encoder": "", "epochs": 20, "embedding": 16}})
     model = train_model(corpus, "nearest", config, Run.unkept())
     assert model.facts["config"]["reranker"]["encoder"] == "dense"
-    first = [point["P@1"] for point in Predictor(model, "cpu").sweep(corpus, "test", [0.0, 0.6])]
+    first = [point["P@1"] for point in sweep_model(Predictor(model, "cpu"), corpus, "test", [0.0, 0.6])]
     assert first[0] == 90.0 < 95 < first[1]
 
 
@@ -470,7 +474,7 @@ ASTEC = SETTINGS["astec"] | {"epochs": 14, "shortlist": {"size": 12}}
 
 def test_the_dial_of_astec_is_what_evaluation_finds_there() -> None:
     astec = train_model(CORPUS, "astec", config_of("astec", ASTEC), Run.unkept())
-    points = Predictor(astec, "cpu").sweep(CORPUS, "test")
+    points = sweep_model(Predictor(astec, "cpu"), CORPUS, "test")
     assert [point["beta"] for point in points] == list(SHARES)
     for point in (points[1], points[10]):
         metrics = Predictor(with_settings(astec, {"beta": point["beta"]}), "cpu").evaluate(CORPUS, "test").metrics
@@ -484,7 +488,7 @@ def test_the_dial_under_a_re_ranker_can_be_turned_too() -> None:
     turned = restore_ranker(with_settings(model, {"beta": 0.35}), CPU)
     assert float(turned.base.beta) == pytest.approx(0.35) != float(chosen.base.beta)
     assert float(turned.alpha) == float(chosen.alpha)
-    assert next(iter(Predictor(model, "cpu").sweep(CORPUS, "test", [0.5])[0])) == "alpha"
+    assert next(iter(sweep_model(Predictor(model, "cpu"), CORPUS, "test", [0.5])[0])) == "alpha"
 
 
 # Ensembles, and those who use them

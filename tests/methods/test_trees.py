@@ -14,9 +14,12 @@ from laconic.data.dataset import Dataset
 from laconic.data.prepare import input_rows, prepare
 from laconic.data.tokenizer import Tokenizer, inputs_of
 from laconic.errors import ConfigError, ModelError
-from laconic.methods import config_of, train_model, with_settings
-from laconic.methods.trees import Config, TreesRanker, build, restore
-from laconic.run import Run
+from laconic.methods.registry import config_of
+from laconic.methods.restore import with_settings
+from laconic.methods.train import train_model
+from laconic.methods.trees import Config, build, restore
+from laconic.models.trees_ranker import TreesRanker
+from laconic.training.run import Run
 from laconic.types import FIRST_WORD, Inputs
 from tests.planted import planted_texts, planted_vectors, share_of_right_first_labels
 

@@ -7,15 +7,17 @@ import torch
 
 from laconic.config import configure
 from laconic.data.prepare import prepare
-from laconic.encoders.cnn import BOTTLENECK
 from laconic.errors import ConfigError, DataError, ModelError, TrainingError
-from laconic.methods import config_of, ensemble_of, train_model, xml_cnn
+from laconic.methods import xml_cnn
 from laconic.methods.flat import Training, needs
+from laconic.methods.registry import config_of, ensemble_of
+from laconic.methods.train import train_model
 from laconic.methods.xml_cnn import Config, sized
-from laconic.optim import Plan, clock_table
+from laconic.models.encoders.cnn import BOTTLENECK
 from laconic.predict.predictor import Predictor
-from laconic.run import Run
-from laconic.train import Silent
+from laconic.training.loop import Silent
+from laconic.training.optimizer import Plan, clock_table
+from laconic.training.run import Run
 from tests.planted import planted_texts, planted_vectors
 
 SMALL = {"epochs": 8, "embedding": 16, "length": 6, "batch_size": 16, "learning_rate": 0.005}
@@ -142,10 +144,10 @@ def test_weights_and_their_moments_are_counted_and_time_goes_with_the_work():
 
 
 def test_a_run_that_cannot_fit_says_what_would(monkeypatch):
-    monkeypatch.setattr("laconic.run._free_memory", lambda device: 21_000_000)
+    monkeypatch.setattr("laconic.training.run._free_memory", lambda device: 21_000_000)
     with pytest.raises(TrainingError, match="--set embedding=64 and --set batch_size=32 it would fit"):
         trained(BRIEF | {"embedding": 2048})
-    monkeypatch.setattr("laconic.run._free_memory", lambda device: 1000)
+    monkeypatch.setattr("laconic.training.run._free_memory", lambda device: 1000)
     with pytest.raises(TrainingError, match="--method nearest"):
         trained(BRIEF)
 

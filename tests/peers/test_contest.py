@@ -9,22 +9,23 @@ from pathlib import Path
 
 import pytest
 
-from laconic import benching
-from laconic.benching import Config
-from laconic.checkpoint import write_model
+from laconic.analysis import bench as benching
+from laconic.analysis import latency as timing
+from laconic.analysis.bench import Config
+from laconic.analysis.peers.contest import Entry, contest
+from laconic.analysis.peers.exam import FIGURES, Exam
+from laconic.analysis.peers.libraries import LIBRARIES
 from laconic.data.corpus import Corpus, pair_matrix
-from laconic.data.writing import write_folder
+from laconic.data.output import write_folder
 from laconic.errors import DataError
-from laconic.manifest import PACKED, version_of
-from laconic.methods import config_of, train_model
-from laconic.peers.contest import Entry, contest
-from laconic.peers.exam import FIGURES, Exam
-from laconic.peers.libraries import LIBRARIES
-from laconic.predict import timing
-from laconic.predict.opening import answerer
-from laconic.predict.pack import pack
-from laconic.predict.packed import of_version, open_packed, write_packed
-from laconic.run import Run
+from laconic.export.pack import pack
+from laconic.methods.registry import config_of
+from laconic.methods.train import train_model
+from laconic.packed.folder import of_version, open_packed, write_packed
+from laconic.predict.load import answerer
+from laconic.storage.manifest import PACKED, version_of
+from laconic.storage.model_folder import write_model
+from laconic.training.run import Run
 from tests.peers.toy import TOY
 from tests.planted import planted_texts, planted_vectors
 from tests.test_benching import Here

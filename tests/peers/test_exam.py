@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from laconic.analysis.peers.exam import FIGURES, Exam
 from laconic.data.corpus import Corpus
 from laconic.data.formats.assemble import LabelRow, Row, corpus_of
 from laconic.errors import DataError
-from laconic.peers.exam import FIGURES, Exam
 from tests.planted import planted_texts
 
 CORPUS = planted_texts(num_labels=60, num_texts=160)

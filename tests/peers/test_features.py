@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from laconic.analysis.peers.features import Features
 from laconic.data.text import Splitter
 from laconic.data.tokenizer import Tokenizer
 from laconic.data.vocabulary import VocabularyConfig, bags
-from laconic.peers.features import Features
 
 TEXTS = ["the red rose and the red tulip", "a blue sea", "red sea"]
 ASKED = ["the sea, the sea", "an unknown rose", "nothing", ""]

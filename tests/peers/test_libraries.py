@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
+from laconic.analysis.peers.libraries import LIBRARIES, chosen, is_installed, peer_at
 from laconic.errors import ConfigError
-from laconic.peers.libraries import LIBRARIES, chosen, is_installed, peer_at
 
 THERE, NOT_THERE = "tests.peers.toy:TOY", "tests.peers.toy:ABSENT"
 TOYS = {"toy": [THERE, "tests.peers.toy:KILLED"], "absent": [NOT_THERE]}
@@ -39,7 +39,7 @@ def test_no_library_and_no_torch_is_imported_to_look_at_any() -> None:
     places = [place for places in LIBRARIES.values() for place in places]
     modules = {peer_at(place).module for place in places} | {"torch"}
     lines = (
-        "import sys, laconic.peers.process as process",
+        "import sys, laconic.analysis.peers.process as process",
         f"[(process.peer_at(place).how, process.peer_at(place).name) for place in {places}]",
         f"sys.exit(bool({modules} & sys.modules.keys()))",
     )

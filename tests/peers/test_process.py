@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from laconic.peers.exam import Exam
-from laconic.peers.process import PeerError, Questions, measured, write_work
+from laconic.analysis.peers.exam import Exam
+from laconic.analysis.peers.process import PeerError, Questions, measured, write_work
 from tests.planted import planted_texts
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +33,9 @@ def test_an_end_without_an_answer_is_a_failure_even_if_it_looks_like_success(wor
 
 
 def test_a_peer_goes_when_whoever_asked_is_killed(work: Path) -> None:
-    asking = f"import pathlib; from laconic.peers.process import measured as m; work = pathlib.Path({str(work)!r})"
+    asking = (
+        f"import pathlib; from laconic.analysis.peers.process import measured as m; work = pathlib.Path({str(work)!r})"
+    )
     command = [sys.executable, "-c", f"{asking}; m('tests.peers.toy:ENDLESS', work, 0)"]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         _wait(lambda: (work / "0" / "model" / "begun").exists())

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, csr_matrix
 
-from laconic.peers import fasttext, omikuji, pecos
-from laconic.peers.exam import Exam
-from laconic.peers.libraries import LIBRARIES, is_installed, peer_at
-from laconic.peers.process import Questions, measured, write_work
+from laconic.analysis.peers import fasttext, omikuji, pecos
+from laconic.analysis.peers.exam import Exam
+from laconic.analysis.peers.libraries import LIBRARIES, is_installed, peer_at
+from laconic.analysis.peers.process import Questions, measured, write_work
 from laconic.types import NO_LABEL
 from tests.planted import planted_texts
 

@@ -6,9 +6,9 @@ import io
 
 from rich.console import Console
 
-from laconic.peers.contest import Entry
-from laconic.peers.exam import FIGURES
-from laconic.peers.table import contest_markdown, contest_notes, contest_table
+from laconic.analysis.peers.contest import Entry
+from laconic.analysis.peers.exam import FIGURES
+from laconic.analysis.peers.table import contest_markdown, contest_notes, contest_table
 
 ENTRIES = [
     Entry(

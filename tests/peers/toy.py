@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from laconic.engine.texts import Ranked
-from laconic.peers.peer import Examples, Rank, ranked
+from laconic.analysis.peers.peer import Examples, Rank, ranked
+from laconic.packed.engine.texts import Ranked
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,10 +11,11 @@ from scipy.sparse import csr_array
 from laconic.data.tokenizer import Tokenizer
 from laconic.data.vocabulary import VocabularyConfig
 from laconic.errors import ConfigError, DataError
-from laconic.predict import answering, permitting
-from laconic.predict.answering import Answerer
-from laconic.predict.answers import Prediction
-from laconic.predict.packed import open_packed, write_packed
+from laconic.packed.folder import open_packed, write_packed
+from laconic.predict import label_filter as permitting
+from laconic.predict import packed_predictor as answering
+from laconic.predict.packed_predictor import Answerer
+from laconic.predict.prediction import Prediction
 from laconic.types import NO_LABEL
 from tests.predict.tiny import KINDS, NAMES, packed, packed_features
 
@@ -164,6 +165,6 @@ def test_a_model_answers_what_it_was_trained_on_and_nothing_else():
 
 
 def test_answering_does_without_torch():
-    code = "import sys, laconic.predict.answering; print('torch' in sys.modules)"
+    code = "import sys, laconic.predict.packed_predictor; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

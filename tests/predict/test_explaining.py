@@ -8,11 +8,11 @@ import pytest
 from laconic.data.formats.entries import Entry
 from laconic.data.text import Splitter, word_table
 from laconic.data.vocabulary import Vocabulary, VocabularyConfig
-from laconic.predict.answers import Prediction
-from laconic.predict.explaining import Explained, WordShare, word_shares
-from laconic.predict.kept_texts import NearText
-from laconic.predict.reading import Reader
-from laconic.predict.writing import Answered, json_line
+from laconic.packed.kept_texts import NearText
+from laconic.packed.tokenizer import Reader
+from laconic.predict.explain import Explained, WordShare, word_shares
+from laconic.predict.output import Answered, json_line
+from laconic.predict.prediction import Prediction
 
 WORDS = ["red", "green", "blue"]
 

@@ -17,17 +17,18 @@ from laconic.data.text import Splitter
 from laconic.data.tokenizer import Tokenizer
 from laconic.data.vocabulary import VocabularyConfig, bags
 from laconic.errors import DataError, ModelError
-from laconic.maintaining import remove_labels
-from laconic.methods import config_of, train_model
-from laconic.predict import kept_texts as module
-from laconic.predict.answering import Answerer
-from laconic.predict.answers import Prediction
-from laconic.predict.kept_texts import FILE, KeptTexts
-from laconic.predict.pack import pack, with_texts
-from laconic.predict.packed import open_packed, write_packed
-from laconic.predict.reading import Reader
-from laconic.run import Run
+from laconic.export.pack import pack, with_texts
+from laconic.methods.registry import config_of
+from laconic.methods.train import train_model
+from laconic.packed import kept_texts as module
+from laconic.packed.folder import open_packed, write_packed
+from laconic.packed.kept_texts import FILE, KeptTexts
+from laconic.packed.tokenizer import Reader
+from laconic.predict.packed_predictor import Answerer
+from laconic.predict.prediction import Prediction
+from laconic.training.run import Run
 from laconic.types import NO_LABEL
+from laconic.update.model import remove_labels
 from tests.planted import bags_in_full, planted_texts, planted_vectors
 from tests.predict.test_packed import changed_arrays, opened
 from tests.predict.tiny import NAMES, packed, packed_features

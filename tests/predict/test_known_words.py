@@ -10,11 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from laconic import Laconic
-from laconic.methods import config_of, train_model
-from laconic.predict.answering import Answerer
-from laconic.predict.pack import pack
+from laconic.export.pack import pack
+from laconic.methods.registry import config_of
+from laconic.methods.train import train_model
+from laconic.predict.packed_predictor import Answerer
 from laconic.predict.predictor import Predictor
-from laconic.run import Run
+from laconic.training.run import Run
 from tests.planted import planted_texts, words_of
 from tests.serve.small import packed, trained, write
 from tests.test_cli import laconic

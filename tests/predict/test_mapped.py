@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as arrays_of
 from safetensors.numpy import load_file
 
 from laconic.errors import ModelError
-from laconic.predict.mapped import map_arrays, map_bytes, write_arrays
+from laconic.packed.arrays import map_arrays, map_bytes, write_arrays
 
 KINDS = ["f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1"]
 ARRAYS = st.dictionaries(

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laconic.errors import ModelError
-from laconic.predict import names as module
-from laconic.predict.names import LabelNames, NameIndex, Strings, write_strings
+from laconic.packed import strings as module
+from laconic.packed.strings import LabelNames, NameIndex, Strings, write_strings
 from laconic.types import NO_LABEL
 
 NAMES = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=8), unique=True)

@@ -6,22 +6,24 @@ from pathlib import Path
 
 import pytest
 
-from laconic.checkpoint import write_model
-from laconic.engine.fused import Fused
-from laconic.engine.joined import Averaged, Reranked
-from laconic.engine.ranking import PackedRanker
-from laconic.engine.search import Searched
 from laconic.errors import ConfigError
-from laconic.machine import usable_cores
-from laconic.manifest import version_of
-from laconic.methods import config_of, train_model
-from laconic.predict import opening, packing_trees
-from laconic.predict.answering import Answerer
-from laconic.predict.opening import Speed, answerer, on_cpu, open_as_it_is, open_model
-from laconic.predict.pack import pack
-from laconic.predict.packed import PackedModel, of_version, write_packed
+from laconic.export import tree as packing_trees
+from laconic.export.pack import pack
+from laconic.methods.registry import config_of
+from laconic.methods.train import train_model
+from laconic.packed.engine.composite import Averaged, Reranked
+from laconic.packed.engine.fusion import Fused
+from laconic.packed.engine.ranker import PackedRanker
+from laconic.packed.engine.search import Searched
+from laconic.packed.folder import PackedModel, of_version, write_packed
+from laconic.predict import load as opening
+from laconic.predict.load import Speed, answerer, on_cpu, open_as_it_is, open_model
+from laconic.predict.packed_predictor import Answerer
 from laconic.predict.predictor import Predictor
-from laconic.run import Run
+from laconic.storage.manifest import version_of
+from laconic.storage.model_folder import write_model
+from laconic.system.machine import usable_cores
+from laconic.training.run import Run
 from tests.planted import planted_texts
 from tests.test_rankers import FUSION, RERANKER, SETTINGS
 
@@ -116,7 +118,7 @@ def test_torch_is_asked_where_there_may_be_a_gpu(monkeypatch: pytest.MonkeyPatch
         asked.append(name)
         return torch.device("cuda")
 
-    monkeypatch.setattr("laconic.run.device_named", on_gpu)
+    monkeypatch.setattr("laconic.training.run.device_named", on_gpu)
     monkeypatch.setattr(opening, "_GPUS", (str(tmp_path / "none"),))
     assert on_cpu("cpu")
     assert on_cpu("auto")

@@ -10,16 +10,18 @@ import pytest
 import torch
 from jaxtyping import Int
 
-from laconic.checkpoint import SavedModel
 from laconic.data.corpus import Corpus
-from laconic.engine.texts import Inputs, Ranked, size_of
-from laconic.methods import config_of, train_model
-from laconic.predict import pack as module
-from laconic.predict.answering import Answerer
-from laconic.predict.pack import Cost, measured, pack, split_to_judge
-from laconic.predict.packed import Ranks
+from laconic.export import pack as module
+from laconic.export.pack import pack
+from laconic.methods.registry import config_of
+from laconic.methods.train import train_model
+from laconic.packed.engine.texts import Inputs, Ranked, size_of
+from laconic.packed.folder import Ranks
+from laconic.predict.packed_predictor import Answerer
+from laconic.predict.packing_cost import Cost, measured, split_to_judge
 from laconic.predict.predictor import Predictor
-from laconic.run import Run
+from laconic.storage.model_folder import SavedModel
+from laconic.training.run import Run
 from tests.planted import planted_texts
 
 CORPUS = planted_texts()

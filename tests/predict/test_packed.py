@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laconic.checkpoint import check_free, read_model
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import VocabularyConfig
 from laconic.errors import ModelError, UserError
-from laconic.files import replacing_file
-from laconic.predict.answering import Answerer
-from laconic.predict.mapped import map_arrays, write_arrays
-from laconic.predict.packed import is_packed, open_packed, write_packed
+from laconic.packed.arrays import map_arrays, write_arrays
+from laconic.packed.folder import is_packed, open_packed, write_packed
+from laconic.predict.packed_predictor import Answerer
+from laconic.storage.model_folder import check_free, read_model
+from laconic.system.files import replacing_file
 from tests.predict.tiny import KINDS, NAMES, facts, packed, packed_features
 
 FILES = ["arrays.safetensors", "label_texts.utf8", "labels.utf8", "packed.json", "vocabulary.utf8"]
@@ -84,7 +84,7 @@ def test_a_full_disk_keeps_the_old_model(folder, monkeypatch):
     def full(*arguments):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("laconic.predict.packed.write_arrays", full)
+    monkeypatch.setattr("laconic.packed.folder.write_arrays", full)
     with pytest.raises(UserError, match="packed: the disk is full; nothing was changed there"):
         write_packed(packed(found=3), folder)
     assert opened(folder, verify=True).ranker.found == len(NAMES)
@@ -123,7 +123,7 @@ def test_a_file_that_is_missing_or_cut_off_or_changed_is_named(folder, name):
     with pytest.raises(ModelError, match=rf"{name}: .*sha256 differs"):
         opened(folder, verify=True)
     (folder / name).write_bytes(content[:-1])
-    with pytest.raises(ModelError, match=rf"{name}: {len(content) - 1} bytes, but the manifest says {len(content)}"):
+    with pytest.raises(ModelError, match=rf"{name}: {len(content) - 1:,} bytes, but the manifest says {len(content)}"):
         opened(folder)
     (folder / name).unlink()
     with pytest.raises(ModelError, match=rf"{name}: .*not there; copy the model again"):

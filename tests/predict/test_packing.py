@@ -16,13 +16,13 @@ import torch
 from laconic.config import Settings, configure
 from laconic.data.prepare import input_rows, prepare
 from laconic.data.tokenizer import inputs_of
-from laconic.engine.ranking import PackedRanker
-from laconic.engine.texts import Inputs, size_of, some
-from laconic.methods import METHODS, ensemble_of
-from laconic.methods.trees import TreesRanker
-from laconic.predict.packing import packed
-from laconic.rankers import Ranker, ShortlistRanker
-from laconic.run import Run
+from laconic.export.rankers import packed
+from laconic.methods.registry import METHODS, ensemble_of
+from laconic.models.rankers import Ranker, ShortlistRanker
+from laconic.models.trees_ranker import TreesRanker
+from laconic.packed.engine.ranker import PackedRanker
+from laconic.packed.engine.texts import Inputs, size_of, some
+from laconic.training.run import Run
 from laconic.types import NO_LABEL
 from laconic.types import Inputs as TorchInputs
 from tests.engine.making import mapped, texts_of

@@ -13,7 +13,9 @@ from scipy.sparse import csr_array
 from torch import Tensor, nn
 
 from laconic.data.tokenizer import padded
-from laconic.encoders import (
+from laconic.errors import ModelError
+from laconic.export.encoders import packed_encoder, packed_transform
+from laconic.models.encoders import (
     ENCODERS,
     WORD_ENCODERS,
     BagEncoder,
@@ -26,11 +28,9 @@ from laconic.encoders import (
     cnn,
     inception,
 )
-from laconic.engine import encoders, inception_kernels
-from laconic.engine.texts import Texts
-from laconic.errors import ModelError
-from laconic.layers import DocumentBlock, EmbeddingBlock, Residual, SpectralResidual, Transfer
-from laconic.predict.packing_encoders import packed_encoder, packed_transform
+from laconic.models.layers import DocumentBlock, EmbeddingBlock, Residual, SpectralResidual, Transfer
+from laconic.packed.engine import encoders, inception_kernels
+from laconic.packed.engine.texts import Texts
 from laconic.types import PAD, UNKNOWN, Inputs
 
 NUM_IDS = 50

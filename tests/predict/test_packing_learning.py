@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from laconic.predict import packing_learning
-from laconic.predict.packing_learning import Branches, LabelRows, learnt_branches
+from laconic.export import learned_tree as packing_learning
+from laconic.export.learned_tree import Branches, LabelRows, learnt_branches
 
 CHANCE = np.random.default_rng(0)
 CPU = torch.device("cpu")

@@ -9,21 +9,21 @@ import pytest
 import torch
 from torch import Tensor
 
-from laconic.classifiers import LinearClassifier
-from laconic.clustering import LabelTree
-from laconic.encoders import Identity
-from laconic.engine.rows import Rows
-from laconic.engine.search import Searched
-from laconic.engine.shortlists import ClusterLabels
 from laconic.errors import ConfigError, ModelError
-from laconic.layers import Residual
-from laconic.predict import packing
-from laconic.predict.packing import packed
-from laconic.predict.packing_cells import cells_of, grouped
-from laconic.predict.packing_shortlists import packed_shortlist
-from laconic.rankers import Ensemble, FlatRanker, Ranker, Reranker, ShortlistRanker
-from laconic.shortlisters.base import Shortlister
-from laconic.shortlisters.clusters import Clusters, OfClusters
+from laconic.export import rankers as packing
+from laconic.export.cells import cells_of, grouped
+from laconic.export.rankers import packed
+from laconic.export.shortlists import packed_shortlist
+from laconic.models.classifiers import LinearClassifier
+from laconic.models.clustering import LabelTree
+from laconic.models.encoders import Identity
+from laconic.models.layers import Residual
+from laconic.models.rankers import Ensemble, FlatRanker, Ranker, Reranker, ShortlistRanker
+from laconic.models.shortlisters.base import Shortlister
+from laconic.models.shortlisters.clusters import Clusters, OfClusters
+from laconic.packed.engine.rows import Rows
+from laconic.packed.engine.search import Searched
+from laconic.packed.engine.shortlists import ClusterLabels
 from laconic.types import Inputs, Ranking
 
 DIM, LABELS = 24, 3000

@@ -11,17 +11,20 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from laconic.checkpoint import SavedModel, write_model
+from laconic.analysis.sweep import sweep_model
 from laconic.config import Settings
 from laconic.data.text import Splitter
 from laconic.data.tokenizer import Tokenizer
 from laconic.errors import ConfigError, DataError, UserError
-from laconic.methods import config_of, restore_ranker, train_model, with_settings
-from laconic.predict import permitting
-from laconic.predict.answers import Prediction
+from laconic.methods.registry import config_of
+from laconic.methods.restore import restore_ranker, with_settings
+from laconic.methods.train import train_model
+from laconic.models.rankers import Ranker, ShortlistRanker
+from laconic.predict import label_filter as permitting
+from laconic.predict.prediction import Prediction
 from laconic.predict.predictor import Predictor, RankerAmong
-from laconic.rankers import Ranker, ShortlistRanker
-from laconic.run import Run
+from laconic.storage.model_folder import SavedModel, write_model
+from laconic.training.run import Run
 from laconic.types import NO_LABEL, Inputs, Ranking, Tokens
 from tests.planted import planted_texts, planted_vectors
 
@@ -202,7 +205,7 @@ def test_the_words_of_features_have_no_order_to_shuffle() -> None:
 
 
 def test_a_sweep_doubles_around_what_the_model_opens(clustered: SavedModel) -> None:
-    found = Predictor(clustered, "cpu").sweep(CORPUS, "test")
+    found = sweep_model(Predictor(clustered, "cpu"), CORPUS, "test")
     assert [row["top"] for row in found] == [1, 2, 4, 8]
     assert [row["labels scored"] for row in found] == [12.5, 25, 50, 100]
     assert found[-1]["shortlist recall"] == 100
@@ -211,16 +214,16 @@ def test_a_sweep_doubles_around_what_the_model_opens(clustered: SavedModel) -> N
 def test_a_sweep_stays_on_the_dial(clustered: SavedModel) -> None:
     for top in (0, 9, 1.5):
         with pytest.raises(ConfigError, match=f"top must be 1 to the model's 8 clusters, but is {top}"):
-            Predictor(clustered, "cpu").sweep(CORPUS, "test", [top])
+            sweep_model(Predictor(clustered, "cpu"), CORPUS, "test", [top])
     flat = train_model(CORPUS, "nearest", config_of("nearest", {}), Run.unkept())
     with pytest.raises(ConfigError, match="this model has no dial to sweep"):
-        Predictor(flat, "cpu").sweep(CORPUS, "test")
+        sweep_model(Predictor(flat, "cpu"), CORPUS, "test")
 
 
 def test_the_members_of_an_ensemble_turn_their_dials_together() -> None:
     settings = METHODS["inceptionxml+"] | {"epochs": 1}
     pair = train_model(CORPUS, "inceptionxml+", config_of("inceptionxml+", settings), Run.unkept(), 2)
-    for point in Predictor(pair, "cpu").sweep(CORPUS, "test", [2, 8]):
+    for point in sweep_model(Predictor(pair, "cpu"), CORPUS, "test", [2, 8]):
         turned = with_settings(pair, {"answer_top": int(point["top"])})
         metrics = Predictor(turned, "cpu").evaluate(CORPUS, "test").metrics
         assert point["P@1"] == pytest.approx(metrics["P@1"])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from laconic.data.text import Splitter
 from laconic.data.tokenizer import Tokenizer
 from laconic.data.vocabulary import VocabularyConfig
-from laconic.predict.reading import Reader
+from laconic.packed.tokenizer import Reader
 from laconic.types import UNKNOWN
 
 WORDS = ["red", "rose", "the", "of", "C++", "größe", "日本語", "don't", "2.5mm", "!!!", "unheard", "\u00adx", "❤️"]

@@ -11,16 +11,17 @@ from typing import Any
 
 import pytest
 
+from laconic.analysis import latency as timing
+from laconic.analysis.latency import OwnProcess, Trial, opened, timed
 from laconic.errors import UserError
-from laconic.methods import config_of, train_model
-from laconic.predict import timing
-from laconic.predict.answering import Answerer
-from laconic.predict.answers import Prediction
-from laconic.predict.opening import Speed, answerer
-from laconic.predict.pack import pack
-from laconic.predict.packed import write_packed
-from laconic.predict.timing import OwnProcess, Trial, opened, timed
-from laconic.run import Run
+from laconic.export.pack import pack
+from laconic.methods.registry import config_of
+from laconic.methods.train import train_model
+from laconic.packed.folder import write_packed
+from laconic.predict.load import Speed, answerer
+from laconic.predict.packed_predictor import Answerer
+from laconic.predict.prediction import Prediction
+from laconic.training.run import Run
 from tests.planted import planted_texts
 
 CORPUS = planted_texts(num_texts=40)
@@ -92,5 +93,5 @@ def test_a_process_that_ends_without_an_answer_is_an_error(tmp_path: Path) -> No
 
 def test_nothing_else_takes_part_in_that_process() -> None:
     """torch alone would take more memory than most packed models."""
-    code = "import laconic.predict.timing, sys; sys.exit('torch' in sys.modules)"
+    code = "import laconic.analysis.latency, sys; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -14,9 +14,9 @@ import pytest
 
 from laconic.data.formats.entries import Entry
 from laconic.errors import ConfigError
-from laconic.predict import writing
+from laconic.predict import output as writing
+from laconic.predict.output import Answered, Destination, Shape, answers_file
 from laconic.predict.predictor import Prediction
-from laconic.predict.writing import Answered, Destination, Shape, answers_file
 
 ENTRIES = [Entry("red, rose", {"id": 7, "more": [1]}), Entry('a "b"\nc\td', {"id": "ü"}), Entry("", {})]
 ANSWERS = [

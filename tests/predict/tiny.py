@@ -4,15 +4,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from laconic.data.hashing import text_hashes
+from laconic.data.hashes import text_hashes
 from laconic.data.sketch import TextSketch
 from laconic.data.text import Splitter
 from laconic.data.tokenizer import Tokenizer
 from laconic.data.vocabulary import VocabularyConfig
-from laconic.engine.parts import Part, check_array, check_finite
-from laconic.engine.texts import Inputs, Ranked, Texts
 from laconic.errors import ModelError
-from laconic.predict.packed import PackedModel
+from laconic.kernels.checks import check_array, check_finite
+from laconic.packed.engine.parts import Part
+from laconic.packed.engine.texts import Inputs, Ranked, Texts
+from laconic.packed.folder import PackedModel
 from laconic.types import NO_LABEL
 
 KNOWN = ["red rose in a garden", "white rose", "blue sea", "deep blue ocean", "red sea red"]

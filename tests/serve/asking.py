@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from laconic.serve.app import application_of
-from laconic.serve.service import Service
+from laconic.serve.routes import application_of
+from laconic.serve.worker import Service
 
 JSON = {"content-type": "application/json"}
 

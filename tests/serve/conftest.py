@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from laconic.predict.opening import Speed
-from laconic.serve.served import Served
-from laconic.serve.service import Service
+from laconic.predict.load import Speed
+from laconic.serve.model import Served
 from laconic.serve.settings import Serving
+from laconic.serve.worker import Service
 from tests.serve.asking import Site
 from tests.serve.small import write
 

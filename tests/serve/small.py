@@ -6,13 +6,14 @@ import shutil
 from functools import cache
 from pathlib import Path
 
-from laconic.checkpoint import SavedModel, write_model
-from laconic.files import replacing_file
-from laconic.manifest import version_of
-from laconic.methods import config_of, train_model
-from laconic.predict.pack import pack
-from laconic.predict.packed import PackedModel, of_version, write_packed
-from laconic.run import Run
+from laconic.export.pack import pack
+from laconic.methods.registry import config_of
+from laconic.methods.train import train_model
+from laconic.packed.folder import PackedModel, of_version, write_packed
+from laconic.storage.manifest import version_of
+from laconic.storage.model_folder import SavedModel, write_model
+from laconic.system.files import replacing_file
+from laconic.training.run import Run
 from tests.planted import planted_texts, planted_vectors
 
 CORPUS = planted_texts(with_label_texts=True)

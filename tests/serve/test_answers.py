@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from laconic.predict.answering import Answerer
-from laconic.predict.opening import Speed
-from laconic.predict.pack import with_texts
-from laconic.predict.packed import write_packed
-from laconic.serve.answers import answered, answering
-from laconic.serve.questions import Answered, Question
-from laconic.serve.refusals import Refusal
-from laconic.serve.served import Served, opened
+from laconic.export.pack import with_texts
+from laconic.packed.folder import write_packed
+from laconic.predict.load import Speed
+from laconic.predict.packed_predictor import Answerer
+from laconic.serve.errors import Refusal
+from laconic.serve.model import Served, opened
+from laconic.serve.responses import answered, answering
+from laconic.serve.schemas import Answered, Question
 from tests.serve.small import CORPUS, TEXTS, packed, write
 
 

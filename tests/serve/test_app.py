@@ -14,13 +14,13 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from laconic.errors import ModelError
-from laconic.manifest import version_of
-from laconic.predict.opening import Speed
-from laconic.predict.packed import of_version, write_packed
-from laconic.serve.door import PATHS
-from laconic.serve.questions import question_of
-from laconic.serve.served import Served
+from laconic.packed.folder import of_version, write_packed
+from laconic.predict.load import Speed
+from laconic.serve.asgi import PATHS
+from laconic.serve.model import Served
+from laconic.serve.schemas import question_of
 from laconic.serve.settings import Limits, Patience
+from laconic.storage.manifest import version_of
 from tests.serve.asking import Request, Site, predict
 from tests.serve.small import packed, write
 
@@ -219,7 +219,7 @@ def test_a_mistake_of_ours_is_told_in_our_form_and_raised_for_the_log(
     def fail(*arguments: Any) -> None:
         raise ModelError("xyzzy")
 
-    monkeypatch.setattr("laconic.serve.app.facts_of", fail)
+    monkeypatch.setattr("laconic.serve.routes.facts_of", fail)
     with pytest.raises(ModelError):
         house.ask(Request(path="/v1/model"))
     reply = house.reply()

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laconic.serve import batching
-from laconic.serve.batching import Batcher
-from laconic.serve.refusals import Refusal
+from laconic.serve import batcher as batching
+from laconic.serve.batcher import Batcher
+from laconic.serve.errors import Refusal
 
 LONG = 1e9  # a deadline that does not come
 

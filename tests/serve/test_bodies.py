@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laconic.serve import bodies
-from laconic.serve.bodies import Gone, check_announced, check_is_json, header, read_body
-from laconic.serve.refusals import Refusal
+from laconic.serve import body as bodies
+from laconic.serve.body import Gone, check_announced, check_is_json, header, read_body
+from laconic.serve.errors import Refusal
 
 
 def sender(*parts: bytes | None, seconds: float = 0.0) -> Callable[[], Awaitable[dict[str, Any]]]:

@@ -9,7 +9,7 @@ from unittest import mock
 
 import pytest
 
-from laconic.serve.questions import Question
+from laconic.serve.schemas import Question
 from laconic.serve.settings import Limits, Patience
 from tests.serve.asking import JSON, Gone, Pause, Request, Site, predict
 from tests.serve.small import TEXTS

@@ -7,12 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from laconic.serve.measures import FOLDER, Measures
+from laconic.serve.metrics import FOLDER, Measures
 
 # A process that has another, as a service has its workers; each counts.
 COUNTED = """
 import os
-from laconic.serve.measures import Measures
+from laconic.serve.metrics import Measures
 measures = Measures()
 child = os.fork()
 measures.requests.labels("/v1/predict", 200).inc(2 if child else 5)

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from laconic.serve.questions import Question, question_of, question_schema
-from laconic.serve.refusals import Refusal
+from laconic.serve.errors import Refusal
+from laconic.serve.schemas import Question, question_of, question_schema
 from laconic.serve.settings import Limits
 
 LIMITS = Limits(bytes=100_000, texts=4, characters=10, k=7, names=3, explained=2)

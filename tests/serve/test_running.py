@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from laconic.errors import ConfigError, ModelError
-from laconic.predict.opening import Speed
-from laconic.serve import running
-from laconic.serve.door import Door
-from laconic.serve.measures import FOLDER
-from laconic.serve.service import DRAIN, REFRESH
+from laconic.predict.load import Speed
+from laconic.serve import server as running
+from laconic.serve.asgi import Door
+from laconic.serve.metrics import FOLDER
 from laconic.serve.settings import Patience, Serving
+from laconic.serve.worker import DRAIN, REFRESH
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, REFRESH, DRAIN)
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from laconic.checkpoint import write_model
 from laconic.errors import ModelError
-from laconic.manifest import PACKED_MODEL, version_of, write_manifest
-from laconic.predict.answering import Answerer
-from laconic.predict.opening import Speed
-from laconic.predict.packed import of_version, open_packed, write_packed
-from laconic.serve import served as module
-from laconic.serve.served import Served, opened, packed_folder
+from laconic.packed.folder import of_version, open_packed, write_packed
+from laconic.predict.load import Speed
+from laconic.predict.packed_predictor import Answerer
+from laconic.serve import model as module
+from laconic.serve.model import Served, opened, packed_folder
+from laconic.storage.manifest import PACKED_MODEL, version_of, write_manifest
+from laconic.storage.model_folder import write_model
 from tests.serve.small import TEXTS, packed, packed_features, rewrite, trained, write
 
 SPEED = Speed(threads=1)

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from laconic.predict.opening import Speed
-from laconic.serve import service as module
-from laconic.serve.questions import Question
-from laconic.serve.served import Served
-from laconic.serve.service import DRAIN, REFRESH, Service
+from laconic.predict.load import Speed
+from laconic.serve import worker as module
+from laconic.serve.model import Served
+from laconic.serve.schemas import Question
 from laconic.serve.settings import Patience, Serving
+from laconic.serve.worker import DRAIN, REFRESH, Service
 from tests.serve.asking import Site, predict
 from tests.serve.small import write
 
@@ -127,7 +127,7 @@ def test_the_folder_is_watched_on_after_one_that_could_not_be_opened(
             await becomes(lambda: swaps(service, "refused") > 0 and not service.served.changed())
             refused = swaps(service, "refused")
             with monkeypatch.context() as patch:
-                patch.setattr("laconic.serve.served.opened", broken_disk)
+                patch.setattr("laconic.serve.model.opened", broken_disk)
                 write(folder, neighbours=1)
                 await becomes(lambda: swaps(service, "refused") > refused and not service.served.changed())
             assert service.served.now is old

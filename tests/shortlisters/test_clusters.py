@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from laconic import rankers
-from laconic.classifiers import LinearClassifier
-from laconic.clustering import random_tree
-from laconic.encoders import Encoder
-from laconic.evaluate import Truth, rank_all, shortlist_figures
-from laconic.layers import SpectralResidual
-from laconic.rankers import ShortlistRanker
-from laconic.shortlisters.clusters import Clusters, joined
-from laconic.sweeping import sweep
+from laconic.analysis.sweep import sweep
+from laconic.evaluation.evaluate import Truth, rank_all, shortlist_figures
+from laconic.models import rankers
+from laconic.models.classifiers import LinearClassifier
+from laconic.models.clustering import random_tree
+from laconic.models.encoders import Encoder
+from laconic.models.layers import SpectralResidual
+from laconic.models.rankers import ShortlistRanker
+from laconic.models.shortlisters.clusters import Clusters, joined
 from laconic.types import NO_LABEL, Inputs, Ranking
 
 DIM = 6

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from torch.nn import functional
 
 from laconic.errors import ConfigError, ModelError
-from laconic.shortlisters import labels as labels_file
-from laconic.shortlisters.graph import Graph, most_levels
+from laconic.models.shortlisters import labels as labels_file
+from laconic.models.shortlisters.graph import Graph, most_levels
 from laconic.types import NO_LABEL
 
 LINKS, ROWS, DIM = 4, 300, 8

@@ -15,8 +15,8 @@ from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_array
 
 from laconic.errors import ModelError
-from laconic.shortlisters import inverted
-from laconic.shortlisters.inverted import Lists, clear, in_threads, search, take_best
+from laconic.kernels import csr as inverted
+from laconic.kernels.csr import Lists, clear, in_threads, search, take_best
 
 # Few values, so that totals are exact, often equal, and often cancel.
 VALUES = st.sampled_from([0, 0, 0, 0, 1, 1, 2, 0.5, -1, -2])

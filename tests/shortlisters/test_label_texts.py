@@ -6,8 +6,8 @@ import torch
 from scipy.sparse import csr_array
 
 from laconic.errors import ModelError
-from laconic.shortlisters.base import Shortlister
-from laconic.shortlisters.label_texts import WithLabelTexts
+from laconic.models.shortlisters.base import Shortlister
+from laconic.models.shortlisters.label_texts import WithLabelTexts
 from laconic.types import NO_LABEL, Ranking, Tokens
 
 WORDS = 9
@@ -84,7 +84,7 @@ def test_a_shortlist_of_few_keeps_a_place_for_the_others():
 
 def test_many_texts_are_taken_in_parts(monkeypatch):
     whole = shortlister().forward(TEXTS, torch.zeros(4, 3), 4)
-    monkeypatch.setattr("laconic.shortlisters.label_texts._AT_ONCE", 2 * WORDS)
+    monkeypatch.setattr("laconic.models.shortlisters.label_texts._AT_ONCE", 2 * WORDS)
     parts = shortlister().forward(TEXTS, torch.zeros(4, 3), 4)
     assert torch.equal(whole.labels, parts.labels)
 

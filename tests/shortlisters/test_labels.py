@@ -11,10 +11,10 @@ from scipy.sparse import csr_array
 from torch.nn import functional
 
 from laconic.errors import ConfigError, ModelError, install_hint
-from laconic.shortlisters import labels as labels_file
-from laconic.shortlisters.centres import k_means
-from laconic.shortlisters.labels import NearestLabels, Nearness, agreement
-from laconic.shortlisters.selection import largest
+from laconic.models.shortlisters import labels as labels_file
+from laconic.models.shortlisters.centres import k_means
+from laconic.models.shortlisters.labels import NearestLabels, Nearness, agreement
+from laconic.models.shortlisters.selection import largest
 from laconic.types import NO_LABEL
 
 TEXTS, LABELS, DIM = 40, 15, 6

@@ -6,7 +6,7 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from laconic.shortlisters.merging import Voters, _by_counting, _by_sorting, _filled, merged
+from laconic.models.shortlisters.merge import Voters, _by_counting, _by_sorting, _filled, merged
 from laconic.types import NO_LABEL, Ranking
 
 WAYS = [_by_counting, _by_sorting]

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int, UInt64
 from scipy.sparse import csr_array
 
 from laconic.data.catalogue import Propensity, propensity_of
-from laconic.data.hashing import feature_hashes, text_hashes
+from laconic.data.hashes import feature_hashes, text_hashes
 from laconic.data.holdout import Holdout
 from laconic.errors import DataError
 

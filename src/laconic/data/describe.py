@@ -11,7 +11,7 @@ from jaxtyping import Int, Shaped
 
 from laconic.data.corpus import Corpus, Labels, Split, TableFacts
 from laconic.data.dataset import label_counts
-from laconic.data.hashing import folded
+from laconic.data.hashes import folded
 from laconic.data.text import Splitter, word_table
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)

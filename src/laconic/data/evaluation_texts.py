@@ -106,3 +106,9 @@ def _parted(corpus: Corpus, held: np.ndarray, rule: Holdout) -> Corpus:
     others = {name: other for name, other in corpus.splits.items() if name not in ("all", "train")}
     train, test = (split.rows(np.flatnonzero(rows)) for rows in (~held, held))
     return replace(corpus, splits={"train": train, **others, "test": test}, holdout=rule)
+
+
+def is_of_training(known: TrainedOn, split: Split, name: str) -> bool:
+    """Return whether a model was trained on these texts; where it does not tell, their split's name decides."""
+    seen = known.overlap(split)
+    return name in ("train", "all") if seen is None else seen.substantial

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, UInt64
 
-from laconic.data.hashing import mixed
+from laconic.data.hashes import mixed
 from laconic.errors import ConfigError
 
 

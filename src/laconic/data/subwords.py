@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from laconic.compiled import compiled
 from laconic.data.text import WordTable
+from laconic.kernels.jit import compiled
 
 MOST_BUCKETS = 1 << 24
 _SHORTEST, _LONGEST = 3, 4

@@ -1,1 +1,1 @@
-"""GPU kernels in Triton, each with its plain-torch twin. Triton is imported when a kernel first runs."""
+"""Compiled loops for the CPU, checks of the arrays they walk, and Triton kernels for the GPU."""

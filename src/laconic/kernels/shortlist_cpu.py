@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from laconic.compiled import compiled, compiled_in_any_order
-from laconic.kernels.shortlist import Shortlist, Slopes, Wanted, by_cluster
+from laconic.kernels.jit import compiled, compiled_in_any_order
+from laconic.kernels.triton.shortlist import Shortlist, Slopes, Wanted, by_cluster
 
 
 def shortlist_slopes_on_cpu(

@@ -17,19 +17,11 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor, nn
 
-from laconic.classifiers import LinearClassifier
-from laconic.clustering import Clustering, LabelTree, cluster_labels
-from laconic.clustering.groups import frequent_labels, of_tree, random_buckets
-from laconic.costs import StagedShape, staged_memory, staged_seconds
 from laconic.data.dataset import Dataset
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import VocabularyConfig
-from laconic.encoders import ENCODERS
 from laconic.errors import ConfigError
-from laconic.layers import Transfer
-from laconic.methods.deepxml import Parts, Plans, best_beta
-from laconic.methods.deepxml import train as train_four_modules
-from laconic.methods.parts import (
+from laconic.methods.common import (
     BOUNDS,
     UNORDERED,
     build_encoder,
@@ -43,13 +35,21 @@ from laconic.methods.parts import (
     start_encoder,
     usual_length,
 )
-from laconic.methods.shortlisting import SHORTLISTERS, Shortlisting, agreement_with_exact, weighing
-from laconic.methods.trained import Trained
-from laconic.optim import Halving, Plan
-from laconic.rankers import CandidatesRanker
-from laconic.run import Run, training_machine
-from laconic.shortlisters.labels import Nearness
-from laconic.shortlisters.nearest import tensor_of
+from laconic.methods.costs import StagedShape, staged_memory, staged_seconds, training_machine
+from laconic.methods.deepxml import Parts, Plans, best_beta
+from laconic.methods.deepxml import train as train_four_modules
+from laconic.methods.label_shortlist import SHORTLISTERS, Shortlisting, agreement_with_exact, weighing
+from laconic.methods.result import Trained
+from laconic.models.classifiers import LinearClassifier
+from laconic.models.clustering import Clustering, LabelTree, cluster_labels
+from laconic.models.clustering.groups import frequent_labels, of_tree, random_buckets
+from laconic.models.encoders import ENCODERS
+from laconic.models.layers import Transfer
+from laconic.models.rankers import CandidatesRanker
+from laconic.models.shortlisters.labels import Nearness
+from laconic.models.shortlisters.nearest import tensor_of
+from laconic.training.optimizer import Halving, Plan
+from laconic.training.run import Run
 
 log = logging.getLogger(__name__)
 

@@ -20,19 +20,19 @@ from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 from torch import Tensor, nn
 
-from laconic.classifiers import LinearClassifier
 from laconic.data.dataset import Dataset, Rows
 from laconic.data.resident import Resident
 from laconic.data.tokenizer import inputs_of
-from laconic.encoders import Encoder, Identity
-from laconic.evaluate import figures_of, on_device, places_to_validate, validation_figures
-from laconic.metrics.pairs import holds
-from laconic.optim import Plan
-from laconic.rankers import CandidatesRanker
-from laconic.run import Run
-from laconic.shortlisters.base import Shortlister
-from laconic.tasks import AllLabels, Shortlisted
-from laconic.train import TrainState
+from laconic.evaluation.evaluate import figures_of, on_device, places_to_validate, validation_figures
+from laconic.evaluation.metrics.pairs import holds
+from laconic.models.classifiers import LinearClassifier
+from laconic.models.encoders import Encoder, Identity
+from laconic.models.rankers import CandidatesRanker
+from laconic.models.shortlisters.base import Shortlister
+from laconic.training.loop import TrainState
+from laconic.training.optimizer import Plan
+from laconic.training.run import Run
+from laconic.training.tasks import AllLabels, Shortlisted
 from laconic.types import NO_LABEL, Ranking
 
 _AT_ONCE = 4096  # texts that are encoded or looked up at a time

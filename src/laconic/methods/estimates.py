@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from laconic.checkpoint import SavedModel
-from laconic.costs import (
+from laconic.data.describe import DataFacts
+from laconic.errors import ConfigError, ModelError
+from laconic.methods import astec, inceptionxml, inceptionxml_plus
+from laconic.methods.costs import (
     CPU,
     GPU,
     Shape,
@@ -16,11 +18,11 @@ from laconic.costs import (
     training_memory,
     training_seconds,
 )
-from laconic.data.describe import DataFacts
-from laconic.errors import ConfigError, ModelError
-from laconic.methods import astec, decaf, inceptionxml, inceptionxml_plus, restore_config
-from laconic.methods.decaf_costs import needs
+from laconic.methods.decaf import recipe as decaf
+from laconic.methods.decaf.costs import needs
 from laconic.methods.inceptionxml_plus import HEADS
+from laconic.methods.restore import restore_config
+from laconic.storage.model_folder import SavedModel
 from laconic.types import FIRST_WORD
 
 

@@ -7,18 +7,19 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from laconic.classifiers import LinearClassifier
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
-from laconic.encoders import Encoder, WordEncoder
 from laconic.errors import ConfigError
-from laconic.evaluate import validation_figures
-from laconic.methods.parts import Encoding, build_encoder, start_encoder
-from laconic.optim import Plan
-from laconic.rankers import FlatRanker
-from laconic.run import Run, training_machine
-from laconic.tasks import AllLabels
-from laconic.train import TrainState
+from laconic.evaluation.evaluate import validation_figures
+from laconic.methods.common import Encoding, build_encoder, start_encoder
+from laconic.methods.costs import training_machine
+from laconic.models.classifiers import LinearClassifier
+from laconic.models.encoders import Encoder, WordEncoder
+from laconic.models.rankers import FlatRanker
+from laconic.training.loop import TrainState
+from laconic.training.optimizer import Plan
+from laconic.training.run import Run
+from laconic.training.tasks import AllLabels
 
 
 @dataclass(frozen=True, kw_only=True)

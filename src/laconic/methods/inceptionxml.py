@@ -12,18 +12,13 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from laconic.classifiers import LinearClassifier
-from laconic.costs import Shape, training_memory
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import VocabularyConfig
-from laconic.encoders import ENCODERS, Encoder
 from laconic.errors import ConfigError
-from laconic.evaluate import validation_figures
-from laconic.layers import Residual
-from laconic.methods.announcing import announce
-from laconic.methods.parts import (
+from laconic.evaluation.evaluate import validation_figures
+from laconic.methods.common import (
     BOUNDS,
     PRECISIONS,
     UNORDERED,
@@ -40,12 +35,17 @@ from laconic.methods.parts import (
     trained_by,
     usual_length,
 )
-from laconic.methods.trained import Trained
-from laconic.optim import OPTIMISERS, Plan
-from laconic.rankers import FlatRanker
-from laconic.run import Run
-from laconic.tasks import AllLabels
-from laconic.train import TrainState
+from laconic.methods.costs import Shape, training_memory
+from laconic.methods.requirements import announce
+from laconic.methods.result import Trained
+from laconic.models.classifiers import LinearClassifier
+from laconic.models.encoders import ENCODERS, Encoder
+from laconic.models.layers import Residual
+from laconic.models.rankers import FlatRanker
+from laconic.training.loop import TrainState
+from laconic.training.optimizer import OPTIMISERS, Plan
+from laconic.training.run import Run
+from laconic.training.tasks import AllLabels
 
 _SMALLEST_CHUNK = 1024  # labels; below it products are too small to be quick
 

@@ -15,19 +15,13 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor, nn
 
-from laconic.classifiers import LinearClassifier
-from laconic.clustering import Clustering, LabelTree, cluster_labels
-from laconic.costs import Shape
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import VocabularyConfig
-from laconic.encoders import ENCODERS, Encoder
 from laconic.errors import ConfigError, ModelError
-from laconic.evaluate import shortlist_figures, validation_figures
-from laconic.layers import SpectralResidual
-from laconic.methods.announcing import announce
-from laconic.methods.parts import (
+from laconic.evaluation.evaluate import shortlist_figures, validation_figures
+from laconic.methods.common import (
     BOUNDS,
     PRECISIONS,
     UNORDERED,
@@ -44,14 +38,20 @@ from laconic.methods.parts import (
     trained_by,
     usual_length,
 )
-from laconic.methods.trained import Trained
-from laconic.optim import OPTIMISERS, OneCycle, Plan
-from laconic.plurals import counted
-from laconic.rankers import ShortlistRanker
-from laconic.run import Run
-from laconic.shortlisters.clusters import Clusters
-from laconic.tasks import Jointly
-from laconic.train import TrainState
+from laconic.methods.costs import Shape
+from laconic.methods.requirements import announce
+from laconic.methods.result import Trained
+from laconic.models.classifiers import LinearClassifier
+from laconic.models.clustering import Clustering, LabelTree, cluster_labels
+from laconic.models.encoders import ENCODERS, Encoder
+from laconic.models.layers import SpectralResidual
+from laconic.models.rankers import ShortlistRanker
+from laconic.models.shortlisters.clusters import Clusters
+from laconic.training.loop import TrainState
+from laconic.training.optimizer import OPTIMISERS, OneCycle, Plan
+from laconic.training.run import Run
+from laconic.training.tasks import Jointly
+from laconic.units import counted
 
 HEADS = ("synchronised", "lightxml")
 RANKINGS = ("extreme", "product")

@@ -17,14 +17,10 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from laconic.classifiers import HashedClassifier, LinearClassifier
-from laconic.clustering.groups import partition
 from laconic.data.dataset import Dataset
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import VocabularyConfig
-from laconic.encoders import ENCODERS, Encoder
-from laconic.methods.flat import Training, build, check_training, fitted, needs
-from laconic.methods.parts import (
+from laconic.methods.common import (
     BOUNDS,
     PRECISIONS,
     UNORDERED,
@@ -39,11 +35,15 @@ from laconic.methods.parts import (
     trained_by,
     usual_length,
 )
-from laconic.methods.trained import Trained
-from laconic.optim import Halving, Plan
-from laconic.rankers import BucketsRanker, FlatRanker
-from laconic.run import Run
-from laconic.train import TrainState
+from laconic.methods.flat import Training, build, check_training, fitted, needs
+from laconic.methods.result import Trained
+from laconic.models.classifiers import HashedClassifier, LinearClassifier
+from laconic.models.clustering.groups import partition
+from laconic.models.encoders import ENCODERS, Encoder
+from laconic.models.rankers import BucketsRanker, FlatRanker
+from laconic.training.loop import TrainState
+from laconic.training.optimizer import Halving, Plan
+from laconic.training.run import Run
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,7 @@
 """XML-CNN: a convolutional encoder with a bottleneck and one row per label, trained on all labels at once.
 
-As published (Liu and others, 2017), but for the sizes that titles want (encoders/cnn.py): binary cross-entropy, Adam,
-a quarter of the words' numbers dropped and half of the bottleneck's, no layer between bottleneck and classifier.
+As published (Liu and others, 2017), but for the sizes that titles want (models/encoders/cnn.py): binary cross-entropy,
+Adam, dropout of 0.25 on word vectors and 0.5 on the bottleneck, no layer between bottleneck and classifier.
 What depends on the size of the data is 0 here and chosen by `sized`.
 """
 
@@ -16,9 +16,7 @@ from torch import Tensor
 from laconic.data.dataset import Dataset
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import VocabularyConfig
-from laconic.encoders import ENCODERS
-from laconic.methods.flat import Training, build, check_training, fitted, needs
-from laconic.methods.parts import (
+from laconic.methods.common import (
     BOUNDS,
     PRECISIONS,
     UNORDERED,
@@ -33,10 +31,12 @@ from laconic.methods.parts import (
     trained_by,
     usual_length,
 )
-from laconic.methods.trained import Trained
-from laconic.optim import Halving, Plan
-from laconic.rankers import FlatRanker
-from laconic.run import Run
+from laconic.methods.flat import Training, build, check_training, fitted, needs
+from laconic.methods.result import Trained
+from laconic.models.encoders import ENCODERS
+from laconic.models.rankers import FlatRanker
+from laconic.training.optimizer import Halving, Plan
+from laconic.training.run import Run
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,24 +13,23 @@ from jaxtyping import Bool, Float, Int, Shaped
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from laconic.calibration import Calibration
-from laconic.checkpoint import SavedModel, read_model
 from laconic.config import Settings
 from laconic.data.catalogue import Propensity
 from laconic.data.corpus import Corpus
 from laconic.data.evaluation_texts import EvaluationTexts, TrainedOn
 from laconic.data.tokenizer import Tokenizer
-from laconic.engine.texts import Ranked
 from laconic.errors import ModelError
-from laconic.evaluate import Evaluation, evaluate, kept_figures, places_needed, rank_all
-from laconic.methods import restore_ranker, with_settings
-from laconic.predict.answers import Answer, Prediction, check_question, known_words, named
+from laconic.evaluation.calibration import Calibration
+from laconic.evaluation.dataset_view import DatasetView
+from laconic.evaluation.evaluate import Evaluation, evaluate, kept_figures, places_needed, rank_all
+from laconic.methods.restore import restore_ranker, with_settings
+from laconic.models.rankers import Ranker
+from laconic.packed.engine.texts import Ranked
 from laconic.predict.gpu import quickened
-from laconic.predict.judging import Judging
-from laconic.predict.permitting import Find, finder, permitted_labels, rank_among
-from laconic.rankers import Ranker
-from laconic.run import device_named
-from laconic.sweeping import Place, Point, sweep
+from laconic.predict.label_filter import Find, finder, permitted_labels, rank_among
+from laconic.predict.prediction import Answer, Prediction, check_question, known_words, named
+from laconic.storage.model_folder import SavedModel, read_model
+from laconic.training.run import device_named
 from laconic.types import Inputs, Ranking, Tokens
 
 
@@ -40,14 +39,14 @@ class Predictor:
     def __init__(self, model: SavedModel, device: str = "auto") -> None:
         self.facts, self.labels = model.facts, model.labels
         where = device_named(device)
-        self._ranker = restore_ranker(model, where)
-        if self._ranker.num_labels != len(model.labels):
-            raise ModelError(f"the model ranks {self._ranker.num_labels} labels, but names {len(model.labels)}")
-        if model.vocabulary is not None and self._ranker.num_ids not in (0, model.vocabulary.num_ids):
-            raise ModelError(f"the model knows {self._ranker.num_ids} token ids, but has {model.vocabulary.num_ids}")
-        self._quick = quickened(self._ranker) if where.type == "cuda" else self._ranker
-        self._judging = Judging.of_model(model)
-        self._tokenizer = self._judging.tokenizer
+        self.ranker = restore_ranker(model, where)
+        if self.ranker.num_labels != len(model.labels):
+            raise ModelError(f"the model ranks {self.ranker.num_labels} labels, but names {len(model.labels)}")
+        if model.vocabulary is not None and self.ranker.num_ids not in (0, model.vocabulary.num_ids):
+            raise ModelError(f"the model knows {self.ranker.num_ids} token ids, but has {model.vocabulary.num_ids}")
+        self._quick = quickened(self.ranker) if where.type == "cuda" else self.ranker
+        self.view = DatasetView.of(model)
+        self._tokenizer = self.view.tokenizer
         self._label_texts = dict(zip(model.labels.names, model.labels.texts or (), strict=False))
         self._calibration = Calibration.of_facts(model.facts)
 
@@ -123,22 +122,18 @@ class Predictor:
 
         `shuffle` is a seed: words come in another order, to see how much of it a model needs.
         """
-        rows, truth = self._judging.judged(corpus, split_name, shuffle=shuffle)
+        rows, truth = self.view.rows_and_truth(corpus, split_name, shuffle=shuffle)
         ranking = rank_all(self._quick, rows, places_needed(truth), on_batch)
         seen = self.trained_on.overlap(corpus.split(split_name))
         return evaluate(ranking, truth, calibration=self._calibration, seen=seen)
 
-    def sweep(self, corpus: Corpus, split_name: str, places: Sequence[Place] = ()) -> list[Point]:
-        """What the model would be worth with its dial at each of these places, or all over it."""
-        return sweep(self._ranker, *self._judging.judged(corpus, split_name), places)
-
     @property
     def trained_on(self) -> TrainedOn:
-        return self._judging.trained_on
+        return self.view.trained_on
 
     def constants(self, corpus: Corpus) -> Propensity | None:
         """Return the propensity constants by which the model is evaluated on this data."""
-        return self._judging.constants(corpus)
+        return self.view.constants(corpus)
 
     @cached_property
     def _find(self) -> Find:

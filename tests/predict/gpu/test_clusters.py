@@ -3,13 +3,13 @@
 import pytest
 import torch
 
-from laconic.classifiers import LinearClassifier
-from laconic.clustering import LabelTree, random_tree
-from laconic.encoders import Identity
-from laconic.layers import SpectralResidual
+from laconic.models.classifiers import LinearClassifier
+from laconic.models.clustering import LabelTree, random_tree
+from laconic.models.encoders import Identity
+from laconic.models.layers import SpectralResidual
+from laconic.models.rankers import ShortlistRanker
+from laconic.models.shortlisters.clusters import Clusters
 from laconic.predict.gpu.clusters import ClustersRanker
-from laconic.rankers import ShortlistRanker
-from laconic.shortlisters.clusters import Clusters
 
 DIM, WIDTH = 12, 10
 UNEQUAL = LabelTree(order=torch.randperm(23), starts=torch.tensor([0, 9, 9, 22, 23]))  # one of them is empty

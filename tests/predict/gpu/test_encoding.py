@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from laconic.classifiers import LinearClassifier
-from laconic.encoders import BagEncoder, InceptionEncoder
-from laconic.layers import DocumentBlock, Residual, SpectralResidual, SpectralWeight, Transfer
-from laconic.predict.gpu.encoding import FoldedInception, quick_encoder, settled
+from laconic.models.classifiers import LinearClassifier
+from laconic.models.encoders import BagEncoder, InceptionEncoder
+from laconic.models.layers import DocumentBlock, Residual, SpectralResidual, SpectralWeight, Transfer
+from laconic.predict.gpu.encoders import FoldedInception, quick_encoder, settled
 from laconic.types import PAD, Tokens
 
 WORDS, LENGTH = 40, 8

@@ -3,12 +3,12 @@
 import pytest
 import torch
 
-from laconic.classifiers import LinearClassifier
-from laconic.encoders import Identity
-from laconic.layers import Residual
+from laconic.models.classifiers import LinearClassifier
+from laconic.models.encoders import Identity
+from laconic.models.layers import Residual
+from laconic.models.rankers import FlatRanker
 from laconic.predict.gpu.exact import ExactRanker, RoughRows
 from laconic.predict.gpu.kernels import PLAIN
-from laconic.rankers import FlatRanker
 from laconic.types import NO_LABEL
 
 DIM = 24

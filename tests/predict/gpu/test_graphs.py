@@ -7,12 +7,12 @@ from threading import Thread
 import pytest
 import torch
 
-from laconic.classifiers import LinearClassifier
-from laconic.encoders import WORD_ENCODERS, Identity, InceptionEncoder
+from laconic.models.classifiers import LinearClassifier
+from laconic.models.encoders import WORD_ENCODERS, Identity, InceptionEncoder
+from laconic.models.rankers import FlatRanker, Ranker
 from laconic.predict.gpu import graphs, quickened
 from laconic.predict.gpu.attempts import Attempts, may_pass
 from laconic.predict.gpu.graphs import GraphRanker, filled
-from laconic.rankers import FlatRanker, Ranker
 from laconic.types import PAD, Tokens
 
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -7,21 +7,24 @@ from typing import Any
 import pytest
 import torch
 
-from laconic.checkpoint import SavedModel
-from laconic.classifiers import LinearClassifier
-from laconic.clustering import random_tree
 from laconic.config import Settings
-from laconic.encoders import Identity
-from laconic.fusing import FusedRanker
-from laconic.methods import config_of, restore_ranker, train_model
-from laconic.predict.gpu import quickened, quickening
+from laconic.methods.registry import config_of
+from laconic.methods.restore import restore_ranker
+from laconic.methods.train import train_model
+from laconic.models.classifiers import LinearClassifier
+from laconic.models.clustering import random_tree
+from laconic.models.encoders import Identity
+from laconic.models.fusion.ranker import FusedRanker
+from laconic.models.rankers import Ensemble, FlatRanker, Ranker, Reranker, ShortlistRanker
+from laconic.models.shortlisters.clusters import Clusters
+from laconic.predict.gpu import optimise as quickening
+from laconic.predict.gpu import quickened
 from laconic.predict.gpu.clusters import ClustersRanker
 from laconic.predict.gpu.exact import ExactRanker
 from laconic.predict.gpu.graphs import GraphRanker
 from laconic.predict.predictor import Predictor
-from laconic.rankers import Ensemble, FlatRanker, Ranker, Reranker, ShortlistRanker
-from laconic.run import Run
-from laconic.shortlisters.clusters import Clusters
+from laconic.storage.model_folder import SavedModel
+from laconic.training.run import Run
 from laconic.types import Tokens
 from tests.planted import planted_texts
 

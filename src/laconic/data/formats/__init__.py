@@ -1,0 +1,1 @@
+"""File formats that texts and labels are read from, one per file."""

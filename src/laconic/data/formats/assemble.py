@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 
 from laconic.data.corpus import Corpus, Features, Labels, Split, TableFacts, pair_matrix, self_pairs
 from laconic.errors import DataError
-from laconic.plurals import counted, plural
+from laconic.units import counted, plural
 
 LARGEST = float(np.finfo(np.float32).max)
 SMALLEST = float(np.finfo(np.float32).smallest_subnormal)

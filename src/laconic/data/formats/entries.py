@@ -16,7 +16,7 @@ from laconic.data.formats.lines import decoded
 from laconic.data.formats.records import excerpt, record_of, text, text_of
 from laconic.data.formats.tabular import USUAL_NAMES
 from laconic.errors import DataError
-from laconic.plurals import counted
+from laconic.units import counted
 
 _LONGEST_CELL = 1 << 20  # characters; a quote that is never closed would swallow all the rest
 _ROWS = 1024  # of a Parquet file that are unpacked at a time

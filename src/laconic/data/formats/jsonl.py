@@ -19,7 +19,7 @@ from laconic.data.formats.lines import lines
 from laconic.data.formats.matrices import read_matrix
 from laconic.data.formats.records import Record, integer, list_of, number_of, numbers_of, records, text, text_of
 from laconic.errors import DataError
-from laconic.plurals import counted
+from laconic.units import counted
 
 
 def read_folder(folder: Path, splits: Mapping[str, Path], labels: Path | None) -> Corpus:

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from laconic.data.formats.records import excerpt
-from laconic.plurals import counted, plural
+from laconic.units import counted, plural
 
 AUTO, NONE = "auto", "none"  # in place of a separator: chosen by the cells; each cell is one label
 CANDIDATES = ("|", ";", ",")  # of equals the first is chosen

@@ -28,7 +28,7 @@ from laconic.data.formats.records import excerpt
 from laconic.data.formats.repository_json import RawTexts, numbered, read_labels, read_texts, unique
 from laconic.data.formats.sparse_text import read_labelled
 from laconic.errors import DataError
-from laconic.plurals import counted
+from laconic.units import counted
 
 _BEGINNINGS = {"train": ("trn",), "valid": ("val", "vld"), "test": ("tst",)}  # of the names of a split's files
 _MISSPELT = {"test": "filter_labels_text.txt"}  # as NGAME's instructions have it

@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 from laconic.data.corpus import Labels
 from laconic.data.formats.records import Record, integers_of, numbers_of, records, text, text_of
 from laconic.errors import DataError
-from laconic.plurals import counted
+from laconic.units import counted
 
 _MOST_LABELS = 2**31 - 1
 _LARGEST_WEIGHT = float(np.finfo(np.float32).max)

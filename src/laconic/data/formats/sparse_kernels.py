@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float32, Int, UInt8
 
-from laconic.compiled import compiled
+from laconic.kernels.jit import compiled
 
 Bytes = UInt8[np.ndarray, "size"]
 

@@ -24,7 +24,7 @@ from laconic.data.formats.lines import contents
 from laconic.data.formats.records import excerpt
 from laconic.data.formats.sparse_kernels import COLON, FLOAT32_END, Rows, fill_labelled_rows, fill_rows, tally
 from laconic.errors import DataError
-from laconic.files import writing
+from laconic.system.files import writing
 
 
 def read_sparse(path: Path, *, column: str = "column") -> csr_array:

@@ -28,7 +28,7 @@ from laconic.data.formats.label_cells import (
 from laconic.data.formats.lines import lines
 from laconic.data.formats.records import excerpt, integer, text
 from laconic.errors import ConfigError, DataError
-from laconic.plurals import counted
+from laconic.units import counted
 
 USUAL_NAMES = {
     "text": ("text", "title", "query", "name"),

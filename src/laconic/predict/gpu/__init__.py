@@ -1,5 +1,5 @@
 """Rankers as a GPU runs them best: few kernels, fixed shapes, rows that are read once."""
 
-from laconic.predict.gpu.quickening import quickened
+from laconic.predict.gpu.optimise import quickened
 
 __all__ = ["quickened"]

@@ -6,11 +6,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from laconic.classifiers import LinearClassifier
-from laconic.kernels.shortlist import Shortlist
+from laconic.kernels.triton.shortlist import Shortlist
+from laconic.models.classifiers import LinearClassifier
+from laconic.models.rankers import Ranker, ShortlistRanker
 from laconic.predict.gpu.kernels import Kernels, kernels_for
 from laconic.predict.gpu.rankings import widened
-from laconic.rankers import Ranker, ShortlistRanker
 from laconic.types import Inputs, Ranking
 
 

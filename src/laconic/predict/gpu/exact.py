@@ -13,13 +13,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from laconic.classifiers import LinearClassifier
-from laconic.encoders import Encoder
-from laconic.kernels.maxima import best_groups, places_in
-from laconic.kernels.shortlist import Shortlist
+from laconic.kernels.triton.maxima import best_groups, places_in
+from laconic.kernels.triton.shortlist import Shortlist
+from laconic.models.classifiers import LinearClassifier
+from laconic.models.encoders import Encoder
+from laconic.models.rankers import Ranker
 from laconic.predict.gpu.kernels import Kernels, kernels_for
 from laconic.predict.gpu.rankings import widened
-from laconic.rankers import Ranker
 from laconic.types import Inputs, Ranking
 
 _WHOLE = 2048  # labels are filled up to a multiple of it: to whole tiles, and to whole groups of groups

@@ -15,10 +15,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from laconic.evaluate import on_device
+from laconic.evaluation.evaluate import on_device
+from laconic.models.rankers import Ranker
 from laconic.predict.gpu.attempts import Attempts
-from laconic.rankers import Ranker
-from laconic.step import leave_capture, rehearse
+from laconic.training.step import leave_capture, rehearse
 from laconic.types import PAD, Inputs, Ranking, Tokens
 
 _MOST_TEXTS = 1024  # more at a time are answered without a graph, which would save nothing

@@ -9,9 +9,9 @@ from typing import NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from laconic.kernels.maxima import group_maxima, group_maxima_plainly
-from laconic.kernels.shortlist import Shortlist
-from laconic.kernels.shortlist_scores import shortlist_scores, shortlist_scores_plainly
+from laconic.kernels.triton.maxima import group_maxima, group_maxima_plainly
+from laconic.kernels.triton.shortlist import Shortlist
+from laconic.kernels.triton.shortlist_scores import shortlist_scores, shortlist_scores_plainly
 
 Maxima: TypeAlias = Callable[[Tensor, Tensor, int], Tensor]
 Scores: TypeAlias = Callable[[Tensor, Tensor, Tensor | None, Shortlist], Tensor]

@@ -1,0 +1,144 @@
+"""What a packed model is worth, and how quick it is, at every place of its dial: how much of it a text opens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from laconic.analysis.latency import OwnProcess, Timing, Trial
+from laconic.data.corpus import Corpus
+from laconic.errors import ConfigError, DataError
+from laconic.evaluation.dataset_view import DatasetView
+from laconic.evaluation.evaluate import places_needed
+from laconic.evaluation.metrics import judge, report
+from laconic.export.pack import pack
+from laconic.packed.engine.parts import Part
+from laconic.packed.engine.ranker import PackedRanker
+from laconic.packed.folder import PackedModel, is_packed, open_packed, write_packed
+from laconic.predict.load import Speed, answerer, packed_of
+from laconic.storage.manifest import PACKED
+from laconic.storage.model_folder import read_model
+
+FIGURES = ("P@1", "P@5", "nDCG@5")
+_TIMES = (1 / 8, 1 / 4, 1 / 2, 2, 4)  # the model's own beam, beside that itself
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    texts: int = 5000  # of the split, at most, drawn by chance
+    singly: int = 2000  # texts that are asked one by one
+    k: int = 5  # labels of an answer
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if getattr(self, field.name) < 1:
+                raise ConfigError(f"{field.name} must be 1 or more, but is {getattr(self, field.name)}")
+
+
+class Dial(NamedTuple):
+    """A place of it."""
+
+    name: str  # for people
+    beam: int | None  # clusters or cells that are opened; None: all, or there are none
+    speed: Speed
+
+
+AS_IT_IS = Dial("as it is", None, Speed())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """What is known of a place."""
+
+    dial: Dial
+    timing: Timing
+    figures: dict[str, float]  # in percent
+
+    def as_json(self) -> dict[str, Any]:
+        return {"dial": self.dial.name, "beam": self.dial.beam, **asdict(self.timing), **self.figures}
+
+
+@contextmanager
+def packed_folder(model: Path, corpus: Corpus) -> Iterator[Path]:
+    """The folder itself where it is a packed one, or what was packed of it; else what is packed now, for the moment."""
+    if is_packed(model):
+        yield model
+    elif packed_of(model) is not None:
+        yield model / PACKED
+    else:
+        with TemporaryDirectory(prefix="laconic-") as folder:
+            write_packed(pack(read_model(model), corpus), Path(folder) / PACKED)
+            yield Path(folder) / PACKED
+
+
+def bench(
+    folder: Path,
+    corpus: Corpus,
+    split_name: str,
+    config: Config,
+    on_place: Callable[[int, int], None] = lambda done, places: None,
+) -> list[Point]:
+    """A packed model at several places, from the quickest to the most faithful."""
+    packed, some = open_packed(folder), corpus.sampled(split_name, config.texts)
+    texts = some.split(split_name).texts
+    if packed.vocabulary is None or texts is None:
+        raise DataError(f"{folder} is timed from raw text: neither the model nor {corpus.source} may be of features")
+    if not texts:
+        raise DataError(f"{corpus.source}: the split {split_name!r} has no texts to measure with")
+    assert isinstance(packed.ranker, PackedRanker)
+    points, places = list[Point](), dials(packed.ranker)
+    for dial in places:
+        on_place(len(points), len(places))
+        timing, figures = timing_of(folder, texts, dial, config), _figures(packed, some, split_name, dial)
+        points.append(Point(dial=dial, timing=timing, figures=figures))
+    return points
+
+
+def timing_of(folder: Path, texts: Sequence[str], dial: Dial, config: Config) -> Timing:
+    """A packed model at one place."""
+    with OwnProcess() as process:
+        return process.ask(
+            Trial(
+                folder=str(folder),
+                texts=texts,
+                k=config.k,
+                beam=dial.speed.beam,
+                exact=dial.speed.exact,
+                singly=config.singly,
+            )
+        )
+
+
+def dials(ranker: PackedRanker) -> list[Dial]:
+    """Half as much and twice as much as the model opens by itself, and so on; what it opens; everything."""
+    own, everything = beam_of(ranker), Dial("exact", None, Speed(exact=True))
+    if own is None:
+        return [AS_IT_IS, *[everything] * (ranker.exact() is not ranker)]
+    around = {beam_of(ranker.opening(max(1, round(times * own)))) for times in _TIMES} - {own, None}
+    places = [Dial(f"beam {beam:,}", beam, Speed(beam=beam)) for beam in around]
+    places.append(Dial(f"beam {own:,} (own)", own, Speed()))
+    return [*sorted(places, key=lambda dial: dial.beam or 0), everything]
+
+
+def beam_of(part: Part) -> int | None:
+    """What the first of its parts that has a beam opens; None: none has."""
+    for field in fields(part):
+        value = getattr(part, field.name)
+        if field.name == "beam":
+            return int(value)
+        inner = value if isinstance(value, tuple) else (value,)
+        found = next(filter(None, (beam_of(one) for one in inner if isinstance(one, Part))), None)
+        if found is not None:
+            return found
+    return None
+
+
+def _figures(packed: PackedModel, corpus: Corpus, split_name: str, dial: Dial) -> dict[str, float]:
+    rows, truth = DatasetView.of(packed).rows_and_truth(corpus, split_name)
+    ranked = answerer(packed, dial.speed).rank_rows(rows, places_needed(truth, (5,)))
+    figures = report(judge(ranked.labels, truth.labels, leave_out=truth.leave_out), ks=(1, 5))
+    return {name: figures[name] for name in FIGURES}

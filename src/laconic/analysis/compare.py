@@ -1,0 +1,363 @@
+"""Two models on the same texts: figures, how sure their difference is, and texts where they differ, side by side.
+
+As the papers' tables of examples (DeepXML, Table 7; DECAF, Table 3): right and wrong are told apart, and labels are
+marked that training never saw together with another true label of the text, or hardly saw at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int
+from scipy.sparse import csr_array
+
+from laconic.data.corpus import Corpus, Labels
+from laconic.data.evaluation_texts import UNTOLD, TrainedOn
+from laconic.data.prepare import label_texts
+from laconic.data.sketch import Overlap
+from laconic.errors import ConfigError, DataError
+from laconic.evaluation.evaluate import Truth, places_needed, truth_in_numbers_of
+from laconic.evaluation.metrics import (
+    Judged,
+    Propensity,
+    Ratio,
+    TrainingCounts,
+    bootstrap,
+    judge,
+    per_text,
+    relevant,
+    without_pairs,
+)
+from laconic.predict.predictor import Predictor
+from laconic.storage.model_folder import SavedModel, read_model
+from laconic.types import NO_LABEL, Ranking
+from laconic.units import counted
+
+_BATCH = 1024  # texts whose answers are held as names; all answers are held as numbers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    n: int = 10  # texts that are shown
+    k: int = 5  # labels of an answer
+    seed: int = 0  # of the order among texts that differ alike, and of the intervals
+
+    def __post_init__(self) -> None:
+        for name, least in (("n", 0), ("k", 1), ("seed", 0)):
+            if getattr(self, name) < least:
+                raise ConfigError(f"{name} must be {least} or more, but is {getattr(self, name)}")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Contender:
+    """A model under the name that people know it by."""
+
+    name: str
+    predictor: Predictor
+    training: TrainingCounts  # in the model's own numbers
+    trained_on: TrainedOn = UNTOLD
+
+    @classmethod
+    def of(cls, name: str, model: SavedModel, device: str = "auto") -> Contender:
+        predictor = Predictor(model, device)  # refuses a model whose facts lack what is read here
+        facts = model.facts
+        training = TrainingCounts(
+            per_label=model.label_counts, texts=facts["sizes"]["texts"], propensity=Propensity(**facts["propensity"])
+        )
+        return cls(name=name, predictor=predictor, training=training, trained_on=predictor.trained_on)
+
+    @classmethod
+    def open(cls, folder: Path, device: str = "auto") -> Contender:
+        return cls.of(str(folder), read_model(folder), device)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """A metric of both models in percent, and what the second has more, which 95 % of resampled texts put within."""
+
+    models: tuple[float, float]
+    difference: float
+    interval: tuple[float, float]
+
+
+class Tally(NamedTuple):
+    """On how many texts which model is right."""
+
+    only_first: int
+    only_second: int
+    both: int
+    neither: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Marked:
+    """A label, and what there is to say of it beside a text."""
+
+    label: str
+    text: str  # of its own
+    right: bool
+    tail: bool
+    unseen_together: bool | None  # with any other true label of the text; None: nobody can tell, or there is no other
+    score: float | None = None  # None: it is no answer but the truth
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    row: int  # in the split, from 0
+    text: str
+    true: list[Marked]
+    answers: tuple[list[Marked], list[Marked]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    models: tuple[str, str]
+    texts: int
+    k: int
+    figures: dict[str, Figure]
+    right: dict[int, Tally]  # by 1 and by k: whether any of so many first labels is true
+    more_right: tuple[int, int]  # texts on which each model has more right labels than the other, of the first k
+    examples: list[Example]
+    coded: bool  # names are codes: people read the labels' texts
+    notes: list[str]
+    propensity: Propensity  # the constants of PSP
+    seen: tuple[Overlap | None, Overlap | None]  # texts that each model was trained on; None: nobody can tell
+
+    def as_json(self) -> dict[str, Any]:
+        found = asdict(self) | {"right": {f"@{k}": tally._asdict() for k, tally in self.right.items()}}
+        del found["seen"]
+        return found | {"seen_in_training": [None if seen is None else seen.as_json() for seen in self.seen]}
+
+
+def compare(
+    contenders: tuple[Contender, Contender],
+    corpus: Corpus,
+    split_name: str,
+    config: Config,
+    on_batch: Callable[[int], None] = lambda done: None,
+) -> Comparison:
+    """Both models on a split of the data. All three may know different labels: names decide."""
+    split = corpus.split(split_name)
+    texts = split.texts
+    if texts is None:
+        raise DataError(f"{corpus.source}: models are compared on texts, but this data has none")
+    number = _numbers(contenders, corpus)
+    truth = _truth(contenders, corpus, split_name, number)
+    rankings = [_ranking(one.predictor, texts, number, truth, config.k, on_batch) for one in contenders]
+    first, second = (judge(ranking, truth.labels, leave_out=truth.leave_out) for ranking in rankings)
+    more = second.hits[:, : config.k].sum(axis=1) - first.hits[:, : config.k].sum(axis=1)
+    rows = _chosen(more, config)
+    shown = [Ranking(*(part[rows, : config.k] for part in ranking)) for ranking in rankings]
+    true = [first.truth.indices[first.truth.indptr[row] : first.truth.indptr[row + 1]] for row in rows]
+    seen = np.concatenate([*true, *(ranking.labels.numpy().ravel() for ranking in shown)])
+    marker = _Marker.of(contenders, corpus, number, truth, seen)
+    return Comparison(
+        models=(contenders[0].name, contenders[1].name),
+        texts=len(texts),
+        k=config.k,
+        figures=_figures(first, second, truth, config),
+        right={k: _tally(first, second, k) for k in dict.fromkeys((1, config.k))},
+        more_right=(int((more < 0).sum()), int((more > 0).sum())),
+        examples=[
+            Example(
+                row=row,
+                text=texts[row],
+                true=marker.truth(true[place]),
+                answers=(marker.answer(shown[0], place, true[place]), marker.answer(shown[1], place, true[place])),
+            )
+            for place, row in enumerate(rows)
+        ],
+        coded=label_texts(Labels(names=corpus.labels.names)) is None,
+        notes=_notes(contenders, corpus, first.truth, number),
+        propensity=corpus.propensity or contenders[0].training.propensity,
+        seen=(contenders[0].trained_on.overlap(split), contenders[1].trained_on.overlap(split)),
+    )
+
+
+def _numbers(contenders: Sequence[Contender], corpus: Corpus) -> dict[str, int]:
+    """A number for every label that anybody knows. The data's labels keep theirs."""
+    number = {name: i for i, name in enumerate(corpus.labels.names)}
+    for contender in contenders:
+        for name in contender.predictor.labels.names:
+            number.setdefault(name, len(number))
+    return number
+
+
+def _truth(contenders: Sequence[Contender], corpus: Corpus, split_name: str, number: Mapping[str, int]) -> Truth:
+    """Both models are weighed by the same training counts: the data's or, where it has none, the first model's.
+
+    So are the constants of propensities: those that the user gave, or else the first model's.
+    """
+    split, names = corpus.split(split_name), corpus.labels.names
+    propensity = corpus.propensity or contenders[0].training.propensity
+    if "train" in corpus.splits:
+        counted = TrainingCounts.of(corpus.splits["train"].labels, propensity=propensity)
+        training = counted.with_unseen(len(number) - len(names))
+    else:
+        counts = np.zeros(len(number), dtype=np.int64)
+        counts[[number[name] for name in contenders[0].predictor.labels.names]] = contenders[0].training.per_label
+        training = replace(contenders[0].training, per_label=counts, propensity=propensity)
+    return truth_in_numbers_of(list(number), names, split.labels, split.leave_out, training)
+
+
+def _ranking(
+    predictor: Predictor,
+    texts: Sequence[str],
+    number: Mapping[str, int],
+    truth: Truth,
+    k: int,
+    on_batch: Callable[[int], None],
+) -> Ranking:
+    """The model's answers in the common numbers, without the pairs to leave out."""
+    width = places_needed(truth, _ks(k))
+    labels = np.full((len(texts), width), NO_LABEL, dtype=np.int64)
+    scores = np.full((len(texts), width), -np.inf, dtype=np.float32)
+    for begin in range(0, len(texts), _BATCH):
+        answers = predictor.predict(texts[begin : begin + _BATCH], width)
+        for row, answer in enumerate(answers, begin):
+            labels[row, : len(answer)] = [number[label] for label, _ in answer]
+            scores[row, : len(answer)] = [score for _, score in answer]
+        on_batch(len(answers))
+    ranking = Ranking(torch.from_numpy(labels), torch.from_numpy(scores))
+    return ranking if truth.leave_out is None else without_pairs(ranking, truth.leave_out)
+
+
+def _ks(k: int) -> tuple[int, ...]:
+    return tuple(sorted({1, 5, 10, k}))
+
+
+def _figures(first: Judged, second: Judged, truth: Truth, config: Config) -> dict[str, Figure]:
+    one, other = (per_text(judged, truth.training, ks=_ks(config.k)) for judged in (first, second))
+    names = dict.fromkeys(("P@1", f"P@{config.k}", "nDCG@5", "PSP@5", "tail R@10"))
+    # The truth is the same, so the difference is a ratio too, and resampling it draws the same texts for both models.
+    differences = {name: Ratio(other[name].gained - one[name].gained, one[name].possible) for name in names}
+    intervals = bootstrap(differences, seed=config.seed)
+    return {
+        name: Figure(
+            models=(one[name].percent(), other[name].percent()),
+            difference=differences[name].percent(),
+            interval=intervals[name],
+        )
+        for name in names
+    }
+
+
+def _tally(first: Judged, second: Judged, k: int) -> Tally:
+    one, other = (judged.hits[:, :k].any(axis=1) for judged in (first, second))
+    counts = (one & ~other, other & ~one, one & other, ~one & ~other)
+    return Tally(*(int(count.sum()) for count in counts))
+
+
+def _chosen(more: Int[np.ndarray, "batch"], config: Config) -> list[int]:
+    """The texts that differ most, one that the first model has more right labels of, one of the second's, and so on."""
+    order = np.random.default_rng(config.seed).permutation(len(more))  # of those that differ alike
+    order = order[np.argsort(-np.abs(more[order]), kind="stable")]
+    sides = (order[more[order] < 0][: config.n].tolist(), order[more[order] > 0][: config.n].tolist())
+    return [row for turn in zip_longest(*sides) for row in turn if row is not None][: config.n]
+
+
+def _notes(contenders: Sequence[Contender], corpus: Corpus, truth: csr_array, number: Mapping[str, int]) -> list[str]:
+    notes = []
+    if "train" not in corpus.splits:
+        notes.append(
+            f"{corpus.source} has no train split: labels never seen together are not marked; PSP and the tail are by "
+            f"the training of {contenders[0].name}"
+        )
+    first, second = (contender.training.propensity for contender in contenders)
+    if corpus.propensity is None and first != second:
+        notes.append(
+            f"{contenders[1].name} has other propensity constants (A = {second.a}, B = {second.b}); PSP of both is by "
+            f"those of {contenders[0].name} (A = {first.a}, B = {first.b})"
+        )
+    occurring = np.unique(truth.indices)
+    for contender in contenders:
+        known = np.zeros(len(number), dtype=bool)
+        known[[number[name] for name in contender.predictor.labels.names]] = True
+        if missing := int((~known[occurring]).sum()):
+            notes.append(
+                f"{contender.name} does not have {missing:,} of the {counted(len(occurring), 'label')} of these texts"
+            )
+    return notes
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Marker:
+    """Says of labels, by their numbers, all that is to be shown of them."""
+
+    names: Sequence[str]
+    own_text: Callable[[str], str]
+    tail: Bool[np.ndarray, "labels"]
+    together: _Together | None
+
+    @classmethod
+    def of(
+        cls,
+        contenders: Sequence[Contender],
+        corpus: Corpus,
+        number: Mapping[str, int],
+        truth: Truth,
+        labels: Int[np.ndarray, "n"],
+    ) -> _Marker:
+        assert truth.training is not None
+        names, train, texts = list(number), corpus.splits.get("train"), corpus.labels.texts or ()
+
+        def own_text(name: str) -> str:
+            """The data's word for it or else a model's: a file of texts alone does not have any."""
+            known = texts[number[name]] if number[name] < len(texts) else ""
+            return next(filter(None, (known, *(one.predictor.text_of(name) for one in contenders))), "")
+
+        together = None
+        if train is not None:
+            together = _Together.of(truth_in_numbers_of(names, corpus.labels.names, train.labels).labels, labels)
+        return cls(names=names, own_text=own_text, tail=truth.training.tail(), together=together)
+
+    def truth(self, true: Int[np.ndarray, "p"]) -> list[Marked]:
+        return self._marked(true, [None] * len(true), true)
+
+    def answer(self, ranking: Ranking, place: int, true: Int[np.ndarray, "p"]) -> list[Marked]:
+        labels, scores = ranking.labels[place], ranking.scores[place]
+        ranked = labels != NO_LABEL
+        return self._marked(labels[ranked].numpy(), scores[ranked].tolist(), true)
+
+    def _marked(
+        self, labels: Int[np.ndarray, "n"], scores: Sequence[float | None], true: Int[np.ndarray, "p"]
+    ) -> list[Marked]:
+        unseen = [None] * len(labels) if self.together is None else self.together.never(labels, true)
+        return [
+            Marked(
+                label=self.names[label],
+                text=self.own_text(self.names[label]),
+                right=label in true,
+                tail=bool(self.tail[label]),
+                unseen_together=never,
+                score=score,
+            )
+            for label, score, never in zip(labels.tolist(), scores, unseen, strict=True)
+        ]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Together:
+    """Which of a few labels have a training text in common; of all labels there would be too many pairs."""
+
+    labels: Int[np.ndarray, "n"]  # rising
+    common: csr_array  # n × n: how many training texts have both
+
+    @classmethod
+    def of(cls, training: csr_array, labels: Int[np.ndarray, "..."]) -> _Together:
+        few = np.unique(labels[labels != NO_LABEL])
+        texts = relevant(training)[:, few].astype(bool).astype(np.int64)
+        return cls(labels=few, common=csr_array(texts.T @ texts))
+
+    def never(self, labels: Int[np.ndarray, "n"], true: Int[np.ndarray, "p"]) -> list[bool | None]:
+        """Whether each label has no training text in common with any other true label; None: there is no other."""
+        rows, columns = np.searchsorted(self.labels, labels), np.searchsorted(self.labels, true)
+        others = labels[:, None] != true
+        seen = (self.common[rows][:, columns].toarray() > 0) & others
+        return [not row.any() if other.any() else None for row, other in zip(seen, others, strict=True)]

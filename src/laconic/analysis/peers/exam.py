@@ -1,0 +1,83 @@
+"""The same questions and the same judging for all: texts of a split, their truth, and what training saw of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Int
+
+from laconic.analysis.peers.peer import Examples
+from laconic.data.corpus import Corpus
+from laconic.errors import DataError
+from laconic.evaluation.evaluate import Truth, places_needed, truth_in_numbers_of
+from laconic.evaluation.metrics import TrainingCounts, judge, relevant, report
+from laconic.types import NO_LABEL
+
+FIGURES = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@5", "tail R@10")
+_KS = (1, 3, 5, 10)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Exam:
+    texts: Sequence[str]
+    names: Sequence[str]  # of labels
+    examples: Examples  # for those who have yet to learn
+    truth: Truth  # in the data's numbers
+
+    @classmethod
+    def of(cls, corpus: Corpus, split_name: str, most: int) -> Exam:
+        """At most so many texts of a split, drawn by chance."""
+        examples, training = _examples(corpus, split_name)
+        split = corpus.sampled(split_name, most).split(split_name)
+        if not split.texts:
+            raise DataError(f"{corpus.source}: the split {split_name!r} has no texts to measure with")
+        truth = Truth(labels=split.labels, leave_out=split.leave_out, training=training)
+        return cls(texts=split.texts, names=corpus.labels.names, examples=examples, truth=truth)
+
+    @property
+    def places(self) -> int:
+        """How many labels to ask for."""
+        return places_needed(self.truth, _KS)
+
+    def figures(self, labels: Int[np.ndarray, "texts places"]) -> dict[str, float]:
+        """In percent, by the numbers of the labels that were answered."""
+        return _figures(labels, self.truth)
+
+    def figures_of_names(self, answers: Sequence[Sequence[str]]) -> dict[str, float]:
+        """The same by their names. Somebody may answer with labels that the data does not have."""
+        number = {name: i for i, name in enumerate(self.names)}
+        labels = np.full((len(answers), self.places), NO_LABEL, dtype=np.int64)
+        for row, names in enumerate(answers):
+            labels[row, : len(names)] = [number.setdefault(name, len(number)) for name in names]
+        return _figures(labels, self._among(number))
+
+    def _among(self, number: Mapping[str, int]) -> Truth:
+        """The truth with more labels behind the data's own."""
+        training = self.truth.training
+        training = None if training is None else training.with_unseen(len(number) - len(self.names))
+        return truth_in_numbers_of(list(number), self.names, self.truth.labels, self.truth.leave_out, training=training)
+
+
+def _figures(labels: Int[np.ndarray, "texts places"], truth: Truth) -> dict[str, float]:
+    figures = report(judge(labels, truth.labels, leave_out=truth.leave_out), truth.training, ks=_KS)
+    return {name: figures[name] for name in FIGURES}
+
+
+def _examples(corpus: Corpus, split_name: str) -> tuple[Examples, TrainingCounts]:
+    """The training texts that something can be learnt from; all of them are counted."""
+    if "train" not in corpus.splits or split_name == "train":
+        raise DataError(
+            f"{corpus.source}: peers are trained here and asked about other texts, so there must be a split 'train' "
+            f"beside the one that is asked; it has {', '.join(corpus.splits)}, and {split_name!r} is asked"
+        )
+    split = corpus.splits["train"]
+    if split.texts is None:
+        raise DataError(f"{corpus.source}: peers learn from raw texts, but this data has features alone")
+    labels, texts = relevant(split.labels), split.texts
+    useful = [row for row in np.flatnonzero(np.diff(labels.indptr)).tolist() if texts[row].strip()]
+    if not useful:
+        raise DataError(f"{corpus.source}: no training text has a label, so there is nothing to learn from")
+    training = TrainingCounts.of(split.labels, propensity=corpus.constants())
+    return Examples([texts[row] for row in useful], labels[useful]), training

@@ -1,0 +1,58 @@
+"""PECOS's XR-Linear: a label tree of linear rankers (Yu et al. 2022)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy.sparse import csr_array, csr_matrix
+
+from laconic.analysis.peers.features import WORDS, Features
+from laconic.analysis.peers.peer import Examples, Rank, ranked
+from laconic.errors import ConfigError
+from laconic.packed.engine.texts import Ranked
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pecos:
+    name: str = "PECOS, XR-Linear"
+    module: str = "pecos"
+    install: str = "pip install --no-deps libpecos 'numpy<2' 'scipy<1.14'"  # what else it asks for is for transformers
+    how: str = f"pecos XLinearModel.train({WORDS}, C=Indexer.gen(LabelEmbeddingFactory.create(...))); predict()"
+
+    def train(self, examples: Examples, folder: Path, threads: int) -> None:
+        if int(np.__version__.partition(".")[0]) >= 2:
+            raise ConfigError(
+                f"libpecos needs numpy 1, but numpy {np.__version__} is here; `{self.install}` mends that"
+            )
+        from pecos.xmc import Indexer, LabelEmbeddingFactory
+        from pecos.xmc.xlinear.model import XLinearModel
+
+        features = Features.of(examples.texts)
+        features.write(folder)
+        rows, labels = features.rows(examples.texts), csr_matrix(examples.labels, dtype=np.float32)
+        clusters = Indexer.gen(LabelEmbeddingFactory.create(labels, rows), threads=threads)
+        XLinearModel.train(rows, labels, C=clusters, threads=threads).save(str(folder / "tree"))
+
+    def open(self, folder: Path) -> Rank:
+        from pecos.xmc.xlinear.model import XLinearModel
+
+        features, model = Features.read(folder), XLinearModel.load(str(folder / "tree"), is_predict_only=True)
+
+        def rank(texts: Sequence[str], k: int) -> Ranked:
+            return _ranked(model.predict(features.rows(texts), only_topk=k, threads=1), k)
+
+        return rank
+
+
+XR_LINEAR = Pecos()
+
+
+def _ranked(scores: csr_array | csr_matrix, k: int) -> Ranked:
+    rows = []
+    for first, last in zip(scores.indptr[:-1], scores.indptr[1:], strict=True):
+        pairs = zip(scores.indices[first:last].tolist(), scores.data[first:last].tolist(), strict=True)
+        rows.append(sorted(pairs, key=lambda pair: -pair[1]))
+    return ranked(rows, k)

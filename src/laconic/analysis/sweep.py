@@ -1,0 +1,114 @@
+"""What a model gives at every place of its dial: the one setting that a user may turn after training.
+
+top     clusters that are opened (InceptionXML+, DECAF): a longer shortlist finds more and takes longer
+beta    the classifier's share of a score (Astec); the rest is how near a label is, which is kinder to rare ones
+alpha   the re-ranker's share of a score; the rest is that of what it re-ranks
+tail    how far a fused model leans to rare labels
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from laconic.data.corpus import Corpus
+from laconic.data.dataset import Rows
+from laconic.errors import ConfigError
+from laconic.evaluation.evaluate import Truth, places_needed, rank_all, rank_all_by, shortlist_figures
+from laconic.evaluation.metrics import judge, report
+from laconic.models.fusion.ranker import FusedRanker
+from laconic.models.rankers import SHARES, CandidatesRanker, Ensemble, Ranker, Reranker, ShortlistRanker
+from laconic.predict.predictor import Predictor
+from laconic.types import Ranking
+from laconic.units import counted
+
+LEANINGS = (-0.2, -0.1, 0.0, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8)
+TITLES = {
+    "top": "by clusters opened",
+    "beta": "by the classifier's share of a score",
+    "alpha": "by the re-ranker's share of a score",
+    "tail": "by how far it leans to rare labels",
+}
+FIGURES = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@3", "PSP@5", "tail R@10")
+Place = int | float
+Point = dict[str, int | float]  # the dial's name with its place, then figures in percent
+
+
+class Dial(NamedTuple):
+    name: str
+    places: Sequence[Place]  # all over it
+    ends: tuple[int, int]
+    at: Callable[[Place], Ranker]  # the ranker with the dial at that place
+
+
+def dial_of(ranker: Ranker) -> Dial:
+    match ranker:
+        case FusedRanker():
+            return Dial("tail", LEANINGS, (-10, 10), ranker.leaning)
+        case Reranker():
+            return Dial("alpha", SHARES, (0, 1), ranker.blended)
+        case CandidatesRanker():
+            return Dial("beta", SHARES, (0, 1), ranker.blended)
+        case ShortlistRanker():
+            clusters = ranker.clusters.classifier.num_labels
+            return Dial("top", _doubling(ranker.top, clusters), (1, clusters), lambda top: ranker.opening(int(top)))
+        case Ensemble():
+            dials = [dial_of(member) for member in ranker.rankers()]
+            return dials[0]._replace(at=lambda place: Ensemble([dial.at(place) for dial in dials]))
+    raise ConfigError(
+        "this model has no dial to sweep; models of inceptionxml+ and decaf have one (top), of astec (beta), re-ranked "
+        "(alpha: --rerank) and fused ones (tail: --fuse)"
+    )
+
+
+def sweep_model(predictor: Predictor, corpus: Corpus, split_name: str, places: Sequence[Place] = ()) -> list[Point]:
+    """Evaluate a model at each of these values of its setting, or over the whole range."""
+    return sweep(predictor.ranker, *predictor.view.rows_and_truth(corpus, split_name), places)
+
+
+def sweep(ranker: Ranker, rows: Rows, truth: Truth, places: Sequence[Place] = ()) -> list[Point]:
+    """Figures at each of the places, or all over the dial."""
+    dial = dial_of(ranker)
+    _check(dial, places)
+    places, k = places or dial.places, places_needed(truth, (10,))
+    if isinstance(ranker, ShortlistRanker):
+        return [_opened(ranker.opening(int(top)), rows, truth, k) for top in places]
+    if isinstance(ranker, CandidatesRanker | Reranker):
+        rankings = rank_all_by(ranker, rows, k, places)
+    else:
+        rankings = [rank_all(dial.at(place), rows, k) for place in places]
+    return [{dial.name: place, **_figures(ranking, truth)} for place, ranking in zip(places, rankings, strict=True)]
+
+
+def _check(dial: Dial, places: Sequence[Place]) -> None:
+    first, last = dial.ends
+    shown = ", ".join(f"{place:g}" for place in places)
+    if dial.name == "top" and any(place not in range(first, last + 1) for place in places):
+        raise ConfigError(f"top must be {first} to the model's {counted(last, 'cluster')}, but is {shown}")
+    if any(not first <= place <= last for place in places):
+        raise ConfigError(f"{dial.name} must be {first} to {last}, but is {shown}")
+
+
+def _opened(ranker: ShortlistRanker, rows: Rows, truth: Truth, k: int) -> Point:
+    """Also what the shortlist holds, and how long it takes."""
+    started = time.perf_counter()
+    ranking = rank_all(ranker, rows, k)
+    seconds = time.perf_counter() - started
+    return {
+        "top": ranker.top,
+        "labels scored": 100 * ranker.top / ranker.clusters.classifier.num_labels,
+        **shortlist_figures(ranker, rows, truth.labels),
+        **_figures(ranking, truth),
+        "texts a second": rows.shape[0] / seconds,
+    }
+
+
+def _figures(ranking: Ranking, truth: Truth) -> Point:
+    figures = report(judge(ranking, truth.labels, leave_out=truth.leave_out), truth.training, ks=(1, 3, 5, 10))
+    return {name: figures[name] for name in FIGURES if name in figures}
+
+
+def _doubling(top: int, clusters: int) -> list[int]:
+    """From an eighth of what the model opens to eight times as many."""
+    return sorted({min(max(1, round(top * 2.0**power)), clusters) for power in range(-3, 4)})

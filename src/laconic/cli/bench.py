@@ -1,0 +1,178 @@
+"""The command line's verb bench: how quick a packed model is, and what that costs. Nothing is computed here."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from laconic.cli.options import Constants, KeepSelf, Separator, Table, err, out, print_notes, read_corpus
+from laconic.errors import ConfigError
+from laconic.units import counted
+
+if TYPE_CHECKING:
+    from laconic.analysis.bench import Config
+    from laconic.data.corpus import Corpus
+
+verbs = typer.Typer()
+
+
+@verbs.command()
+def bench(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODEL... DATA",
+            help="A model folder or a packed one (several with --against), then labelled data, as for evaluate.",
+        ),
+    ],
+    split: Annotated[str, typer.Option(help="Split to ask. Of a training file, test is what was held out.")] = "test",
+    texts: Annotated[int, typer.Option(metavar="N", help="Of the split, at most so many.", min=1)] = 5000,
+    singly: Annotated[int, typer.Option(metavar="N", help="Ask so many one by one.", min=1)] = 2000,
+    k: Annotated[int, typer.Option("-k", help="How many labels.", min=1)] = 5,
+    against: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Instead: train omikuji, pecos, napkinxc, fasttext, or all that are installed, and compare.",
+        ),
+    ] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Also write the figures to this file.")] = None,
+    markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="With --against: also as markdown.")] = None,
+    picture: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also draw P@5 against the time of a text (needs matplotlib).")
+    ] = None,
+    keep_self: KeepSelf = False,
+    propensity: Constants = "",
+    table: Table = None,
+    separator: Separator = None,
+) -> None:
+    """Time a packed model from raw text to label names, and score it, at every place of its dial.
+
+    A model that was not packed is packed for this once. Other work on the machine makes the times worse.
+    """
+    from laconic.analysis.bench import Config
+    from laconic.analysis.peers.contest import with_constants
+    from laconic.data.evaluation_texts import evaluation_texts
+    from laconic.data.sketch import seen_words
+    from laconic.predict.load import trained_on
+    from laconic.system.machine import usable_cores
+
+    if len(names) < 2:
+        raise typer.BadParameter("missing; name labelled data after the model, as for evaluate", param_hint="DATA")
+    models, data = [Path(name) for name in names[:-1]], names[-1]
+    places = _places(against)
+    _check(models, markdown, picture, alone=not places)
+    corpus = read_corpus(data, table, separator, model=models[0], keep_self=keep_self, propensity=propensity)
+    print_notes(corpus)
+    if propensity and not places:
+        raise ConfigError("--propensity is for --against: the table of one model's dial has no PSP; leave it out")
+    known = [trained_on(model) for model in models]
+    chosen = evaluation_texts(corpus, split, known)
+    used, cores = chosen.corpus.sampled(chosen.split, texts).split(chosen.split), usable_cores()
+    seen = [one.overlap(used) for one in known]
+    words = f"{data}, {chosen}: {counted(len(used), 'text')}" + "".join(map(seen_words, seen, map(str, models)))
+    asked = _Asked(chosen.corpus, chosen.split, Config(texts=texts, singly=singly, k=k), words, cores)
+    about: dict[str, Any] = {"data": data, "split": chosen.name, "texts": len(used), "cores": cores}
+    overlaps = [None if one is None else one.as_json() for one in seen]
+    if places:
+        about |= {"models": list(map(str, models)), "seen_in_training": overlaps}
+        about |= {"propensity": asdict(with_constants(corpus, models).constants())}
+        _write_json(json_file, about, _against(models, places, asked, markdown))
+    else:
+        about |= {"model": str(models[0]), "seen_in_training": overlaps[0]}
+        _write_json(json_file, about, _dials(models[0], asked, picture))
+
+
+class _Asked(NamedTuple):
+    """What every model is asked."""
+
+    corpus: Corpus
+    split: str
+    config: Config
+    words: str  # for people
+    cores: int
+
+    @property
+    def all_cores(self) -> str:
+        return counted(self.cores, "core")
+
+
+def _places(against: Sequence[str] | None) -> list[str]:
+    """Where the peers are found that were asked for; a comma may stand between their names."""
+    from laconic.analysis.peers.libraries import chosen
+
+    return chosen([name for names in against for name in names.split(",")]) if against else []
+
+
+def _check(models: Sequence[Path], markdown: Path | None, picture: Path | None, *, alone: bool) -> None:
+    if alone and len(models) > 1:
+        raise ConfigError(f"one model's dial is measured, but there are {len(models)} models; name one, or --against")
+    if alone and markdown is not None:
+        raise ConfigError("--markdown is for the table of --against; --json writes the figures of a dial")
+    if not alone and picture is not None:
+        raise ConfigError("--picture is of one model's dial; leave out --against, or write --markdown")
+
+
+def _dials(model: Path, asked: _Asked, picture: Path | None) -> dict[str, Any]:
+    from laconic.analysis.bench import bench as points_of
+    from laconic.analysis.bench import packed_folder
+    from laconic.analysis.plots import plot_speed
+    from laconic.cli.progress import progress
+    from laconic.cli.tables import speed_table
+
+    with packed_folder(model, asked.corpus) as folder, progress(err, "measuring", 1) as bar:
+        points = points_of(
+            folder,
+            asked.corpus,
+            asked.split,
+            asked.config,
+            lambda done, places: bar.update(bar.task_ids[0], completed=done, total=places),
+        )
+    how = f"one at a time on one thread, all together on {asked.all_cores}"
+    out.print(speed_table(points, f"{model} on {asked.words}; {how}"))
+    found = [point.as_json() for point in points]
+    if picture is not None:
+        plot_speed(found, picture)
+        out.print(f"{picture}")
+    return {"places": found}
+
+
+def _against(models: Sequence[Path], places: Sequence[str], asked: _Asked, markdown: Path | None) -> dict[str, Any]:
+    from laconic.analysis.peers.contest import contest
+    from laconic.analysis.peers.table import contest_markdown, contest_notes, contest_table
+    from laconic.cli.progress import progress
+    from laconic.system.files import writing
+
+    with progress(err, "measuring", 1) as bar:
+        entries = contest(
+            models,
+            places,
+            asked.corpus,
+            asked.split,
+            asked.config,
+            lambda name, done, count: bar.update(bar.task_ids[0], description=name, completed=done, total=count),
+        )
+    title = f"{asked.words}, one at a time on one thread; trained on {asked.all_cores}"
+    out.print(contest_table(entries, title))
+    for note in contest_notes(entries):
+        out.print(note, soft_wrap=True)
+    command = "laconic " + shlex.join(sys.argv[1:])
+    if markdown is not None:
+        with writing(markdown) as file:
+            file.write(contest_markdown(entries, title, command).encode())
+    return {"command": command, "entries": [entry.as_json() for entry in entries]}
+
+
+def _write_json(path: Path | None, about: dict[str, Any], found: dict[str, Any]) -> None:
+    from laconic.system.files import writing
+
+    if path is not None:
+        with writing(path) as file:
+            file.write(json.dumps(about | found, indent=2).encode() + b"\n")

@@ -1,0 +1,87 @@
+"""What `laconic inspect` finds: in data, with what training on it would cost, and in models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rich.table import Table
+
+from laconic.analysis.plots import plot_label_frequencies, plot_lengths
+from laconic.cli.tables import cost_table, facts_tables, model_table, packed_table, reading_tables
+from laconic.data.corpus import Corpus
+from laconic.data.dataset import label_counts
+from laconic.data.describe import describe, text_lengths
+from laconic.data.text import Splitter
+from laconic.data.tokenizer import Tokenizer
+from laconic.data.vectors import read_vectors
+from laconic.data.vocabulary import VocabularyConfig
+from laconic.methods.estimates import expected_costs, model_cost
+from laconic.methods.wrappers.ensemble import ensemble_size, first_member
+from laconic.packed.folder import open_packed
+from laconic.predict.load import packed_of
+from laconic.storage.manifest import PACKED
+from laconic.storage.model_folder import read_model
+from laconic.system.files import bytes_in
+
+
+class Inspection(NamedTuple):
+    facts: dict[str, Any]  # for those who want JSON
+    shown: Sequence[Table | str]  # for people
+
+
+def inspect_data(corpus: Corpus, *, length: int, vectors: Path | None) -> Inspection:
+    facts = describe(corpus, length=length)
+    costs = expected_costs(facts)
+    shown: list[Table | str] = [*facts_tables(facts), *reading_tables(facts), *([cost_table(costs)] if costs else [])]
+    coverage = None if vectors is None else _coverage(vectors, corpus)
+    if coverage is not None:
+        shown.append(
+            "{file}: {words:.1%} of the words have a vector, {occurrences:.1%} of their uses".format(**coverage)
+        )
+    return Inspection(asdict(facts) | {"costs": costs, "vectors": coverage}, shown)
+
+
+def inspect_model(folder: Path, *, verify: bool) -> Inspection:
+    model = read_model(folder, verify=verify)
+    cost = model_cost(first_member(model))
+    if cost is not None:
+        cost = _times(cost, ensemble_size(model))
+    packed = packed_of(folder)
+    answers = [] if packed is None else [packed_table(str(folder / PACKED), packed, bytes_in(folder / PACKED))]
+    shown: list[Table | str] = [
+        model_table(str(folder), model, cost),
+        *answers,
+        *["every byte is as it was written"] * verify,
+    ]
+    found = {"cost": cost, "packed": packed is not None, "kept_texts": 0 if packed is None else packed.num_kept}
+    return Inspection({**model.facts, **found}, shown)
+
+
+def inspect_packed(folder: Path, *, verify: bool) -> Inspection:
+    packed, size = open_packed(folder, verify=verify), bytes_in(folder)
+    told = {name: fact for name, fact in packed.facts.items() if name != "ranker"}
+    shown: list[Table | str] = [packed_table(str(folder), packed, size), *["every byte is as it was written"] * verify]
+    return Inspection({**told, "bytes": size, "kept_texts": packed.num_kept}, shown)
+
+
+def plot_data(corpus: Corpus, folder: Path) -> None:
+    """Sequence lengths and label frequencies of the training split."""
+    training = next(iter(corpus.splits.values()))
+    plot_label_frequencies(label_counts(training.labels), folder / "label-frequencies.png")
+    if training.texts is not None:
+        plot_lengths(text_lengths(training, Splitter()), folder / "sequence-lengths.png")
+
+
+def _times(cost: Mapping[str, Any], members: int) -> dict[str, Any]:
+    """What so many models cost together."""
+    parameters = {part: members * count for part, count in cost["parameters"].items()}
+    return {**cost, "parameters": parameters, "gmacs": members * cost["gmacs"], "bytes": members * cost["bytes"]}
+
+
+def _coverage(path: Path, corpus: Corpus) -> dict[str, Any]:
+    tokenizer = Tokenizer.of(corpus.split("train").texts or (), Splitter(), VocabularyConfig())
+    vectors = read_vectors(path, tokenizer.vocabulary)
+    return {"file": path.name, "words": vectors.coverage, "occurrences": vectors.weighted_coverage}

@@ -1,0 +1,172 @@
+"""The command line's verbs for finished models: add-labels, remove-labels, update. Nothing is computed here.
+
+A model is written in the place of the old one, which stays whole until then, or elsewhere with --out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from laconic.cli.options import Separator, Table, err, out, print_note, print_notes, read_corpus
+from laconic.errors import DataError
+from laconic.units import counted, plural
+
+if TYPE_CHECKING:
+    from laconic.data.corpus import Labels
+    from laconic.storage.model_folder import SavedModel
+
+verbs = typer.Typer()
+_SHOWN = 10  # labels that were not added, each with its reason
+
+ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder.")]
+Out = Annotated[Path | None, typer.Option("--out", metavar="MODEL", help="Write here; MODEL itself stays as it is.")]
+
+
+@verbs.command("add-labels")
+def add(
+    model: ModelFolder,
+    labels: Annotated[Path, typer.Argument(metavar="LABELS", help="labels.jsonl, as in a dataset folder.")],
+    examples: Annotated[str, typer.Option(metavar="DATA", help="Texts that have them, as for train.")] = "",
+    to: Out = None,
+    table: Table = None,
+    separator: Separator = None,
+) -> None:
+    """Give a model labels that it has not seen, by their own texts or by a few examples, without training.
+
+    Labels that cannot be added are reported, and the others are added.
+    """
+    from laconic.storage.model_folder import check_free, read_model
+    from laconic.update.model import add_labels, usable_labels
+
+    check_free(to or model)
+    listed = _listed(labels)
+    texts = read_corpus(examples, table, separator, model=model) if examples else None
+    if texts is not None:
+        print_notes(texts)
+    old = read_model(model)
+    new, refused = usable_labels(old, listed.labels, texts)
+    refusals = [*listed.refusals, *(f"{listed.places[name]}: {name!r}: {why}" for name, why in refused.items())]
+    if not len(new):
+        raise DataError(
+            f"no label can be added: {refusals[0] if refusals else f'{labels} lists none'}{_more(refusals)}"
+        )
+    changed = add_labels(old, new, texts)
+    _write(changed, to or model)
+    for refusal in refusals[:_SHOWN]:
+        print_note(f"not added: {refusal}")
+    if refusals[_SHOWN:]:
+        print_note(f"{counted(len(refusals) - _SHOWN, 'more label was', 'more labels were')} not added")
+    told = changed.facts["changes"][-1]
+    unknown = f"{told['unknown_words']:,} {plural(told['unknown_words'], 'is', 'are')} unknown"
+    words = f"their texts, of whose {counted(told['words'], 'word')} {unknown}"
+    by = f"{words}, and from {counted(told['examples'], 'example')}" if examples else words
+    more = f"{counted(told['labels'], 'label')} more, {len(changed.labels):,} in all"
+    out.print(f"{to or model}: {more}; from {by}", soft_wrap=True)
+
+
+class _Listed(NamedTuple):
+    """What a list of labels has."""
+
+    labels: Labels
+    places: dict[str, str]  # of each label in its file
+    refusals: list[str]  # what is wrong with the rest, each with its place
+
+
+def _listed(path: Path) -> _Listed:
+    from laconic.data.corpus import Labels
+    from laconic.data.formats.jsonl import label_rows
+
+    places, texts, refusals = dict[str, str](), list[str](), list[str]()
+    for row in label_rows(path):
+        if not row.name.strip():
+            refusals.append(f"{row.place}: {row.name!r}: this is no name")
+        elif row.name in places:
+            refusals.append(f"{row.place}: {row.name!r}: it was listed before, at {places[row.name]}")
+        else:
+            places[row.name] = row.place
+            texts.append(row.text or "")
+    return _Listed(Labels(names=list(places), texts=texts if any(texts) else None), places, refusals)
+
+
+def _more(refusals: Sequence[str]) -> str:
+    return f" (and {len(refusals) - 1:,} more)" if len(refusals) > 1 else ""
+
+
+@verbs.command("remove-labels")
+def remove(
+    model: ModelFolder,
+    names: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="Label names, one a line.")] = None,
+    label: Annotated[list[str] | None, typer.Option(help="A label's name; again for another.")] = None,
+    to: Out = None,
+) -> None:
+    """Take labels out of a model; what it has learnt of the others stays."""
+    from laconic.data.formats.lines import lines
+    from laconic.storage.model_folder import check_free, read_model
+    from laconic.update.model import remove_labels
+
+    check_free(to or model)
+    listed = [] if names is None else [line for _, line in lines(names, may_be_empty=True) if line]
+    changed = remove_labels(read_model(model), dict.fromkeys([*listed, *(label or [])]))
+    _write(changed, to or model)
+    gone = changed.facts["changes"][-1]["labels"]
+    left = counted(len(changed.labels), "is", "are")
+    out.print(f"{to or model}: {counted(gone, 'label')} fewer, {left} left", soft_wrap=True)
+
+
+@verbs.command("update")
+def update_model(
+    model: ModelFolder,
+    data: Annotated[str, typer.Argument(metavar="DATA", help="New texts with labels, as for train.")],
+    epochs: Annotated[int | None, typer.Option(help="At most so many.", min=1)] = None,
+    to: Out = None,
+    device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
+    settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting.")] = None,
+    table: Table = None,
+    separator: Separator = None,
+) -> None:
+    """Let a model learn from new texts, with labels old and new. A run that was stopped goes on by the same command."""
+    from laconic.cli.tables import training_display
+    from laconic.config import configure, read_settings
+    from laconic.storage.model_folder import RUN, check_free, read_model
+    from laconic.training.run import Run, device_named
+    from laconic.update.model import update
+    from laconic.update.rankers import Config
+
+    check_free(to or model)
+    chosen = [f"epochs={epochs}"] * (epochs is not None)
+    config = configure(Config, read_settings(None, [*(settings or []), *chosen]))
+    corpus = read_corpus(data, table, separator, model=model)
+    print_notes(corpus)
+    try:
+        with training_display(err) as watcher:
+            run = Run((to or model) / RUN, watcher=watcher, device=device_named(device))
+            changed = update(read_model(model), corpus, config, run)
+    except KeyboardInterrupt:
+        err.print("stopped; the same command goes on from here")
+        raise typer.Exit(130) from None
+    _write(changed, to or model)
+    told = changed.facts["changes"][-1]
+    more = f"{counted(told['labels'], 'label')} more, {len(changed.labels):,} in all"
+    words = counted(told["new_words"], "new word")
+    if told["unknown_words"]:
+        words += f"; {told['unknown_words']:,} of the texts' {counted(told['words'], 'word')} stay unknown"
+    out.print(f"{to or model}: learnt from {counted(told['texts'], 'text')}; {more}; {words}", soft_wrap=True)
+
+
+def _write(model: SavedModel, folder: Path) -> None:
+    """What was packed of the old model goes with it."""
+    from laconic.packed.kept_texts import FILE
+    from laconic.storage.manifest import PACKED
+    from laconic.storage.model_folder import write_model
+
+    had_packed, had_texts = (folder / PACKED).exists(), (folder / PACKED / FILE).exists()
+    write_model(model, folder)
+    if had_packed:
+        again = f"laconic pack {folder}" + " --data DATA --keep-texts" * had_texts
+        texts = " with the texts that it kept" * had_texts
+        told = f"{folder / PACKED} was of the old model and is gone{texts}; `{again}` makes a new one"
+        print_note(told)

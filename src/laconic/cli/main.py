@@ -1,0 +1,77 @@
+"""The command line. Each verb reads its arguments, calls the library and shows the answer; nothing is computed here.
+
+torch and its like are imported inside the verbs, so that `laconic --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, NoReturn
+
+import typer
+from rich.text import Text
+
+from laconic import __version__
+from laconic.cli import bench, data, evaluate, labels, pack, predict, serve, train
+from laconic.cli.options import err, out
+from laconic.errors import UserError
+from laconic.system.machine import limit_thread_pools
+
+app = typer.Typer(
+    help="From a short text to the right few of up to millions of labels.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+for verbs in (train, evaluate, predict, pack, bench, labels, serve, data):
+    app.add_typer(verbs.verbs)
+
+
+def main() -> None:
+    """Exit codes: 0 done, 2 the user's mistake, 130 interrupted, 1 anything else."""
+    debug = "--debug" in sys.argv
+    limit_thread_pools()
+    try:
+        app([argument for argument in sys.argv[1:] if argument != "--debug"], prog_name="laconic")
+    except UserError as error:
+        if debug:
+            raise
+        _complain(str(error))
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of our output has seen enough
+        sys.stderr.close()
+    except OSError as error:
+        if debug or error.filename is None:  # no file of the user's
+            raise
+        _complain(f"{error.filename}: {error.strerror}")
+
+
+def _complain(message: str) -> NoReturn:
+    err.print(Text.assemble(("error: ", "bold red"), message), soft_wrap=True)
+    sys.exit(2)
+
+
+def _print_version(asked: bool) -> bool:
+    if asked:
+        out.print(__version__)
+        raise typer.Exit
+    return asked
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of a user's mistake.")] = False,
+) -> None:
+    """Options of every verb; `main` itself looks for --debug."""
+
+
+@app.command()
+def demo() -> None:
+    """Look at the bundled data, train a small model on it, and show what that is worth."""
+    from laconic.cli.demo import run
+
+    run(out)

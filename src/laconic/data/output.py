@@ -1,0 +1,90 @@
+"""Writes any corpus as a dataset folder (formats/jsonl.py says what is in one). Reading it gives the same corpus."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, save_npz
+
+from laconic.data.corpus import Corpus, Features, Labels, Split, self_pairs
+from laconic.errors import UserError
+from laconic.system.files import check_writable, replacing
+
+
+def write_folder(corpus: Corpus, folder: Path, *, compress: bool = True) -> None:
+    """A new dataset folder; one that is there already is not touched."""
+    check_writable(folder)
+    if folder.exists():
+        raise UserError(f"{folder}: this is there already; choose another name or remove it")
+    with replacing(folder) as partial:
+        for name, split in corpus.splits.items():
+            split_name = "train" if name == "all" else name
+            _write_records(partial / f"{split_name}.jsonl", _records(split, corpus.labels), compress)
+            if split.features is not None:
+                _write_features(partial / f"{split_name}_features", split.features)
+        _write_records(partial / "labels.jsonl", _label_records(corpus.labels), compress)
+        if corpus.labels.features is not None:
+            _write_features(partial / "labels_features", corpus.labels.features)
+        if corpus.feature_names is not None:
+            (partial / "features.txt").write_text("".join(f"{name}\n" for name in corpus.feature_names), "utf-8")
+
+
+def _records(split: Split, labels: Labels) -> Iterator[dict[str, Any]]:
+    """A record for each text; labels are named, so that a person can read them."""
+    left_out = _left_out_besides_ids(split, labels)
+    for row in range(len(split)):
+        numbers, values = _row(split.labels, row)
+        record: dict[str, Any] = {}
+        if split.ids is not None and split.ids[row] is not None:
+            record["id"] = split.ids[row]
+        if split.texts is not None:
+            record["text"] = split.texts[row]
+        record["labels"] = [labels.names[label] for label in numbers]
+        if any(value != 1 for value in values):
+            record["label_weights"] = values
+        if split.weights is not None:
+            record["weight"] = float(split.weights[row])
+        if left_out is not None and (more := _row(left_out, row)[0]):
+            record["leave_out"] = [labels.names[label] for label in more]
+        yield record
+
+
+def _left_out_besides_ids(split: Split, labels: Labels) -> csr_array | None:
+    if split.leave_out is None or split.ids is None:
+        return split.leave_out
+    more = split.leave_out > self_pairs(split.ids, labels)
+    return csr_array(more)
+
+
+def _row(matrix: csr_array, row: int) -> tuple[list[int], list[float | bool]]:
+    part = slice(matrix.indptr[row], matrix.indptr[row + 1])
+    stored = matrix.data[part] != 0
+    return matrix.indices[part][stored].tolist(), matrix.data[part][stored].tolist()
+
+
+def _label_records(labels: Labels) -> Iterator[dict[str, Any]]:
+    for number, name in enumerate(labels.names):
+        yield {"id": name} if labels.texts is None else {"id": name, "text": labels.texts[number]}
+
+
+def _write_records(path: Path, records: Iterable[dict[str, Any]], compress: bool) -> None:
+    lines = (json.dumps(record, ensure_ascii=False).encode() + b"\n" for record in records)
+    if not compress:
+        with path.open("wb") as file:
+            file.writelines(lines)
+        return
+    # No name and no time inside, so that the same data gives the same bytes.
+    with path.with_name(path.name + ".gz").open("wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed:
+        packed.writelines(lines)
+
+
+def _write_features(stem: Path, features: Features) -> None:
+    if isinstance(features, csr_array):
+        save_npz(stem.with_name(stem.name + ".npz"), features)
+    else:
+        np.save(stem.with_name(stem.name + ".npy"), features)

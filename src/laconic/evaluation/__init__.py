@@ -1,0 +1,1 @@
+"""Evaluation: rank a split, compute every metric, calibrate scores."""

@@ -1,0 +1,110 @@
+"""Data with known labels as a model sees it: its texts as the model reads them, their labels in the model's numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Int
+from scipy.sparse import csr_array
+
+from laconic.data.corpus import Corpus
+from laconic.data.dataset import Rows
+from laconic.data.evaluation_texts import TrainedOn
+from laconic.data.prepare import input_rows
+from laconic.data.sketch import TextSketch
+from laconic.data.text import Splitter
+from laconic.data.tokenizer import Tokenizer, shuffled
+from laconic.data.vocabulary import Vocabulary
+from laconic.errors import DataError, ModelError
+from laconic.evaluation.evaluate import Truth, truth_in_numbers_of
+from laconic.evaluation.metrics import Propensity, TrainingCounts
+
+
+@runtime_checkable
+class Evaluable(Protocol):
+    """A finished or packed model, as far as evaluation has to know it."""
+
+    @property
+    def facts(self) -> Mapping[str, Any]: ...
+    @property
+    def label_names(self) -> Sequence[str]: ...
+    @property
+    def label_counts(self) -> Int[np.ndarray, "labels"] | None: ...
+    @property
+    def splitter(self) -> Splitter: ...
+    @property
+    def vocabulary(self) -> Vocabulary | None: ...
+    @property
+    def sketch(self) -> TextSketch | None: ...
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DatasetView:
+    """What is to be known of a model before its answers can be judged."""
+
+    facts: Mapping[str, Any]
+    labels: Sequence[str]
+    tokenizer: Tokenizer | None  # None: it reads features
+    training: TrainingCounts | None  # None: what rare labels are is not known
+    trained_on: TrainedOn
+
+    @staticmethod
+    def of(model: Evaluable) -> DatasetView:
+        counts = model.label_counts
+        return DatasetView(
+            facts=model.facts,
+            labels=model.label_names,
+            tokenizer=None if model.vocabulary is None else Tokenizer(model.splitter, model.vocabulary),
+            training=None if counts is None else _training(model.facts, counts),
+            trained_on=TrainedOn.of(model.facts, model.sketch),
+        )
+
+    def rows_and_truth(self, corpus: Corpus, split_name: str, *, shuffle: int | None = None) -> tuple[Rows, Truth]:
+        """A split of the data, which may number its labels in its own way.
+
+        `shuffle` is a seed: words come in another order, to see how much of it a model needs.
+        """
+        split, training = corpus.split(split_name), self._training(corpus)
+        truth = truth_in_numbers_of(self.labels, corpus.labels.names, split.labels, split.leave_out, training)
+        rows = input_rows(split, self.tokenizer)
+        check_rows(rows, self.facts, reads_texts=self.tokenizer is not None)
+        return rows if shuffle is None else self._shuffled(rows, shuffle), truth
+
+    def constants(self, corpus: Corpus) -> Propensity | None:
+        """Return the propensity constants for this data: those that the user gave, or else the model's own."""
+        training = self._training(corpus)
+        return None if training is None else training.propensity
+
+    def _training(self, corpus: Corpus) -> TrainingCounts | None:
+        if self.training is None or corpus.propensity is None:
+            return self.training
+        return replace(self.training, propensity=corpus.propensity)
+
+    def _shuffled(self, rows: Rows, seed: int) -> csr_array:
+        if self.tokenizer is None or not isinstance(rows, csr_array):
+            raise DataError("the words of features cannot be shuffled: they have no order")
+        return shuffled(rows, seed)
+
+
+def _training(facts: Mapping[str, Any], label_counts: Int[np.ndarray, "labels"]) -> TrainingCounts:
+    match facts:
+        case {
+            "inputs": str(),
+            "sizes": {"texts": int(texts), "inputs": int()},
+            "propensity": {"a": float(a), "b": float(b)},
+        }:
+            return TrainingCounts(per_label=label_counts, texts=texts, propensity=Propensity(a=a, b=b))
+    raise ModelError("the model lacks the number of training texts or the propensity's constants; copy the model again")
+
+
+def check_rows(rows: Rows, facts: Mapping[str, Any], *, reads_texts: bool) -> None:
+    """Refuses rows of another kind or width than those that the model was trained on."""
+    wanted = facts["inputs"], facts["sizes"]["inputs"]
+    kind = "text" if reads_texts else "sparse" if isinstance(rows, csr_array) else "dense"
+    if (kind, rows.shape[1]) != wanted:
+        raise DataError(
+            f"the model reads {wanted[1]} {wanted[0]} inputs, but this data has {rows.shape[1]} {kind} ones"
+        )

@@ -1,0 +1,269 @@
+"""Ranks a split and reports every metric. Data may number its labels differently from the model: names decide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from scipy.sparse import csr_array
+
+from laconic.data.dataset import Dataset, Rows
+from laconic.data.sketch import Overlap
+from laconic.data.tokenizer import inputs_of
+from laconic.evaluation.calibration import Calibration
+from laconic.evaluation.metrics import (
+    KS,
+    Judged,
+    Propensity,
+    Quantiles,
+    TrainingCounts,
+    bootstrap,
+    equal_frequency_quantiles,
+    equal_label_quantiles,
+    expected_calibration_error,
+    judge,
+    per_text,
+    report,
+    without_pairs,
+)
+from laconic.evaluation.metrics.pairs import holds
+from laconic.models.rankers import CandidatesRanker, Ranker, Reranker, ShortlistRanker
+from laconic.system.machine import torch_within_cores
+from laconic.types import NO_LABEL, Inputs, Ranking, Tokens
+
+_BATCH = 1024
+_CALIBRATED = 5  # labels of a text by which scores are judged
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Truth:
+    """What the labels of a split are in a model's numbering. Labels that the model does not have come after its own."""
+
+    labels: csr_array
+    leave_out: csr_array | None
+    training: TrainingCounts | None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Evaluation:
+    texts: int
+    metrics: dict[str, float]  # in percent
+    intervals: dict[str, tuple[float, float]]  # 95 % of bootstrap resamples of the texts
+    quantiles: dict[str, Quantiles]  # contributions to P@5 by label frequency, in both papers' definitions
+    seen: Overlap | None = None  # texts that the model was trained on; None: nobody can tell
+    propensity: Propensity | None = None  # the constants of PSP; None: there is no PSP
+
+    def as_json(self) -> dict[str, Any]:
+        quantiles = {name: _plain(asdict(quantile)) for name, quantile in self.quantiles.items()}
+        return {
+            "texts": self.texts,
+            "seen_in_training": None if self.seen is None else self.seen.as_json(),
+            "propensity": None if self.propensity is None else asdict(self.propensity),
+            "metrics": self.metrics,
+            "intervals": self.intervals,
+            "quantiles": quantiles,
+        }
+
+
+@torch_within_cores()
+@torch.inference_mode()
+def rank_all(ranker: Ranker, rows: Rows, k: int, on_batch: Callable[[int], None] = lambda done: None) -> Ranking:
+    """The best k labels of every row, batch by batch."""
+    parts = []
+    for first in range(0, rows.shape[0], _BATCH):
+        part = ranker.rank(_moved(inputs_of(rows[first : first + _BATCH]), ranker), k)
+        parts.append(part)
+        on_batch(len(part.labels))
+    if not parts:
+        return Ranking(torch.zeros((0, k), dtype=torch.int64), torch.zeros((0, k)))
+    return Ranking(torch.cat([part.labels for part in parts]).cpu(), torch.cat([part.scores for part in parts]).cpu())
+
+
+@torch.inference_mode()
+def rank_all_by(ranker: CandidatesRanker | Reranker, rows: Rows, k: int, shares: Sequence[float]) -> list[Ranking]:
+    """The same for each share of what a ranker blends, in one pass."""
+    starts = range(0, max(rows.shape[0], 1), _BATCH)
+    parts = [ranker.rank_by(_moved(inputs_of(rows[at : at + _BATCH]), ranker), k, shares) for at in starts]
+    return [
+        Ranking(*(torch.cat(several).cpu() for several in zip(*one, strict=True))) for one in zip(*parts, strict=True)
+    ]
+
+
+def _moved(inputs: Inputs, ranker: Ranker) -> Inputs:
+    """The inputs on the device where the ranker is."""
+    return on_device(inputs, next(iter(ranker.state_dict().values())).device)
+
+
+def on_device(inputs: Inputs, device: torch.device) -> Inputs:
+    return Tokens(*(part.to(device) for part in inputs)) if isinstance(inputs, Tokens) else inputs.to(device)
+
+
+def places_needed(truth: Truth, ks: Sequence[int] = KS) -> int:
+    """How many labels to rank so that the first max(ks) are left when pairs are left out."""
+    pairs = 0 if truth.leave_out is None else int(np.diff(truth.leave_out.indptr).max(initial=0))
+    return max(ks) + pairs
+
+
+def evaluate(
+    ranking: Ranking,
+    truth: Truth,
+    *,
+    ks: Sequence[int] = KS,
+    seed: int = 0,
+    calibration: Calibration | None = None,
+    seen: Overlap | None = None,
+) -> Evaluation:
+    """Every metric of a ranking, with intervals. A calibration changes no more than what its scores are worth."""
+    judged = judge(ranking, truth.labels, leave_out=truth.leave_out)
+    errors = _calibration_errors(scored_pairs(ranking, truth), calibration) if max(ks) >= _CALIBRATED else {}
+    return Evaluation(
+        texts=len(judged.labels),
+        metrics=report(judged, truth.training, ks=ks) | errors,
+        intervals=bootstrap(per_text(judged, truth.training, ks=ks), seed=seed),
+        quantiles=_quantiles(judged, truth.training) if max(ks) >= 5 else {},
+        seen=seen,
+        propensity=None if truth.training is None else truth.training.propensity,
+    )
+
+
+def kept_figures(evaluation: Evaluation, split_name: str) -> dict[str, Any]:
+    """Return what a model keeps of an evaluation, under "metrics" in model.json."""
+    seen = None if evaluation.seen is None else evaluation.seen.as_json()
+    return {
+        "split": split_name,
+        "texts": evaluation.texts,
+        "seen_in_training": seen,
+        "metrics": evaluation.metrics,
+        "intervals": evaluation.intervals,
+    }
+
+
+def evaluation_of(kept: Mapping[str, Any]) -> Evaluation:
+    """Return the evaluation of which `kept_figures` were kept, as far as they tell."""
+    return Evaluation(texts=kept["texts"], metrics=kept["metrics"], intervals=kept["intervals"], quantiles={})
+
+
+class Pairs(NamedTuple):
+    """Ranked labels of all texts, one after another."""
+
+    scores: Float[np.ndarray, "pairs"]
+    true: Bool[np.ndarray, "pairs"]
+
+
+def scored_pairs(ranking: Ranking, truth: Truth) -> Pairs:
+    """The scores of each text's first labels, and which of them are true; pairs to leave out are not there."""
+    kept = ranking if truth.leave_out is None else without_pairs(ranking, truth.leave_out)
+    labels, scores = (part[:, :_CALIBRATED].cpu().numpy() for part in kept)
+    there = labels != NO_LABEL
+    return Pairs(scores[there], holds(truth.labels, labels)[there])
+
+
+def truth_in_numbers_of(
+    model_names: Sequence[str],
+    names: Sequence[str],
+    labels: csr_array,
+    leave_out: csr_array | None = None,
+    training: TrainingCounts | None = None,
+) -> Truth:
+    """The truth of data with `names` as a model with `model_names` numbers it; `training` is in the model's numbers."""
+    number = {name: i for i, name in enumerate(model_names)}
+    for name in names:
+        number.setdefault(name, len(number))
+    columns = np.array([number[name] for name in names], dtype=np.int64)
+    unknown = len(number) - len(model_names)
+    return Truth(
+        labels=_renumbered(labels, columns, len(number)),
+        leave_out=None if leave_out is None else _renumbered(leave_out, columns, len(number)),
+        training=None if training is None else training.with_unseen(unknown),
+    )
+
+
+def _renumbered(matrix: csr_array, columns: Int[np.ndarray, "labels"], width: int) -> csr_array:
+    moved = csr_array((matrix.data, columns[matrix.indices], matrix.indptr), shape=(matrix.shape[0], width))
+    moved.sort_indices()
+    return moved
+
+
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in values.items()}
+
+
+def _calibration_errors(pairs: Pairs, calibration: Calibration | None) -> dict[str, float]:
+    """Of the scores as they are answered and, where that is not the same, as the ranker has them."""
+    raw, name = expected_calibration_error(*pairs), f"ECE@{_CALIBRATED}"
+    if calibration is None:
+        return {name: raw}
+    return {name: expected_calibration_error(calibration.apply(pairs.scores), pairs.true), f"raw {name}": raw}
+
+
+def _quantiles(judged: Judged, training: TrainingCounts | None) -> dict[str, Quantiles]:
+    if training is None:
+        return {}
+    return {
+        "equal label count": equal_label_quantiles(judged, training.per_label),
+        "equal total frequency": equal_frequency_quantiles(judged, training.per_label),
+    }
+
+
+def validation_figures(ranker: Ranker, data: Dataset) -> dict[str, float]:
+    """What an epoch is worth, in percent. nDCG, which comes first, chooses the epoch."""
+    return figures_of(rank_all(ranker, data.inputs, places_to_validate(data)), data)
+
+
+def places_to_validate(data: Dataset) -> int:
+    truth = Truth(labels=data.labels, leave_out=data.leave_out, training=None)
+    return places_needed(truth, (min(5, data.num_labels),))
+
+
+def figures_of(ranking: Ranking, data: Dataset) -> dict[str, float]:
+    """nDCG@5 and P@1 of a ranking of that data."""
+    ks = tuple(sorted({1, min(5, data.num_labels)}))
+    figures = report(judge(ranking, data.labels, leave_out=data.leave_out), ks=ks)
+    return {name: figures[name] for name in (f"nDCG@{ks[-1]}", "P@1")}
+
+
+@torch.inference_mode()
+def shortlist_figures(ranker: ShortlistRanker, rows: Rows, labels: csr_array) -> dict[str, float]:
+    """In percent: texts whose best cluster has a true label, and the share of a text's true labels that are scored.
+
+    Labels that the model does not have are beyond its reach and are not counted.
+    """
+    first_right, recall, texts = 0.0, 0.0, 0
+    for begin in range(0, rows.shape[0], _BATCH):
+        part = labels[begin : begin + _BATCH]
+        text, label = part.nonzero()
+        known = label < ranker.num_labels
+        at = torch.from_numpy(text[known].astype(np.int64))
+        clusters = ranker.clusters.of(ranker.places(torch.from_numpy(label[known].astype(np.int64)))).cpu()
+        picked = ranker.picked(_moved(inputs_of(rows[begin : begin + _BATCH]), ranker)).cpu()
+        true = torch.zeros(part.shape[0], ranker.clusters.classifier.num_labels, dtype=torch.bool)
+        true[at, clusters] = True
+        opened = torch.zeros_like(true).scatter_(1, picked, True)
+        counts, found = (torch.zeros(part.shape[0]) for _ in range(2))
+        counts.index_add_(0, at, torch.ones(len(at)))
+        found.index_add_(0, at, opened[at, clusters].float())
+        recall += float((found / counts.clamp(min=1)).sum())
+        first_right += float(true.gather(1, picked[:, :1]).sum())
+        texts += int((counts > 0).sum())
+    return {"cluster P@1": 100 * first_right / max(texts, 1), "shortlist recall": 100 * recall / max(texts, 1)}
+
+
+@torch.inference_mode()
+def shortlist_recall(ranker: CandidatesRanker, rows: Rows, labels: csr_array, size: int = 0) -> float:
+    """In percent: the share of a text's true labels that are in its shortlist, the mean over texts that have any."""
+    recall, texts = 0.0, 0
+    for begin in range(0, rows.shape[0], _BATCH):
+        inputs = _moved(inputs_of(rows[begin : begin + _BATCH]), ranker)
+        found = ranker.shortlister(inputs, ranker.encoder(inputs), size or ranker.shortlister.size).labels.cpu().numpy()
+        part = labels[begin : begin + _BATCH]
+        text, place = np.nonzero(found != NO_LABEL)
+        known = found[text, place] < part.shape[1]
+        listed = csr_array((np.ones(known.sum()), (text[known], found[text, place][known])), shape=part.shape)
+        counts = np.diff(part.indptr)
+        recall += float((listed.multiply(part != 0).sum(axis=1)[counts > 0] / counts[counts > 0]).sum())
+        texts += int((counts > 0).sum())
+    return 100 * recall / max(texts, 1)

@@ -1,0 +1,69 @@
+"""Rows into cells of rows that point the same way, and clusters into groups: what packed trees are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from laconic.models.classifiers import Classifier
+from laconic.models.clustering import cluster_vectors
+from laconic.models.shortlisters.centres import k_means, nearest_means
+from laconic.packed.engine.cells import Cells
+from laconic.packed.engine.rows import Rows
+
+BEAM = 12  # one of so many clusters is opened, where no text says how many it takes
+_CELL = 64  # rows of a cell, about
+_SEEN_OF_CELL = 24  # rows by which its middle is found
+_ROUNDS = 6  # of k-means
+_SCANNED_CELLS = 2048  # cells whose middles are all looked at
+_CELLS_OF_GROUP = 32
+_SCANNED = 8192  # clusters that are all scored; where there are more, they are in groups
+_GROUP = 128  # clusters of a group
+_GROUPS = 16  # groups that are opened, at first
+
+
+def rows_of(classifier: Classifier) -> tuple[Float[np.ndarray, "labels dim"], Float[np.ndarray, "labels"]]:
+    every = slice(0, classifier.num_labels)
+    return classifier.rows(every).detach().cpu().numpy(), classifier.biases(every).detach().cpu().numpy()
+
+
+def cells_of(rows: Float[np.ndarray, "rows dim"], *, with_exact: bool = False) -> Cells:
+    """Cells of rows that point the same way, by k-means; cells that point the same way lie together."""
+    cells = 1 << int(np.log2(max(1, len(rows) // _CELL)))
+    vectors = torch.from_numpy(rows)
+    middles = _middles(vectors, cells)
+    nearest = nearest_means(vectors, middles).numpy()
+    order, starts = np.argsort(nearest, kind="stable"), np.searchsorted(np.sort(nearest), np.arange(cells + 1))
+    of_cells = Rows.of(middles.numpy(), np.zeros(cells, np.float32), with_exact=False)
+    return Cells(
+        rows=Rows.of(rows[order], np.zeros(len(rows), np.float32), with_exact=with_exact),
+        order=order.astype(np.int32),
+        starts=starts.astype(np.int32),
+        middles=of_cells,
+        **grouped(of_cells, _SCANNED_CELLS, _CELLS_OF_GROUP),
+        beam=-(-cells // BEAM),
+    )
+
+
+def grouped(clusters: Rows, scanned: int = _SCANNED, size: int = _GROUP) -> dict[str, Any]:
+    """Clusters that are neighbours in their tree are alike, so a group is a run of them."""
+    if clusters.size <= scanned:
+        return {"groups": None, "group_starts": np.array([0, clusters.size], dtype=np.int32), "open_groups": 1}
+    starts = np.append(np.arange(0, clusters.size, size), clusters.size)
+    rows = clusters.coarse * clusters.scales[:, None]
+    means = np.add.reduceat(rows, starts[:-1]) / np.diff(starts)[:, None]
+    groups = Rows.of(means, np.maximum.reduceat(clusters.biases, starts[:-1]), with_exact=False)
+    return {"groups": groups, "group_starts": starts.astype(np.int32), "open_groups": _GROUPS}
+
+
+def _middles(rows: Float[Tensor, "rows dim"], cells: int) -> Float[Tensor, "cells dim"]:
+    """In the order of a tree of them, so that a run of cells is a group of like ones."""
+    chance = torch.Generator().manual_seed(0)
+    some = rows[torch.randperm(len(rows), generator=chance)[: cells * _SEEN_OF_CELL]]
+    middles = k_means(some, cells, seed=0, rounds=_ROUNDS)
+    groups = max(1, cells // _CELLS_OF_GROUP)
+    return middles[cluster_vectors(middles.numpy(), groups, seed=0).order]

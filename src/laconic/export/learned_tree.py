@@ -1,0 +1,174 @@
+"""Clusters of labels, and the rows that find them, learnt from texts.
+
+A cluster is worth opening where its best label is among a text's best. Its row learns just that, for texts seen along
+the few directions in which they differ most: such a row is short, so there may be many clusters, of few labels each.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float16, Int
+from torch import Tensor
+
+from laconic.models.clustering import cluster_vectors
+from laconic.packed.engine.rows import Rows
+from laconic.packed.engine.transforms import Layer, Transform
+
+_ALWAYS = 256  # one of so many labels, the likeliest of all, is always scored: it may be among the best of any text
+_CLUSTER = 6  # labels of a cluster, at least
+_MOST_CLUSTERS = 8192  # all of them are scored for every text
+_DIRECTIONS = 128
+_BEST = 5  # as good as the fifth best is good enough
+_PENALTY = 1e-3  # of a regression, as a share of what its inputs add up to
+_FLOOR = 1e-2  # of a direction's spread, as a share of the mean: what hardly differs is not stretched without end
+_SCORES = 1 << 32  # texts × labels that are looked at, at most
+_AT_ONCE = 1 << 25  # and together
+_FAR = 1000.0  # scores that are farther apart than this are as good as so far
+_EPOCHS, _BATCH, _RATE = 4, 256, 0.006
+
+
+class LabelRows(NamedTuple):
+    """Of a classifier."""
+
+    rows: Float[np.ndarray, "labels dim"]
+    biases: Float[np.ndarray, "labels"]
+
+    @property
+    def size(self) -> int:
+        return len(self.rows)
+
+    def ordered(self, order: Int[np.ndarray, "labels"]) -> LabelRows:
+        return LabelRows(self.rows[order], self.biases[order])
+
+
+class Branches(NamedTuple):
+    """What a tree has above its labels."""
+
+    order: Int[np.ndarray, "labels"]  # the label of each place
+    starts: Int[np.ndarray, "bounds"]  # where clusters begin; places before the first are always scored
+    clusters: Rows
+    reading: Transform | None  # of the encoder's vectors, for clusters; None: they read what labels read
+
+
+def learnt_branches(
+    labels: LabelRows,
+    encoded: Float[np.ndarray, "texts width"],
+    vectors: Float[np.ndarray, "texts dim"],
+    device: torch.device,
+) -> Branches:
+    """From texts as the encoder gives them, and as labels read them; what there is to multiply is multiplied there."""
+    most = max(1, _SCORES // labels.size)
+    encoded, vectors = encoded[:most], vectors[:most]
+    order, starts = _by_profile(labels, vectors)
+    reading = _whitening(encoded)
+    seen = torch.from_numpy(reading.apply(encoded)).to(device)
+    seen = torch.cat([seen, seen.new_ones(len(seen), 1)], 1)  # of which the last weight is a bias
+    heights = _heights(labels.ordered(order), starts, vectors, device)
+    weights = _learnt(_regressed(seen, heights), seen, heights).cpu().numpy()
+    return Branches(order, starts, Rows.of(weights[:, :-1], weights[:, -1], with_exact=False), reading)
+
+
+def _by_profile(
+    labels: LabelRows, vectors: Float[np.ndarray, "texts dim"]
+) -> tuple[Int[np.ndarray, "labels"], Int[np.ndarray, "bounds"]]:
+    """Labels in the order of places, and where clusters begin: labels are alike where texts give them like scores.
+
+    So directions in which no text differs tell no label apart, and what all rows have in common tells none either.
+    """
+    always = labels.size // _ALWAYS
+    likeliest = np.argsort(-(labels.rows @ vectors.mean(0) + labels.biases), kind="stable")
+    likely, others = likeliest[:always], np.sort(likeliest[always:])
+    clusters = min(_MOST_CLUSTERS, 1 << int(np.log2(max(1, len(others) // _CLUSTER))))
+    axes, spread = _principal(vectors)
+    profiles = (labels.rows[others] - labels.rows.mean(0)) @ (axes * np.sqrt(spread)).astype(np.float32)
+    tree = cluster_vectors(profiles, clusters, seed=0)
+    return np.concatenate([likely, others[tree.order.numpy()]]), always + tree.starts.numpy()
+
+
+def _whitening(encoded: Float[np.ndarray, "texts width"]) -> Layer:
+    """Vectors along their principal directions, in which all are about as long: a rate of learning then suits all."""
+    axes, spread = _principal(encoded)
+    weight = (axes / np.sqrt(np.maximum(spread + _FLOOR * spread.mean(), np.finfo(np.float32).tiny))).T
+    count, width = weight.shape
+    return Layer(
+        weight=np.ascontiguousarray(weight, dtype=np.float32),
+        bias=(-weight @ encoded.mean(0)).astype(np.float32),
+        gain=np.ones(count, dtype=np.float32),
+        shift=np.zeros(count, dtype=np.float32),
+        skip=np.zeros(count, dtype=np.float32),
+        activation="none",
+        inputs=width,
+        first=0,
+        relu_before=False,
+        relu_after=False,
+    )
+
+
+def _principal(
+    vectors: Float[np.ndarray, "texts dim"],
+) -> tuple[Float[np.ndarray, "dim directions"], Float[np.ndarray, "directions"]]:
+    """The directions in which vectors differ most, most first, and the variance along each."""
+    spread, axes = np.linalg.eigh(np.cov(vectors.T.astype(np.float64)))
+    return axes[:, ::-1][:, :_DIRECTIONS], np.maximum(spread[::-1][:_DIRECTIONS], 0)
+
+
+def _heights(
+    labels: LabelRows,
+    starts: Int[np.ndarray, "bounds"],
+    vectors: Float[np.ndarray, "texts dim"],
+    device: torch.device,
+) -> Float16[Tensor, "texts clusters"]:
+    """How far each cluster's best label is above what is good enough for the text."""
+    always = int(starts[0])
+    bounds = np.concatenate([np.arange(always), starts[:-1]])  # a label that is always scored is a cluster here
+    rows, biases, own = (torch.from_numpy(part).to(device) for part in (labels.rows.T, labels.biases, vectors))
+    parts = []
+    for some in torch.split(own, max(1, _AT_ONCE // labels.size)):
+        best = _largest((some @ rows).add_(biases), bounds)
+        enough = best.topk(min(_BEST, len(bounds))).values[:, -1:]
+        parts.append((best[:, always:] - enough).clamp_(-_FAR, _FAR).half())
+    return torch.cat(parts)
+
+
+def _largest(scores: Float[Tensor, "texts labels"], bounds: Int[np.ndarray, "n"]) -> Float[Tensor, "texts n"]:
+    """Of the labels from each bound up to the next."""
+    if not scores.is_cuda:
+        return torch.from_numpy(np.maximum.reduceat(scores.numpy(), bounds, axis=1))
+    sizes = np.diff(bounds, append=scores.shape[1])
+    place = torch.from_numpy(np.repeat(np.arange(len(bounds)), sizes)).to(scores.device).expand_as(scores)
+    return scores.new_empty(len(scores), len(bounds)).scatter_reduce_(1, place, scores, "amax", include_self=False)
+
+
+def _regressed(
+    seen: Float[Tensor, "texts inputs"], heights: Float16[Tensor, "texts clusters"]
+) -> Float[Tensor, "clusters inputs"]:
+    """Heights by least squares: where learning begins."""
+    products = seen.new_zeros(seen.shape[1], heights.shape[1])
+    for part, own in zip(torch.split(seen, _BATCH), torch.split(heights, _BATCH), strict=True):
+        products += part.T @ own.float()
+    square = (seen.T @ seen).double()
+    square += _PENALTY * square.trace() / len(square) * torch.eye(len(square), device=square.device)
+    solved: Tensor = torch.linalg.solve(square, products.double())
+    return solved.T.float().contiguous()
+
+
+def _learnt(
+    weights: Float[Tensor, "clusters inputs"],
+    seen: Float[Tensor, "texts inputs"],
+    heights: Float16[Tensor, "texts clusters"],
+) -> Float[Tensor, "clusters inputs"]:
+    """By cross-entropy with σ(height): clusters that are far below need only be known to be there."""
+    chance = torch.Generator().manual_seed(0)
+    optimizer = torch.optim.Adam([weights], lr=_RATE, betas=(0.9, 0.99))
+    steps = _EPOCHS * -(-len(seen) // _BATCH)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, steps)
+    for _ in range(_EPOCHS):
+        for rows in torch.split(torch.randperm(len(seen), generator=chance).to(seen.device), _BATCH):
+            error = (seen[rows] @ weights.T).sigmoid_() - heights[rows].float().sigmoid_()
+            weights.grad = error.T @ seen[rows] / len(rows)
+            optimizer.step()
+            schedule.step()
+    return weights

@@ -1,0 +1,82 @@
+"""Packs a finished model, with texts to set its dials by where there are some, and measures what packing costs.
+
+Training texts stay in it only where somebody asks for that (`with_texts`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from scipy.sparse import csr_array
+
+from laconic.data.corpus import Corpus
+from laconic.data.evaluation_texts import TrainedOn, as_trained, is_of_training
+from laconic.data.vocabulary import bags
+from laconic.errors import DataError
+from laconic.evaluation.dataset_view import DatasetView
+from laconic.evaluation.metrics.pairs import relevant, truth_without_pairs
+from laconic.export.rankers import packed
+from laconic.methods.restore import restore_config, restore_ranker
+from laconic.packed.engine.texts import inputs_of
+from laconic.packed.folder import PackedModel
+from laconic.packed.kept_texts import KeptTexts
+from laconic.storage.model_folder import SavedModel
+from laconic.training.run import device_named
+
+_TOLD = ("laconic", "method", "config", "ensemble", "inputs", "sizes", "created", "data", "propensity")
+_MEASURED = ("calibration", "metrics")
+_PROBES = 28_000  # training texts from which trees are learnt, and by which dials are set
+
+
+def pack(model: SavedModel, corpus: Corpus | None = None, device: str = "auto") -> PackedModel:
+    """Return what the engine answers from. A corpus has training texts, by which dials are set; trees are learnt from
+    them on the device.
+    """
+    ranker = restore_ranker(model, device_named("cpu"))
+    known = TrainedOn.of(model.facts, model.sketch)
+    corpus = None if corpus is None else as_trained(corpus, [known])
+    train = "" if corpus is None else _first_split(corpus, "train", "all")
+    probes = None
+    if corpus is not None and train and (train == "train" or is_of_training(known, corpus.split(train), train)):
+        probes = inputs_of(DatasetView.of(model).rows_and_truth(corpus.sampled(train, _PROBES), train)[0])
+    return PackedModel(
+        facts={name: model.facts[name] for name in (*_TOLD, *_MEASURED) if name in model.facts},
+        ranker=packed(ranker, probes, device_named(device)),
+        labels=model.labels.names,
+        label_texts=model.labels.texts,
+        label_counts=model.label_counts,
+        splitter=restore_config(model).text,
+        vocabulary=model.vocabulary,
+        sketch=model.sketch,
+    )
+
+
+def with_texts(packed_model: PackedModel, corpus: Corpus) -> PackedModel:
+    """The packed model with the training texts of its labels, for those who ask why: whoever has it can read them."""
+    check_texts(corpus)
+    if packed_model.vocabulary is None:
+        raise DataError("this model reads features, not texts, so it has no texts to keep; leave --keep-texts out")
+    view = DatasetView.of(packed_model)
+    corpus = as_trained(corpus, [view.trained_on])
+    train = _first_split(corpus, "train", "all")
+    rows, truth = view.rows_and_truth(corpus, train)
+    assert isinstance(rows, csr_array)  # as texts are read
+    pairs = relevant(truth.labels) if truth.leave_out is None else truth_without_pairs(truth.labels, truth.leave_out)
+    own = csr_array(pairs[:, : len(packed_model.labels)])
+    if not own.nnz:
+        raise DataError(
+            f"{corpus.source}: none of its training texts has a label of the model, so there is nothing to keep; give "
+            "the data that the model was trained on"
+        )
+    return replace(packed_model, kept_texts=KeptTexts.of(corpus.split(train).texts or (), bags(rows), own))
+
+
+def check_texts(corpus: Corpus) -> None:
+    """Refuses data without training texts where they are to be kept."""
+    train = _first_split(corpus, "train", "all")
+    if not train or corpus.split(train).texts is None:
+        raise DataError(f"{corpus.source}: it has no training texts to keep; leave --keep-texts out, or give others")
+
+
+def _first_split(corpus: Corpus, *names: str) -> str:
+    return next((name for name in names if len(corpus.splits.get(name, ()))), "")

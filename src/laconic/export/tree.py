@@ -1,0 +1,96 @@
+"""A tree of clusters over the labels of a ranker that scores them all.
+
+With texts enough it is learnt from them (packing_learning.py). With fewer, or none, clusters are of rows that point the
+same way, and each is scored by their mean.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+
+from laconic.export.cells import BEAM, grouped, rows_of
+from laconic.export.encoders import packed_encoder, packed_transform
+from laconic.export.learned_tree import Branches, LabelRows, learnt_branches
+from laconic.models.clustering import cluster_vectors
+from laconic.models.rankers import FlatRanker
+from laconic.packed.engine.rows import Rows
+from laconic.packed.engine.search import Searched
+from laconic.packed.engine.texts import Inputs, size_of
+
+_ALL = 2048  # labels that are scored without a tree's help
+_ENOUGH = 1000  # texts to learn from: with fewer, means do better
+_ALWAYS = 64  # one of so many labels, the likeliest of all, is always scored: it may be among the best of any text
+_CLUSTER = 16  # labels of a cluster, about
+_RESCORED = 32  # labels that are scored again in half precision; 64 give the same best five
+_HIGH = 0.1  # of texts, those for which a cluster's best label is most above its mean, say how far it may rise
+
+
+@torch.no_grad()
+def tree_over(ranker: FlatRanker, texts: Inputs | None, device: torch.device) -> Searched:
+    """The likeliest labels come first and are always scored; then clusters, learnt on the device where there are texts
+    enough. How many are opened is a guess.
+    """
+    labels = LabelRows(*rows_of(ranker.classifier))
+    encoder = packed_encoder(ranker.encoder)
+    transform = packed_transform(ranker.classifier.transform, ranker.encoder.dim)
+    encoded = None if texts is None or not size_of(texts) else encoder.encode(texts)
+    vectors = None if encoded is None else transform.apply(encoded)
+    if encoded is None or vectors is None or len(encoded) < _ENOUGH or labels.size <= _ALL:
+        branches = _grown_branches(labels, vectors)
+    else:
+        branches = learnt_branches(labels, encoded, vectors, device)
+    return Searched(
+        encoder=encoder,
+        transform=transform,
+        rows=Rows.of(labels.rows[branches.order], labels.biases[branches.order]),
+        order=branches.order.astype(np.int32),
+        starts=branches.starts.astype(np.int32),
+        clusters=branches.clusters,
+        cluster_transform=branches.reading,
+        **grouped(branches.clusters),
+        beam=-(-branches.clusters.size // BEAM),
+        rescored=_RESCORED,
+    )
+
+
+def _grown_branches(labels: LabelRows, vectors: Float[np.ndarray, "texts dim"] | None) -> Branches:
+    """By the rows. What all of them have in common tells none apart."""
+    always = labels.size // _ALWAYS if labels.size > _ALL else labels.size - 1
+    by_bias = np.argsort(-labels.biases, kind="stable")
+    likely, others = by_bias[:always], np.sort(by_bias[always:])
+    clusters = 1 << int(np.log2(max(1, len(others) // _CLUSTER)))
+    tree = cluster_vectors(labels.rows[others] - labels.rows.mean(0), clusters, seed=0)
+    order, starts = np.concatenate([likely, others[tree.order.numpy()]]), always + tree.starts.numpy()
+    return Branches(order, starts, _mean_rows(labels.ordered(order), starts, vectors), None)
+
+
+def _mean_rows(
+    labels: LabelRows, starts: Int[np.ndarray, "bounds"], vectors: Float[np.ndarray, "texts dim"] | None
+) -> Rows:
+    """The mean of a cluster's rows, and how far above that its best label may be."""
+    means = np.add.reduceat(labels.rows[starts[0] :], starts[:-1] - starts[0]) / np.diff(starts)[:, None]
+    if vectors is None:
+        above = np.maximum.reduceat(labels.biases[starts[0] :], starts[:-1] - starts[0])
+    else:
+        above = _rises(labels, starts, means, vectors)
+    return Rows.of(means.astype(np.float32), above, with_exact=False)
+
+
+def _rises(
+    labels: LabelRows,
+    starts: Int[np.ndarray, "bounds"],
+    means: Float[np.ndarray, "clusters dim"],
+    vectors: Float[np.ndarray, "texts dim"],
+) -> Float[np.ndarray, "clusters"]:
+    """How far a cluster's best label is above its mean row, for those texts for which it is most."""
+    kept, found = max(1, round(_HIGH * len(vectors))), np.empty(len(means), dtype=np.float32)
+    for first in range(0, len(means), 256):
+        last = min(first + 256, len(means))
+        start, end = starts[first], starts[last]
+        scores = vectors @ labels.rows[start:end].T + labels.biases[start:end]
+        best = np.maximum.reduceat(scores, starts[first:last] - start, axis=1)
+        gaps = np.sort(best - vectors @ means[first:last].T, axis=0)
+        found[first:last] = gaps[-kept:].mean(0)
+    return found

@@ -1,0 +1,266 @@
+"""DECAF's modules, one function each, and what they share: readers of words, rows of labels' texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from scipy.sparse import csr_array
+from torch import Tensor, nn
+
+from laconic.data.dataset import Dataset
+from laconic.data.resident import Resident
+from laconic.data.vocabulary import bags
+from laconic.evaluation.evaluate import validation_figures
+from laconic.methods.common import start_encoder
+from laconic.methods.decaf.config import Config, Module, opened, plan_of
+from laconic.methods.deepxml import encoded
+from laconic.models.classifiers import LabelText, LinearClassifier
+from laconic.models.classifiers.label_text import FixedTexts, Texts
+from laconic.models.clustering import LabelTree, cluster_labels, cluster_vectors, texts_of_labels
+from laconic.models.clustering.groups import of_tree
+from laconic.models.encoders import Encoder, Identity, SumEncoder
+from laconic.models.layers import DocumentBlock
+from laconic.models.rankers import ShortlistRanker
+from laconic.models.shortlisters.clusters import Clusters
+from laconic.training.loop import TrainState
+from laconic.training.run import Run
+from laconic.training.tasks import AllLabels, Opened
+
+CHUNK = 65_536  # clusters that are scored at a time
+Words = Float[Tensor, "ids dim"]
+
+
+class Shortlister(NamedTuple):
+    """What module II leaves behind."""
+
+    words: Words
+    length: int  # words of a text that are read
+    clusters: Clusters  # whose classifier reads those words' sums
+    tree: LabelTree
+    state: TrainState | None  # None: nothing was learnt
+
+
+def learn_words(data: Dataset, config: Config, run: Run) -> tuple[Words, TrainState | None]:
+    """Module I: word vectors by which a text and the texts of its labels' clusters are alike."""
+    encoder = _words_at_first(data, config).to(run.device)
+    if config.given_vectors:
+        return encoder.embedding.weight.detach(), None
+    seed = config.seed if config.clustering.seed < 0 else config.clustering.seed
+    tree = _remembered(run, "surrogate-tree", lambda: cluster_labels(data, config.clusters, config.clustering, seed))
+    grouped = data.relabelled(of_tree(tree))
+    texts = _cluster_texts(data, tree, config)
+    rows = None if texts is None else _texts(texts, encoder, encoder.embedding.weight)
+    free = None if rows is not None else _random_rows(tree.num_clusters, config)
+    classifier = _classifier(rows, free, config, config.surrogate, bias=config.prior)
+    if config.prior:
+        classifier.start_from(_shares(grouped))
+    task = AllLabels(encoder, classifier, dropout=0.0, chunk=CHUNK).to(run.device)
+    resident = Resident.of(grouped, config.length, run.device)
+    state = run.fit("surrogate", task, resident, plan_of(config, config.surrogate))
+    return encoder.embedding.weight.detach(), state
+
+
+def learn_shortlister(data: Dataset, words: Words, config: Config, run: Run) -> Shortlister:
+    """Module II: clusters of labels by what their texts' words have become, and a row for each."""
+    tree = _remembered(run, "shortlister-tree", lambda: _tree_by_words(data, words, config))
+    grouped = data.relabelled(of_tree(tree))
+    encoder, seen = _reader(grouped, words, config, run)
+    texts = _cluster_texts(data, tree, config)
+    start = None if not config.refinement else _start(texts, tree.num_clusters, words, config)
+    apart = texts is not None and config.cluster_text == "apart"
+    own = _placed_texts(data, tree, config) if apart else texts
+    rows = None if own is None else _texts(own, encoder, words)
+    starts = tree.starts if apart else None
+    classifier = _classifier(rows, start, config, config.shortlister, bias=config.bias, starts=starts)
+    if config.prior and config.bias:
+        classifier.start_from(_shares(grouped))
+    task = AllLabels(encoder, classifier, dropout=0.0, chunk=CHUNK).to(run.device)
+    resident = Resident.of(seen, config.length, run.device)
+    state = run.fit("shortlister", task, resident, plan_of(config, config.shortlister))
+    learnt = encoder.embedding.weight.detach() if isinstance(encoder, SumEncoder) else words
+    clusters = Clusters(classifier.materialised(), tree).to(run.device).eval()
+    return Shortlister(learnt, config.length, clusters, tree, state)
+
+
+def learn_ranker(
+    data: Dataset,
+    held: Dataset,
+    shortlister: Shortlister,
+    picks: Int[Tensor, "texts beam"],
+    config: Config,
+    run: Run,
+) -> tuple[ShortlistRanker, TrainState]:
+    """Modules III and IV: a row for every label; `held` chooses the epoch, or where it is empty the last is kept."""
+    tree = shortlister.tree
+    placed = data.renumbered(tree.places().numpy())  # inside, a cluster is a range of labels
+    encoder, seen = _reader(placed, shortlister.words, config, run)
+    classifier = label_rows(placed, encoder, shortlister.words, config)
+    task = Opened(encoder, classifier, tree.starts, missing=config.missing).to(run.device)
+
+    def ranker() -> ShortlistRanker:
+        words = encoder.embedding.weight if isinstance(encoder, SumEncoder) else None
+        return finished(shortlister, words, classifier.materialised(), config)
+
+    resident = Resident.of(seen, config.length, run.device, picks)
+    validate = (lambda: validation_figures(ranker(), held)) if len(held) else None
+    state = run.fit("ranker", task, resident, plan_of(config, config.ranker, lazy=True), validate=validate)
+    return ranker(), state
+
+
+def label_rows(data: Dataset, encoder: Encoder, words: Words, config: Config) -> LabelText:
+    """Module III: every label's row begins with its text."""
+    texts = _label_texts(data, config)
+    start = None if not config.refinement else _start(texts, data.num_labels, words, config)
+    rows = None if texts is None else _texts(texts, encoder, words)
+    classifier = _classifier(rows, start, config, config.ranker, bias=config.bias)
+    if config.prior and config.bias:
+        classifier.start_from(_shares(data))
+    return classifier
+
+
+@torch.no_grad()
+def finished(
+    shortlister: Shortlister, words: Words | None, classifier: LinearClassifier, config: Config
+) -> ShortlistRanker:
+    """What answers: rows alone, without label texts. `words` are the ranker's own vectors, if it has learnt any."""
+    of_clusters = shortlister.clusters.classifier.transform if config.own_vectors else classifier.transform
+    first = [shortlister.words] * (config.own_vectors or words is None)
+    table = torch.cat([*first, *([] if words is None else [words])], dim=1)
+    parts: dict[str, Mapping[str, Tensor]] = {
+        "encoder.embedding.": {"weight": table},
+        "clusters.": shortlister.clusters.state_dict(),
+        "clusters.classifier.transform.": {key: one.clone() for key, one in of_clusters.state_dict().items()},
+        "classifier.": classifier.state_dict(),
+    }
+    tensors = {name + key: tensor.detach() for name, part in parts.items() for key, tensor in part.items()}
+    with torch.device("meta"):
+        ranker = build(config, tensors)
+    ranker.load_state_dict(tensors, assign=True)
+    return ranker.eval()
+
+
+def build(config: Config, tensors: Mapping[str, Tensor]) -> ShortlistRanker:
+    """A ranker into which these tensors fit. Of two sets of word vectors, side by side, each head reads its own."""
+    tree = LabelTree(order=tensors["clusters.order"], starts=tensors["clusters.starts"])
+    num_ids, width = tensors["encoder.embedding.weight"].shape
+    num_labels, dim = tensors["classifier.weight"].shape
+    if num_labels != len(tree.order) or width not in (dim, 2 * dim):
+        raise ValueError(
+            f"{num_labels} rows of {dim} numbers do not fit {len(tree.order)} labels and word vectors of {width}"
+        )
+    heads = [
+        LinearClassifier(dim, rows, transform=DocumentBlock(dim, dropout=0.0, first=first))
+        for rows, first in ((tree.num_clusters, 0), (num_labels, width - dim))
+    ]
+    encoder = SumEncoder(num_ids=num_ids, length=config.length, embedding=width)
+    top = opened(config, tree.num_clusters, config.answer_beam or config.beam) or tree.num_clusters
+    return ShortlistRanker(encoder, Clusters(heads[0], tree), heads[1], top=top, product=True)
+
+
+def sum_of(words: Words, length: int) -> SumEncoder:
+    with torch.device("meta"):
+        encoder = SumEncoder(num_ids=len(words), length=length, embedding=words.shape[1])
+    encoder.embedding.weight = nn.Parameter(words.clone())
+    return encoder
+
+
+def _words_at_first(data: Dataset, config: Config) -> SumEncoder:
+    with torch.random.fork_rng([]):
+        torch.manual_seed(config.seed)
+        encoder = SumEncoder(num_ids=data.inputs.shape[1], length=config.length, embedding=config.embedding)
+    start_encoder(encoder, config, data)
+    return encoder
+
+
+def _reader(data: Dataset, words: Words, config: Config, run: Run) -> tuple[Encoder, Dataset]:
+    """An encoder that begins with these words and goes on learning, and the data for it; where words are to stay,
+    their sums are computed once.
+    """
+    encoder = sum_of(words, config.length).to(run.device)
+    if not (config.lite or config.given_vectors):
+        return encoder, data
+    return Identity(encoder.dim), replace(data, inputs=encoded(encoder, data.inputs, run.device).numpy())
+
+
+def _tree_by_words(data: Dataset, words: Words, config: Config) -> LabelTree:
+    """By the sums, over a label's texts, of the texts' sums of words."""
+    table = words.cpu().numpy()
+    centroids = texts_of_labels(data) @ (bags(data.inputs) @ table)
+    return cluster_vectors(centroids, config.clusters, config.seed)
+
+
+def _label_texts(data: Dataset, config: Config) -> csr_array | None:
+    """Bags of words of length 1, one a label; None where there are none or they are not wanted."""
+    return None if data.label_inputs is None or not config.label_text else bags(data.label_inputs)
+
+
+def _placed_texts(data: Dataset, tree: LabelTree, config: Config) -> csr_array | None:
+    texts = _label_texts(data, config)
+    return None if texts is None else texts[tree.order.numpy()]
+
+
+def _cluster_texts(data: Dataset, tree: LabelTree, config: Config) -> csr_array | None:
+    """Of each cluster, the sum of its labels' texts; of length 1 where they are taken together."""
+    texts = _label_texts(data, config)
+    if texts is None:
+        return None
+    summed = csr_array(of_tree(tree).T @ texts)
+    if config.cluster_text == "together":
+        norms = np.sqrt(summed.power(2).sum(axis=1))
+        summed.data /= np.repeat(np.where(norms == 0, 1, norms), np.diff(summed.indptr)).astype(np.float32)
+    return summed
+
+
+def _texts(texts: csr_array, encoder: Encoder, words: Words) -> Texts | FixedTexts:
+    if isinstance(encoder, SumEncoder):
+        return Texts(texts, encoder.embedding)
+    return FixedTexts(_sums(texts, words))
+
+
+def _sums(texts: csr_array, words: Words) -> Float[Tensor, "texts dim"]:
+    return torch.from_numpy(texts @ words.cpu().numpy())
+
+
+def _start(texts: csr_array | None, rows: int, words: Words, config: Config) -> Float[Tensor, "rows dim"]:
+    """Refinement vectors begin with what the texts say."""
+    if texts is None or config.start == "random":
+        return _random_rows(rows, config)
+    return _sums(texts, words)
+
+
+def _random_rows(rows: int, config: Config) -> Float[Tensor, "rows dim"]:
+    with torch.random.fork_rng([]):
+        torch.manual_seed(config.seed)
+        return nn.init.kaiming_uniform_(torch.empty(rows, config.embedding))
+
+
+def _classifier(
+    texts: Texts | FixedTexts | None,
+    refinement: Float[Tensor, "rows dim"] | None,
+    config: Config,
+    module: Module,
+    *,
+    bias: bool,
+    starts: Int[Tensor, "bounds"] | None = None,
+) -> LabelText:
+    with torch.random.fork_rng([]):
+        torch.manual_seed(config.seed)
+        transform = DocumentBlock(config.embedding, dropout=module.dropout)
+        return LabelText(texts, refinement, transform, dropout=module.dropout, bias=bias, starts=starts)
+
+
+def _shares(data: Dataset) -> Float[Tensor, "labels"]:
+    return torch.from_numpy(data.label_counts / len(data))
+
+
+def _remembered(run: Run, name: str, make: Callable[[], LabelTree]) -> LabelTree:
+    def tensors() -> dict[str, Tensor]:
+        tree = make()
+        return {"order": tree.order, "starts": tree.starts}
+
+    return LabelTree(**run.remember(name, tensors))

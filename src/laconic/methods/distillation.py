@@ -1,0 +1,119 @@
+"""A small model that learns from a large one: beside a text's own labels, those that the teacher holds possible.
+
+The teacher's answers become labels with a weight below 1, which every method that learns can read. Texts that choose
+the epoch keep the labels that are true. A teacher that remembers texts is asked as if it had not seen this one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import reduce
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from scipy.sparse import csr_array
+from torch import Tensor
+
+from laconic.data.corpus import Corpus, Split
+from laconic.data.prepare import input_rows
+from laconic.data.sketch import TextSketch
+from laconic.errors import ConfigError
+from laconic.evaluation.dataset_view import DatasetView
+from laconic.evaluation.evaluate import rank_all
+from laconic.methods.common import check_within
+from laconic.methods.restore import restore_ranker
+from laconic.models.fusion import Channels
+from laconic.models.fusion.ranker import FusedRanker, Neighbourhood
+from laconic.models.rankers import Ranker
+from laconic.storage.model_folder import SavedModel
+from laconic.types import NO_LABEL, Inputs, Ranking
+
+_ITSELF = 0.97  # a neighbour's weight above which it is the text itself, or as good as that
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    answers: int = 10  # labels of a text that the teacher names
+    trust: float = 0.5  # what its scores count: a label that it is sure of is so true
+    least: float = 0.02  # what counts less teaches nothing
+    validation: float = 0.05  # share of texts that choose the epoch, where the data have no split for it
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_within(self, {"answers": (1, 1000), "trust": (0, 1), "least": (0, 1), "validation": (0, 0.9)})
+
+
+def taught_by(teacher: SavedModel, corpus: Corpus, device: torch.device, config: Config) -> Corpus:
+    """The corpus with the teacher's answers among the labels of its training texts."""
+    if list(teacher.labels.names) != list(corpus.labels.names):
+        raise ConfigError(
+            f"the teacher's {len(teacher.labels):,} labels are not the data's {len(corpus.labels):,}, in their order; "
+            "train it on this data"
+        )
+    corpus = _with_validation(corpus, config)
+    split = corpus.split("train")
+    ranker = _forgetting(restore_ranker(teacher, device).eval())
+    ranking = rank_all(ranker, input_rows(split, DatasetView.of(teacher).tokenizer), config.answers)
+    taught = replace(split, labels=_softened(split, ranking, config))
+    return replace(corpus, splits={**corpus.splits, "train": taught})
+
+
+def as_counted(student: SavedModel, teacher: SavedModel) -> SavedModel:
+    """What is rare is what few texts really have, whatever the teacher made of them.
+
+    What the teacher was trained on, the student has learnt from too.
+    """
+    sketches = [sketch for sketch in (student.sketch, teacher.sketch) if sketch is not None]
+    return replace(
+        student,
+        label_counts=teacher.label_counts,
+        facts={**student.facts, "teacher": teacher.facts["method"]},
+        sketch=reduce(TextSketch.merged, sketches) if sketches else None,
+    )
+
+
+def _with_validation(corpus: Corpus, config: Config) -> Corpus:
+    split, others = corpus.split("train"), {name: one for name, one in corpus.splits.items() if name != "all"}
+    if "valid" in others or not config.validation:
+        return replace(corpus, splits={**others, "train": split})
+    order = np.random.default_rng(config.seed).permutation(len(split))
+    held = min(round(config.validation * len(split)), 10_000)
+    learn, valid = (split.rows(np.sort(part)) for part in (order[held:], order[:held]))
+    return replace(corpus, splits={**others, "train": learn, "valid": valid})
+
+
+def _softened(split: Split, ranking: Ranking, config: Config) -> csr_array:
+    """True labels as they are; others as true as the teacher says. What is to be left out stays out."""
+    scores = (config.trust * ranking.scores).clamp(0, 1).numpy()
+    text, place = np.nonzero((ranking.labels.numpy() != NO_LABEL) & (scores >= max(config.least, 1e-6)))
+    pairs = text, ranking.labels.numpy()[text, place]
+    answers = csr_array((scores[text, place], pairs), shape=split.labels.shape, dtype=np.float32)
+    if split.leave_out is not None:
+        answers = csr_array(answers - answers.multiply(split.leave_out))
+        answers.eliminate_zeros()
+    return csr_array(split.labels.maximum(answers), dtype=np.float32)
+
+
+def _forgetting(ranker: Ranker) -> Ranker:
+    if not isinstance(ranker, FusedRanker):
+        return ranker
+    return ranker.of(ranker.base, _WithoutItself(ranker.nearest), ranker.frequency, ranker.trees).eval()
+
+
+class _WithoutItself(Ranker):
+    """Nearest texts but for the text that is asked about."""
+
+    def __init__(self, nearest: Ranker) -> None:
+        super().__init__()
+        self.nearest, self.num_labels = nearest, nearest.num_labels
+
+    def rank(self, inputs: Inputs, k: int) -> Ranking:
+        return self.nearest.rank(inputs, k)
+
+    def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
+        return self.nearest.score(inputs, labels)
+
+    def channels(self, inputs: Inputs) -> Channels:
+        nearest: Neighbourhood = self.nearest  # type: ignore[assignment] # as in fusing.py
+        return nearest.channels(inputs).without(_ITSELF)

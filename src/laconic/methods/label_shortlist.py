@@ -1,0 +1,110 @@
+"""Module II of DeepXML: a shortlister from the vectors of training texts, or from the tensors of a finished model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from laconic.data.dataset import Dataset, Rows
+from laconic.data.resident import Resident
+from laconic.data.tokenizer import inputs_of
+from laconic.errors import DataError
+from laconic.evaluation.evaluate import on_device
+from laconic.models.classifiers import LinearClassifier
+from laconic.models.clustering import LabelTree
+from laconic.models.clustering.groups import of_tree
+from laconic.models.encoders import Encoder, Identity
+from laconic.models.rankers import CandidatesRanker
+from laconic.models.shortlisters.base import Shortlister
+from laconic.models.shortlisters.clusters import Clusters, OfClusters
+from laconic.models.shortlisters.label_texts import WithLabelTexts
+from laconic.models.shortlisters.labels import NearestLabels, Nearness, agreement
+from laconic.training.optimizer import Plan
+from laconic.training.run import Run
+from laconic.training.tasks import AllLabels
+
+SHORTLISTERS = ("nearest", "clusters")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shortlisting:
+    kind: str  # nearest labels, or those of learnt clusters
+    nearness: Nearness
+    label_texts: int  # places for labels whose own texts are near
+    transform: Callable[[int], nn.Module]  # of vectors of that width, before the clusters' classifier
+    clusters: Callable[[Dataset], LabelTree]
+    plan: Callable[[], Plan]  # of the clusters' classifier
+    seed: int
+
+    def made(self, data: Dataset, vectors: Float[Tensor, "texts dim"], run: Run) -> Shortlister:
+        if self.label_texts and data.label_inputs is None:
+            raise DataError("label_texts wants labels with texts, but this data has none; leave label_texts at 0")
+        shortlister: Shortlister
+        if self.kind == "clusters":
+            shortlister = self._learnt(data, vectors, run)
+        else:
+            shortlister = NearestLabels.of(vectors.to(run.device), data.labels, self.nearness, self.seed)
+        if data.label_inputs is None or not self.label_texts:
+            return shortlister
+        return WithLabelTexts.of(shortlister, self.label_texts, data.label_inputs, run.device)
+
+    def restored(self, tensors: Mapping[str, Tensor], encoder: Encoder, num_labels: int) -> Shortlister:
+        """What a model's tensors hold, once it is known to fit its encoder and labels."""
+        name = "shortlister.others" if self.label_texts else "shortlister"
+        shortlister: Shortlister
+        if self.kind == "clusters":
+            tree = LabelTree(order=tensors[f"{name}.clusters.order"], starts=tensors[f"{name}.clusters.starts"])
+            tree.check()
+            if len(tree.order) != num_labels:
+                raise ValueError(f"{name}.clusters.order has {len(tree.order)} labels, classifier.weight {num_labels}")
+            shortlister = self._over(tree, encoder.dim)
+        else:
+            shortlister = NearestLabels.of_tensors(tensors, name, self.nearness, num_labels)
+            if shortlister.centres.shape[1] != encoder.dim:
+                raise ValueError(f"{name}.centres are {shortlister.centres.shape[1]} wide, vectors {encoder.dim}")
+        if not self.label_texts:
+            return shortlister
+        return WithLabelTexts.of_tensors(tensors, "shortlister", shortlister, self.label_texts, encoder.num_ids)
+
+    def _learnt(self, data: Dataset, vectors: Float[Tensor, "texts dim"], run: Run) -> OfClusters:
+        """A classifier over clusters of labels, as in InceptionXML+, but on vectors that are there already."""
+        made = run.remember("shortlister-tree", lambda: _tensors(self.clusters(data)))
+        tree = LabelTree(order=made["order"], starts=made["starts"])
+        with torch.random.fork_rng([]):
+            torch.manual_seed(self.seed)
+            shortlister = self._over(tree, vectors.shape[1]).to(run.device)
+        classifier = shortlister.clusters.classifier
+        grouped = replace(data.relabelled(of_tree(tree)), inputs=vectors.numpy())
+        task = AllLabels(Identity(vectors.shape[1]), classifier, dropout=0.0, chunk=65_536).to(run.device)
+        run.fit("shortlister", task, Resident.of(grouped, 0, run.device), self.plan())
+        return shortlister
+
+    def _over(self, tree: LabelTree, dim: int) -> OfClusters:
+        classifier = LinearClassifier(dim, tree.num_clusters, transform=self.transform(dim))
+        return OfClusters(Clusters(classifier, tree), self.nearness.size)
+
+
+def _tensors(tree: LabelTree) -> dict[str, Tensor]:
+    return {"order": tree.order, "starts": tree.starts}
+
+
+def weighing(shortlister: Shortlister, neighbour_weight: float) -> Shortlister:
+    """The same shortlister with another weight of what neighbours say, if it asks any."""
+    if isinstance(shortlister, WithLabelTexts):
+        return shortlister.over(weighing(shortlister.others, neighbour_weight))
+    return shortlister.weighing(neighbour_weight) if isinstance(shortlister, NearestLabels) else shortlister
+
+
+@torch.no_grad()
+def agreement_with_exact(ranker: CandidatesRanker, rows: Rows) -> float | None:
+    """The share of exact search's labels in the shortlists of these texts; None where the search is exact."""
+    shortlister = ranker.shortlister
+    near = shortlister.others if isinstance(shortlister, WithLabelTexts) else shortlister
+    if not isinstance(near, NearestLabels) or (near.centre_graph is None and near.text_graph is None):
+        return None
+    inputs = on_device(inputs_of(rows), near.centres.device)
+    return agreement(near, inputs, ranker.encoder(inputs), near.size)

@@ -1,0 +1,65 @@
+"""Turn a saved model back into a ranker and its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from laconic.config import Settings, configure, merged, settings_of
+from laconic.errors import ConfigError, ModelError
+from laconic.methods.registry import SHORT, Method, ensemble_of
+from laconic.methods.wrappers.ensemble import ensemble_size
+from laconic.models.rankers import Ranker
+from laconic.storage.model_folder import SavedModel
+
+
+def restore_ranker(model: SavedModel, device: torch.device) -> Ranker:
+    method = _known(model)
+    ranker = method.restore(restore_config(model), model.tensors)
+    return ranker.to(device) if method.on_gpu else ranker
+
+
+def with_settings(model: SavedModel, settings: Settings) -> SavedModel:
+    """The model with some settings overruled; what it has learnt cannot be. `alpha` and `tail` are short names.
+
+    What its scores are worth is known of its own settings alone: they are no longer calibrated.
+    """
+    method = _known(model)
+    for group, name in SHORT.items():
+        if name in settings and f"{group}.{name}" in method.answering:
+            others = {key: value for key, value in settings.items() if key != name}
+            settings = merged(others, {group: {name: settings[name]}})
+    config = settings_of(configure(method.config, merged(settings_of(restore_config(model)), settings)))
+    for name in _dotted(settings):
+        if not any(f"{name}.".startswith(f"{one}.") for one in method.answering):
+            known = ", ".join(sorted(method.answering)) or "nothing"
+            raise ConfigError(f"{name} is part of what the model has learnt; what can be overruled is {known}")
+    others = {name: fact for name, fact in model.facts.items() if name != "calibration"}
+    return replace(model, facts={**others, "config": config})
+
+
+def _dotted(settings: Settings, prefix: str = "") -> Iterator[str]:
+    """The names of all settings, those of groups as in `reranker.alpha`."""
+    for name, value in settings.items():
+        if isinstance(value, dict):
+            yield from _dotted(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name
+
+
+def restore_config(model: SavedModel) -> Any:
+    try:
+        return configure(_known(model).config, model.facts["config"])
+    except (ConfigError, KeyError, TypeError) as error:
+        raise ModelError(f"the model's settings are not those of this version: {error}") from None
+
+
+def _known(model: SavedModel) -> Method:
+    try:
+        groups = model.facts.get("config") or {}
+        return ensemble_of(model.facts.get("method", ""), ensemble_size(model), over=groups)
+    except ConfigError as error:
+        raise ModelError(f"the model was made by another version: {error}") from None

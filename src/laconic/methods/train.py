@@ -1,0 +1,126 @@
+"""Train a method on a corpus: from prepared data to a saved model."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from laconic import __version__
+from laconic.config import method_called, settings_of
+from laconic.data.corpus import Corpus, Split
+from laconic.data.dataset import Dataset, label_counts
+from laconic.data.prepare import prepare, with_vectors
+from laconic.data.sketch import TextSketch
+from laconic.data.tokenizer import Tokenizer
+from laconic.errors import DataError
+from laconic.methods.registry import ensemble_of, put_over
+from laconic.methods.validation import held_out_figures
+from laconic.methods.wrappers.calibrate import learnt_calibration
+from laconic.storage.model_folder import SavedModel
+from laconic.system.machine import torch_within_cores
+from laconic.training.run import Run, fingerprint
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Training:
+    """A training with all that decides what is learnt: method, settings and prepared data."""
+
+    corpus: Corpus
+    method_name: str
+    config: Any
+    members: int
+    data: Dataset
+    tokenizer: Tokenizer | None  # None: the inputs are features, not texts
+
+    @classmethod
+    def of(cls, corpus: Corpus, method_name: str, config: Any, members: int = 1) -> Training:
+        """Prepare the corpus's training split; several members answer together."""
+        method_name = method_called(method_name)
+        method = ensemble_of(method_name, members, over=put_over(config))
+        if not len(corpus.split("train")):
+            raise DataError(f"{corpus.source}: there are no training texts")
+        corpus.check_labelled()
+        with_label_texts = method.reads_label_texts(config)
+        prepared = prepare(corpus, config.text, config.vocabulary, with_label_texts=with_label_texts)
+        data, tokenizer = prepared
+        if getattr(config, "vectors", ""):
+            data = with_vectors(prepared, corpus, Path(config.vectors))
+        return cls(
+            corpus=corpus, method_name=method_name, config=config, members=members, data=data, tokenizer=tokenizer
+        )
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """Return what another training must have in common with this one to learn the same."""
+        holdout, labels = self.corpus.holdout, self.corpus.labels
+        return {
+            "method": self.method_name,
+            "config": settings_of(self.config),
+            "data": fingerprint(self.data, [*labels.names, *(labels.texts or ())]),
+            "ensemble": self.members,
+            "test": 0 if holdout is None else holdout.fraction,
+        }
+
+    @torch_within_cores()
+    def run(self, run: Run) -> SavedModel:
+        """Train; a run that was stopped goes on."""
+        corpus, data = self.corpus, self.data
+        method = ensemble_of(self.method_name, self.members, over=put_over(self.config))
+        run.begin(self.facts)
+        trained = method.train(data, self.config, run)
+        one_split = self.members == 1 or method.together is not None
+        calibration = learnt_calibration(trained, data, one_split=one_split)
+        figures = None
+        if "test" not in corpus.splits:
+            figures = held_out_figures(trained, data, corpus.constants(), one_split=one_split)
+        return SavedModel(
+            facts=_facts(corpus, data, self.method_name)
+            | {"config": settings_of(trained.config), **trained.facts, "run": self.facts}
+            | ({} if calibration is None else {"calibration": calibration})
+            | ({} if figures is None else {"metrics": figures}),
+            tensors=trained.ranker.state_dict(),
+            labels=corpus.labels,
+            label_counts=label_counts(corpus.split("train").labels),
+            vocabulary=None if self.tokenizer is None else self.tokenizer.vocabulary,
+            sketch=_sketch(corpus.split("train")),
+        )
+
+
+def train_model(corpus: Corpus, method_name: str, config: Any, run: Run, members: int = 1) -> SavedModel:
+    """Trains on the corpus's training split; a run that was stopped goes on. Several members answer together."""
+    return Training.of(corpus, method_name, config, members).run(run)
+
+
+def _sketch(split: Split) -> TextSketch | None:
+    hashes = split.hashes()
+    return None if hashes is None else TextSketch.of(hashes)
+
+
+def _facts(corpus: Corpus, data: Dataset, method: str) -> dict[str, Any]:
+    split, name = corpus.split("train"), Path(corpus.source).name
+    dense = isinstance(data.inputs, np.ndarray)
+    return {
+        "laconic": __version__,
+        "method": method,
+        "inputs": "text" if split.texts is not None else "dense" if dense else "sparse",
+        "sizes": {
+            "labels": data.num_labels,
+            "texts": len(data),
+            "pairs": int(data.labels.nnz),
+            "inputs": data.inputs.shape[1],
+        },
+        "data": {"name": name, **_separator(corpus)}
+        | ({} if corpus.holdout is None else {"holdout": corpus.holdout.facts()}),
+        "propensity": asdict(corpus.constants()),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _separator(corpus: Corpus) -> dict[str, str]:
+    """What separated labels in training data that is a table, so that tables for this model are read like it."""
+    return {"separator": corpus.table.separator} if corpus.table is not None and corpus.table.separator else {}

@@ -1,0 +1,14 @@
+"""The classifiers by name."""
+
+from laconic.models.classifiers.base import Classifier
+from laconic.models.classifiers.hashed import HashedClassifier
+from laconic.models.classifiers.label_text import LabelText
+from laconic.models.classifiers.linear import LinearClassifier
+
+CLASSIFIERS: dict[str, type[Classifier]] = {
+    "linear": LinearClassifier,
+    "hashed": HashedClassifier,
+    "label text": LabelText,
+}
+
+__all__ = ["CLASSIFIERS", "Classifier", "HashedClassifier", "LabelText", "LinearClassifier"]

@@ -1,0 +1,40 @@
+"""The plainest classifier: a free row for every label and, unless it is left out, a bias."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from laconic.models.classifiers.base import Classifier
+
+
+class LinearClassifier(Classifier):
+    def __init__(self, dim: int, num_labels: int, *, transform: nn.Module | None = None, bias: bool = True) -> None:
+        super().__init__()
+        self.num_labels = num_labels
+        self.transform = transform or nn.Identity()
+        self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(num_labels, dim)))
+        self.bias = nn.Parameter(torch.zeros(num_labels)) if bias else None
+
+    @torch.no_grad()
+    def start_from(self, shares: Float[Tensor, "labels"]) -> None:
+        """Begin with every label as likely as its share of the texts."""
+        assert self.bias is not None
+        self.bias.copy_(torch.logit(shares.clamp(1e-7, 1 - 1e-7)))
+
+    @torch.no_grad()
+    def spread(self, reach: float) -> None:
+        """Begin with rows and biases uniform between -reach and reach."""
+        self.weight.uniform_(-reach, reach)
+        if self.bias is not None:
+            self.bias.uniform_(-reach, reach)
+
+    def rows(self, labels: Int[Tensor, "n"] | slice) -> Float[Tensor, "n dim"]:
+        return self.weight[labels].float()  # they may be in half precision while they are learnt
+
+    def biases(self, labels: Int[Tensor, "n"] | slice) -> Float[Tensor, "n"]:
+        if self.bias is None:
+            count = len(range(self.num_labels)[labels]) if isinstance(labels, slice) else len(labels)
+            return torch.zeros((), device=self.weight.device).expand(count)
+        return self.bias[labels]

@@ -1,0 +1,154 @@
+"""Balanced 2-means, again and again: every node of a level is cut in two halves, until there are enough nodes.
+
+Two random rows are the first centres. Rows are sorted by how much closer they are to one centre than to the other and
+cut at the middle; each half's normalised mean is its next centre; until the mean cosine to a row's own centre stays.
+The best of a few such starts is taken.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from laconic.kernels.csr import Lists, add_row, dot, in_threads
+from laconic.kernels.jit import compiled
+from laconic.models.clustering.rows import largest
+
+STARTS = 4  # one is often caught in a cut that tears what belongs together; eight are hardly better
+GAIN = 1e-4  # of the mean cosine, below which another round or another start does not count
+ROUNDS = 50  # of a start at most; a handful is usual
+GRAIN = 2.0**24  # closeness is counted in such parts of 1: what is finer is noise of rounding, and would break ties
+
+
+class _Space(NamedTuple):
+    """A number for each feature, 0 between nodes."""
+
+    difference: Float[np.ndarray, "features"]  # between the two centres
+    left: Float[np.ndarray, "features"]  # sum of the rows of one half
+    right: Float[np.ndarray, "features"]
+    seen: Bool[np.ndarray, "features"]
+    touched: Int[np.ndarray, "features"]
+
+
+def halved(
+    rows: Lists, num_features: int, labels: Int[np.ndarray, "n"], bounds: Int[np.ndarray, "bounds"], seed: int
+) -> Int[np.ndarray, "n"]:
+    """The labels, whose rows have length 1, cluster by cluster; within a cluster as they came.
+
+    `bounds` say where each cluster shall begin and the last shall end.
+    """
+    order, clusters = labels.copy(), len(bounds) - 1
+    for level in range(clusters.bit_length() - 1):
+        limits = bounds[:: clusters >> (level + 1)]
+        _halve_all(rows, num_features, order, limits, np.random.default_rng([seed, level]))
+    return order
+
+
+def _halve_all(
+    rows: Lists,
+    num_features: int,
+    order: Int[np.ndarray, "n"],
+    limits: Int[np.ndarray, "limits"],
+    generator: np.random.Generator,
+) -> None:
+    """Cuts each node, from every second limit to the next such one, at the limit between."""
+    # Drawn for all nodes at once, so that no draw depends on how threads share the nodes.
+    pairs = pairs_of_each(np.diff(limits[::2]), generator)
+    in_threads(len(pairs), lambda first, last: _halve(rows, num_features, order, limits, pairs, first, last))
+
+
+def pairs_of_each(sizes: Int[np.ndarray, "nodes"], generator: np.random.Generator) -> Int[np.ndarray, "nodes starts 2"]:
+    """For each start two different numbers below each size; what is drawn below sizes of 0 and 1 is of no use."""
+    sizes = np.repeat(sizes[:, None], STARTS, axis=1)
+    one = generator.integers(np.maximum(sizes, 1))
+    other = generator.integers(np.maximum(sizes - 1, 1))
+    return np.stack([one, other + (other >= one)], axis=2)
+
+
+@compiled
+def _halve(rows, num_features, order, limits, pairs, first, last):  # type: ignore[no-untyped-def]
+    space = _Space(
+        np.zeros(num_features, dtype=np.float64),
+        np.zeros(num_features, dtype=np.float64),
+        np.zeros(num_features, dtype=np.float64),
+        np.zeros(num_features, dtype=np.bool_),
+        np.empty(num_features, dtype=np.int32),
+    )
+    for node in range(first, last):
+        begin, middle, end = limits[2 * node], limits[2 * node + 1], limits[2 * node + 2]
+        if begin < middle < end:
+            members = order[begin:end]
+            in_left = _cut(rows, members, middle - begin, pairs[node], space)
+            order[begin:middle], order[middle:end] = members[in_left], members[~in_left]
+
+
+@compiled
+def _cut(rows, members, half, pairs, space):  # type: ignore[no-untyped-def]
+    """Which rows are of the left half."""
+    count = _touch(rows, members, space)
+    chosen, best = np.zeros(len(members), dtype=np.bool_), -1.0
+    for pair in pairs:
+        in_left, cosine = _two_means(rows, members, half, pair, count, space)
+        if cosine > best + GAIN:
+            chosen, best = in_left, cosine
+    for i in range(count):
+        space.seen[space.touched[i]] = False
+    return chosen
+
+
+@compiled
+def _two_means(rows, members, half, pair, count, space):  # type: ignore[no-untyped-def]
+    """Which rows are of the left half by this start, and the mean cosine of rows and their own centre."""
+    add_row(rows, members[pair[0]], 1.0, space.difference)
+    add_row(rows, members[pair[1]], -1.0, space.difference)
+    closeness = np.empty(len(members), dtype=np.float64)
+    in_left, cosine = np.zeros(len(members), dtype=np.bool_), -1.0
+    for _ in range(ROUNDS):
+        for i in range(len(members)):
+            closeness[i] = round(dot(rows, members[i], space.difference) * GRAIN)
+        in_left = largest(closeness, half)
+        for i in range(len(members)):
+            add_row(rows, members[i], 1.0, space.left if in_left[i] else space.right)
+        before, cosine = cosine, _move_centres(space, count) / len(members)
+        if cosine < before + GAIN:
+            break
+    for i in range(count):
+        space.difference[space.touched[i]] = 0
+    return in_left, cosine
+
+
+@compiled
+def _touch(rows, members, space):  # type: ignore[no-untyped-def]
+    """Finds the features of these rows; returns how many."""
+    count = 0
+    for member in members:
+        for i in range(rows.starts[member], rows.starts[member + 1]):
+            feature = rows.numbers[i]
+            if not space.seen[feature]:
+                space.seen[feature] = True
+                space.touched[count] = feature
+                count += 1
+    return count
+
+
+@compiled
+def _move_centres(space, count):  # type: ignore[no-untyped-def]
+    """Turns both sums into centres and clears them; returns the sum of all rows' cosines to their own centre."""
+    # Rows of a half add up to a vector whose length is the sum of their cosines to its direction.
+    left, right = 0.0, 0.0
+    for i in range(count):
+        left += space.left[space.touched[i]] ** 2
+        right += space.right[space.touched[i]] ** 2
+    left, right = np.sqrt(left), np.sqrt(right)
+    for i in range(count):
+        feature = space.touched[i]
+        space.difference[feature] = _ratio(space.left[feature], left) - _ratio(space.right[feature], right)
+        space.left[feature] = space.right[feature] = 0
+    return left + right
+
+
+@compiled
+def _ratio(part, whole):  # type: ignore[no-untyped-def]
+    return part / whole if whole > 0 else 0.0

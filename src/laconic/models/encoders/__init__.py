@@ -1,0 +1,33 @@
+"""The encoders by name."""
+
+from collections.abc import Callable
+
+from laconic.models.encoders.bag import BagEncoder, SumEncoder
+from laconic.models.encoders.base import Encoder, WordEncoder
+from laconic.models.encoders.cnn import CnnEncoder
+from laconic.models.encoders.dense import DenseEncoder
+from laconic.models.encoders.identity import Identity
+from laconic.models.encoders.inception import InceptionEncoder
+from laconic.models.encoders.mlp import MlpEncoder
+
+WORD_ENCODERS: dict[str, Callable[..., WordEncoder]] = {
+    "inception": InceptionEncoder,
+    "bag": BagEncoder,
+    "cnn": CnnEncoder,
+    "mlp": MlpEncoder,
+}
+ENCODERS: dict[str, Callable[..., Encoder]] = {**WORD_ENCODERS, "dense": DenseEncoder}
+
+__all__ = [
+    "ENCODERS",
+    "WORD_ENCODERS",
+    "BagEncoder",
+    "CnnEncoder",
+    "DenseEncoder",
+    "Encoder",
+    "Identity",
+    "InceptionEncoder",
+    "MlpEncoder",
+    "SumEncoder",
+    "WordEncoder",
+]

@@ -1,0 +1,41 @@
+"""A text is the sum of its words' vectors, weighted by tf-idf: with ReLU and dropout Astec's encoder (DeepXML, section
+4), as it is DECAF's. Word order says nothing to either.
+
+Their transforms, a residual or an embedding block, are the classifier's own.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from laconic.models.encoders.base import WordEncoder
+from laconic.types import Inputs
+
+
+class BagEncoder(WordEncoder):
+    """Token ids and weights to vectors as wide as the words'."""
+
+    def __init__(self, *, num_ids: int, length: int, embedding: int = 300, dropout: float = 0.5) -> None:
+        super().__init__(num_ids=num_ids, length=length, embedding=embedding)
+        self.dropout = nn.Dropout(dropout)
+        self.dim = embedding
+        start = nn.init.xavier_uniform_(torch.empty(num_ids, embedding), gain=nn.init.calculate_gain("relu"))
+        self.start_from(start)
+
+    def forward(self, inputs: Inputs) -> Float[Tensor, "batch dim"]:
+        return self.dropout(functional.relu(self.summed(inputs)))
+
+
+class SumEncoder(WordEncoder):
+    """The sum alone. Word vectors start as He et al. have it for ReLU layers (DECAF, section 3.1)."""
+
+    def __init__(self, *, num_ids: int, length: int, embedding: int = 300) -> None:
+        super().__init__(num_ids=num_ids, length=length, embedding=embedding)
+        self.dim = embedding
+        self.start_from(nn.init.kaiming_uniform_(torch.empty(num_ids, embedding)))
+
+    def forward(self, inputs: Inputs) -> Float[Tensor, "batch dim"]:
+        return self.summed(inputs)

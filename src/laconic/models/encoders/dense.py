@@ -1,0 +1,26 @@
+"""Dense features, such as an image model's, to vectors: one layer that training can bend to its task."""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from laconic.models.encoders.base import Encoder
+from laconic.models.layers import xavier
+from laconic.types import Inputs, Tokens
+
+
+class DenseEncoder(Encoder):
+    """`num_ids` is how many features there are; a row has no length that could be cut."""
+
+    def __init__(self, *, num_ids: int, length: int = 0, embedding: int = 300, dropout: float = 0.5) -> None:
+        super().__init__()
+        self.num_ids, self.dim = 0, embedding
+        self.norm = nn.BatchNorm1d(num_ids)  # features come on any scale
+        self.linear = xavier(nn.Linear(num_ids, embedding))
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, inputs: Inputs) -> Float[Tensor, "batch width"]:
+        assert not isinstance(inputs, Tokens)
+        return self.dropout(functional.relu(self.linear(self.norm(inputs))))

@@ -1,0 +1,252 @@
+"""What is known of a text and a label before anything is weighed: a few numbers for every label worth a look.
+
+Such labels are the best of one or more rankers, those of the nearest training texts, and those whose own texts share
+words with the text. Knows nothing of models: rankings and lists in, numbers out.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from laconic.kernels.csr import Lists, add_products, clear, in_threads, take_best
+from laconic.kernels.jit import compiled
+from laconic.types import NO_LABEL
+
+NUMBERS = (
+    "there",  # 1 where there is a label; rows end in zeros
+    "ranker's score",
+    "ranker's share",  # of its largest score for the text
+    "log of the ranker's share",
+    "ranker's place",  # 1 for the first, 1/2 for the second, ...; 0 for labels that it does not list
+    "votes",  # of the nearest texts that have the label, as a share of the largest sum
+    "log of votes",
+    "place by votes",
+    "nearest with it",  # the largest weight of a neighbour that has the label
+    "cosine",  # of the text and the label's own
+    "share of the cosine",  # of the text's largest
+    "place by cosine",
+    "label text found",  # the share of the label's own text whose words the text has
+    "frequency",  # log of 1 + the label's training texts
+    "frequency × log of the ranker's share",
+    "frequency × votes",
+    "frequency × cosine",
+    "nearest text",  # the largest weight of any neighbour
+    "largest cosine",
+    "words",  # log of 1 + how many the text has
+)
+FURTHER = (
+    "score",
+    "share",
+    "log of the share",
+    "place",
+    "frequency × log of the share",
+)  # of each ranker but the first
+_OF_FIRST = (1, 2, 3, 4, 14)  # where the first ranker's numbers of these names are
+
+
+def numbers_of(rankers: int) -> int:
+    """How many numbers are known of a label, where so many rankers are asked."""
+    return len(NUMBERS) + len(FURTHER) * (rankers - 1)
+
+
+class Channels(NamedTuple):
+    """What a batch's untrained scores are made of."""
+
+    neighbours: Int[np.ndarray, "batch neighbours"]  # training texts, nearest first
+    weights: Float[np.ndarray, "batch neighbours"]
+    votes: Lists  # of each training text for its labels
+    queries: Lists
+    label_texts: Lists  # by word
+    label_weight: np.float32  # of the label-text cosine, where both are added up
+
+    @property
+    def size(self) -> int:
+        return len(self.neighbours)
+
+    def without(self, weight: float, rows: slice = slice(None)) -> Channels:
+        """Some texts without neighbours of more weight than that; the others move up."""
+        gone = np.zeros(self.weights.shape, dtype=np.bool_)
+        gone[rows] = self.weights[rows] > weight
+        order = np.argsort(gone, axis=1, kind="stable")
+        neighbours, weights = (np.take_along_axis(part, order, 1) for part in (self.neighbours, self.weights))
+        last = np.take_along_axis(gone, order, 1)
+        return self._replace(neighbours=np.where(last, NO_LABEL, neighbours), weights=np.where(last, 0, weights))
+
+
+class Evidence(NamedTuple):
+    """Every label once; rows end in NO_LABEL."""
+
+    labels: Int[np.ndarray, "batch n"]
+    numbers: Float[np.ndarray, "batch n numbers"]  # NUMBERS, and FURTHER for each ranker after the first
+
+
+class Listed(NamedTuple):
+    """A ranker's best labels."""
+
+    labels: Int[np.ndarray, "batch k"]
+    scores: Float[np.ndarray, "batch k"]
+
+
+class Asked(NamedTuple):
+    """What rankers list, and labels that are to be looked at whatever they say."""
+
+    rankers: tuple[Listed, ...]
+    wanted: Int[np.ndarray, "batch w"]
+
+    def room(self, width: int) -> Evidence:
+        """For all that may be known where each channel gives `width` labels."""
+        size = len(self.wanted)
+        places = sum(one.labels.shape[1] for one in self.rankers) + self.wanted.shape[1] + 2 * width
+        return Evidence(
+            np.full((size, places), NO_LABEL, dtype=np.int64),
+            np.zeros((size, places, numbers_of(len(self.rankers))), dtype=np.float32),
+        )
+
+
+def gathered(channels: Channels, asked: Asked, frequency: Float[np.ndarray, "labels"], width: int) -> Evidence:
+    """What is known of the listed labels, the wanted ones, and the best `width` of each channel."""
+    found = asked.room(width)
+    in_threads(
+        channels.size,
+        lambda first, last: gather(channels, asked, frequency, width, (first, last), room_for(len(frequency)), found),
+    )
+    return found
+
+
+class Room(NamedTuple):
+    """A place for each label, zero before and after every text, and room for the labels that a text touches."""
+
+    votes: Float[np.ndarray, "labels"]
+    nearest: Float[np.ndarray, "labels"]
+    cosines: Float[np.ndarray, "labels"]
+    common: Float[np.ndarray, "labels"]
+    place: Int[np.ndarray, "labels"]  # of a label in its row, and one more
+    voted: Int[np.ndarray, "labels+1"]
+    worded: Int[np.ndarray, "labels+1"]
+
+
+def room_for(labels: int) -> Room:
+    votes, nearest, cosines, common = np.zeros((4, labels), dtype=np.float32)
+    voted, worded = np.empty((2, labels + 1), dtype=np.int32)
+    return Room(votes, nearest, cosines, common, np.zeros(labels, dtype=np.int32), voted, worded)
+
+
+@compiled
+def gather(channels, asked, frequency, width, rows, room, found):  # type: ignore[no-untyped-def]
+    """Fills in what is known of the texts from the first to the last of `rows`."""
+    votes, nearest, cosines, common, place, voted, worded = room
+    best, scores = np.empty(width, dtype=np.int64), np.empty(width, dtype=np.float32)
+    for row in range(rows[0], rows[1]):
+        labels, numbers = found.labels[row], found.numbers[row]
+        by_votes = _vote(channels, row, votes, nearest, voted)
+        by_words = add_products(channels.label_texts, channels.queries, row, np.float32(1), cosines, worded, 0)
+        _share_words(channels.label_texts, channels.queries, row, common)
+        count = 0
+        for ranker, listed in enumerate(asked.rankers):
+            count = _join(listed.labels[row], place, labels, numbers, _columns(ranker)[3], count)
+        kept = take_best(votes, voted, by_votes, best, scores)
+        count = _join(best[:kept], place, labels, numbers, 7, count)
+        largest_vote = max(scores[0], np.float32(1e-30)) if kept else np.float32(1)
+        kept = take_best(cosines, worded, by_words, best, scores)
+        count = _join(best[:kept], place, labels, numbers, 11, count)
+        largest_cosine = max(scores[0], np.float32(0)) if kept else np.float32(0)
+        count = _join(asked.wanted[row], place, labels, numbers, -1, count)
+        for ranker, listed in enumerate(asked.rankers):
+            _listed_scores(listed, row, place, labels, numbers, frequency, count, _columns(ranker))
+        words = np.log1p(np.float32(channels.queries.starts[row + 1] - channels.queries.starts[row]))
+        for i in range(count):
+            label, of_label = labels[i], numbers[i]
+            of_label[0] = 1
+            of_label[5] = max(votes[label] / largest_vote, np.float32(0))
+            of_label[6] = np.log(np.float32(1e-3) + of_label[5])
+            of_label[8] = nearest[label]
+            of_label[9] = max(cosines[label], np.float32(0))
+            of_label[10] = of_label[9] / max(largest_cosine, np.float32(1e-6))
+            of_label[12] = common[label]
+            of_label[13] = frequency[label]
+            of_label[15] = of_label[13] * of_label[5]
+            of_label[16] = of_label[13] * of_label[9]
+            of_label[17] = channels.weights[row, 0] if channels.weights.shape[1] else np.float32(0)
+            of_label[18] = largest_cosine
+            of_label[19] = words
+            place[label] = 0
+        clear(votes, voted, by_votes)
+        clear(nearest, voted, by_votes)
+        clear(cosines, worded, by_words)
+        clear(common, worded, by_words)
+
+
+@compiled
+def _vote(channels, row, votes, nearest, voted):  # type: ignore[no-untyped-def]
+    """The sum and the largest of the weights of the neighbours that have a label; returns how many labels have one."""
+    count, lists = 0, channels.votes
+    for i in range(channels.neighbours.shape[1]):
+        text, weight = channels.neighbours[row, i], channels.weights[row, i]
+        if text < 0 or weight == 0:
+            break
+        for j in range(lists.starts[text], lists.starts[text + 1]):
+            label, value = lists.numbers[j], weight * lists.values[j]
+            if value <= 0:
+                continue
+            if votes[label] == 0:
+                voted[count] = label
+                count += 1
+                nearest[label] = weight  # neighbours come nearest first
+            votes[label] += value
+    return count
+
+
+@compiled
+def _share_words(label_texts, queries, row, common):  # type: ignore[no-untyped-def]
+    """The squares of a label's weights of the words that the text has: of all its words they add up to 1."""
+    for i in range(queries.starts[row], queries.starts[row + 1]):
+        word = queries.numbers[i]
+        if word < len(label_texts.starts) - 1:
+            for j in range(label_texts.starts[word], label_texts.starts[word + 1]):
+                common[label_texts.numbers[j]] += label_texts.values[j] * label_texts.values[j]
+
+
+@compiled
+def _join(some, place, labels, numbers, number, count):  # type: ignore[no-untyped-def]
+    """Puts labels, best first, into a row unless they are there, with their place as one of its numbers."""
+    for i in range(len(some)):
+        label = some[i]
+        if label < 0:
+            continue
+        if place[label] == 0:
+            labels[count] = label
+            count += 1
+            place[label] = count
+        if number >= 0:
+            numbers[place[label] - 1, number] = np.float32(1) / np.float32(i + 1)
+    return count
+
+
+@compiled
+def _columns(ranker):  # type: ignore[no-untyped-def]
+    """Where a ranker's numbers are, in the order of FURTHER."""
+    if ranker == 0:
+        return _OF_FIRST
+    first = len(NUMBERS) + len(FURTHER) * (ranker - 1)
+    return (first, first + 1, first + 2, first + 3, first + 4)
+
+
+@compiled
+def _listed_scores(listed, row, place, labels, numbers, frequency, count, columns):  # type: ignore[no-untyped-def]
+    """A ranker's numbers of all labels of a row but their place."""
+    score, share, log_share, _, weighed = columns
+    largest = np.float32(1e-30)
+    for i in range(listed.labels.shape[1]):
+        if listed.labels[row, i] >= 0:
+            largest = max(largest, listed.scores[row, i])
+    for i in range(listed.labels.shape[1]):
+        label = listed.labels[row, i]
+        if label >= 0:
+            numbers[place[label] - 1, score] = listed.scores[row, i]
+            numbers[place[label] - 1, share] = max(listed.scores[row, i] / largest, np.float32(0))
+    for i in range(count):
+        numbers[i, log_share] = np.log(np.float32(1e-4) + numbers[i, share])
+        numbers[i, weighed] = frequency[labels[i]] * numbers[i, log_share]

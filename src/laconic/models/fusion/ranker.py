@@ -1,0 +1,129 @@
+"""A ranker whose answers are weighed together with those of label trees, of nearest texts, and of labels' own texts.
+
+The task is how that weighing is learnt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from laconic.models.fusion import Asked, Channels, Evidence, Listed, gathered
+from laconic.models.fusion.network import Combiner
+from laconic.models.rankers import Ranker, in_order
+from laconic.types import NO_LABEL, Inputs, Ranking, Tokens
+
+
+class Neighbourhood(Protocol):
+    """Training texts and label texts that can be asked what is near (methods/nearest.py has it)."""
+
+    def channels(self, inputs: Inputs) -> Channels: ...
+
+
+class FusedRanker(Ranker):
+    """Scores, as probabilities, the base's best labels and the best of each channel; any other label by what is known.
+
+    `trees` are a second ranker, which need not be there. `tail` is a dial: rare labels gain by it what frequent ones
+    lose. The channels are walked by compiled loops, so they stay on the host wherever the base is.
+    """
+
+    frequency: Tensor
+
+    def __init__(
+        self,
+        base: Ranker,
+        nearest: Ranker,
+        combiner: Combiner,
+        frequency: Float[Tensor, "labels"],
+        *,
+        width: int,
+        tail: float = 0.0,
+        trees: Ranker | None = None,
+    ) -> None:
+        super().__init__()
+        assert base.num_labels == nearest.num_labels == len(frequency)
+        self.base, self.nearest, self.combiner, self.trees = base, nearest, combiner, trees
+        self.num_labels, self.num_ids = base.num_labels, base.num_ids
+        self.width, self.tail = min(width, self.num_labels), tail
+        self.register_buffer("frequency", frequency)
+
+    def rank(self, inputs: Inputs, k: int) -> Ranking:
+        found = self.evidence(inputs, at_least=k)
+        ranking = in_order(torch.from_numpy(found.labels), self._scores(found), k)
+        return Ranking(*(part.to(_device(inputs)) for part in ranking))
+
+    def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
+        wanted = labels.cpu()
+        found = self.evidence(inputs, wanted=wanted)
+        same = (wanted[:, :, None] == torch.from_numpy(found.labels)[:, None]) & (wanted != NO_LABEL)[:, :, None]
+        return (same * self._scores(found)[:, None]).sum(2).to(labels.device)
+
+    def evidence(
+        self,
+        inputs: Inputs,
+        *,
+        at_least: int = 0,
+        wanted: Int[Tensor, "batch k"] | None = None,
+        through: Callable[[Channels], Channels] = lambda channels: channels,
+    ) -> Evidence:
+        """What is weighed, channels seen `through` something. There are `at_least` so many labels, what is wanted among
+        them; of what comes after the base's best `width` its scores say nothing, so that a label has the same numbers
+        however many are asked for.
+        """
+        where, here = next(iter(self.base.state_dict().values())).device, _on(torch.device("cpu"), inputs)
+        labels, scores = self.base.rank(_on(where, inputs), min(max(self.width, at_least), self.num_labels))
+        further = labels[:, self.width :] if wanted is None else wanted
+        rankings = [Ranking(labels[:, : self.width], scores[:, : self.width])]
+        rankings += [] if self.trees is None else [self.trees.rank(here, self.width)]
+        asked = Asked(tuple(_listed(one) for one in rankings), _host(further.long()))
+        nearest: Neighbourhood = self.nearest  # type: ignore[assignment] # a ranker that also tells why
+        return gathered(through(nearest.channels(here)), asked, self.frequency.numpy(), self.width)
+
+    def leaning(self, tail: float) -> FusedRanker:
+        """The same ranker with its dial turned."""
+        return self.of(self.base, self.nearest, self.frequency, self.trees, tail=tail)
+
+    def of(
+        self,
+        base: Ranker,
+        nearest: Ranker,
+        frequency: Float[Tensor, "labels"],
+        trees: Ranker | None,
+        *,
+        tail: float | None = None,
+    ) -> FusedRanker:
+        """Other parts weighed as these are."""
+        tail = self.tail if tail is None else tail
+        return FusedRanker(base, nearest, self.combiner, frequency, width=self.width, tail=tail, trees=trees)
+
+    def _scores(self, found: Evidence) -> Float[Tensor, "batch n"]:
+        scores: Tensor = self.combiner(torch.from_numpy(found.numbers))
+        if self.tail:
+            usual = float(self.frequency.mean())
+            scores = scores + self.tail * (usual - self.frequency[torch.from_numpy(np.maximum(found.labels, 0))])
+        return scores.sigmoid().masked_fill(torch.from_numpy(found.labels) == NO_LABEL, 0)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> FusedRanker:
+        self.base._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        return self
+
+
+def _listed(ranking: Ranking) -> Listed:
+    return Listed(_host(ranking.labels.long()), _host(ranking.scores.float()))
+
+
+def _host(numbers: Tensor) -> np.ndarray:
+    return np.ascontiguousarray(numbers.detach().cpu().numpy())
+
+
+def _device(inputs: Inputs) -> torch.device:
+    return inputs.ids.device if isinstance(inputs, Tokens) else inputs.device
+
+
+def _on(device: torch.device, inputs: Inputs) -> Inputs:
+    return Tokens(*(part.to(device) for part in inputs)) if isinstance(inputs, Tokens) else inputs.to(device)

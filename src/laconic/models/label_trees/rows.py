@@ -1,0 +1,95 @@
+"""Texts as classifiers see them: bags of words and of pairs of words that stand side by side, of length 1."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from scipy.sparse import csr_array
+
+from laconic.kernels.csr import Lists, make_unit
+from laconic.kernels.jit import compiled
+from laconic.types import FIRST_WORD
+
+MOST_FEATURES = 1 << 31  # numbers of features are counted in 32 bits
+
+
+class Reading(NamedTuple):
+    """How tokens in reading order become features."""
+
+    words: int  # token ids below it are words; what comes after them in a row has no order
+    ids: int  # token ids of any kind; numbers of pairs follow them
+    pairs: int  # buckets that pairs of words are hashed into; 0: there are none
+
+    @property
+    def size(self) -> int:
+        return self.ids + self.pairs
+
+    def is_sound(self) -> bool:
+        return 0 <= self.words <= self.ids and self.pairs >= 0 and self.size <= MOST_FEATURES
+
+
+def of_length_one(rows: Lists) -> Lists:
+    """The rows, each divided by its length; rows of zeros stay."""
+    own = rows._replace(values=rows.values.copy())
+    make_unit(own)
+    return own
+
+
+def features_of(tokens: Lists, reading: Reading) -> Lists:
+    """Every word of a text once, every pair of neighbours once; a pair weighs the geometric mean of its words."""
+    room = len(tokens.numbers) * (2 if reading.pairs else 1)
+    found = Lists(np.zeros_like(tokens.starts), np.empty(room, dtype=np.int32), np.empty(room, dtype=np.float32))
+    count = _fill(tokens, reading, found)
+    return Lists(found.starts, found.numbers[:count], found.values[:count])
+
+
+@compiled
+def _fill(tokens, reading, found):  # type: ignore[no-untyped-def]
+    """Returns how many features there are in all."""
+    count = 0
+    for text in range(len(tokens.starts) - 1):
+        begun, first, last = count, tokens.starts[text], tokens.starts[text + 1]
+        for i in range(first, last):
+            if tokens.values[i] != 0:
+                count = _put(found, begun, count, tokens.numbers[i], tokens.values[i])
+        if reading.pairs:
+            for i in range(first + 1, last):
+                weight = tokens.values[i - 1] * tokens.values[i]
+                if weight > 0 and _is_word(tokens.numbers[i - 1], reading) and _is_word(tokens.numbers[i], reading):
+                    number = reading.ids + _bucket(tokens.numbers[i - 1], tokens.numbers[i], reading.pairs)
+                    count = _put(found, begun, count, number, np.sqrt(weight))
+        found.starts[text + 1] = count
+    make_unit(Lists(found.starts, found.numbers[:count], found.values[:count]))
+    return count
+
+
+@compiled
+def _put(found, begun, count, number, weight):  # type: ignore[no-untyped-def]
+    """Adds to a feature's weight; returns how many features there are by now. Texts are short: all are looked at."""
+    for i in range(begun, count):
+        if found.numbers[i] == number:
+            found.values[i] += weight
+            return count
+    found.numbers[count], found.values[count] = number, weight
+    return count + 1
+
+
+@compiled
+def _is_word(number, reading):  # type: ignore[no-untyped-def]
+    return FIRST_WORD <= number < reading.words
+
+
+@compiled
+def _bucket(left, right, buckets):  # type: ignore[no-untyped-def]
+    """Of two words in this order, mixed by odd factors and shifts; part of what models mean: it must never change."""
+    mixed = np.uint64(left) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(right)
+    mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
+    mixed ^= mixed >> np.uint64(32)
+    return np.int64(mixed % np.uint64(buckets))
+
+
+def feature_rows(inputs: csr_array | Float[np.ndarray, "texts dim"], reading: Reading) -> Lists:
+    sparse = isinstance(inputs, csr_array)
+    return features_of(Lists.of(inputs), reading) if sparse else of_length_one(Lists.dense(inputs))

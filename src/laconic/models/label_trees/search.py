@@ -1,0 +1,204 @@
+"""The best labels of a text by beam search: in each tree, level by level, the children of the best nodes are scored.
+
+What is added up on the way from a root is a loss, max(0, 1 - score)² at each child; its exponential is the
+child's chance. A label's score is the mean chance over all trees, whether or not the beam came by it in each of them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from laconic.kernels.csr import TRACE, find, take_best
+from laconic.kernels.jit import compiled
+
+COMPLETED = 64  # labels, at least, whose chances are looked up in every tree
+DEEPEST = 64  # levels of a tree at most
+_UNKNOWN = np.float32(-1)
+
+
+class Room(NamedTuple):
+    """What a loop keeps between texts, and leaves as it found it."""
+
+    reached: Float[np.ndarray, "nodes"]  # the loss on the way to each node, as far as it is known
+    nodes: Int[np.ndarray, "nodes"]  # of which it is known
+    totals: Float[np.ndarray, "labels"]
+    touched: Int[np.ndarray, "labels"]
+    losses: Float[np.ndarray, "trees labels"]
+
+
+@compiled
+def make_room(num_nodes, num_labels, num_trees):  # type: ignore[no-untyped-def]
+    return Room(
+        np.full(num_nodes, _UNKNOWN),
+        np.empty(num_nodes, dtype=np.int32),
+        np.zeros(num_labels, dtype=np.float32),
+        np.empty(num_labels + 1, dtype=np.int32),
+        np.full((num_trees, num_labels), _UNKNOWN),
+    )
+
+
+@compiled
+def rank_texts(trees, queries, beam, span, room, into):  # type: ignore[no-untyped-def]
+    """Fills in the best labels of a span of texts; a beam that finds too few is doubled."""
+    (forest, ways), (labels, scores) = trees, into
+    wanted = min(labels.shape[1], len(room.totals))
+    size = min(max(COMPLETED, wanted), len(room.totals))
+    best, totals = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.float32)
+    found = np.empty(np.diff(forest.child_starts).max(), dtype=np.float32)
+    for text in range(span[0], span[1]):
+        opened = beam
+        known, count = _walk(forest, queries, text, opened, room, found)
+        while count < wanted:
+            _forget(room, known, count)
+            opened *= 2
+            known, count = _walk(forest, queries, text, opened, room, found)
+        kept = take_best(room.totals, room.touched, count, best, totals)
+        for i in range(kept):
+            room.totals[best[i]] = _chance(forest, ways, queries, text, best[i], room)
+        take_best(room.totals, best, kept, labels[text], scores[text])
+        _forget(room, known, count)
+
+
+@compiled
+def score_texts(trees, queries, span, room, into):  # type: ignore[no-untyped-def]
+    """Fills in the scores of the labels of a span of texts; NO_LABEL has 0."""
+    (forest, ways), (labels, scores) = trees, into
+    for text in range(span[0], span[1]):
+        for root in forest.roots:
+            room.reached[root] = 0
+        for i in range(labels.shape[1]):
+            if labels[text, i] >= 0:
+                scores[text, i] = _chance(forest, ways, queries, text, labels[text, i], room)
+        for root in forest.roots:
+            room.reached[root] = _UNKNOWN
+
+
+@compiled
+def _walk(forest, queries, text, beam, room, found):  # type: ignore[no-untyped-def]
+    """Opens the best nodes of every tree; returns how many nodes and labels are known now."""
+    known, count = 0, 0
+    open_nodes, next_nodes = np.empty(beam, dtype=np.int32), np.empty(beam, dtype=np.int32)
+    open_losses, next_losses = np.empty(beam, dtype=np.float32), np.empty(beam, dtype=np.float32)
+    targets, (reached, nodes, totals, touched, losses) = forest.targets, room
+    for tree in range(len(forest.roots)):
+        open_nodes[0], open_losses[0], opened = forest.roots[tree], 0, 1
+        reached[open_nodes[0]] = 0
+        nodes[known] = open_nodes[0]
+        known += 1
+        while opened:
+            kept = 0
+            for i in range(opened):
+                begin, above = forest.child_starts[open_nodes[i]], open_losses[i]
+                for place in range(score_children(forest, queries, text, open_nodes[i], found)):
+                    target, loss = targets[begin + place], above + _loss(found[place])
+                    if target < 0:
+                        label = -1 - target
+                        losses[tree, label] = loss
+                        if totals[label] == 0:
+                            touched[count] = label
+                            count += 1
+                        totals[label] += np.exp(-loss) + TRACE
+                        continue
+                    reached[target] = loss
+                    nodes[known] = target
+                    known += 1
+                    if kept < beam or loss <= next_losses[beam - 1]:
+                        kept = _insert(next_nodes, next_losses, kept, target, loss)
+            open_nodes, next_nodes, open_losses, next_losses = next_nodes, open_nodes, next_losses, open_losses
+            opened = kept
+    return known, count
+
+
+@compiled
+def _forget(room, known, count):  # type: ignore[no-untyped-def]
+    for i in range(known):
+        room.reached[room.nodes[i]] = _UNKNOWN
+    for i in range(count):
+        room.totals[room.touched[i]] = 0
+        for tree in range(len(room.losses)):
+            room.losses[tree, room.touched[i]] = _UNKNOWN
+
+
+@compiled
+def score_children(forest, queries, text, node, scores):  # type: ignore[no-untyped-def]
+    """Fills in the scores of a node's children; returns how many there are."""
+    begin, end = forest.child_starts[node], forest.child_starts[node + 1]
+    nodes, feature_starts, weights = forest.nodes, forest.feature_starts, forest.weights
+    starts, children, values = weights.starts, weights.numbers, weights.values
+    for child in range(begin, end):
+        scores[child - begin] = forest.biases[child]
+    for i in range(queries.starts[text], queries.starts[text + 1]):
+        feature, value = queries.numbers[i], queries.values[i]
+        if feature < len(feature_starts) - 1:
+            row = find(nodes, feature_starts[feature], feature_starts[feature + 1], node)
+            if row >= 0:
+                for j in range(starts[row], starts[row + 1]):
+                    scores[children[j]] += value * values[j]
+    return end - begin
+
+
+@compiled
+def _chance(forest, ways, queries, text, label, room):  # type: ignore[no-untyped-def]
+    """The mean chance of a label."""
+    total = np.float32(0)
+    for tree in range(len(forest.roots)):
+        loss = room.losses[tree, label]
+        if loss < 0:
+            loss = _loss_to(forest, ways, queries, text, ways.child_of[tree, label], room.reached)
+        total += np.exp(-loss)
+    return total / np.float32(len(forest.roots))
+
+
+@compiled
+def _loss_to(forest, ways, queries, text, child, reached):  # type: ignore[no-untyped-def]
+    """On the way to a child, from the last node on it to which the loss is known."""
+    way, steps = np.empty(DEEPEST, dtype=np.int32), 1
+    way[0], node = child, ways.node_of[child]
+    while reached[node] < 0:
+        way[steps] = ways.child_to[node]
+        node = ways.node_of[way[steps]]
+        steps += 1
+    loss = reached[node]
+    for step in range(steps - 1, -1, -1):
+        loss += _loss(_score_child(forest, queries, text, ways.node_of[way[step]], way[step]))
+    return loss
+
+
+@compiled
+def _score_child(forest, queries, text, node, child):  # type: ignore[no-untyped-def]
+    """The same number as score_children's, added up in the same order."""
+    score, place = forest.biases[child], child - forest.child_starts[node]
+    nodes, feature_starts, weights = forest.nodes, forest.feature_starts, forest.weights
+    starts, children, values = weights.starts, weights.numbers, weights.values
+    for i in range(queries.starts[text], queries.starts[text + 1]):
+        feature = queries.numbers[i]
+        if feature < len(feature_starts) - 1:
+            row = find(nodes, feature_starts[feature], feature_starts[feature + 1], node)
+            j = find(children, starts[row], starts[row + 1], place) if row >= 0 else -1
+            if j >= 0:
+                score += queries.values[i] * values[j]
+    return score
+
+
+@compiled
+def _loss(score):  # type: ignore[no-untyped-def]
+    short = max(np.float32(0), np.float32(1) - score)
+    return short * short
+
+
+@compiled
+def _insert(nodes, losses, kept, node, loss):  # type: ignore[no-untyped-def]
+    """Keeps the nodes of least loss in order; of equal ones the first number. Returns how many are kept."""
+    place = kept
+    while place > 0 and (loss < losses[place - 1] or (loss == losses[place - 1] and node < nodes[place - 1])):
+        place -= 1
+    if place == len(nodes):
+        return kept
+    last = min(kept, len(nodes) - 1)
+    for i in range(last, place, -1):
+        nodes[i], losses[i] = nodes[i - 1], losses[i - 1]
+    nodes[place], losses[place] = node, loss
+    return last + 1

@@ -1,0 +1,1 @@
+"""Shortlisters: for each text, the labels that are worth scoring."""

@@ -1,0 +1,27 @@
+"""The CPU forward pass over packed arrays; PARTS are the kinds of parts that a packed model may be made of."""
+
+from __future__ import annotations
+
+from laconic.packed.engine.blend import Blended
+from laconic.packed.engine.buckets import Buckets
+from laconic.packed.engine.candidates import Candidates
+from laconic.packed.engine.cells import Cells
+from laconic.packed.engine.composite import Averaged, Reranked
+from laconic.packed.engine.encoders import Given, Inception, Layered, Summed, Windows
+from laconic.packed.engine.fusion import Fused
+from laconic.packed.engine.near_labels import NearLabels
+from laconic.packed.engine.neighbours import Neighbours
+from laconic.packed.engine.pairs import Pairs
+from laconic.packed.engine.parts import Part
+from laconic.packed.engine.rows import Rows
+from laconic.packed.engine.search import Searched
+from laconic.packed.engine.shortlists import ClusterLabels, WordLabels
+from laconic.packed.engine.transforms import Layer, Unchanged
+from laconic.packed.engine.trees import Trees
+
+_ENCODERS = (Given, Inception, Layered, Summed, Windows, Layer, Unchanged)
+_SHORTLISTS = (NearLabels, ClusterLabels, WordLabels)
+_RANKERS = (Searched, Candidates, Blended, Buckets, Averaged, Reranked, Neighbours, Trees, Fused)
+PARTS: dict[str, type[Part]] = {
+    kind.__name__: kind for kind in (*_ENCODERS, Rows, Cells, Pairs, *_SHORTLISTS, *_RANKERS)
+}

@@ -1,0 +1,278 @@
+"""The compiled way to Astec's answers: labels near a text and labels of texts near it, blended, and scored by rows."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from laconic.kernels.jit import compiled
+from laconic.packed.engine.row_kernels import Grid, choose, fetch_run, half_dot, score_run, whole_numbers
+from laconic.packed.engine.search_kernels import Dial, Tree, near_clusters
+from laconic.types import NO_LABEL
+
+_EMPTY = -1
+_AHEAD = 2  # cells
+_CLOSE = np.float32(0.95)  # of the largest probability by coarse rows
+
+
+class Near(NamedTuple):
+    """Labels and texts by their vectors."""
+
+    centres: Tree
+    centre_dial: Dial
+    owners: Int[np.ndarray, "centres"]  # the label of each centre
+    texts: Tree
+    text_dial: Dial
+    text_starts: Int[np.ndarray, "texts+1"]
+    text_labels: Int[np.ndarray, "pairs"]
+
+
+class Blend(NamedTuple):
+    counted: int  # labels whose centres count
+    listed: int  # centres that are looked up: of what comes after, a list is filled
+    neighbours: int  # texts that are asked
+    power: float  # of their cosines
+    votes: float  # their share; the centres' is the rest
+    size: int  # of the shortlist
+
+
+class Own(NamedTuple):
+    """Rows, label by label."""
+
+    rows: Grid
+    bits: Int[np.ndarray, "labels dim"]
+    beta: float  # the rows' share of the score; nearness has the rest
+    rescored: int
+
+
+class Ballot(NamedTuple):
+    """Labels in the order in which they are first named, and what is said of each."""
+
+    table: Int[np.ndarray, "slots"]  # where in the list a label is, by its hash
+    labels: Int[np.ndarray, "n"]
+    votes: Float[np.ndarray, "n"]
+    by_centre: Float[np.ndarray, "n"]
+
+
+@compiled
+def nearest_rows(tree, dial, vector, found, places, wanted, best, cosines):  # type: ignore[no-untyped-def]
+    """The numbers of the `wanted` rows of largest product, best first; returns how many. `found`, `places` are room."""
+    clusters = len(tree.starts) - 1
+    width = max(clusters, len(found))
+    scores, cluster_of = np.empty(clusters, np.float32), np.empty(clusters, np.int32)
+    room, chosen = np.empty(width, np.float32), np.empty(width, np.int32)
+    numbers = np.empty(len(vector), np.int16)
+    scale = whole_numbers(vector, numbers)
+    count = near_clusters(tree, dial, numbers, scale, scores, cluster_of, room, chosen)
+    opened = choose(scores, count, dial.clusters, room, chosen)
+    count = 0
+    for i in range(opened):
+        first, last = tree.starts[cluster_of[chosen[i]]], tree.starts[cluster_of[chosen[i]] + 1]
+        if i + _AHEAD < opened:
+            ahead = cluster_of[chosen[i + _AHEAD]]
+            fetch_run(tree.rows, tree.starts[ahead], tree.starts[ahead + 1])
+        end = score_run(tree.rows, first, last, numbers, scale, found, count)
+        for j in range(count, end):
+            places[j] = first + j - count
+        count = end
+    kept = choose(found, count, wanted, room, chosen)
+    for i in range(kept):
+        room[i] = -found[chosen[i]]
+    order = np.argsort(room[:kept], kind="mergesort")
+    for i in range(kept):
+        best[i] = tree.order[places[chosen[order[i]]]]
+        cosines[i] = -room[order[i]]
+    return kept
+
+
+@compiled
+def shortlist(near, blend, vector):  # type: ignore[no-untyped-def]
+    """Labels that are worth scoring, `blend.size` or more, in no order, how near they are, and how many there are.
+
+    Votes, divided by the most that a label has, count for their share, cosines of centres for the rest. Where that
+    makes too few labels, further ones follow by their centres, and then any.
+    """
+    room = max(near.centre_dial.room, near.text_dial.room)
+    found, places = np.empty(room, np.float32), np.empty(room, np.int32)
+    width = max(blend.listed, blend.neighbours)
+    best, cosines = np.empty(width, np.int32), np.empty(width, np.float32)
+    texts, named = 0, blend.listed + blend.size
+    if blend.neighbours > 0:
+        texts = nearest_rows(near.texts, near.text_dial, vector, found, places, blend.neighbours, best, cosines)
+    for i in range(texts):
+        named += near.text_starts[best[i] + 1] - near.text_starts[best[i]]
+    ballot, nearness = _empty_ballot(named), np.empty(named, np.float32)
+    count, most = _vote(near, blend, best[:texts], cosines, ballot)
+    kept = nearest_rows(near.centres, near.centre_dial, vector, found, places, blend.listed, best, cosines)
+    counted, seen = 0, 0
+    while seen < kept and counted < blend.counted:
+        slot = _slot(ballot, near.owners[best[seen]], count)
+        count += slot == count
+        if ballot.by_centre[slot] == 0:  # its nearest centre comes first
+            ballot.by_centre[slot] = cosines[seen]
+            counted += 1
+        seen += 1
+    share, least = np.float32(blend.votes) if blend.neighbours > 0 else np.float32(0), np.float32(0)
+    for i in range(count):
+        nearness[i] = share * ballot.votes[i] / most + (1 - share) * ballot.by_centre[i]
+        least = min(least, nearness[i])
+    begun, label = count, 0
+    while count < blend.size:
+        count += _slot(ballot, near.owners[best[seen]] if seen < kept else label, count) == count
+        label += seen >= kept
+        seen += 1
+    nearness[begun:count] = least
+    return ballot.labels, nearness, count
+
+
+@compiled
+def _empty_ballot(most):  # type: ignore[no-untyped-def]
+    slots = 64
+    while slots < 2 * most:
+        slots *= 2
+    table, labels = np.full(slots, _EMPTY, np.int32), np.empty(most, np.int32)
+    return Ballot(table, labels, np.zeros(most, np.float32), np.zeros(most, np.float32))
+
+
+@compiled
+def _vote(near, blend, texts, cosines, ballot):  # type: ignore[no-untyped-def]
+    """Counts the votes of texts; returns how many labels have some, and the most that a label has."""
+    count, most = 0, np.float32(1e-12)
+    for i in range(len(texts)):
+        weight = np.float32(max(cosines[i], np.float32(0)) ** blend.power)
+        for j in range(near.text_starts[texts[i]], near.text_starts[texts[i] + 1]):
+            slot = _slot(ballot, near.text_labels[j], count)
+            count += slot == count
+            ballot.votes[slot] += weight
+            most = max(most, ballot.votes[slot])
+    return count, most
+
+
+@compiled
+def _slot(ballot, label, count):  # type: ignore[no-untyped-def]
+    """Where the label is in the list, which has `count`; one that is new comes last."""
+    table = ballot.table
+    place = (np.uint32(label) * np.uint32(2654435769)) & np.uint32(len(table) - 1)
+    while table[place] != _EMPTY:
+        if ballot.labels[table[place]] == label:
+            return np.int64(table[place])
+        place = (place + np.uint32(1)) & np.uint32(len(table) - 1)
+    table[place] = count
+    ballot.labels[count] = label
+    return np.int64(count)
+
+
+@compiled
+def list_labels(near, blend, encoded, into):  # type: ignore[no-untyped-def]
+    """The nearest labels of each text, nearest first, and how near they are."""
+    labels, nearness = into
+    for text in range(len(labels)):
+        some, near_by, count = shortlist(near, blend, _unit(encoded[text]))
+        room, chosen = np.empty(count, np.float32), np.empty(count, np.int32)
+        kept = choose(near_by, count, labels.shape[1], room, chosen)
+        for i in range(kept):
+            room[i] = -near_by[chosen[i]]
+        order = np.argsort(room[:kept], kind="mergesort")
+        for i in range(kept):
+            labels[text, i], nearness[text, i] = some[chosen[order[i]]], -room[order[i]]
+
+
+@compiled
+def rank_candidates(near, blend, own, encoded, vectors, into):  # type: ignore[no-untyped-def]
+    """The best labels of each text, best first."""
+    labels, scores = into
+    most = blend.size
+    some, nearness, by_rows = np.empty(most, np.int32), np.empty(most, np.float32), np.empty(most, np.float32)
+    totals, room, chosen = np.empty(most, np.float32), np.empty(most, np.float32), np.empty(most, np.int32)
+    decoded = np.empty(vectors.shape[1], np.uint32)
+    for text in range(len(labels)):
+        vector = vectors[text]
+        kept, largest, nearest = _candidates(near, blend, own, encoded[text], vector, some, nearness, by_rows)
+        for i in range(kept):
+            totals[i] = own.beta * by_rows[i] / largest + (1 - own.beta) * nearness[i] / nearest
+        last = choose(totals, kept, own.rescored, room, chosen)
+        for i in range(last):
+            exact = _probability(own, some[chosen[i]], vector, decoded)
+            room[i] = -(own.beta * exact / largest + (1 - own.beta) * nearness[chosen[i]] / nearest)
+        best = np.argsort(room[:last], kind="mergesort")
+        for i in range(min(last, labels.shape[1])):
+            labels[text, i], scores[text, i] = some[chosen[best[i]]], -room[best[i]]
+
+
+@compiled
+def score_candidates(near, blend, own, encoded, vectors, into):  # type: ignore[no-untyped-def]
+    """The scores of given labels; one that is no candidate comes after all that are."""
+    labels, scores = into
+    most = blend.size
+    some, nearness, by_rows = np.empty(most, np.int32), np.empty(most, np.float32), np.empty(most, np.float32)
+    decoded = np.empty(vectors.shape[1], np.uint32)
+    for text in range(len(labels)):
+        vector = vectors[text]
+        kept, largest, nearest = _candidates(near, blend, own, encoded[text], vector, some, nearness, by_rows)
+        last, least = 0, np.float32(np.inf)
+        for i in range(kept):
+            total = own.beta * by_rows[i] / largest + (1 - own.beta) * nearness[i] / nearest
+            if total < least:
+                last, least = i, total
+        if kept > 0:
+            exact = _probability(own, some[last], vector, decoded)
+            least = own.beta * exact / largest + (1 - own.beta) * nearness[last] / nearest
+        for j in range(labels.shape[1]):
+            label = labels[text, j]
+            if label == NO_LABEL:
+                continue
+            score = own.beta * _probability(own, label, vector, decoded) / largest
+            place = 0
+            while place < kept and some[place] != label:
+                place += 1
+            if place < kept:
+                scores[text, j] = score + (1 - own.beta) * nearness[place] / nearest
+            else:
+                scores[text, j] = min(score, least)
+
+
+@compiled
+def _candidates(near, blend, own, encoded, vector, some, nearness, by_rows):  # type: ignore[no-untyped-def]
+    """Fills in the shortlist, what its rows say by coarse products, and how near it is, both as sigmoids.
+
+    Returns how many labels there are, and the largest of either, by which others will be divided.
+    """
+    numbers, decoded = np.empty(len(vector), np.int16), np.empty(len(vector), np.uint32)
+    listed, near_by, count = shortlist(near, blend, _unit(encoded))
+    room, first = np.empty(count, np.float32), np.empty(count, np.int32)
+    kept = choose(near_by, count, blend.size, room, first)
+    nearest, likeliest = np.float32(1e-12), 0
+    scale = whole_numbers(vector, numbers)
+    for i in range(kept):
+        label = listed[first[i]]
+        score_run(own.rows, label, label + 1, numbers, scale, by_rows, i)
+        by_rows[i] = _sigmoid(by_rows[i])
+        if by_rows[i] > by_rows[likeliest]:
+            likeliest = i
+        some[i], nearness[i] = label, _sigmoid(near_by[first[i]])
+        nearest = max(nearest, nearness[i])
+    largest = np.float32(1e-12)
+    for i in range(kept):  # of those that may be the likeliest, rounding being what it is
+        if by_rows[i] >= _CLOSE * by_rows[likeliest]:
+            largest = max(largest, _probability(own, some[i], vector, decoded))
+    return kept, largest, nearest
+
+
+@compiled
+def _unit(vector):  # type: ignore[no-untyped-def]
+    total = np.float32(0)
+    for i in range(len(vector)):
+        total += vector[i] * vector[i]
+    return vector / max(np.sqrt(total), np.float32(1e-12))
+
+
+@compiled
+def _probability(own, label, vector, decoded):  # type: ignore[no-untyped-def]
+    return _sigmoid(half_dot(own.bits[label], vector, decoded) + own.rows.biases[label])
+
+
+@compiled
+def _sigmoid(score):  # type: ignore[no-untyped-def]
+    return np.float32(1) / (np.float32(1) + np.exp(-score))

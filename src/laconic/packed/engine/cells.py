@@ -1,0 +1,71 @@
+"""Rows that are searched for those with the largest product with a vector: cells of rows that lie near each other.
+
+What Astec's vectors of labels and of texts have become. Products are of coarse rows; nothing is scored again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from laconic.errors import ModelError
+from laconic.kernels.checks import check_array, check_kind, check_order, check_starts, check_whole, for_kernels
+from laconic.packed.engine.parts import Part
+from laconic.packed.engine.rows import NO_ROWS, Rows, check_groups
+from laconic.packed.engine.search_kernels import Dial, Tree
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Cells(Part):
+    rows: Rows  # in the order of places
+    order: np.ndarray  # int32: the number of each place's row
+    starts: np.ndarray  # int32: where cells begin
+    middles: Rows  # of cells
+    group_starts: np.ndarray  # int32: where groups of cells begin
+    groups: Rows | None  # None: every cell's middle is looked at
+    open_groups: int
+    beam: int  # cells that are opened
+
+    def __post_init__(self) -> None:
+        check_kind(self.rows, "rows of cells", Rows)
+        check_kind(self.middles, "middles of cells", Rows)
+        count, cells = self.rows.size, self.middles.size
+        check_array(self.order, "order of rows", np.int32, (count,))
+        check_array(self.starts, "bounds of cells", np.int32, (cells + 1,))
+        check_starts(self.starts, "bounds of cells", count)
+        check_order(self.order, "order of rows")
+        if self.rows.dim != self.middles.dim:
+            raise ModelError("the packed model's cells are not as wide as their middles; pack it again")
+        check_groups(self.groups, self.group_starts, self.middles)
+        check_whole(self.beam, "beam", 1)
+        check_whole(self.open_groups, "open groups", 1)
+
+    def opening(self, beam: int) -> Cells:
+        """The same with so many cells opened, and groups enough for them."""
+        beam = max(1, min(beam, self.middles.size))
+        sizes = np.sort(np.diff(self.group_starts)).cumsum()
+        return replace(self, beam=beam, open_groups=max(self.open_groups, int(sizes.searchsorted(beam)) + 1))
+
+    def exact(self) -> Cells:
+        whole = np.array([0, self.middles.size], dtype=np.int32)
+        return replace(self, groups=None, group_starts=whole, beam=self.middles.size)
+
+    def enough_for(self, count: int) -> Cells:
+        """The same with cells enough for so many rows, whichever they are."""
+        cells = int(np.sort(np.diff(self.starts)).cumsum().searchsorted(count)) + 1
+        return self if cells <= self.beam else self.opening(cells)
+
+    @cached_property
+    def dial(self) -> Dial:
+        beam = min(self.beam, self.middles.size)
+        room = int(np.sort(np.diff(self.starts))[::-1][:beam].sum())
+        return Dial(groups=self.open_groups, clusters=beam, rescored=1, room=room, product=False)
+
+    @cached_property
+    def tree(self) -> Tree:
+        groups = NO_ROWS if self.groups is None else self.groups.grid
+        group_starts, starts, order = map(for_kernels, (self.group_starts, self.starts, self.order))
+        nothing = for_kernels(np.zeros((0, self.rows.dim), np.uint16))
+        return Tree(groups, group_starts, self.middles.grid, starts, self.rows.grid, nothing, order)

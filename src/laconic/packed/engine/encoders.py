@@ -1,0 +1,258 @@
+"""The packed encoders: texts or dense features to one vector each.
+
+A text is read at its own length and cut at the encoder's. Axis words: ids; words; dim (of a word's vector); channels;
+filters; size (numbers in a window).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from laconic.errors import DataError, ModelError
+from laconic.kernels.checks import check_array, check_finite, check_whole, for_kernels
+from laconic.packed.engine.inception_kernels import CHANNELS, SIDE, SIZES, STRIDE, Weights, encode_inception
+from laconic.packed.engine.parts import Part
+from laconic.packed.engine.texts import Inputs, Texts
+from laconic.packed.engine.transforms import Transform
+from laconic.packed.engine.word_kernels import encode_sums, encode_windows
+
+WIDTHS = (1, 2, 4)  # of the windows of a convolution over words
+
+_INFINITE, _MINUS_INFINITE = 0x7C00, 0xFC00  # the bits of the first numbers that are not finite, by sign
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Encoder(Part, ABC):
+    @property
+    @abstractmethod
+    def dim(self) -> int: ...
+
+    @abstractmethod
+    def encode(self, inputs: Inputs) -> Float[np.ndarray, "texts dim"]: ...
+
+
+def check_fits(encoder: Any, transform: Any, width: int) -> None:
+    """Refuses a transform that does not read what the encoder gives, or gives what rows of that width do not read."""
+    kinds = isinstance(encoder, Encoder) and isinstance(transform, Transform)
+    if not kinds or (transform.inputs, transform.width) != (encoder.dim, width):
+        raise ModelError("the packed model's encoder, transform and rows do not fit together; pack it again")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Inception(Encoder):
+    """InceptionXML's, with normalisations and spectral norms multiplied into its weights; both attentions, or none."""
+
+    words: np.ndarray  # float16, ids × dim
+    word_attention: np.ndarray | None  # float32, length × length; this matrix and the next are transposed
+    dimension_attention: np.ndarray | None  # float32, dim × dim
+    projection: np.ndarray  # float32, channels × length
+    projection_bias: np.ndarray  # float32, as all that follow
+    narrow: np.ndarray  # channels × size; a window's numbers are of each place along dim its channels
+    middle: np.ndarray
+    wide: np.ndarray
+    branches_bias: np.ndarray
+    final: np.ndarray  # channels × size
+    final_bias: np.ndarray
+    gain: np.ndarray  # this and the next are what is left of the last normalisation
+    shift: np.ndarray
+
+    def __post_init__(self) -> None:
+        _check_words(self.words)
+        dim, every = self.words.shape[1], len(SIZES) * CHANNELS
+        check_whole(dim, "word vectors' width", SIDE)
+        self._check("projection", CHANNELS, None)
+        length = self.projection.shape[1]
+        if self.word_attention is not None or self.dimension_attention is not None:
+            self._check("word_attention", length, length)
+            self._check("dimension_attention", dim, dim)
+        for name, size in zip(("narrow", "middle", "wide"), SIZES, strict=True):
+            self._check(name, CHANNELS, size * CHANNELS)
+        self._check("final", CHANNELS, self._final_size * every)
+        self._check("branches_bias", every)
+        for name in ("projection_bias", "final_bias", "gain", "shift"):
+            self._check(name, CHANNELS)
+
+    @property
+    def dim(self) -> int:
+        return CHANNELS * ((self._places - self._final_size) // STRIDE + 1)
+
+    def encode(self, inputs: Inputs) -> Float[np.ndarray, "texts dim"]:
+        texts = _texts(inputs)
+        out = np.empty((texts.size, self.dim), dtype=np.float32)
+        if not encode_inception(self._weights, texts, out):
+            _refuse(texts, len(self.words))
+        return out
+
+    @property
+    def _places(self) -> int:
+        return int(self.words.shape[1]) // STRIDE
+
+    @property
+    def _final_size(self) -> int:
+        return min(SIZES[-1], self._places)
+
+    @cached_property
+    def _weights(self) -> Weights:
+        none = np.zeros((0, 0), dtype=np.float32)
+        word, dimension = self.word_attention, self.dimension_attention
+        arrays = (
+            self.words.view(np.uint16),
+            none if word is None else word,
+            none if dimension is None else dimension,
+            *(self.projection, self.narrow, self.middle, self.wide, self.final),
+            *(self.projection_bias, self.branches_bias, self.final_bias, self.gain, self.shift),
+        )
+        return Weights(*map(for_kernels, arrays))
+
+    def _check(self, name: str, *shape: int | None) -> None:
+        array, said = getattr(self, name), name.replace("_", " ")
+        check_array(array, said, np.float32, shape)
+        check_finite(array, said)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Summed(Encoder):
+    """The sum of a text's word vectors by their weights and a bias, ReLU of it where `relu`."""
+
+    words: np.ndarray  # float16, ids × dim
+    bias: np.ndarray  # float32
+    length: int
+    relu: bool
+
+    def __post_init__(self) -> None:
+        _check_words(self.words)
+        check_array(self.bias, "bias of words", np.float32, (self.dim,))
+        check_finite(self.bias, "bias of words")
+        check_whole(self.length, "length of texts", 1)
+
+    @property
+    def dim(self) -> int:
+        return int(self.words.shape[1])
+
+    def encode(self, inputs: Inputs) -> Float[np.ndarray, "texts dim"]:
+        texts = _texts(inputs)
+        out = np.empty((texts.size, self.dim), dtype=np.float32)
+        words, bias = self._arrays
+        if not encode_sums(words, bias, texts, self.length, bool(self.relu), out):
+            _refuse(texts, len(self.words))
+        return out
+
+    @cached_property
+    def _arrays(self) -> tuple[np.ndarray, np.ndarray]:
+        return for_kernels(self.words.view(np.uint16)), for_kernels(self.bias)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Windows(Encoder):
+    """Filters over windows of words, in every chunk of a text the strongest answer of each: XML-CNN's lower half."""
+
+    words: np.ndarray  # float16, ids × dim
+    narrow: np.ndarray  # float32, filters × size; a window's numbers are its words' vectors one after another
+    middle: np.ndarray
+    wide: np.ndarray
+    bias: np.ndarray  # float32, of all filters
+    length: int
+    chunks: int
+
+    def __post_init__(self) -> None:
+        _check_words(self.words)
+        for name, width in zip(("narrow", "middle", "wide"), WIDTHS, strict=True):
+            check_array(getattr(self, name), f"{name} filters", np.float32, (None, width * self.words.shape[1]))
+            check_finite(getattr(self, name), f"{name} filters")
+        filters = len(self.narrow) + len(self.middle) + len(self.wide)
+        check_array(self.bias, "bias of filters", np.float32, (filters,))
+        check_finite(self.bias, "bias of filters")
+        check_whole(self.chunks, "chunks of a text", 1)
+        check_whole(self.length, "length of texts", self.chunks)
+
+    @property
+    def dim(self) -> int:
+        return len(self.bias) * self.chunks
+
+    def encode(self, inputs: Inputs) -> Float[np.ndarray, "texts dim"]:
+        texts = _texts(inputs)
+        out = np.empty((texts.size, self.chunks, len(self.bias)), dtype=np.float32)
+        words, narrow, middle, wide, bias = self._arrays
+        if not encode_windows(words, (narrow, middle, wide), bias, texts, self.length, out):
+            _refuse(texts, len(self.words))
+        return out.reshape(len(out), self.dim)
+
+    @cached_property
+    def _arrays(self) -> tuple[np.ndarray, ...]:
+        arrays = (self.words.view(np.uint16), self.narrow, self.middle, self.wide, self.bias)
+        return tuple(map(for_kernels, arrays))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Given(Encoder):
+    """Vectors that are there already: dense features, as they come."""
+
+    features: int
+
+    def __post_init__(self) -> None:
+        check_whole(self.features, "number of features", 1)
+
+    @property
+    def dim(self) -> int:
+        return self.features
+
+    def encode(self, inputs: Inputs) -> Float[np.ndarray, "texts dim"]:
+        if isinstance(inputs, Texts) or inputs.shape[1] != self.features:
+            found = "words" if isinstance(inputs, Texts) else f"{inputs.shape[1]:,}"
+            raise DataError(f"the model reads {self.features:,} features, but is given {found}")
+        return np.ascontiguousarray(inputs, dtype=np.float32)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Layered(Encoder):
+    """An encoder with one more layer."""
+
+    encoder: Encoder
+    layer: Transform
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.encoder, Encoder) or not isinstance(self.layer, Transform):
+            raise ModelError("the packed model's layered encoder must be an encoder and a layer; pack it again")
+        if self.layer.inputs != self.encoder.dim:
+            raise ModelError(
+                f"the packed model's layer reads {self.layer.inputs:,} numbers, but its encoder gives"
+                f" {self.encoder.dim:,}; pack it again"
+            )
+
+    @property
+    def dim(self) -> int:
+        return self.layer.width
+
+    def encode(self, inputs: Inputs) -> Float[np.ndarray, "texts dim"]:
+        return self.layer.apply(self.encoder.encode(inputs))
+
+
+def _check_words(words: np.ndarray) -> None:
+    check_array(words, "word vectors", np.float16, (None, None))
+    check_whole(words.shape[1], "word vectors' width", 1)
+    # By their bits: a table is large, and the largest of whole numbers is found without a copy.
+    if words.size and (words.view(np.int16).max() >= _INFINITE or words.view(np.uint16).max() >= _MINUS_INFINITE):
+        raise ModelError("the packed model's word vectors are not all finite; pack it again")
+
+
+def _texts(inputs: Inputs) -> Texts:
+    if not isinstance(inputs, Texts):
+        raise DataError("the model reads words, but is given dense features; give it texts")
+    return inputs
+
+
+def _refuse(texts: Texts, num_ids: int) -> None:
+    """Says what is wrong with texts that a kernel would not read."""
+    outside = texts.ids[(texts.ids < 0) | (texts.ids >= num_ids)]
+    if len(outside):
+        raise ModelError(
+            f"token id {outside[0]} is outside of the packed model's {num_ids:,} word vectors: its vocabulary is that"
+            " of another model; pack it again"
+        )
+    raise ModelError("the texts' bounds do not lie in order among their words and weights")

@@ -1,0 +1,213 @@
+"""A packed ranker, weighed with label trees, nearest texts and labels' own texts by a small network."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from laconic.errors import ModelError
+from laconic.kernels.checks import (
+    check_array,
+    check_finite,
+    check_kind,
+    check_numbers,
+    check_real,
+    check_whole,
+    for_kernels,
+)
+from laconic.kernels.jit import compiled_in_any_order
+from laconic.models.fusion.evidence import Asked, Evidence, Listed, Room, gather, numbers_of, room_for
+from laconic.packed.engine.composite import in_order
+from laconic.packed.engine.neighbours import Neighbours
+from laconic.packed.engine.ranker import PackedRanker
+from laconic.packed.engine.texts import Inputs, Ranked, size_of
+from laconic.types import NO_LABEL
+
+_LARGEST = float(np.finfo(np.float32).max)
+_FARTHEST = np.float32(5)  # deviations from the mean
+_STEEPEST = np.float32(16)  # beyond which a sigmoid no longer changes
+
+
+class Layers(NamedTuple):
+    """The network as the kernel reads it: a column for each of a layer's outputs."""
+
+    mean: Float[np.ndarray, "numbers"]
+    deviation: Float[np.ndarray, "numbers"]
+    first: Float[np.ndarray, "numbers width"]
+    first_bias: Float[np.ndarray, "width"]
+    second: Float[np.ndarray, "width width"]
+    second_bias: Float[np.ndarray, "width"]
+    last: Float[np.ndarray, "width"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Fused(PackedRanker):
+    base: PackedRanker
+    nearest: Neighbours
+    trees: PackedRanker | None
+    frequency: np.ndarray  # float32: log of 1 + a label's training texts
+    mean: np.ndarray  # float32, as the others
+    deviation: np.ndarray
+    first: np.ndarray
+    first_bias: np.ndarray
+    second: np.ndarray
+    second_bias: np.ndarray
+    last: np.ndarray
+    last_bias: float
+    width: int  # labels that each channel puts forward
+    tail: float  # a dial: rare labels gain by it what frequent ones lose
+
+    def __post_init__(self) -> None:
+        check_kind(self.base, "base", PackedRanker)
+        check_kind(self.nearest, "nearest texts", Neighbours)
+        if self.trees is not None:
+            check_kind(self.trees, "label trees", PackedRanker)
+        check_array(self.last, "fusion's last", np.float32, (None,))
+        hidden, numbers = len(self.last), numbers_of(1 if self.trees is None else 2)
+        shapes = {"mean": (numbers,), "deviation": (numbers,), "first": (numbers, hidden), "first_bias": (hidden,)}
+        shapes |= {"second": (hidden, hidden), "second_bias": (hidden,), "last": (hidden,)}
+        for name, shape in {**shapes, "frequency": (self.base.num_labels,)}.items():
+            check_array(getattr(self, name), f"fusion's {name}", np.float32, shape)
+            check_finite(getattr(self, name), f"fusion's {name}")
+        check_whole(self.width, "width of a list", 1)
+        for name in ("last_bias", "tail"):
+            check_real(getattr(self, name), f"fusion's {name}", -_LARGEST)
+        known = {one.num_labels for one in (self.base, self.nearest, self.trees) if one is not None}
+        if len(known) > 1 or not (self.deviation > 0).all():
+            raise ModelError("the packed model's channels do not fit together; pack it again")
+
+    @property
+    def num_labels(self) -> int:
+        return self.base.num_labels
+
+    def rank(self, inputs: Inputs, k: int) -> Ranked:
+        found = self._evidence(inputs, at_least=k, wanted=None)
+        return in_order(found.labels, self._scores(found), k)
+
+    def score(self, inputs: Inputs, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:
+        check_numbers(labels, "labels to be scored", NO_LABEL, self.num_labels)
+        found = self._evidence(inputs, at_least=0, wanted=labels)
+        same = (labels[:, :, None] == found.labels[:, None]) & (labels != NO_LABEL)[:, :, None]
+        scores: np.ndarray = (same * self._scores(found)[:, None]).sum(2, dtype=np.float32)
+        return scores
+
+    def opening(self, beam: int) -> Fused:
+        return replace(self, base=self.base.opening(beam))
+
+    def exact(self) -> Fused:
+        """Trees open what they open in the model, too."""
+        return replace(self, base=self.base.exact(), nearest=self.nearest.exact())
+
+    def leaning(self, tail: float) -> Fused:
+        """The same with its dial turned."""
+        return replace(self, tail=tail)
+
+    def _evidence(self, inputs: Inputs, at_least: int, wanted: Int[np.ndarray, "texts n"] | None) -> Evidence:
+        """As fusing.FusedRanker has it."""
+        labels, scores = self.base.rank(inputs, min(max(self._width, at_least), self.num_labels))
+        further = labels[:, self._width :] if wanted is None else wanted
+        rankings = [(labels[:, : self._width], scores[:, : self._width])]
+        rankings += [] if self.trees is None else [self.trees.rank(inputs, self._width)]
+        listed = tuple(Listed(*map(np.ascontiguousarray, one)) for one in rankings)
+        asked = Asked(listed, np.ascontiguousarray(further))
+        found, channels = asked.room(self._width), self.nearest.channels(inputs)
+        gather(channels, asked, self._frequency, self._width, (0, size_of(inputs)), self._room, found)
+        return found
+
+    def _scores(self, found: Evidence) -> Float[np.ndarray, "texts n"]:
+        """As probabilities."""
+        scores = np.zeros(found.labels.shape, dtype=np.float32)
+        weigh(self._layers, found.numbers, scores)
+        scores += np.float32(self.last_bias)
+        if self.tail:
+            scores += np.float32(self.tail) * (self._usual - self._frequency[np.maximum(found.labels, 0)])
+        with np.errstate(over="ignore"):
+            shares: np.ndarray = 1 / (1 + np.exp(-scores))
+        shares[found.labels == NO_LABEL] = 0
+        return shares
+
+    @cached_property
+    def _width(self) -> int:
+        return min(self.width, self.num_labels)
+
+    @cached_property
+    def _frequency(self) -> Float[np.ndarray, "labels"]:
+        return for_kernels(self.frequency)
+
+    @cached_property
+    def _usual(self) -> float:
+        return float(self.frequency.mean())
+
+    @cached_property
+    def _layers(self) -> Layers:
+        return Layers(*(for_kernels(getattr(self, name)) for name in Layers._fields))
+
+    @property
+    def _room(self) -> Room:
+        """Which each thread keeps."""
+        mine = self._rooms
+        if not hasattr(mine, "room"):
+            mine.room = room_for(self.num_labels)
+        room: Room = mine.room
+        return room
+
+    @cached_property
+    def _rooms(self) -> threading.local:
+        return threading.local()
+
+
+@compiled_in_any_order
+def weigh(layers, numbers, scores):  # type: ignore[no-untyped-def]
+    """The network's answer for every label that is there; the others stay at 0."""
+    width = len(layers.last)
+    usual, hidden, above = (
+        np.empty(numbers.shape[2], np.float32),
+        np.empty(width, np.float32),
+        np.empty(width, np.float32),
+    )
+    for text in range(numbers.shape[0]):
+        for label in range(numbers.shape[1]):
+            if numbers[text, label, 0] == 0:
+                continue
+            for i in range(len(usual)):
+                value = (numbers[text, label, i] - layers.mean[i]) / layers.deviation[i]
+                usual[i] = min(max(value, -_FARTHEST), _FARTHEST)
+            _layer(usual, layers.first, layers.first_bias, hidden)
+            _layer(hidden, layers.second, layers.second_bias, above)
+            total = np.float32(0)
+            for i in range(width):
+                total += above[i] * layers.last[i]
+            scores[text, label] = total
+
+
+@compiled_in_any_order
+def _layer(inputs, columns, bias, outputs):  # type: ignore[no-untyped-def]
+    for j in range(len(outputs)):
+        outputs[j] = bias[j]
+    for i in range(len(inputs)):
+        value = inputs[i]
+        for j in range(len(outputs)):
+            outputs[j] += value * columns[i, j]
+    for j in range(len(outputs)):
+        outputs[j] *= sigmoid(outputs[j])
+
+
+@compiled_in_any_order
+def sigmoid(x):  # type: ignore[no-untyped-def]
+    """Without a branch or a call, so that loops become vector instructions; right to 1e-6.
+
+    1/2 + tanh(x/2) / 2, where tanh is Lambert's continued fraction of an eighth of x, as a fraction above / below, and
+    its argument is doubled twice: 2ab / (a² + b²). There is one division, at the end.
+    """
+    y = min(max(x, -_STEEPEST), _STEEPEST) * np.float32(0.125)
+    square = y * y
+    above = y * (np.float32(135135) + square * (np.float32(17325) + square * (np.float32(378) + square)))
+    below = np.float32(135135) + square * (np.float32(62370) + square * (np.float32(3150) + square * np.float32(28)))
+    above, below = np.float32(2) * above * below, above * above + below * below
+    both = above + below
+    return both * both / (np.float32(2) * (above * above + below * below))

@@ -1,0 +1,162 @@
+"""InceptionXML's encoder over packed weights, a text at a time and at its own length.
+
+Its attentions have no softmax, so all that happens before the projection's GELU is one matrix times the words' vectors
+x, and the projection P goes into it too. The attention of words is h = M x with M = 1 + (x xᵀ) W, that of dimensions
+h + (x W' hᵀ)ᵀ h = M (1 + Qᵀ M) x with Q = x W' xᵀ; each γ is in its W. Both cost no more than x W' and matrices of
+words × words. Axis words: words; dim (embedding width); channels; places (steps along the embedding dimension).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, UInt16
+
+from laconic.kernels.jit import compiled_in_any_order
+from laconic.packed.engine.layer_kernels import decode, gelu, gelu_rows, product, readable
+
+CHANNELS = 32
+SIZES = (4, 8, 16)  # of the branches' windows
+STRIDE = 4
+SIDE = 6  # numbers that the widest window sees on either side of the narrowest
+
+_ALL = len(SIZES) * CHANNELS
+_ONE = np.float32(1)
+
+
+class Weights(NamedTuple):
+    """As `Inception` has them; an attention that is not there has no rows."""
+
+    words: UInt16[np.ndarray, "ids dim"]
+    word_attention: Float[np.ndarray, "length length"]
+    dimension_attention: Float[np.ndarray, "dim dim"]
+    projection: Float[np.ndarray, "channels length"]
+    narrow: Float[np.ndarray, "channels _"]
+    middle: Float[np.ndarray, "channels _"]
+    wide: Float[np.ndarray, "channels _"]
+    final: Float[np.ndarray, "channels _"]
+    projection_bias: Float[np.ndarray, "channels"]
+    branches_bias: Float[np.ndarray, "all"]
+    final_bias: Float[np.ndarray, "channels"]
+    gain: Float[np.ndarray, "channels"]
+    shift: Float[np.ndarray, "channels"]
+
+
+class _Room(NamedTuple):
+    """Where a text is worked on."""
+
+    x: Float[np.ndarray, "words dim"]
+    turned: Float[np.ndarray, "words dim"]  # x W'
+    squares: Float[np.ndarray, "3 pairs"]  # of words
+    shares: Float[np.ndarray, "3 size"]  # of words in channels
+    lines: Float[np.ndarray, "channels dim"]
+    ring: Float[np.ndarray, "around channels"]
+    answers: Float[np.ndarray, "places all"]
+    last: Float[np.ndarray, "steps channels"]
+
+
+@compiled_in_any_order
+def encode_inception(weights, texts, out):  # type: ignore[no-untyped-def]
+    """False where the texts cannot be read; then nothing has been written."""
+    if not readable(texts, len(weights.words)):
+        return False
+    room = _room(weights, texts, out.shape[1] // CHANNELS)
+    for text in range(len(out)):
+        first = texts.starts[text]
+        count = min(texts.starts[text + 1] - first, weights.projection.shape[1])
+        for i in range(count):
+            decode(weights.words[texts.ids[first + i]], room.x[i])
+        _project(weights, room, _shares(weights, room, count), count)
+        _convolve(weights, room)
+        _finish(weights, room, out[text])
+    return True
+
+
+@compiled_in_any_order
+def _room(weights, texts, steps):  # type: ignore[no-untyped-def]
+    longest, dim = np.int64(0), weights.words.shape[1]
+    for text in range(len(texts.starts) - 1):
+        longest = max(longest, texts.starts[text + 1] - texts.starts[text])
+    words = min(longest, weights.projection.shape[1])
+    return _Room(
+        np.empty((words, dim), dtype=np.float32),
+        np.empty((words, dim), dtype=np.float32),
+        np.empty((3, words * words), dtype=np.float32),
+        np.empty((3, CHANNELS * words), dtype=np.float32),
+        np.empty((CHANNELS, dim), dtype=np.float32),
+        np.empty((dim + 2 * SIDE, CHANNELS), dtype=np.float32),
+        np.empty((dim // STRIDE, _ALL), dtype=np.float32),
+        np.empty((steps, CHANNELS), dtype=np.float32),
+    )
+
+
+@compiled_in_any_order
+def _shares(weights, room, count):  # type: ignore[no-untyped-def]
+    """How much of each word every channel has: P M (1 + Qᵀ M)."""
+    if len(weights.word_attention) == 0:
+        return weights.projection
+    x, turned, square, shape = room.x[:count], room.turned[:count], count * count, (count, count)
+    alike, mixing, crossed = (
+        room.squares[0, :square].reshape(shape),
+        room.squares[1, :square].reshape(shape),
+        room.squares[2, :square].reshape(shape),
+    )
+    product(x.reshape(-1), x.shape[1], x, alike)
+    product(weights.word_attention.reshape(-1), len(weights.word_attention), alike, mixing)  # Mᵀ: x xᵀ is its own
+    for i in range(count):
+        mixing[i, i] += _ONE
+    product(x.reshape(-1), x.shape[1], weights.dimension_attention, turned)
+    product(turned.reshape(-1), x.shape[1], x, crossed)
+    first, second, third = room.shares[0], room.shares[1], room.shares[2]
+    size, shape = CHANNELS * count, (CHANNELS, count)
+    product(weights.projection.reshape(-1), weights.projection.shape[1], mixing, first[:size].reshape(shape))
+    product(first, count, crossed, second[:size].reshape(shape))
+    product(second, count, mixing, third[:size].reshape(shape))
+    _add(_ONE, first[:size], third[:size])
+    return third[:size].reshape(shape)
+
+
+@compiled_in_any_order
+def _add(factor, row, out):  # type: ignore[no-untyped-def]
+    for k in range(len(out)):
+        out[k] += factor * row[k]
+
+
+@compiled_in_any_order
+def _project(weights, room, shares, count):  # type: ignore[no-untyped-def]
+    """The channels at every dimension, and around the ends again those of the other end."""
+    dim, lines, ring = room.x.shape[1], room.lines, room.ring
+    for c in range(CHANNELS):
+        line, bias = lines[c], weights.projection_bias[c]
+        for d in range(dim):
+            line[d] = bias
+        for i in range(count):
+            _add(shares[c, i], room.x[i], line)
+        for d in range(dim):
+            line[d] = gelu(line[d])
+    for around in range(dim + 2 * SIDE):
+        d = (around - SIDE) % dim
+        for c in range(CHANNELS):
+            ring[around, c] = lines[c, d]
+
+
+@compiled_in_any_order
+def _convolve(weights, room):  # type: ignore[no-untyped-def]
+    """A window's numbers lie one after another, so a branch is one product."""
+    around = room.ring.reshape(-1)
+    for branch, weight in enumerate((weights.narrow, weights.middle, weights.wide)):
+        outside = SIDE - (weight.shape[1] // CHANNELS - STRIDE) // 2
+        answers = room.answers[:, branch * CHANNELS : (branch + 1) * CHANNELS]
+        product(around[outside * CHANNELS :], STRIDE * CHANNELS, weight, answers)
+    gelu_rows(room.answers, weights.branches_bias)
+
+
+@compiled_in_any_order
+def _finish(weights, room, out):  # type: ignore[no-untyped-def]
+    steps = len(room.last)
+    product(room.answers.reshape(-1), STRIDE * _ALL, weights.final, room.last)
+    gelu_rows(room.last, weights.final_bias)
+    for step in range(steps):
+        for c in range(CHANNELS):
+            out[c * steps + step] = room.last[step, c] * weights.gain[c] + weights.shift[c]

@@ -1,0 +1,138 @@
+"""The loops under every layer: products of small matrices, GELU, and word vectors of half precision.
+
+Sums may be added up in any order, so that each loop over numbers becomes vector instructions. A kernel looks at no
+bounds: whoever calls it has checked what it gives.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.polynomial import chebyshev
+
+from laconic.kernels.jit import compiled, compiled_in_any_order
+
+_BLOCK = 4  # rows and columns of a product that are computed together: sixteen sums fit into registers
+_FAR = np.float32(5.25)  # beyond it GELU is x, or 0, to within 4e-7
+_DEGREE = 15
+
+
+def _tail() -> tuple[np.float32, ...]:
+    """The normal distribution's Φ(-t) for t in 0.._FAR as a polynomial of u in -1..1, highest power first."""
+    u = chebyshev.chebpts1(_DEGREE + 1)
+    beyond = [math.erfc((one + 1) / 2 * float(_FAR) / math.sqrt(2)) / 2 for one in u]
+    powers = chebyshev.cheb2poly(chebyshev.chebfit(u, beyond, _DEGREE))
+    return tuple(np.float32(factor) for factor in reversed(powers))
+
+
+_TAIL = _tail()
+_TO_U = np.float32(2) / _FAR
+_ONE, _ZERO = np.float32(1), np.float32(0)
+_HALF_TO_SINGLE = np.float32(2.0**112)  # between the two kinds' exponents
+
+
+@compiled_in_any_order
+def readable(texts, num_ids):  # type: ignore[no-untyped-def]
+    """Whether every text lies among the ids, and every id among `num_ids`."""
+    before = np.int64(0)
+    for i in range(len(texts.starts)):
+        if texts.starts[i] < before:
+            return False
+        before = texts.starts[i]
+    if before > len(texts.ids) or before > len(texts.weights):
+        return False
+    sound = True
+    for i in range(len(texts.ids)):
+        sound &= (texts.ids[i] >= 0) & (texts.ids[i] < num_ids)
+    return sound
+
+
+@compiled
+def decode(halves, out):  # type: ignore[no-untyped-def]
+    """Half precision, given as bits, to single: exponents move, and one product puts them right, also where small."""
+    for i in range(len(out)):
+        out[i] = single(halves[i])
+
+
+@compiled
+def single(half):  # type: ignore[no-untyped-def]
+    """For kernels that keep to the order: what is multiplied with it, times 2¹¹² first, might be infinite."""
+    bits = np.uint32(half)
+    shifted = ((bits & np.uint32(0x7FFF)) << np.uint32(13)) | ((bits & np.uint32(0x8000)) << np.uint32(16))
+    return np.uint32(shifted).view(np.float32) * _HALF_TO_SINGLE
+
+
+@compiled_in_any_order
+def gelu(x):  # type: ignore[no-untyped-def]
+    """x Φ(x) to within 1e-6, and to within 1e-6 of its own size near 0: by Φ's tail, which needs no exponential."""
+    far = min(abs(x), _FAR)
+    u = far * _TO_U - _ONE
+    tail = _TAIL[0]
+    for power in range(1, _DEGREE + 1):
+        tail = tail * u + _TAIL[power]
+    return max(x, _ZERO) - far * tail
+
+
+@compiled_in_any_order
+def gelu_rows(rows, bias):  # type: ignore[no-untyped-def]
+    """GELU(row + bias) in place."""
+    for i in range(len(rows)):
+        row = rows[i]
+        for j in range(len(bias)):
+            row[j] = gelu(row[j] + bias[j])
+
+
+@compiled_in_any_order
+def relu_rows(rows, bias):  # type: ignore[no-untyped-def]
+    """ReLU(row + bias) in place."""
+    for i in range(len(rows)):
+        row = rows[i]
+        for j in range(len(bias)):
+            row[j] = max(row[j] + bias[j], _ZERO)
+
+
+@compiled_in_any_order
+def product(windows, step, columns, out):  # type: ignore[no-untyped-def]
+    """out[i, j] = columns[j] · the window of numbers that begins at i × step; windows may overlap."""
+    last = len(out) - 1
+    for i in range(0, last, _BLOCK):
+        _four(windows, step, columns, i, out)
+    if last % _BLOCK == 0:
+        _one(windows[last * step :], columns, out[last])
+
+
+@compiled_in_any_order
+def _four(windows, step, columns, i, out):  # type: ignore[no-untyped-def]
+    """Four windows by four columns at a time: eight reads for sixteen products. Beyond the end the last comes again."""
+    size, last_row, last_column = columns.shape[1], len(out) - 1, len(columns) - 1
+    i2, i3, i4 = min(i + 1, last_row), min(i + 2, last_row), min(i + 3, last_row)
+    a, b = windows[i * step : i * step + size], windows[i2 * step : i2 * step + size]
+    c, d = windows[i3 * step : i3 * step + size], windows[i4 * step : i4 * step + size]
+    for j in range(0, len(columns), _BLOCK):
+        j2, j3, j4 = min(j + 1, last_column), min(j + 2, last_column), min(j + 3, last_column)
+        e, f, g, h = columns[j], columns[j2], columns[j3], columns[j4]
+        ae = af = ag = ah = be = bf = bg = bh = ce = cf = cg = ch = de = df = dg = dh = _ZERO
+        for k in range(size):
+            ae, af, ag, ah = ae + a[k] * e[k], af + a[k] * f[k], ag + a[k] * g[k], ah + a[k] * h[k]
+            be, bf, bg, bh = be + b[k] * e[k], bf + b[k] * f[k], bg + b[k] * g[k], bh + b[k] * h[k]
+            ce, cf, cg, ch = ce + c[k] * e[k], cf + c[k] * f[k], cg + c[k] * g[k], ch + c[k] * h[k]
+            de, df, dg, dh = de + d[k] * e[k], df + d[k] * f[k], dg + d[k] * g[k], dh + d[k] * h[k]
+        out[i, j], out[i, j2], out[i, j3], out[i, j4] = ae, af, ag, ah
+        out[i2, j], out[i2, j2], out[i2, j3], out[i2, j4] = be, bf, bg, bh
+        out[i3, j], out[i3, j2], out[i3, j3], out[i3, j4] = ce, cf, cg, ch
+        out[i4, j], out[i4, j2], out[i4, j3], out[i4, j4] = de, df, dg, dh
+
+
+@compiled_in_any_order
+def _one(window, columns, out):  # type: ignore[no-untyped-def]
+    """One window alone by four columns at a time: a single text is as fast as the columns can be read."""
+    last = len(columns) - 1
+    for j in range(0, len(columns), _BLOCK):
+        j2, j3, j4 = min(j + 1, last), min(j + 2, last), min(j + 3, last)
+        e, f, g, h = columns[j], columns[j2], columns[j3], columns[j4]
+        total_e = total_f = total_g = total_h = _ZERO
+        for k in range(columns.shape[1]):
+            total_e, total_f = total_e + window[k] * e[k], total_f + window[k] * f[k]
+            total_g, total_h = total_g + window[k] * g[k], total_h + window[k] * h[k]
+        out[j], out[j2], out[j3], out[j4] = total_e, total_f, total_g, total_h

@@ -1,0 +1,102 @@
+"""A packed shortlister of nearest labels: those whose centres are near a text, blended with those of near texts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Float
+
+from laconic.errors import ModelError
+from laconic.kernels.checks import (
+    check_array,
+    check_kind,
+    check_numbers,
+    check_real,
+    check_starts,
+    check_whole,
+    for_kernels,
+)
+from laconic.packed.engine.candidate_kernels import Blend, Near, list_labels
+from laconic.packed.engine.cells import Cells
+from laconic.packed.engine.shortlists import Shortlist
+from laconic.packed.engine.texts import Inputs, Ranked
+from laconic.types import NO_LABEL
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NearLabels(Shortlist):
+    centres: Cells
+    owners: np.ndarray  # int32: the label of each centre
+    texts: Cells | None  # None: no text is asked
+    text_starts: np.ndarray  # int64
+    text_labels: np.ndarray  # int32
+    counted: int  # labels whose centres count
+    neighbours: int  # texts that are asked
+    power: float  # of a neighbour's cosine
+    votes: float  # the neighbours' share of nearness
+
+    def __post_init__(self) -> None:
+        check_whole(self.num_labels, "number of labels", 1)
+        check_kind(self.centres, "centres", Cells)
+        check_array(self.owners, "owners of centres", np.int32, (self.centres.rows.size,))
+        check_numbers(self.owners, "owners of centres", 0, self.num_labels)
+        check_array(self.text_labels, "texts' labels", np.int32, (None,))
+        check_numbers(self.text_labels, "texts' labels", 0, self.num_labels)
+        if self.texts is not None:
+            check_kind(self.texts, "texts", Cells)
+            if self.texts.rows.dim != self.dim:
+                raise ModelError("the packed model's centres and texts are not equally wide; pack it again")
+        check_array(self.text_starts, "bounds of texts' labels", np.int64, (self._num_texts + 1,))
+        check_starts(self.text_starts, "bounds of texts' labels", len(self.text_labels))
+        check_whole(self.counted, "number of centres that count", 1)
+        check_whole(self.neighbours, "number of neighbours", 0)
+        check_real(self.power, "power of cosines", 0.0)
+        check_real(self.votes, "share of votes", 0.0, 1.0)
+
+    @property
+    def dim(self) -> int:
+        return self.centres.rows.dim
+
+    @property
+    def cells(self) -> int:
+        return self.centres.middles.size
+
+    def listed(self, inputs: Inputs, vectors: Float[np.ndarray, "texts dim"], size: int) -> Ranked:
+        labels = np.full((len(vectors), size), NO_LABEL, dtype=np.int64)
+        nearness = np.zeros((len(vectors), size), dtype=np.float32)
+        list_labels(*self.ways(size), vectors, (labels, nearness))
+        return Ranked(labels, nearness)
+
+    def opening(self, beam: int) -> NearLabels:
+        """The same with so many cells of labels opened, and as large a share of the cells of texts."""
+        share = beam / self.centres.middles.size
+        texts = None if self.texts is None else self.texts.opening(round(share * self.texts.middles.size))
+        return replace(self, centres=self.centres.opening(beam), texts=texts)
+
+    def exact(self) -> NearLabels:
+        texts = None if self.texts is None else self.texts.exact()
+        return replace(self, centres=self.centres.exact(), texts=texts)
+
+    def ways(self, size: int) -> tuple[Near, Blend]:
+        """How a list of that size is found."""
+        size, several = min(size, self.num_labels), self.centres.rows.size > self.num_labels
+        # Where labels have several centres, some of the nearest are of the same label.
+        listed = min(max(self.counted, size) * (1 + several), self.centres.rows.size)
+        asked = min(self.neighbours, self._num_texts)
+        centres = self.centres.enough_for(listed)
+        texts = self.centres if self.texts is None else self.texts.enough_for(asked)
+        starts, labels, owners = map(for_kernels, (self.text_starts, self.text_labels, self.owners))
+        near = Near(centres.tree, centres.dial, owners, texts.tree, texts.dial, starts, labels)
+        return near, Blend(
+            counted=self.counted,
+            listed=listed,
+            neighbours=asked,
+            power=float(self.power),
+            votes=float(self.votes),
+            size=size,
+        )
+
+    @property
+    def _num_texts(self) -> int:
+        return 0 if self.texts is None else self.texts.rows.size

@@ -1,0 +1,215 @@
+"""The nearest texts and the labels' own texts, which need no training: a ranker, and two channels of a fused one."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from laconic.errors import DataError, ModelError
+from laconic.kernels.checks import (
+    check_array,
+    check_kind,
+    check_numbers,
+    check_order,
+    check_real,
+    check_whole,
+    for_kernels,
+)
+from laconic.kernels.csr import add, clear, find, take_best
+from laconic.kernels.jit import compiled
+from laconic.models.fusion.evidence import Channels
+from laconic.models.fusion.votes import rank_votes, score_votes
+from laconic.packed.engine.candidate_kernels import nearest_rows
+from laconic.packed.engine.cells import Cells
+from laconic.packed.engine.pairs import Pairs, bags_of
+from laconic.packed.engine.ranker import PackedRanker
+from laconic.packed.engine.row_kernels import half_dot
+from laconic.packed.engine.rows import check_exact
+from laconic.packed.engine.texts import Inputs, Ranked, Texts, size_of
+from laconic.types import NO_LABEL
+
+_LOOKED_UP = 4  # times as many texts as are wanted
+_SPARE = 16  # vectors that are compared again though they are not wanted
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Neighbours(PackedRanker):
+    index: Pairs | Cells  # for each word the texts that have it, or the texts' vectors
+    votes: Pairs  # for each text its labels
+    label_texts: Pairs  # for each word the labels that have it
+    popular: np.ndarray  # int64: labels, the most frequent first
+    neighbours: int
+    power: float  # of a neighbour's cosine
+    label_text: float  # weight of the label-text cosine
+    walked: int  # texts of words' lists that are gone through, the rarest word's first; 0: all
+
+    def __post_init__(self) -> None:
+        check_array(self.popular, "labels by frequency", np.int64, (None,))
+        check_order(self.popular, "labels by frequency")
+        check_kind(self.votes, "labels of texts", Pairs)
+        check_numbers(self.votes.numbers, "labels of texts", 0, self.num_labels)
+        check_kind(self.label_texts, "labels of words", Pairs)
+        check_numbers(self.label_texts.numbers, "labels of words", 0, self.num_labels)
+        if isinstance(self.index, Cells):
+            check_exact(self.index.rows, "texts' vectors")
+            if self.index.rows.size != self._num_texts:
+                raise ModelError("the packed model's texts and their labels do not fit together; pack it again")
+        else:
+            check_kind(self.index, "texts of words", Pairs)
+            check_numbers(self.index.numbers, "texts of words", 0, self._num_texts)
+        check_whole(self.neighbours, "number of neighbours", 1)
+        check_whole(self.walked, "number of texts that are gone through", 0)
+        check_real(self.power, "power of cosines", 0.0)
+        check_real(self.label_text, "weight of label texts", 0.0)
+
+    @property
+    def num_labels(self) -> int:
+        return len(self.popular)
+
+    def rank(self, inputs: Inputs, k: int) -> Ranked:
+        channels = self.channels(inputs)
+        labels = np.full((size_of(inputs), k), NO_LABEL, dtype=np.int64)
+        scores = np.zeros((size_of(inputs), k), dtype=np.float32)
+        rank_votes(channels, 0, len(labels), for_kernels(self.popular), labels, scores)
+        return Ranked(labels, scores)
+
+    def score(self, inputs: Inputs, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:
+        check_numbers(labels, "labels to be scored", NO_LABEL, self.num_labels)
+        scores = np.zeros(labels.shape, dtype=np.float32)
+        score_votes(self.channels(inputs), 0, len(labels), self.num_labels, np.ascontiguousarray(labels), scores)
+        return scores
+
+    def opening(self, beam: int) -> Neighbours:
+        """The same; where texts are found by words, a beam says nothing."""
+        return replace(self, index=self.index.opening(beam)) if isinstance(self.index, Cells) else self
+
+    def exact(self) -> Neighbours:
+        """The same; of texts that share a word, every one is looked at."""
+        if isinstance(self.index, Cells):
+            return replace(self, index=self.index.exact())
+        return replace(self, walked=0) if 0 < self.walked < len(self.index.numbers) else self
+
+    def channels(self, inputs: Inputs) -> Channels:
+        """What both channels know of the texts, before it is added up."""
+        words = bags_of(inputs)
+        texts = np.full((size_of(inputs), self.neighbours), -1, dtype=np.int64)
+        cosines = np.zeros((size_of(inputs), self.neighbours), dtype=np.float32)
+        if isinstance(self.index, Cells):
+            cells = self.index.enough_for(min(self.neighbours + _SPARE, self._num_texts))
+            exact = self.index.rows.bits, self._places
+            _nearest_vectors(cells.tree, cells.dial, exact, _features(inputs, cells.rows.dim), (texts, cosines))
+        else:
+            _check_words(inputs)
+            _nearest(self.index.lists, words, self.walked, self._room, (texts, cosines))
+        return Channels(
+            texts,
+            np.maximum(cosines, 0) ** np.float32(self.power),
+            self.votes.lists,
+            words,
+            self.label_texts.lists,
+            np.float32(self.label_text),
+        )
+
+    @cached_property
+    def _places(self) -> Int[np.ndarray, "texts"]:
+        """Where each text is in the cells."""
+        assert isinstance(self.index, Cells)
+        return for_kernels(np.argsort(self.index.order).astype(np.int32))
+
+    @property
+    def _num_texts(self) -> int:
+        return len(self.votes.starts) - 1
+
+    @property
+    def _room(self) -> tuple[np.ndarray, np.ndarray]:
+        """A place for every text, which each thread keeps: to make it takes longer than to use it."""
+        mine, texts = self._rooms, self._num_texts
+        if not hasattr(mine, "room"):
+            mine.room = np.zeros(texts, dtype=np.float32), np.empty(texts + 1, dtype=np.int32)
+        room: tuple[np.ndarray, np.ndarray] = mine.room
+        return room
+
+    @cached_property
+    def _rooms(self) -> threading.local:
+        return threading.local()
+
+
+def _check_words(inputs: Inputs) -> None:
+    if not isinstance(inputs, Texts):
+        raise DataError("the model finds texts by their words, but is given dense features; give it texts")
+
+
+def _features(inputs: Inputs, width: int) -> Float[np.ndarray, "texts features"]:
+    if isinstance(inputs, Texts) or inputs.shape[1] != width:
+        found = "words" if isinstance(inputs, Texts) else f"{inputs.shape[1]:,}"
+        raise DataError(f"the model reads {width:,} features, but is given {found}")
+    lengths = np.maximum(np.linalg.norm(inputs, axis=1, keepdims=True), 1e-12)
+    return np.ascontiguousarray(inputs / lengths, dtype=np.float32)
+
+
+@compiled
+def _nearest(index, words, walked, room, into):  # type: ignore[no-untyped-def]
+    """Of the texts that share rare words, the best few are looked up in the long lists of the others."""
+    (totals, touched), (texts, cosines) = room, into
+    some, partial = np.empty(_LOOKED_UP * texts.shape[1], np.int64), np.empty(_LOOKED_UP * texts.shape[1], np.float32)
+    for text in range(len(texts)):
+        lists = _shortest_first(index, words, text)
+        count, gone, rest = 0, 0, 0
+        for i in lists:
+            first, last = index.starts[words.numbers[i]], index.starts[words.numbers[i] + 1]
+            gone += last - first
+            if walked and gone > walked and count >= texts.shape[1]:
+                break
+            numbers, values = index.numbers[first:last], index.values[first:last]
+            count = add(numbers, values, words.values[i], totals, touched, count)
+            rest += 1
+        if rest == len(lists):
+            take_best(totals, touched, count, texts[text], cosines[text])
+        else:
+            kept = take_best(totals, touched, count, some, partial)
+            for i in lists[rest:]:
+                _look_up(index, words.numbers[i], words.values[i], some[:kept], totals)
+            take_best(totals, some, kept, texts[text], cosines[text])
+        clear(totals, touched, count)
+
+
+@compiled
+def _shortest_first(index, words, text):  # type: ignore[no-untyped-def]
+    """Where the text's known words are, those of the fewest texts first."""
+    first, last, known = words.starts[text], words.starts[text + 1], 0
+    places, sizes = np.empty(last - first, np.int64), np.empty(last - first, np.int64)
+    for i in range(first, last):
+        if words.numbers[i] < len(index.starts) - 1:
+            places[known] = i
+            sizes[known] = index.starts[words.numbers[i] + 1] - index.starts[words.numbers[i]]
+            known += 1
+    return places[:known][np.argsort(sizes[:known], kind="mergesort")]
+
+
+@compiled
+def _look_up(index, word, weight, texts, totals):  # type: ignore[no-untyped-def]
+    """Adds what a word's list has for these texts."""
+    for text in texts:
+        place = find(index.numbers, index.starts[word], index.starts[word + 1], text)
+        if place >= 0:
+            totals[text] += weight * index.values[place]
+
+
+@compiled
+def _nearest_vectors(tree, dial, exact, vectors, into):  # type: ignore[no-untyped-def]
+    """Some more than are wanted are compared in half precision: coarse cosines may err about the last."""
+    (bits, place_of), (texts, cosines) = exact, into
+    found, places = np.empty(dial.room, np.float32), np.empty(dial.room, np.int32)
+    wanted, decoded = texts.shape[1] + _SPARE, np.empty(vectors.shape[1], np.uint32)
+    best, room = np.empty(wanted, np.int32), np.empty(wanted, np.float32)
+    for text in range(len(texts)):
+        kept = nearest_rows(tree, dial, vectors[text], found, places, wanted, best, room)
+        for i in range(kept):
+            room[i] = -half_dot(bits[place_of[best[i]]], vectors[text], decoded)
+        order = np.argsort(room[:kept], kind="mergesort")
+        for i in range(min(kept, texts.shape[1])):
+            texts[text, i], cosines[text, i] = best[order[i]], -room[order[i]]

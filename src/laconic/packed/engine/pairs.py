@@ -1,0 +1,89 @@
+"""Rows of numbers and values: an index of words, or texts as bags of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from laconic.errors import ModelError
+from laconic.kernels.checks import check_array, check_finite, check_starts, for_kernels
+from laconic.kernels.csr import Lists
+from laconic.kernels.jit import compiled
+from laconic.packed.engine.layer_kernels import readable
+from laconic.packed.engine.parts import Part
+from laconic.packed.engine.texts import Inputs, Texts
+
+_UNREADABLE = "the texts' token ids are negative, or their bounds do not lie in order among their words"
+_ANY = np.iinfo(np.int32).max  # words that an index does not know are passed over there
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Pairs(Part):
+    starts: np.ndarray  # int64
+    numbers: np.ndarray  # int32
+    values: np.ndarray  # float32
+
+    def __post_init__(self) -> None:
+        check_array(self.starts, "bounds of lists", np.int64, (None,))
+        check_array(self.numbers, "numbers of lists", np.int32, (None,))
+        check_array(self.values, "values of lists", np.float32, self.numbers.shape)
+        check_finite(self.values, "values of lists")
+        check_starts(self.starts, "bounds of lists", len(self.numbers))
+
+    @staticmethod
+    def of(lists: Lists) -> Pairs:
+        return Pairs(starts=lists.starts, numbers=lists.numbers, values=lists.values)
+
+    @cached_property
+    def lists(self) -> Lists:
+        return Lists(for_kernels(self.starts), for_kernels(self.numbers), for_kernels(self.values))
+
+
+def tokens_of(texts: Texts) -> Lists:
+    """Words in reading order, unknown ones included."""
+    if not readable(texts, _ANY):
+        raise ModelError(_UNREADABLE)
+    ids, weights, starts = texts
+    return Lists(
+        np.ascontiguousarray(starts, np.int64),
+        np.ascontiguousarray(ids, np.int32),
+        np.ascontiguousarray(weights, np.float32),
+    )
+
+
+def bags_of(inputs: Inputs) -> Lists:
+    """Every word of a text once, in the order of ids, unknown words gone; dense features have no words."""
+    nothing = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32)
+    texts = inputs if isinstance(inputs, Texts) else Texts(*nothing, np.zeros(len(inputs) + 1, dtype=np.int64))
+    starts = np.zeros(texts.size + 1, dtype=np.int64)
+    numbers, values = np.empty(len(texts.ids), dtype=np.int32), np.empty(len(texts.ids), dtype=np.float32)
+    if not _sum_words(texts, starts, numbers, values):
+        raise ModelError(_UNREADABLE)
+    return Lists(starts, numbers[: starts[-1]], values[: starts[-1]])
+
+
+@compiled
+def _sum_words(texts, starts, numbers, values):  # type: ignore[no-untyped-def]
+    """Fills in what follows the texts; returns whether they can be read."""
+    if not readable(texts, _ANY):
+        return False
+    ids, weights, bounds = texts
+    count = 0
+    for text in range(len(bounds) - 1):
+        first, begun = bounds[text], count
+        order = np.argsort(ids[first : bounds[text + 1]], kind="mergesort")
+        for place in order:
+            word, weight = ids[first + place], weights[first + place]
+            if count > begun and numbers[count - 1] == word:
+                values[count - 1] += weight
+            else:
+                if count > begun and values[count - 1] == 0:
+                    count -= 1
+                numbers[count], values[count] = word, weight
+                count += 1
+        if count > begun and values[count - 1] == 0:
+            count -= 1
+        starts[text + 1] = count
+    return True

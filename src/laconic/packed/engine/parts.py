@@ -1,0 +1,74 @@
+"""What a packed model is made of: frozen parts that hold arrays, numbers and other parts.
+
+A part becomes a structure that JSON can hold and arrays by name, and comes back from them; files are others' business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from laconic.errors import ModelError
+
+_KIND = "kind"
+_PLAIN = (int, float, bool, str, type(None))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Part:
+    """Checks what it is made of when it is made: it may come from a stranger's file, and kernels look at no bounds."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # not the room that threads keep
+
+
+def flattened(part: Part, name: str = "") -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The part's structure, and its arrays by their path in it."""
+    facts: dict[str, Any] = {_KIND: type(part).__name__}
+    arrays: dict[str, np.ndarray] = {}
+    for field in fields(part):
+        value, path = getattr(part, field.name), f"{name}{field.name}"
+        facts[field.name] = _flat(value, path, arrays)
+    return facts, arrays
+
+
+def _flat(value: Any, path: str, arrays: dict[str, np.ndarray]) -> Any:
+    if isinstance(value, np.ndarray):
+        arrays[path] = value
+        return {"array": path}
+    if isinstance(value, Part):
+        facts, inner = flattened(value, f"{path}.")
+        arrays.update(inner)
+        return facts
+    if isinstance(value, tuple):
+        return [_flat(one, f"{path}.{number}", arrays) for number, one in enumerate(value)]
+    assert isinstance(value, _PLAIN), f"{path}: {type(value)}"
+    return value
+
+
+def restored(facts: Any, arrays: Mapping[str, np.ndarray], kinds: Mapping[str, type[Part]]) -> Part:
+    """The part of which these are structure and arrays; `kinds` are the parts there can be."""
+    if not isinstance(facts, dict) or not isinstance(facts.get(_KIND), str) or facts[_KIND] not in kinds:
+        raise ModelError("the packed model has a part of a kind that this version does not know; pack it again")
+    kind = kinds[facts[_KIND]]
+    known = {field.name for field in fields(kind)}
+    needed = {field.name for field in fields(kind) if field.default is MISSING}
+    if not needed <= facts.keys() - {_KIND} <= known:  # an older version may lack what has a default
+        raise ModelError(f"the packed model's part {facts[_KIND]!r} is of another version; pack the model again")
+    return kind(**{name: _restored(value, arrays, kinds) for name, value in facts.items() if name != _KIND})
+
+
+def _restored(value: Any, arrays: Mapping[str, np.ndarray], kinds: Mapping[str, type[Part]]) -> Any:
+    match value:
+        case {"array": str(path)}:
+            if path not in arrays:
+                raise ModelError(f"the packed model lacks its array {path!r}; pack the model again")
+            return arrays[path]
+        case dict():
+            return restored(value, arrays, kinds)
+        case list():
+            return tuple(_restored(one, arrays, kinds) for one in value)
+    return value

@@ -1,0 +1,189 @@
+"""Compiled loops over label rows: scores of runs of rows, the best of many scores, the last word in half precision.
+
+Rows are int8 with a scale each. A text's vector is rounded to whole numbers of 12 bits, so that what is lost is lost by
+the rows alone, and no sum of up to 8,000 products overflows.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from laconic.kernels.jit import compiled, compiled_in_any_order
+from laconic.packed.engine.prefetch import prefetch
+
+MOST_DIM = 8000
+_BINS = 512
+_LINE = 64  # bytes that are fetched together
+_LARGEST = 2047.0
+_LEAST = 1e-30  # what is smaller is nothing: what it would be stretched by has no end
+
+
+class Grid(NamedTuple):
+    """Rows as kernels read them."""
+
+    coarse: Int[np.ndarray, "rows dim"]
+    scales: Float[np.ndarray, "rows"]
+    biases: Float[np.ndarray, "rows"]
+
+
+@compiled
+def whole_numbers(vector, into):  # type: ignore[no-untyped-def]
+    """The vector in whole numbers; returns what they are to be multiplied with."""
+    largest = np.float32(0)
+    for i in range(len(vector)):
+        largest = max(largest, abs(vector[i]))
+    if not (largest > _LEAST and largest < np.inf):
+        for i in range(len(vector)):
+            into[i] = 0
+        return np.float32(0)
+    stretch = np.float32(_LARGEST) / largest
+    for i in range(len(vector)):
+        into[i] = np.int16(np.rint(vector[i] * stretch))
+    return largest / np.float32(_LARGEST)
+
+
+@compiled
+def score_run(grid, first, last, numbers, scale, into, place):  # type: ignore[no-untyped-def]
+    """Scores of rows first to last, from `place` on."""
+    dim = len(numbers)
+    for row in range(first, last):
+        values, total = grid.coarse[row], np.int32(0)
+        for i in range(dim):
+            total = np.int32(total + np.int32(np.int32(values[i]) * np.int32(numbers[i])))
+        into[place] = total * (scale * grid.scales[row]) + grid.biases[row]
+        place += 1
+    return place
+
+
+@compiled_in_any_order
+def half_dot(bits, vector, room):  # type: ignore[no-untyped-def]
+    """The product of a row in half precision, given as its bits, and a vector. `room` is as many uint32."""
+    for i in range(len(bits)):
+        half = np.uint32(bits[i])
+        room[i] = ((half & np.uint32(0x7FFF)) << np.uint32(13)) | ((half & np.uint32(0x8000)) << np.uint32(16))
+    values, total = room.view(np.float32), np.float32(0)
+    for i in range(len(bits)):
+        total += (values[i] * np.float32(2.0**112)) * vector[i]
+    return total
+
+
+@compiled
+def fetch_run(grid, first, last):  # type: ignore[no-untyped-def]
+    """Begins to fetch the coarse rows first to last."""
+    place, end = first * grid.coarse.shape[1], last * grid.coarse.shape[1]
+    while place < end:
+        prefetch(grid.coarse, place)
+        place += _LINE
+
+
+@compiled
+def choose(scores, count, wanted, room, chosen):  # type: ignore[no-untyped-def]
+    """The places of the `wanted` largest of the first `count` scores, in the order of places; returns how many."""
+    if count <= wanted:
+        for i in range(count):
+            chosen[i] = i
+        return count
+    least, equal = _threshold(scores, count, wanted, room)
+    kept = 0
+    for i in range(count):
+        score = scores[i]
+        if score >= least:
+            if score == least:
+                if equal == 0:
+                    continue
+                equal -= 1
+            if kept == wanted:  # where some are no numbers, there is no knowing
+                break
+            chosen[kept] = i
+            kept += 1
+    return kept
+
+
+@compiled
+def _threshold(scores, count, wanted, room):  # type: ignore[no-untyped-def]
+    """The least of the `wanted` largest, and how many of those are equal to it.
+
+    Counting scores by size leaves few among which it is: sorting through all of them would take several times as long.
+    """
+    low, high = scores[0], scores[0]
+    for i in range(count):
+        low, high = min(low, scores[i]), max(high, scores[i])
+    stretch = np.float32(_BINS - 1) / max(high - low, np.float32(1e-30))
+    counts = np.zeros(_BINS, np.int32)
+    for i in range(count):
+        counts[_bin(scores[i], low, stretch)] += 1
+    above, bin = 0, _BINS - 1
+    while above + counts[bin] < wanted:
+        above += counts[bin]
+        bin -= 1
+    inside = 0
+    for i in range(count):
+        if _bin(scores[i], low, stretch) == bin:
+            room[inside] = scores[i]
+            inside += 1
+    least = _nth_largest(room, inside, wanted - above)
+    larger = 0
+    for i in range(inside):
+        larger += room[i] > least
+    return least, wanted - above - larger
+
+
+@compiled
+def _bin(score, low, stretch):  # type: ignore[no-untyped-def]
+    """By size; what is not finite has a bin too."""
+    place = (score - low) * stretch
+    if place >= _BINS - 1:
+        return _BINS - 1
+    return np.int64(place) if place > 0 else 0
+
+
+@compiled
+def _nth_largest(room, count, nth):  # type: ignore[no-untyped-def]
+    """By Hoare's quickselect, in place."""
+    first, last, wanted = 0, count - 1, nth - 1
+    while first < last:
+        middle = (first + last) // 2
+        low, high = min(room[first], room[last]), max(room[first], room[last])
+        pivot = min(max(room[middle], low), high)
+        i, j = first, last
+        while i <= j:
+            while room[i] > pivot:
+                i += 1
+            while room[j] < pivot:
+                j -= 1
+            if i <= j:
+                room[i], room[j] = room[j], room[i]
+                i += 1
+                j -= 1
+        if wanted <= j:
+            last = j
+        elif wanted >= i:
+            first = i
+        else:
+            return room[wanted]
+    return room[wanted]
+
+
+@compiled
+def log_sigmoid(score):  # type: ignore[no-untyped-def]
+    """Of a number; what is far below zero stays as it is, but for less than 1e-6."""
+    if score < -14:
+        return score
+    if score > 0:
+        return -np.float32(np.log1p(np.exp(-score)))
+    return score - np.float32(np.log1p(np.exp(score)))
+
+
+@compiled
+def probabilities(bits, biases, vectors, labels, into):  # type: ignore[no-untyped-def]
+    """Of given labels, by rows in half precision; NO_LABEL keeps what is there."""
+    decoded = np.empty(vectors.shape[1], np.uint32)
+    for text in range(len(labels)):
+        for i in range(labels.shape[1]):
+            label = labels[text, i]
+            if label >= 0:
+                score = half_dot(bits[label], vectors[text], decoded) + biases[label]
+                into[text, i] = np.float32(1) / (np.float32(1) + np.exp(-score))

@@ -1,0 +1,101 @@
+"""Label rows, small: int8 with a scale each, by which the best are found, and a half-precision copy that has the last
+word about them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from laconic.errors import ModelError
+from laconic.kernels.checks import check_array, check_finite, check_kind, check_starts, for_kernels
+from laconic.packed.engine.parts import Part
+from laconic.packed.engine.row_kernels import MOST_DIM, Grid
+
+_LARGEST = 127.0
+_LARGEST_HALF = float(np.finfo(np.float16).max)
+_AT_ONCE = 1 << 16  # rows that are looked at together
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Rows(Part):
+    coarse: np.ndarray  # int8, rows × dim
+    scales: np.ndarray  # float32: what a row of `coarse` is to be multiplied with
+    biases: np.ndarray  # float32
+    exact: np.ndarray | None = None  # float16, rows × dim
+
+    def __post_init__(self) -> None:
+        check_array(self.coarse, "rows", np.int8, (None, None))
+        count, dim = self.coarse.shape
+        for name in ("scales", "biases"):
+            check_array(getattr(self, name), f"rows' {name}", np.float32, (count,))
+            check_finite(getattr(self, name), f"rows' {name}")
+        if self.exact is not None:
+            check_array(self.exact, "rows in half precision", np.float16, (count, dim))
+        if not 0 < dim <= MOST_DIM or not count:
+            raise ModelError(
+                f"the packed model's rows must be 1 or more of 1 to {MOST_DIM:,} numbers, but are {count:,} of {dim:,};"
+                " pack it again"
+            )
+
+    @staticmethod
+    def of(rows: Float[np.ndarray, "rows dim"], biases: Float[np.ndarray, "rows"], *, with_exact: bool = True) -> Rows:
+        coarse, scales = np.empty(rows.shape, dtype=np.int8), np.empty(len(rows), dtype=np.float32)
+        for first in range(0, len(rows), _AT_ONCE):
+            part = slice(first, first + _AT_ONCE)
+            largest = np.abs(rows[part]).max(1, initial=0)
+            if with_exact and not largest.max() <= _LARGEST_HALF:
+                raise ModelError(
+                    f"the model's rows reach {largest.max():g}, but half precision ends at {_LARGEST_HALF:,.0f}: it"
+                    " cannot be packed"
+                )
+            scales[part] = np.where(largest > 0, largest, 1) / _LARGEST
+            coarse[part] = np.rint(rows[part] / scales[part, None])
+        return Rows(
+            coarse=coarse,
+            scales=scales,
+            biases=np.array(biases, dtype=np.float32),
+            exact=rows.astype(np.float16) if with_exact else None,
+        )
+
+    @property
+    def size(self) -> int:
+        return len(self.coarse)
+
+    @property
+    def dim(self) -> int:
+        return int(self.coarse.shape[1])
+
+    @property
+    def grid(self) -> Grid:
+        return Grid(for_kernels(self.coarse), for_kernels(self.scales), for_kernels(self.biases))
+
+    @property
+    def bits(self) -> np.ndarray:
+        """The half-precision copy as whole numbers, which compiled loops can read."""
+        assert self.exact is not None
+        return for_kernels(self.exact.view(np.uint16))
+
+
+def check_exact(rows: Any, name: str) -> None:
+    """Refuses what are no rows with a half-precision copy."""
+    check_kind(rows, name, Rows)
+    if rows.exact is None:
+        raise ModelError(f"the packed model's {name} are not there in half precision; pack it again")
+
+
+def check_groups(groups: Any, starts: Any, clusters: Rows) -> None:
+    """Refuses groups that are not runs of all clusters; None: they are all in one."""
+    check_array(starts, "bounds of groups", np.int32, (None,))
+    check_starts(starts, "bounds of groups", clusters.size)
+    if groups is not None:
+        check_kind(groups, "groups", Rows)
+    size, dim = (1, clusters.dim) if groups is None else (groups.size, groups.dim)
+    if len(starts) != size + 1 or size > clusters.size or dim != clusters.dim:
+        raise ModelError("the packed model's groups do not fit its clusters; pack it again")
+
+
+NO_ROWS = Grid(*(for_kernels(np.zeros(shape, kind)) for shape, kind in (((0, 1), "i1"), (0, "f4"), (0, "f4"))))

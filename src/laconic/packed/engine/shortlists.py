@@ -1,0 +1,217 @@
+"""Packed shortlisters: for each text, the labels that are worth scoring, and how near they are.
+
+Here are those of learnt clusters, and labels whose own texts share words with a text; near_labels.py has the third.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from laconic.errors import ModelError
+from laconic.kernels.checks import (
+    check_array,
+    check_kind,
+    check_numbers,
+    check_order,
+    check_starts,
+    check_whole,
+    for_kernels,
+)
+from laconic.kernels.csr import add_products, clear, take_best
+from laconic.kernels.jit import compiled
+from laconic.packed.engine.pairs import Pairs, bags_of
+from laconic.packed.engine.parts import Part
+from laconic.packed.engine.row_kernels import Grid, choose, half_dot, score_run, whole_numbers
+from laconic.packed.engine.rows import Rows
+from laconic.packed.engine.texts import Inputs, Ranked
+from laconic.packed.engine.transforms import Transform
+from laconic.types import NO_LABEL
+
+_SPARE = 16  # clusters that are scored again though they are not needed: coarse scores may err about the last
+_WORDS = np.float32(1e-3)  # weight of a cosine of words: after all that another shortlister names itself
+
+
+class Leaves(NamedTuple):
+    """Clusters as the kernel reads them."""
+
+    rows: Grid
+    bits: Int[np.ndarray, "clusters dim"]
+    starts: Int[np.ndarray, "clusters+1"]
+    order: Int[np.ndarray, "labels"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Shortlist(Part, ABC):
+    num_labels: int
+
+    @property
+    @abstractmethod
+    def dim(self) -> int:
+        """Of the vectors that it reads."""
+
+    @property
+    @abstractmethod
+    def cells(self) -> int:
+        """How many there are of which `opening` opens some."""
+
+    @abstractmethod
+    def listed(self, inputs: Inputs, vectors: Float[np.ndarray, "texts dim"], size: int) -> Ranked:
+        """The best labels of each text, which is given as it came and as its vector; rows end in NO_LABEL."""
+
+    @abstractmethod
+    def opening(self, beam: int) -> Shortlist:
+        """The same with so many clusters or cells opened, where it has some to open."""
+
+    @abstractmethod
+    def exact(self) -> Shortlist:
+        """The same with nothing passed over."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ClusterLabels(Shortlist):
+    """The labels of the best clusters, as near as their cluster is."""
+
+    transform: Transform
+    clusters: Rows
+    order: np.ndarray  # int32: the label of each place
+    starts: np.ndarray  # int32: where clusters begin
+
+    def __post_init__(self) -> None:
+        check_whole(self.num_labels, "number of labels", 1)
+        check_kind(self.transform, "transform of vectors for clusters", Transform)
+        check_kind(self.clusters, "clusters", Rows)
+        if self.clusters.exact is None or self.clusters.dim != self.transform.width:
+            raise ModelError("the packed model's clusters do not fit their transform; pack it again")
+        check_array(self.order, "order of labels", np.int32, (self.num_labels,))
+        check_order(self.order, "order of labels")
+        check_array(self.starts, "bounds of clusters", np.int32, (self.clusters.size + 1,))
+        check_starts(self.starts, "bounds of clusters", self.num_labels)
+
+    @property
+    def dim(self) -> int:
+        return self.transform.inputs
+
+    @property
+    def cells(self) -> int:
+        return 1  # as many clusters are opened as a list takes
+
+    def listed(self, inputs: Inputs, vectors: Float[np.ndarray, "texts dim"], size: int) -> Ranked:
+        labels = np.full((len(vectors), size), NO_LABEL, dtype=np.int64)
+        nearness = np.zeros((len(vectors), size), dtype=np.float32)
+        enough = int(self._in_smallest.searchsorted(size)) + 1  # whichever they are
+        list_clusters(self._leaves, enough + _SPARE, self.transform.apply(vectors), (labels, nearness))
+        return Ranked(labels, nearness)
+
+    def opening(self, beam: int) -> ClusterLabels:
+        return self
+
+    def exact(self) -> ClusterLabels:
+        return self
+
+    @cached_property
+    def _in_smallest(self) -> Int[np.ndarray, "clusters"]:
+        """How many labels the smallest cluster has, the smallest two, and so on."""
+        return np.sort(np.diff(self.starts)).cumsum()
+
+    @cached_property
+    def _leaves(self) -> Leaves:
+        return Leaves(self.clusters.grid, self.clusters.bits, for_kernels(self.starts), for_kernels(self.order))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WordLabels(Shortlist):
+    """Gives some places of another's list to labels that it left out, the nearest by the words of their own texts."""
+
+    others: Shortlist
+    count: int
+    label_texts: Pairs  # for each word the labels that have it
+
+    def __post_init__(self) -> None:
+        check_whole(self.num_labels, "number of labels", 1)
+        check_kind(self.others, "shortlist", Shortlist)
+        check_kind(self.label_texts, "words of labels", Pairs)
+        check_numbers(self.label_texts.numbers, "labels of words", 0, self.num_labels)
+        check_whole(self.count, "places for labels with words", 0)
+        if self.others.num_labels != self.num_labels:
+            raise ModelError("the packed model's shortlists are not of the same labels; pack it again")
+
+    @property
+    def dim(self) -> int:
+        return self.others.dim
+
+    @property
+    def cells(self) -> int:
+        return self.others.cells
+
+    def listed(self, inputs: Inputs, vectors: Float[np.ndarray, "texts dim"], size: int) -> Ranked:
+        count = min(self.count, size - 1)
+        listed = self.others.listed(inputs, vectors, size - count)
+        labels = np.full((len(vectors), count), NO_LABEL, dtype=np.int64)
+        cosines = np.zeros((len(vectors), count), dtype=np.float32)
+        list_worded(self.label_texts.lists, bags_of(inputs), listed.labels, self._room, (labels, cosines))
+        return Ranked(
+            np.concatenate([listed.labels, labels], axis=1), np.concatenate([listed.scores, _WORDS * cosines], axis=1)
+        )
+
+    def opening(self, beam: int) -> WordLabels:
+        return replace(self, others=self.others.opening(beam))
+
+    def exact(self) -> WordLabels:
+        return replace(self, others=self.others.exact())
+
+    @property
+    def _room(self) -> tuple[np.ndarray, np.ndarray]:
+        """A place for every label, which each thread keeps."""
+        mine = self._rooms
+        if not hasattr(mine, "room"):
+            mine.room = np.zeros(self.num_labels, dtype=np.float32), np.empty(self.num_labels + 1, dtype=np.int32)
+        room: tuple[np.ndarray, np.ndarray] = mine.room
+        return room
+
+    @cached_property
+    def _rooms(self) -> threading.local:
+        return threading.local()
+
+
+@compiled
+def list_clusters(leaves, beam, vectors, into):  # type: ignore[no-untyped-def]
+    """The labels of one cluster after another, the best first, until a list is full."""
+    labels, nearness = into
+    clusters = len(leaves.starts) - 1
+    scores, room = np.empty(clusters, np.float32), np.empty(clusters, np.float32)
+    chosen, numbers = np.empty(clusters, np.int32), np.empty(vectors.shape[1], np.int16)
+    decoded = np.empty(vectors.shape[1], np.uint32)
+    for text in range(len(labels)):
+        scale = whole_numbers(vectors[text], numbers)
+        score_run(leaves.rows, 0, clusters, numbers, scale, scores, 0)
+        opened, count = choose(scores, clusters, beam, room, chosen), 0
+        for i in range(opened):
+            room[i] = -(half_dot(leaves.bits[chosen[i]], vectors[text], decoded) + leaves.rows.biases[chosen[i]])
+        for best in np.argsort(room[:opened], kind="mergesort"):
+            first, last = leaves.starts[chosen[best]], leaves.starts[chosen[best] + 1]
+            for place in range(first, min(last, first + labels.shape[1] - count)):
+                labels[text, count], nearness[text, count] = leaves.order[place], -room[best]
+                count += 1
+
+
+@compiled
+def list_worded(index, words, there, room, into):  # type: ignore[no-untyped-def]
+    """The labels, but for those that are there, whose words are nearest to a text's."""
+    (totals, touched), (labels, cosines) = room, into
+    for text in range(len(labels)):
+        count = add_products(index, words, text, np.float32(1), totals, touched, 0)
+        for label in there[text]:
+            if label >= 0 and totals[label] != 0:
+                totals[label] = -1  # after all others, and yet something that is cleared
+        kept = take_best(totals, touched, count, labels[text], cosines[text])
+        for i in range(kept):
+            if cosines[text, i] <= 0:
+                labels[text, i], cosines[text, i] = NO_LABEL, 0
+        clear(totals, touched, count)

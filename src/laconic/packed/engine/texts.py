@@ -1,0 +1,59 @@
+"""What the engine reads: token rows of any length, one after another, or dense features."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.sparse import csr_array
+
+from laconic.data.dataset import Rows
+
+
+class Texts(NamedTuple):
+    """Text t is `ids[starts[t]:starts[t + 1]]` in reading order; weights add up, per word, to its tf-idf."""
+
+    ids: Int[np.ndarray, "total"]
+    weights: Float[np.ndarray, "total"]
+    starts: Int[np.ndarray, "texts+1"]
+
+    @property
+    def size(self) -> int:
+        return len(self.starts) - 1
+
+    def part(self, first: int, last: int) -> Texts:
+        """Some of the texts."""
+        start, end = self.starts[first], self.starts[last]
+        return Texts(self.ids[start:end], self.weights[start:end], self.starts[first : last + 1] - start)
+
+
+Inputs: TypeAlias = Texts | Float[np.ndarray, "texts features"]
+Some: TypeAlias = Texts | Float[np.ndarray, "_ features"]  # of the inputs, however many
+
+
+class Ranked(NamedTuple):
+    """The best labels of each text, best first; rows end in NO_LABEL with score 0."""
+
+    labels: Int[np.ndarray, "texts k"]
+    scores: Float[np.ndarray, "texts k"]
+
+
+def size_of(inputs: Inputs) -> int:
+    """How many texts there are."""
+    return inputs.size if isinstance(inputs, Texts) else len(inputs)
+
+
+def some(inputs: Inputs, first: int, last: int) -> Some:
+    return inputs.part(first, last) if isinstance(inputs, Texts) else inputs[first:last]
+
+
+def inputs_of(rows: Rows) -> Inputs:
+    """Rows of a dataset as the engine reads them."""
+    if not isinstance(rows, csr_array):
+        return np.ascontiguousarray(rows, dtype=np.float32)
+    return Texts(
+        rows.indices.astype(np.int32, copy=False),
+        rows.data.astype(np.float32, copy=False),
+        rows.indptr.astype(np.int64, copy=False),
+    )

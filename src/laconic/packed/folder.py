@@ -1,0 +1,262 @@
+"""Writes and opens a packed model: what the engine answers from, in files that are mapped. Nothing of it is trained.
+
+packed.json          method, sizes, where the model came from, how its parts are put together
+arrays.safetensors   the parts' arrays, the vocabulary's counts, where strings begin     manifest.json   as of a model
+labels.utf8          the labels' names, one after another; label_texts.utf8, where labels have one; vocabulary.utf8
+texts.utf8           the training texts, where the user chose to keep them (kept_texts.py)
+
+Among the arrays are the hashes of the training texts (data/sketch.py); packed models from before have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from laconic.config import configure, settings_of
+from laconic.data.sketch import TextSketch
+from laconic.data.text import Splitter
+from laconic.data.vocabulary import Vocabulary
+from laconic.errors import ConfigError, ModelError
+from laconic.kernels.checks import check_array, check_numbers
+from laconic.packed.arrays import map_arrays, write_arrays
+from laconic.packed.engine import PARTS
+from laconic.packed.engine.parts import Part, flattened, restored
+from laconic.packed.engine.texts import Inputs, Ranked
+from laconic.packed.kept_texts import KeptTexts, open_texts, write_texts
+from laconic.packed.strings import LabelNames, NameIndex, Strings, write_strings
+from laconic.storage.manifest import (
+    PACKED_MODEL,
+    check_manifest,
+    check_replaceable,
+    json_object,
+    kind_of,
+    version_of,
+    write_json,
+    write_manifest,
+)
+from laconic.system.files import replacing
+
+FORMAT = 1
+SOURCE = "source"  # among the facts: the version of the model folder that was packed
+_RANKER = "ranker."
+_SKETCH = "training_texts"  # among the facts
+_HASHES = "training_texts.hashes"  # among the arrays
+_MOST_TEXTS = 1 << 53  # up to here, doubles are exact
+
+
+@runtime_checkable
+class Ranks(Protocol):
+    """The part that all others are in: it ranks labels as laconic.models.rankers.Ranker does."""
+
+    @property
+    def num_labels(self) -> int: ...
+
+    def rank(self, inputs: Inputs, k: int) -> Ranked:
+        """The best k labels of each text, best first; rows end in NO_LABEL, with score 0."""
+
+    def score(self, inputs: Inputs, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:
+        """The scores of the given labels."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PackedModel:
+    """Everything that a packed folder holds."""
+
+    facts: Mapping[str, Any]  # packed.json; of model.json at least laconic, method, inputs, sizes, created
+    ranker: Ranks  # it is a Part too
+    labels: Sequence[str]
+    label_texts: Sequence[str] | None = None
+    label_counts: Int[np.ndarray, "labels"] | None = None  # training texts of each; None: rare labels are not known
+    splitter: Splitter = Splitter()
+    vocabulary: Vocabulary | None  # None: the model reads features, not texts
+    kept_texts: KeptTexts | None = None  # those of training; None: nobody chose to keep them
+    sketch: TextSketch | None = None  # of the training texts; None: the model does not tell
+    version: str = ""  # of its files: it changes when any of them does
+
+    @property
+    def label_names(self) -> Sequence[str]:
+        return self.labels
+
+    @property
+    def num_kept(self) -> int:
+        """How many training texts can be read there."""
+        return 0 if self.kept_texts is None else len(self.kept_texts.texts)
+
+
+def write_packed(model: PackedModel, folder: Path) -> None:
+    """The folder appears whole; an older one of that name goes away in the same step."""
+    check_replaceable(folder, kind=PACKED_MODEL)
+    assert isinstance(model.ranker, Part)
+    structure, arrays = flattened(model.ranker, _RANKER)
+    facts = {"format": FORMAT, **model.facts, "text": settings_of(model.splitter), "ranker": structure}
+    index = NameIndex.of(model.labels)
+    with replacing(folder) as partial:
+        arrays["labels.starts"] = write_strings(partial / "labels.utf8", model.labels)
+        arrays["labels.hashes"], arrays["labels.order"] = index
+        if model.label_counts is not None:
+            arrays["labels.counts"] = model.label_counts.astype(np.int64)
+        if model.label_texts is not None:
+            arrays["label_texts.starts"] = write_strings(partial / "label_texts.utf8", model.label_texts)
+        if model.vocabulary is not None:
+            arrays["vocabulary.starts"] = write_strings(partial / "vocabulary.utf8", model.vocabulary.words)
+            arrays["vocabulary.counts"] = model.vocabulary.text_counts.astype(np.int64)
+            arrays["vocabulary.subwords"] = model.vocabulary.subword_counts.astype(np.int64)
+        if model.kept_texts is not None:
+            arrays |= write_texts(model.kept_texts, partial)
+        if model.sketch is not None:
+            arrays[_HASHES] = model.sketch.hashes
+        facts[_SKETCH] = None if model.sketch is None else model.sketch.facts()
+        write_arrays(partial / "arrays.safetensors", arrays)
+        write_json(partial / "packed.json", {**facts, "vocabulary": _vocabulary_facts(model.vocabulary)})
+        write_manifest(partial, format=FORMAT, kind=PACKED_MODEL)
+
+
+def of_version(model: PackedModel, version: str) -> PackedModel:
+    """The packed model, known to be made of that version of a model folder."""
+    return replace(model, facts={**model.facts, SOURCE: version})
+
+
+def is_packed(folder: Path) -> bool:
+    """Whether `open_packed` is the one to open a folder, by what its manifest says."""
+    return kind_of(folder) == PACKED_MODEL
+
+
+def open_packed(folder: Path, *, verify: bool = False, kinds: Mapping[str, type[Part]] = PARTS) -> PackedModel:
+    """The model, after a check of every file's size; with `verify`, of every byte. `kinds` of parts it may have."""
+    check_manifest(folder, verify=verify, kind=PACKED_MODEL)
+    facts = json_object(folder / "packed.json")
+    if facts.get("format") != FORMAT:
+        raise ModelError(
+            f"{folder}: the packed model has format {facts.get('format')!r}, but this version reads {FORMAT}; pack the "
+            "model again"
+        )
+    _check_facts(facts, folder)
+    arrays = map_arrays(folder / "arrays.safetensors")
+    model = PackedModel(
+        facts=facts,
+        ranker=_ranker(facts.get("ranker"), arrays, kinds),
+        labels=LabelNames(
+            Strings(folder / "labels.utf8", _array("labels.starts", arrays)),
+            NameIndex(_array("labels.hashes", arrays), _array("labels.order", arrays)),
+        ),
+        label_texts=_label_texts(folder, arrays),
+        label_counts=_label_counts(arrays),
+        splitter=_splitter(facts.get("text"), folder),
+        vocabulary=_vocabulary(folder, facts.get("vocabulary"), arrays),
+        kept_texts=open_texts(folder, arrays, facts["sizes"]["inputs"]),
+        sketch=_sketch(facts.get(_SKETCH), arrays, folder),
+        version=version_of(folder),
+    )
+    _check_sizes(model, folder)
+    return model
+
+
+def _vocabulary_facts(vocabulary: Vocabulary | None) -> dict[str, Any] | None:
+    return None if vocabulary is None else {"num_texts": vocabulary.num_texts, "sublinear": vocabulary.sublinear}
+
+
+def _check_facts(facts: Mapping[str, Any], folder: Path) -> None:
+    """What everybody who opens a packed model relies on."""
+    match facts:
+        case {
+            "laconic": str(),
+            "method": str(),
+            "inputs": "text" | "sparse" | "dense",
+            "sizes": {"labels": int(), "inputs": int()},
+            "created": str(),
+        }:
+            return
+    raise ModelError(f"{folder}/packed.json: it lacks what a model must say of itself; pack the model again")
+
+
+def _ranker(structure: Any, arrays: Mapping[str, np.ndarray], kinds: Mapping[str, type[Part]]) -> Ranks:
+    try:
+        ranker = restored(structure, arrays, kinds)
+    except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError) as error:
+        # Parts look at their arrays; of a structure that was tampered with they may be taken aback.
+        raise ModelError(f"the packed model's parts do not fit together ({error}); pack the model again") from None
+    if not isinstance(ranker, Ranks):
+        raise ModelError(f"the packed model is a part that cannot rank, {type(ranker).__name__}; pack the model again")
+    return ranker
+
+
+def _array(name: str, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+    if name not in arrays:
+        raise ModelError(f"the packed model lacks its array {name!r}; pack the model again")
+    return arrays[name]
+
+
+def _label_texts(folder: Path, arrays: Mapping[str, np.ndarray]) -> Strings | None:
+    starts = arrays.get("label_texts.starts")
+    return None if starts is None else Strings(folder / "label_texts.utf8", starts)
+
+
+def _label_counts(arrays: Mapping[str, np.ndarray]) -> Int[np.ndarray, "labels"] | None:
+    counts = arrays.get("labels.counts")
+    if counts is not None:
+        check_array(counts, "labels' counts", np.int64, (None,))
+        check_numbers(counts, "labels' counts", 0, _MOST_TEXTS)
+    return counts
+
+
+def _sketch(facts: Any, arrays: Mapping[str, np.ndarray], folder: Path) -> TextSketch | None:
+    if facts is None:
+        return None
+    hashes = _array(_HASHES, arrays)
+    if not TextSketch.fits(hashes, facts):
+        raise ModelError(
+            f"{folder}: the hashes of training texts are not the {facts!r} that packed.json speaks of; pack the model "
+            "again"
+        )
+    return TextSketch(hashes=hashes, complete=facts["complete"])
+
+
+def _splitter(settings: Any, folder: Path) -> Splitter:
+    try:
+        return configure(Splitter, settings)
+    except (ConfigError, TypeError, AttributeError) as error:
+        raise ModelError(
+            f"{folder}/packed.json: how texts are read is not of this version: {error}; pack the model again"
+        ) from None
+
+
+def _vocabulary(folder: Path, facts: Any, arrays: Mapping[str, np.ndarray]) -> Vocabulary | None:
+    match facts:
+        case None:
+            return None
+        case {"num_texts": int(num_texts), "sublinear": bool(sublinear)} if 0 <= num_texts < _MOST_TEXTS:
+            words = Strings(folder / "vocabulary.utf8", _array("vocabulary.starts", arrays)).all()
+            counts, subwords = _array("vocabulary.counts", arrays), _array("vocabulary.subwords", arrays)
+            check_array(counts, "words' counts", np.int64, (len(words),))
+            check_array(subwords, "sub-words' counts", np.int64, (None,))
+            for numbers, name in ((counts, "words' counts"), (subwords, "sub-words' counts")):
+                check_numbers(numbers, name, 0, _MOST_TEXTS)
+            return Vocabulary(
+                words=words, text_counts=counts, num_texts=num_texts, sublinear=sublinear, subword_counts=subwords
+            )
+    raise ModelError(
+        f"{folder}/packed.json: num_texts and sublinear of the vocabulary are needed, but it has {facts!r}"
+    )
+
+
+def _check_sizes(model: PackedModel, folder: Path) -> None:
+    sizes = {
+        "sizes.labels": model.facts["sizes"]["labels"],
+        "labels.utf8": len(model.labels),
+        "label_texts.utf8": len(model.labels if model.label_texts is None else model.label_texts),
+        "labels.counts": len(model.labels if model.label_counts is None else model.label_counts),
+        "texts.labels": len(model.labels) if model.kept_texts is None else model.kept_texts.num_labels,
+        "the ranker": model.ranker.num_labels,
+    }
+    if len(set(sizes.values())) != 1:
+        raise ModelError(f"{folder}: the labels do not fit together ({sizes}); pack the model again")
+    inputs, vocabulary = model.facts["sizes"]["inputs"], model.vocabulary
+    fits = vocabulary is None if model.facts["inputs"] != "text" else vocabulary and vocabulary.num_ids == inputs
+    if not fits:
+        raise ModelError(f"{folder}: the vocabulary does not fit the model's {inputs:,} inputs; pack the model again")

@@ -1,0 +1,154 @@
+"""Training texts that a packed model keeps where its user chose so: those nearest to a text say why it has a label.
+
+texts.utf8           the texts, one after another, each once
+arrays.safetensors   texts.starts, where each begins; texts.words.*, its words as the model weighs them, so that nothing
+                     is cut into words again; texts.labels.*, the texts of each label
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.sparse import csr_array
+
+from laconic.errors import ModelError
+from laconic.kernels.checks import check_array, check_numbers, check_starts, for_kernels
+from laconic.kernels.csr import Lists, take_best
+from laconic.kernels.jit import compiled
+from laconic.packed.engine.pairs import Pairs
+from laconic.packed.engine.texts import Texts
+from laconic.packed.strings import Strings, write_strings
+from laconic.types import NO_LABEL
+
+FILE = "texts.utf8"
+_MOST = 20_000  # texts of a label: so many are compared within a few milliseconds, be they read with sub-words
+
+
+class NearText(NamedTuple):
+    text: str
+    similarity: float  # cosine of tf-idf; 1 where both have the same words
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class KeptTexts:
+    """Checks what it is made of: it may come from a stranger's file, and kernels look at no bounds."""
+
+    texts: Sequence[str]
+    words: Pairs  # of each text: token ids and their weights, of length 1
+    starts: np.ndarray  # int64, one more than labels: where each label's texts begin
+    numbers: np.ndarray  # int32: the texts of each label, in order
+    num_ids: int  # token ids that there are
+
+    def __post_init__(self) -> None:
+        check_array(self.words.starts, "bounds of kept texts' words", np.int64, (len(self.texts) + 1,))
+        check_numbers(self.words.numbers, "words of kept texts", 0, self.num_ids)
+        check_array(self.starts, "bounds of labels' texts", np.int64, (None,))
+        check_array(self.numbers, "texts of labels", np.int32, (None,))
+        check_starts(self.starts, "bounds of labels' texts", len(self.numbers))
+        check_numbers(self.numbers, "texts of labels", 0, len(self.texts))
+
+    @staticmethod
+    def of(texts: Sequence[str], words: csr_array, labels: csr_array) -> KeptTexts:
+        """Those of the texts that have a label; one that stands there twice has the labels of both.
+
+        `words` and `labels` have a row for each text. Of a label with very many texts, chance keeps some.
+        """
+        first: dict[str, int] = {}
+        same = np.array([first.setdefault(text, row) for row, text in enumerate(texts)], dtype=np.int64)
+        starts, rows = _texts_of_labels(labels, same)
+        kept, numbers = np.unique(rows, return_inverse=True)
+        return KeptTexts(
+            texts=[texts[row] for row in kept],
+            words=Pairs.of(Lists.of(csr_array(words[kept]))),
+            starts=starts,
+            numbers=numbers.astype(np.int32),
+            num_ids=int(words.shape[1]),
+        )
+
+    @property
+    def num_labels(self) -> int:
+        return len(self.starts) - 1
+
+    def nearest(self, text: Texts, labels: Int[np.ndarray, "n"], count: int) -> list[list[NearText]]:
+        """For each label the texts that have it and share most with the one text; none that shares nothing."""
+        query = np.bincount(text.ids, text.weights, minlength=self.num_ids).astype(np.float32)
+        return [[] if label == NO_LABEL else self._nearest(query, label, count) for label in labels.tolist()]
+
+    def _nearest(self, query: Float[np.ndarray, "ids"], label: int, count: int) -> list[NearText]:
+        listed = for_kernels(self.numbers[self.starts[label] : self.starts[label + 1]])
+        best, cosines = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.float32)
+        found = _nearest(self.words.lists, listed, query, best, cosines)
+        near = zip(best[:found].tolist(), cosines[:found].tolist(), strict=True)
+        return [NearText(self.texts[text], round(min(cosine, 1.0), 6)) for text, cosine in near]
+
+
+def write_texts(kept: KeptTexts, folder: Path) -> dict[str, np.ndarray]:
+    """Writes the texts, and returns the arrays that go with them."""
+    return {
+        "texts.starts": write_strings(folder / FILE, kept.texts),
+        "texts.words.starts": kept.words.starts,
+        "texts.words.numbers": kept.words.numbers,
+        "texts.words.values": kept.words.values,
+        "texts.labels.starts": kept.starts,
+        "texts.labels.numbers": kept.numbers,
+    }
+
+
+def open_texts(folder: Path, arrays: Mapping[str, np.ndarray], num_ids: int) -> KeptTexts | None:
+    """What a packed folder keeps; None: nothing."""
+    if "texts.starts" not in arrays:
+        return None
+
+    def array(name: str) -> np.ndarray:
+        if name not in arrays:
+            raise ModelError(f"the packed model lacks its array {name!r}; pack the model again")
+        return arrays[name]
+
+    return KeptTexts(
+        texts=Strings(folder / FILE, array("texts.starts")),
+        words=Pairs(
+            starts=array("texts.words.starts"),
+            numbers=array("texts.words.numbers"),
+            values=array("texts.words.values"),
+        ),
+        starts=array("texts.labels.starts"),
+        numbers=array("texts.labels.numbers"),
+        num_ids=num_ids,
+    )
+
+
+def _texts_of_labels(
+    labels: csr_array, same: Int[np.ndarray, "texts"]
+) -> tuple[Int[np.ndarray, "bounds"], Int[np.ndarray, "pairs"]]:
+    """Each label's texts in order, at most _MOST of them; `same` is the first text that reads as each does."""
+    rows, own = labels.nonzero()
+    pairs = np.unique(own.astype(np.int64) * len(same) + same[rows])  # one number for each pair, rising by label
+    label, text = pairs // len(same), pairs % len(same)
+    counts = np.bincount(label, minlength=labels.shape[1])
+    drawn = np.lexsort((np.random.default_rng(0).random(len(pairs)), label))
+    place = np.arange(len(pairs)) - np.repeat(counts.cumsum() - counts, counts)
+    starts = np.concatenate([[0], np.minimum(counts, _MOST).cumsum()])
+    return starts, text[np.sort(drawn[place < _MOST])]
+
+
+@compiled
+def _nearest(words, listed, query, best, cosines):  # type: ignore[no-untyped-def]
+    """Fills in those of the listed texts with the largest cosines, best first; returns how many have any."""
+    totals, touched, count = np.empty(len(listed), np.float32), np.empty(len(listed), np.int32), 0
+    for place in range(len(listed)):
+        total = np.float32(0)
+        for i in range(words.starts[listed[place]], words.starts[listed[place] + 1]):
+            total += words.values[i] * query[words.numbers[i]]
+        totals[place] = total
+        if total > 0:
+            touched[count] = place
+            count += 1
+    found = take_best(totals, touched, count, best, cosines)
+    for i in range(found):
+        best[i] = listed[best[i]]
+    return found

@@ -1,0 +1,53 @@
+"""Why a label: what its score would lose without each of a text's words, and the nearest training texts that have it.
+
+Every model is asked the same way, so the answer is about the model as it is, not about one of its parts: each word is
+left out once, and the text is scored again. Texts are near by their words alone, whatever the model has learnt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from laconic.packed.engine.texts import Texts
+from laconic.packed.kept_texts import KeptTexts, NearText
+from laconic.packed.tokenizer import Reader
+
+_NEAR = 3  # texts a label
+Score = Callable[[Texts, Int[np.ndarray, "texts n"]], Float[np.ndarray, "texts n"]]
+
+
+class WordShare(NamedTuple):
+    word: str
+    share: float  # of the label's score: what is lost without the word; below 0 where it speaks against the label
+
+
+class Explained(NamedTuple):
+    """A prediction, and the text's words, those that speak most for the label first; then texts, nearest first."""
+
+    label: str
+    score: float
+    words: list[WordShare]
+    texts: Sequence[NearText] = ()  # of training, with this label; none where the model keeps none
+
+
+def word_shares(reader: Reader, score: Score, text: str, labels: Int[np.ndarray, "n"]) -> list[list[WordShare]]:
+    """What a text's words are worth to each of these labels."""
+    words = reader.words(text)
+    different = list(dict.fromkeys(words))
+    without = [[word for word in words if word != left_out] for left_out in different]
+    wanted = np.tile(labels, (len(different) + 1, 1))
+    scores = score(reader.read_words([words, *without]), wanted)
+    return [_in_order(different, scores[0, place] - scores[1:, place]) for place in range(len(labels))]
+
+
+def near_texts(reader: Reader, kept: KeptTexts | None, text: str, labels: Int[np.ndarray, "n"]) -> list[list[NearText]]:
+    """The training texts of each of these labels that are nearest to a text."""
+    return [[] for _ in labels] if kept is None else kept.nearest(reader.read([text]), labels, _NEAR)
+
+
+def _in_order(words: list[str], lost: Float[np.ndarray, "words"]) -> list[WordShare]:
+    return [WordShare(words[place], round(float(lost[place]), 6)) for place in np.argsort(-lost, kind="stable")]

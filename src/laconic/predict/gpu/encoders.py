@@ -1,0 +1,140 @@
+"""Encoders and transforms with less to do for a text: what a GPU spends on one is mostly the start of small kernels.
+
+Axis words: batch; words; dim (embedding width); channels; places (steps along the embedding dimension).
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from itertools import chain
+from typing import Any, TypeVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from laconic.export.fold import attention_matrix, by_place, folded, normalisation
+from laconic.models.encoders import Encoder, InceptionEncoder
+from laconic.models.encoders.inception import STRIDE
+from laconic.models.layers import DimensionAttention, FreeWeight, SpectralWeight, WordAttention
+from laconic.types import Inputs
+
+Part = TypeVar("Part", bound=nn.Module)
+
+
+def quick_encoder(encoder: Encoder) -> Encoder:
+    """An encoder, in evaluation mode, as it answers quickest; it shares what is large."""
+    return FoldedInception(encoder) if isinstance(encoder, InceptionEncoder) else settled(encoder)
+
+
+def settled(module: Part) -> Part:
+    """A copy that shares the module's tensors, but for matrices whose spectral norm is found now and not every time."""
+    shared: dict[int, Any] = {id(tensor): tensor for tensor in chain(module.parameters(), module.buffers())}
+    copy = deepcopy(module, shared)
+    for part in list(copy.modules()):
+        for name, child in part.named_children():
+            if isinstance(child, SpectralWeight):
+                assert not child.training, "while training, asking for the matrix changes it"
+                setattr(part, name, FreeWeight(child().detach()))
+    return copy
+
+
+class FoldedInception(Encoder):
+    """InceptionXML's encoder with its normalisations and factors inside the weights, and its three branches as one.
+
+    A branch's window is the middle of the widest one's, so that zeros around its weights make all of them equally wide;
+    windows are gathered, ring and all, and a convolution is a single product.
+    """
+
+    word_attention: Tensor | None
+    dimension_attention: Tensor | None
+    projection: Tensor
+    projection_bias: Tensor
+    branches: Tensor
+    branches_bias: Tensor
+    ring: Tensor
+    final: Tensor
+    final_bias: Tensor
+    windows: Tensor
+    gain: Tensor
+    shift: Tensor
+
+    def __init__(self, encoder: InceptionEncoder) -> None:
+        super().__init__()
+        self.embedding, self.length = encoder.embedding, encoder.length
+        self.num_ids, self.dim = encoder.num_ids, encoder.dim
+        branches, branches_bias = _joined([folded(branch, encoder.projection_norm) for branch in encoder.branches])
+        final, final_bias = folded(encoder.final, encoder.branches_norm)
+        gain, shift = normalisation(encoder.final_norm)
+        width = self.embedding.embedding_dim
+        places = (width - STRIDE) // STRIDE + 1
+        ring = _windows(places, size=branches.shape[2]) - (branches.shape[2] - STRIDE) // 2
+        final_places = (places - final.shape[2]) // STRIDE + 1
+        for name, tensor in {
+            "word_attention": _of(encoder.word_attention),
+            "dimension_attention": _of(encoder.dimension_attention),
+            "projection": encoder.projection.weight.detach().T,
+            "projection_bias": encoder.projection.bias.detach(),
+            "branches": by_place(branches),
+            "branches_bias": branches_bias,
+            "ring": ring % width,
+            "final": by_place(final),
+            "final_bias": final_bias,
+            "windows": _windows(final_places, size=final.shape[2]),
+            "gain": gain,
+            "shift": shift,
+        }.items():
+            self.register_buffer(name, _placed(tensor, self.embedding.weight.device), persistent=False)
+
+    def forward(self, inputs: Inputs) -> Float[Tensor, "batch width"]:
+        assert isinstance(inputs, tuple)
+        h = self._attended(self.embedding(inputs.ids[:, : self.length]))
+        projection = self.projection[: h.shape[1]].expand(len(h), -1, -1)
+        h = functional.gelu(torch.baddbmm(self.projection_bias, h.mT, projection))
+        h = functional.gelu(_convolved(h, self.ring, self.branches, self.branches_bias))
+        h = functional.gelu(_convolved(h, self.windows, self.final, self.final_bias))
+        return torch.addcmul(self.shift, h, self.gain).mT.flatten(1)
+
+    def _attended(self, x: Float[Tensor, "batch words dim"]) -> Float[Tensor, "batch words dim"]:
+        if self.word_attention is None or self.dimension_attention is None:
+            return x
+        words = x.shape[1]
+        h = torch.baddbmm(x, x @ x.mT, self.word_attention[:words, :words] @ x)
+        scores = x @ self.dimension_attention @ h.mT
+        return torch.baddbmm(h, scores.mT, h)
+
+
+def _joined(
+    branches: list[tuple[Float[Tensor, "out channels _"], Float[Tensor, "out"]]],
+) -> tuple[Float[Tensor, "all channels size"], Float[Tensor, "all"]]:
+    """As one convolution of the widest branch's size."""
+    size = max(weight.shape[2] for weight, _ in branches)
+    sides = [(size - weight.shape[2]) // 2 for weight, _ in branches]
+    padded = [functional.pad(weight, (side, side)) for (weight, _), side in zip(branches, sides, strict=True)]
+    return torch.cat(padded), torch.cat([bias for _, bias in branches])
+
+
+def _windows(places: int, *, size: int) -> Int[Tensor, "places size"]:
+    """The numbers of what each place sees."""
+    return STRIDE * torch.arange(places)[:, None] + torch.arange(size)
+
+
+def _of(attention: WordAttention | DimensionAttention | None) -> Float[Tensor, "n n"] | None:
+    return None if attention is None else attention_matrix(attention)
+
+
+def _placed(tensor: Tensor | None, device: torch.device) -> Tensor | None:
+    if tensor is None:
+        return None
+    return tensor.to(device, torch.float32 if tensor.is_floating_point() else tensor.dtype).contiguous()
+
+
+def _convolved(
+    h: Float[Tensor, "batch from channels"],
+    windows: Int[Tensor, "places size"],
+    weight: Float[Tensor, "out numbers"],
+    bias: Float[Tensor, "out"],
+) -> Float[Tensor, "batch places out"]:
+    seen = h.index_select(1, windows.flatten()).view(-1, weight.shape[1])
+    return torch.addmm(bias, seen, weight.T).view(len(h), len(windows), -1)

@@ -1,0 +1,124 @@
+"""Answers among some labels only: of those in `allow` (None: all) without those in `block`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from laconic.errors import ConfigError
+from laconic.packed.engine.texts import Ranked
+from laconic.types import NO_LABEL
+
+_FEW = 1000  # labels that are scored one by one, or ranked beyond k, without a second thought
+_SCORED_AT_ONCE = 1 << 16  # pairs of text and label; a classifier gathers a row of weights for each
+_RANKED_AT_ONCE = 1 << 20  # pairs of text and label
+
+# The labels of names, NO_LABEL for a name that none has.
+Find: TypeAlias = Callable[[Sequence[str]], Int[np.ndarray, "n"]]
+
+
+@runtime_checkable
+class Rankable(Protocol):
+    """Texts that can be ranked by their numbers, from 0."""
+
+    def rank(self, texts: Int[np.ndarray, "n"], k: int) -> Ranked:
+        """The best k labels of these texts."""
+
+    def score(self, texts: Int[np.ndarray, "n"], labels: Int[np.ndarray, "n m"]) -> Float[np.ndarray, "n m"]:
+        """The scores of the given labels for these texts."""
+
+
+def finder(names: Sequence[str]) -> Find:
+    """Finds names in a list of them."""
+    return partial(_found, {name: number for number, name in enumerate(names)})  # which can be pickled
+
+
+def _found(number: Mapping[str, int], names: Sequence[str]) -> Int[np.ndarray, "n"]:
+    return np.array([number.get(name, NO_LABEL) for name in names], dtype=np.int64)
+
+
+def permitted_labels(
+    allow: Iterable[str] | None, block: Iterable[str] | None, find: Find, num_labels: int
+) -> Bool[np.ndarray, "labels"]:
+    permitted = np.full(num_labels, allow is None)
+    if allow is not None:
+        permitted[_numbers_of("allow", allow, find)] = True
+    if block is not None:
+        permitted[_numbers_of("block", block, find)] = False
+    return permitted
+
+
+def _numbers_of(argument: str, names: Iterable[str], find: Find) -> Int[np.ndarray, "n"]:
+    if isinstance(names, str):
+        raise ConfigError(f"{argument} must be a list of label names, but is one string: {names!r}")
+    names = list(names)
+    numbers = find(names)
+    unknown = [names[at] for at in np.flatnonzero(numbers == NO_LABEL)]
+    if unknown:
+        shown = ", ".join(map(repr, unknown[:5])) + (f" and {len(unknown) - 5:,} more" if unknown[5:] else "")
+        raise ConfigError(f"{argument} names labels that the model does not have: {shown}")
+    return numbers
+
+
+def rank_among(texts: Rankable, count: int, permitted: Bool[np.ndarray, "labels"], k: int) -> Ranked:
+    """The best k permitted labels of so many texts; k is at most the number of those that are permitted."""
+    if not k:
+        return _nothing(count, 0)
+    allowed = int(np.count_nonzero(permitted))
+    forbidden = len(permitted) - allowed
+    every = np.arange(count)
+    if allowed <= min(forbidden, _FEW):
+        return _of_scores(texts, every, np.flatnonzero(permitted), k)
+    return _of_rankings(texts, every, permitted, k, k + min(forbidden, _FEW))
+
+
+def joined(parts: Sequence[Ranked], k: int) -> Ranked:
+    """One ranking of the texts of all parts."""
+    if not parts:
+        return _nothing(0, k)
+    return Ranked(np.concatenate([part.labels for part in parts]), np.concatenate([part.scores for part in parts]))
+
+
+def _of_scores(texts: Rankable, which: Int[np.ndarray, "n"], numbers: Int[np.ndarray, "m"], k: int) -> Ranked:
+    """Scores all that is permitted, which also finds labels that no shortlist would have."""
+    parts = []
+    for part in _parts(which, _SCORED_AT_ONCE // len(numbers)):
+        labels = np.tile(numbers, (len(part), 1))
+        scores = texts.score(part, labels)
+        best = (-scores).argsort(axis=1, kind="stable")[:, :k]
+        parts.append(Ranked(numbers[best], np.take_along_axis(scores, best, axis=1)))
+    return joined(parts, k)
+
+
+def _of_rankings(
+    texts: Rankable, which: Int[np.ndarray, "n"], permitted: Bool[np.ndarray, "labels"], k: int, width: int
+) -> Ranked:
+    """Ranks more than k labels and drops what is not permitted; where fewer than k are left, ranks more still."""
+    width, parts = min(width, len(permitted)), []
+    for part in _parts(which, _RANKED_AT_ONCE // width):
+        best = _kept(texts.rank(part, width), permitted, k)
+        short = (best.labels == NO_LABEL).any(axis=1)
+        if width < len(permitted) and short.any():
+            best.labels[short], best.scores[short] = _of_rankings(texts, part[short], permitted, k, 8 * width)
+        parts.append(best)
+    return joined(parts, k)
+
+
+def _kept(ranked: Ranked, permitted: Bool[np.ndarray, "labels"], k: int) -> Ranked:
+    """What is permitted of a ranking, in its order."""
+    kept = permitted[ranked.labels] & (ranked.labels != NO_LABEL)
+    first = (~kept).argsort(axis=1, kind="stable")[:, :k]
+    labels, scores = np.where(kept, ranked.labels, NO_LABEL), np.where(kept, ranked.scores, np.float32(0))
+    return Ranked(np.take_along_axis(labels, first, axis=1), np.take_along_axis(scores, first, axis=1))
+
+
+def _parts(which: Int[np.ndarray, "n"], size: int) -> list[Int[np.ndarray, "m"]]:
+    return [which[first : first + max(size, 1)] for first in range(0, len(which), max(size, 1))]
+
+
+def _nothing(texts: int, k: int) -> Ranked:
+    return Ranked(np.zeros((texts, k), dtype=np.int64), np.zeros((texts, k), dtype=np.float32))

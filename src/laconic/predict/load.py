@@ -1,0 +1,129 @@
+"""Opens a folder for answering: what was packed of a model, where that will do, else the model itself.
+
+torch is not imported before it is needed: it takes longer to come than a packed model takes to answer.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from laconic.config import Settings
+from laconic.data.evaluation_texts import TrainedOn
+from laconic.errors import ConfigError, ModelError
+from laconic.packed.engine.ranker import PackedRanker
+from laconic.packed.folder import SOURCE, PackedModel, is_packed, open_packed
+from laconic.predict.packed_predictor import Answerer
+from laconic.storage.manifest import PACKED, version_of
+from laconic.system.machine import usable_cores
+
+if TYPE_CHECKING:
+    from laconic.predict.predictor import Predictor
+
+log = logging.getLogger(__name__)
+_GPUS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # one of these is there where Linux has a GPU for torch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Speed:
+    """How a packed model is to answer."""
+
+    beam: int | None = None  # clusters or cells that are opened; None: as it was packed
+    exact: bool = False  # nothing is passed over: answers are those of the model that was packed
+    threads: int | None = None  # among which many texts are divided; None: as many as there are cores
+
+    def __post_init__(self) -> None:
+        for name, number in (("beam", self.beam), ("threads", self.threads)):
+            if number is not None and number < 1:
+                raise ConfigError(f"{name} must be 1 or more, but is {number}")
+        if self.exact and self.beam is not None:
+            raise ConfigError(f"exact answers take no beam, but it is {self.beam}; leave one of them out")
+
+
+USUAL = Speed()
+
+
+def open_model(
+    folder: Path, *, device: str = "auto", settings: Settings | None = None, speed: Speed = USUAL
+) -> Answerer | Predictor:
+    """Whatever answers soonest: on a CPU a model's packed model, where no setting says how else to answer."""
+    if is_packed(folder) or settings or not on_cpu(device):
+        return open_as_it_is(folder, device=device, settings=settings, speed=speed)
+    packed = packed_of(folder)
+    return open_as_it_is(folder, device=device, speed=speed) if packed is None else answerer(packed, speed)
+
+
+def open_as_it_is(
+    folder: Path, *, device: str = "auto", settings: Settings | None = None, speed: Speed = USUAL
+) -> Answerer | Predictor:
+    """What the folder itself holds, a packed model or a model."""
+    if is_packed(folder):
+        return open_answerer(folder, device=device, settings=settings, speed=speed)
+    if speed != USUAL:
+        raise ConfigError(
+            f"{folder}: --beam, --exact and --threads are for what was packed, which answers on a CPU and by its own "
+            "settings; `laconic pack` packs a model"
+        )
+    from laconic.predict.predictor import Predictor
+
+    return Predictor.open(folder, device=device, settings=settings)
+
+
+def open_answerer(
+    folder: Path, *, device: str = "auto", settings: Settings | None = None, speed: Speed = USUAL
+) -> Answerer:
+    """A packed folder."""
+    if settings or device not in ("auto", "cpu"):
+        raise ConfigError(
+            f"{folder}: a packed model answers on a CPU and by the settings that it was packed with; give the model "
+            "folder that it was made from, or turn its dials (--beam, --exact)"
+        )
+    return answerer(open_packed(folder), speed)
+
+
+def packed_of(folder: Path) -> PackedModel | None:
+    """What was packed of the model in that folder and lies there; None: nothing, or nothing that may be used."""
+    try:
+        if not is_packed(folder / PACKED):
+            return None
+        packed = open_packed(folder / PACKED)
+    except ModelError as error:
+        log.warning("%s; until then the model itself answers", error)
+        return None
+    if packed.facts.get(SOURCE) != version_of(folder):
+        log.warning("%s was packed of another model, so the model itself answers; pack it again", folder / PACKED)
+        return None
+    return packed
+
+
+def trained_on(folder: Path) -> TrainedOn:
+    """Return what a model folder or a packed one tells of its training texts, without opening the rest of a model."""
+    if is_packed(folder):
+        packed = open_packed(folder)
+        return TrainedOn.of(packed.facts, packed.sketch)
+    from laconic.storage.model_folder import read_trained_on
+
+    return read_trained_on(folder)
+
+
+def answerer(packed: PackedModel, speed: Speed = USUAL) -> Answerer:
+    ranker = packed.ranker
+    if isinstance(ranker, PackedRanker) and speed.exact:
+        ranker = ranker.exact()
+    elif isinstance(ranker, PackedRanker) and speed.beam is not None:
+        ranker = ranker.opening(speed.beam)
+    return Answerer(replace(packed, ranker=ranker), speed.threads or usable_cores())
+
+
+def on_cpu(device: str) -> bool:
+    """Whether answers come from a CPU; torch is asked only where it may know of something else."""
+    if device == "cpu":
+        return True
+    if device == "auto" and sys.platform == "linux" and not any(Path(gpu).exists() for gpu in _GPUS):
+        return True
+    from laconic.training.run import device_named
+
+    return device_named(device).type == "cpu"

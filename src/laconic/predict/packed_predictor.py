@@ -1,0 +1,214 @@
+"""Texts in, label names and scores out, from a packed model: no torch, no lock, nothing that grows with questions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from laconic.data.corpus import Corpus
+from laconic.data.dataset import Rows
+from laconic.data.evaluation_texts import TrainedOn
+from laconic.errors import ConfigError
+from laconic.evaluation.calibration import Calibration
+from laconic.evaluation.dataset_view import check_rows
+from laconic.packed.engine.texts import Inputs, Ranked, Some, Texts, inputs_of, size_of, some
+from laconic.packed.folder import PackedModel, Ranks, open_packed
+from laconic.packed.strings import LabelNames
+from laconic.packed.tokenizer import Reader
+from laconic.predict.explain import Explained, near_texts, word_shares
+from laconic.predict.label_filter import Find, finder, joined, permitted_labels, rank_among
+from laconic.predict.prediction import Answer, Prediction, check_question, known_words, named
+from laconic.types import NO_LABEL
+
+if TYPE_CHECKING:
+    from laconic.evaluation.evaluate import Evaluation
+
+A = TypeVar("A")
+_AT_ONCE = 256  # texts that a thread answers together: their vectors stay in its cache
+_FEW = 16  # texts that are not worth a second thread
+
+
+class Answerer:
+    """A packed model, ready to answer; many threads may ask it at once."""
+
+    def __init__(self, model: PackedModel, threads: int = 1) -> None:
+        if threads < 1:
+            raise ConfigError(f"threads must be 1 or more, but is {threads}")
+        self.facts, self.labels, self.version, self.threads = model.facts, model.labels, model.version, threads
+        self.ranker = model.ranker
+        self.model, self._calibration = model, Calibration.of_facts(model.facts)
+        self._reader = None if model.vocabulary is None else Reader(model.splitter, model.vocabulary)
+        self._label_texts = model.label_texts
+
+    @staticmethod
+    def open(folder: Path | str, *, threads: int = 1, verify: bool = False) -> Answerer:
+        """`threads`: how many a batch of texts is divided among; a few texts are answered by the caller's own."""
+        return Answerer(open_packed(Path(folder), verify=verify), threads)
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether scores are probabilities."""
+        return self._calibration is not None
+
+    @property
+    def trained_on(self) -> TrainedOn:
+        return TrainedOn.of(self.facts, self.model.sketch)
+
+    def predict(
+        self,
+        texts: Sequence[str],
+        k: int = 5,
+        *,
+        allow: Iterable[str] | None = None,
+        block: Iterable[str] | None = None,
+    ) -> list[list[Prediction]]:
+        """The best k labels of each text, best first: of those in `allow` (None: all) without those in `block`."""
+        return [answer.predictions for answer in self.answer(texts, k, allow=allow, block=block)]
+
+    def answer(
+        self,
+        texts: Sequence[str],
+        k: int = 5,
+        *,
+        allow: Iterable[str] | None = None,
+        block: Iterable[str] | None = None,
+    ) -> list[Answer]:
+        """Return what `predict` does, with the number of known words of each text."""
+        reader, rank = self._reads_texts(k), self._rank_among(k, allow, block)
+
+        def part(first: int, last: int) -> list[Answer]:
+            read = reader.read(texts[first:last])
+            return [Answer(*one) for one in zip(self._named(rank(read)), self._known(read), strict=True)]
+
+        return list(chain.from_iterable(self._in_parts(len(texts), part)))
+
+    def known_words(self, texts: Sequence[str]) -> list[int]:
+        """Count the words of each text that the model knows."""
+        return self._known(self._reads_texts().read(texts))
+
+    def _known(self, texts: Texts) -> list[int]:
+        assert self.model.vocabulary is not None
+        return known_words(texts.ids, texts.starts, self.model.vocabulary)
+
+    def _reads_texts(self, k: int = 1) -> Reader:
+        check_question(k, reads_texts=self._reader is not None)
+        assert self._reader is not None
+        return self._reader
+
+    def evaluate(
+        self,
+        corpus: Corpus,
+        split_name: str,
+        on_batch: Callable[[int], None] = lambda done: None,
+        *,
+        shuffle: int | None = None,
+    ) -> Evaluation:
+        """Every metric on a split of the data, as a Predictor has them."""
+        import torch  # which answers do without
+
+        from laconic.evaluation.dataset_view import DatasetView
+        from laconic.evaluation.evaluate import evaluate, places_needed
+        from laconic.types import Ranking
+
+        rows, truth = DatasetView.of(self.model).rows_and_truth(corpus, split_name, shuffle=shuffle)
+        ranked = self.rank_rows(rows, places_needed(truth), on_batch)
+        ranking, seen = Ranking(*map(torch.from_numpy, ranked)), self.trained_on.overlap(corpus.split(split_name))
+        return evaluate(ranking, truth, calibration=self._calibration, seen=seen)
+
+    def rank_rows(self, rows: Rows, k: int, on_batch: Callable[[int], None] = lambda done: None) -> Ranked:
+        """The best k labels of rows that were read before, as a Predictor's evaluation reads them."""
+        check_rows(rows, self.facts, reads_texts=self._reader is not None)
+        inputs = inputs_of(rows)
+
+        def rank(first: int, last: int) -> Ranked:
+            ranked = self.ranker.rank(some(inputs, first, last), k)
+            on_batch(last - first)
+            return ranked
+
+        return joined(self._in_parts(rows.shape[0], rank), k)
+
+    def explained(self, text: str, predictions: Sequence[Prediction]) -> list[Explained]:
+        """What was answered, each with what the text's words are worth to it and the nearest texts that were kept."""
+        reader = self._reads_texts()
+        labels = self._find([prediction.label for prediction in predictions])
+        words = word_shares(reader, self._probabilities, text, labels) if predictions else []
+        texts = near_texts(reader, self.model.kept_texts, text, labels)
+        return [Explained(*one, own, near) for one, own, near in zip(predictions, words, texts, strict=True)]
+
+    def _probabilities(self, texts: Texts, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:
+        scores = self.ranker.score(texts, labels)
+        return scores if self._calibration is None else self._calibration.apply(scores)
+
+    def text_of(self, label: str) -> str:
+        """What a label says of itself, where it says more than its name."""
+        return self.texts_of([label])[0]
+
+    def texts_of(self, labels: Sequence[str]) -> list[str]:
+        """The same of several at once, which is quicker."""
+        own = self._label_texts
+        if own is None:
+            return [""] * len(labels)
+        return ["" if number == NO_LABEL else own[number] for number in self._find(labels).tolist()]
+
+    def _rank_among(
+        self, k: int, allow: Iterable[str] | None, block: Iterable[str] | None
+    ) -> Callable[[Inputs], Ranked]:
+        """How inputs are ranked where only some labels may be answered; k is cut to how many these are."""
+        if allow is None and block is None:
+            k = min(k, len(self.labels))
+            return lambda inputs: self.ranker.rank(inputs, k)
+        permitted = permitted_labels(allow, block, self._find, len(self.labels))
+        k = min(k, int(np.count_nonzero(permitted)))
+        return lambda inputs: rank_among(_Numbered(self.ranker, inputs), size_of(inputs), permitted, k)
+
+    def _named(self, ranked: Ranked) -> list[list[Prediction]]:
+        scores = ranked.scores if self._calibration is None else self._calibration.apply(ranked.scores)
+        return named(ranked.labels, scores, self.labels)
+
+    @cached_property
+    def _find(self) -> Find:
+        return self.labels.numbers_of if isinstance(self.labels, LabelNames) else finder(self.labels)
+
+    def _in_parts(self, count: int, work: Callable[[int, int], A]) -> list[A]:
+        """What work(first, last) gives on parts of 0..count, in their order."""
+        threads = self.threads if count > _FEW else 1
+        size = max(1, min(_AT_ONCE, -(-count // threads)))
+        if count == size:
+            return [work(0, count)]
+        firsts = range(0, count, size)
+        lasts = [min(first + size, count) for first in firsts]
+        if threads == 1:
+            return list(map(work, firsts, lasts))
+        with ThreadPoolExecutor(threads) as pool:
+            return list(pool.map(work, firsts, lasts))
+
+
+class _Numbered:
+    """Inputs of a ranker, asked for by their numbers."""
+
+    def __init__(self, ranker: Ranks, inputs: Inputs) -> None:
+        self.ranker, self.inputs = ranker, inputs
+
+    def rank(self, texts: Int[np.ndarray, "n"], k: int) -> Ranked:
+        return self.ranker.rank(_chosen(self.inputs, texts), k)
+
+    def score(self, texts: Int[np.ndarray, "n"], labels: Int[np.ndarray, "n m"]) -> Float[np.ndarray, "n m"]:
+        return self.ranker.score(_chosen(self.inputs, texts), labels)
+
+
+def _chosen(inputs: Inputs, which: Int[np.ndarray, "n"]) -> Some:
+    """Some of the texts, in that order."""
+    if not isinstance(inputs, Texts):
+        features: Some = inputs[which]
+        return features
+    lengths = np.diff(inputs.starts)[which]
+    starts = np.concatenate([[0], lengths.cumsum()])
+    places = np.arange(starts[-1]) + np.repeat(inputs.starts[:-1][which] - starts[:-1], lengths)
+    return Texts(inputs.ids[places], inputs.weights[places], starts)

@@ -1,0 +1,51 @@
+"""What all ways of answering share: what may be asked, and the form of an answer. Needs no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from laconic.data.vocabulary import Vocabulary
+from laconic.errors import ConfigError, DataError
+from laconic.types import FIRST_WORD, NO_LABEL
+
+
+class Prediction(NamedTuple):
+    label: str
+    score: float
+
+
+class Answer(NamedTuple):
+    """The labels of a text, best first, and how much of the text they are based on."""
+
+    predictions: list[Prediction]
+    known_words: int  # of the text; 0: any other text of unknown words has the same labels
+
+
+def known_words(ids: Int[np.ndarray, "total"], bounds: Int[np.ndarray, "bounds"], vocabulary: Vocabulary) -> list[int]:
+    """Count the known words of each text; text t is `ids[bounds[t]:bounds[t + 1]]`."""
+    known = (ids >= FIRST_WORD) & (ids < FIRST_WORD + len(vocabulary.words))
+    before = np.concatenate([[0], known.cumsum()])
+    counts: list[int] = np.diff(before[bounds]).tolist()
+    return counts
+
+
+def named(
+    labels: Int[np.ndarray, "texts k"], scores: Float[np.ndarray, "texts k"], names: Sequence[str]
+) -> list[list[Prediction]]:
+    """A ranking in words."""
+    return [
+        [Prediction(names[label], score) for label, score in zip(*row, strict=True) if label != NO_LABEL]
+        for row in zip(labels.tolist(), scores.tolist(), strict=True)
+    ]
+
+
+def check_question(k: int, *, reads_texts: bool) -> None:
+    """Refuses texts where a model does not read them, and to answer with nothing."""
+    if not reads_texts:
+        raise DataError("this model was trained on features, not on texts; `laconic evaluate` reads feature files")
+    if k < 1:
+        raise ConfigError(f"k must be 1 or more, but is {k}")

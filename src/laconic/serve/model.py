@@ -1,0 +1,108 @@
+"""The model that answers now, and how another one takes its place: opened and verified beside it, then exchanged.
+
+Those who answer take `now` once and keep it for a whole batch, so every answer is wholly one version's.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from laconic.errors import ModelError, UserError
+from laconic.packed.folder import SOURCE, is_packed, open_packed
+from laconic.predict.load import Speed, answerer
+from laconic.predict.packed_predictor import Answerer
+from laconic.storage.manifest import MANIFEST, PACKED, kind_of, version_of
+from laconic.system.files import bytes_in
+
+log = logging.getLogger(__name__)
+_WARMING = (
+    "a text to begin with",
+    "",
+)  # compiles kernels, or fetches them, before anybody waits
+
+
+@dataclass(frozen=True)
+class Version:
+    """A model, as it is served."""
+
+    name: str  # changes when any byte of the model does
+    answerer: Answerer
+    folder: Path  # where it was packed
+    bytes: int
+
+
+class Served:
+    """A model folder in service."""
+
+    def __init__(self, model: Path, speed: Speed, *, verify: bool = True) -> None:
+        self._model, self._speed = model, speed
+        self._seen = _look(model)
+        self.now = opened(model, speed, verify=verify)
+
+    def changed(self) -> bool:
+        """Whether the folder is another than when it was last looked at, for better or worse."""
+        return _look(self._model) != self._seen
+
+    def refresh(self, on_result: Callable[[str], None] = lambda result: None) -> bool:
+        """Puts what the folder holds now in place of what answers; whether it is another model.
+
+        What cannot be opened is refused, and the old one goes on.
+        """
+        self._seen = _look(self._model)
+        try:
+            version = opened(self._model, self._speed, verify=True)
+        except (UserError, OSError) as error:  # a folder may go away between two looks at it
+            log.error("the model folder has changed, but the old model goes on: %s", error)
+            on_result("refused")
+            return False
+        if version.name == self.now.name:
+            return False
+        old, self.now = self.now, version
+        log.info("version %s took the place of %s", version.name, old.name)
+        on_result("taken")
+        return True
+
+
+def opened(model: Path, speed: Speed, *, verify: bool) -> Version:
+    """The packed model of a folder, ready to answer at once."""
+    folder = packed_folder(model)
+    packed = open_packed(folder, verify=verify)
+    if version_of(folder) != packed.version:
+        raise ModelError(f"{folder}: it changed while it was opened; it is looked at again")
+    if packed.vocabulary is None:
+        raise ModelError(f"{folder}: this model reads features, but a service is asked with texts")
+    version = Version(packed.version, answerer(packed, speed), folder, bytes_in(folder))
+    for text in _WARMING:
+        version.answerer.predict([text])
+    return version
+
+
+def packed_folder(model: Path) -> Path:
+    """Where a model was packed: a packed folder itself, or the one inside a model folder, if it is of that model."""
+    if is_packed(model):
+        return model
+    if not kind_of(model):
+        raise ModelError(f"{model}: this is not a model folder: it has no {MANIFEST}")
+    if not is_packed(model / PACKED):
+        raise ModelError(f"{model}: this model was not packed; `laconic pack {model}` makes what can be served")
+    if open_packed(model / PACKED).facts.get(SOURCE) != version_of(model):
+        raise ModelError(f"{model / PACKED}: it was packed of another model; `laconic pack {model}` packs this one")
+    return model / PACKED
+
+
+def _look(model: Path) -> set[tuple[str, int, int, int]]:
+    """What changes when a folder is exchanged, or a file in it: a copy may be on its way when it is first seen."""
+    return {stamp for folder in (model, model / PACKED) for stamp in _stamps(folder)}
+
+
+def _stamps(folder: Path) -> list[tuple[str, int, int, int]]:
+    try:
+        with os.scandir(folder) as files:
+            found = [(file.path, file.stat()) for file in files if file.is_file()]
+    except OSError:  # it is being exchanged
+        return []
+    return [(path, stat.st_ino, stat.st_mtime_ns, stat.st_size) for path, stat in found]

@@ -1,0 +1,165 @@
+"""What is asked and answered over HTTP. A question is checked whole before it costs anything.
+
+What a client sent is never said back to it: not in an error, not in a log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic_core import from_json
+
+from laconic.serve.errors import Refusal
+from laconic.serve.settings import Limits
+from laconic.units import counted
+
+_EXAMPLES: list[JsonValue] = [
+    {"text": "real-time strategy game"},
+    {"texts": ["web server written in Go", "photo editor"], "k": 3, "min_score": 0.1, "explain": True},
+]
+_ANSWERS: list[JsonValue] = [
+    {
+        "model": "8b54c26a6293",
+        "answers": [
+            {
+                "predictions": [
+                    {"label": "libsdl1.2debian", "score": 0.54, "text": "Simple DirectMedia Layer"},
+                    {"label": "freeciv-data", "score": 0.12},
+                ],
+                "known_words": 4,
+            }
+        ],
+    }
+]
+
+
+class Question(BaseModel):
+    """One text or many, and how they are to be answered."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, json_schema_extra={"examples": _EXAMPLES})
+
+    text: str = Field("", description="One text; or give texts.")
+    texts: list[str] = Field([], fail_fast=True, description="Several texts, answered in their order.")
+    k: int = Field(5, ge=1, description="How many labels a text.")
+    min_score: float | None = Field(None, allow_inf_nan=False, description="Leave out labels with a lower score.")
+    allow: list[str] | None = Field(None, fail_fast=True, description="Answer with these labels alone.")
+    block: list[str] | None = Field(None, fail_fast=True, description="Answer with none of these labels.")
+    explain: bool = Field(False, description="Say what each word of a text is worth to each label.")
+
+    @property
+    def asked(self) -> list[str]:
+        return self.texts or [self.text]
+
+
+class Word(BaseModel):
+    word: str
+    share: float = Field(description="What the label's score would lose without the word.")
+
+
+class NearText(BaseModel):
+    text: str
+    similarity: float
+
+
+class Predicted(BaseModel):
+    label: str
+    score: float
+    text: str | None = Field(None, description="What the label says of itself, where it says more than its name.")
+    words: list[Word] | None = Field(None, description="Where the question asked for an explanation.")
+    texts: list[NearText] | None = Field(None, description="Near training texts, where the model keeps them.")
+
+
+class Answer(BaseModel):
+    predictions: list[Predicted]
+    known_words: int = Field(
+        description="How many words of the text the model knows; 0: the labels say nothing about this text."
+    )
+
+
+class Answered(BaseModel):
+    model_config = ConfigDict(json_schema_extra={"examples": _ANSWERS})
+
+    model: str = Field(description="The version of the model that gave all of these answers.")
+    answers: list[Answer] = Field(description="One a text, in their order.")
+
+
+def question_of(body: bytes, limits: Limits) -> Question:
+    """The question that a body asks."""
+    try:
+        question = Question.model_validate(_fields(body))
+    except ValidationError as error:
+        raise _refused(error) from None
+    given = question.model_fields_set
+    if ("text" in given) == ("texts" in given):
+        raise Refusal(422, "bad_question", "give either text or texts")
+    if "texts" in given and not question.texts:
+        raise Refusal(422, "bad_question", "there must be a text at least", "texts")
+    _check(question, limits)
+    return question
+
+
+def question_schema(limits: Limits) -> dict[str, Any]:
+    """What a question must be like, for those who read the OpenAPI document."""
+    schema = Question.model_json_schema()
+    of = schema["properties"]
+    of["text"] |= {"maxLength": limits.characters}
+    of["texts"] |= {"minItems": 1, "maxItems": limits.texts}
+    of["texts"]["items"] |= {"maxLength": limits.characters}
+    of["k"] |= {"maximum": limits.k}
+    for name in ("allow", "block"):
+        of[name]["anyOf"][0] |= {"maxItems": limits.names}
+    for name in ("text", "texts"):
+        del of[name]["default"]
+    return schema | {
+        "oneOf": [{"required": ["text"]}, {"required": ["texts"]}],
+        "if": {"properties": {"explain": {"const": True}}, "required": ["explain"]},
+        "then": {"properties": {"texts": {"maxItems": limits.explained}}},
+    }
+
+
+def _fields(body: bytes) -> dict[str, Any]:
+    """What a body says, if it says nothing that is not known: pydantic would list a hundred thousand such fields."""
+    try:
+        said = from_json(body, allow_inf_nan=False)
+    except ValueError:
+        raise Refusal(400, "bad_request", "the body is not JSON as RFC 8259 has it") from None
+    if not isinstance(said, dict):
+        raise Refusal(422, "bad_question", "the body must be a JSON object")
+    if not said.keys() <= Question.model_fields.keys():
+        known = ", ".join(Question.model_fields)
+        raise Refusal(422, "bad_question", f"there is a field that is not known; known are {known}")
+    return said
+
+
+def _check(question: Question, limits: Limits) -> None:
+    texts = question.asked
+    many = limits.explained if question.explain else limits.texts
+    if len(texts) > many:
+        why = " with an explanation" if question.explain else ""
+        raise Refusal(422, "bad_question", f"at most {counted(many, 'text')}{why}, but there are {len(texts)}", "texts")
+    for number, text in enumerate(texts):
+        if len(text) > limits.characters:
+            where = f"texts[{number}]" if question.texts else "text"
+            raise Refusal(
+                422, "bad_question", f"at most {counted(limits.characters, 'character')}, but it has {len(text)}", where
+            )
+    if question.k > limits.k:
+        raise Refusal(422, "bad_question", f"k must be at most {limits.k}", "k")
+    for where, names in (("allow", question.allow), ("block", question.block)):
+        if names is not None and len(names) > limits.names:
+            raise Refusal(
+                422, "bad_question", f"at most {counted(limits.names, 'name')}, but there are {len(names)}", where
+            )
+
+
+def _refused(error: ValidationError) -> Refusal:
+    """The first thing that is wrong; what pydantic says of the kinds of our fields holds nothing of the client's."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    return Refusal(422, "bad_question", first["msg"], _place(first["loc"]))
+
+
+def _place(parts: Sequence[str | int]) -> str:
+    """Where in the question; parts are names of ours and numbers."""
+    return "".join(f"[{part}]" if isinstance(part, int) else str(part) for part in parts)

@@ -1,0 +1,123 @@
+"""Starts the service's processes, and stops them so that nobody who was let in goes without an answer."""
+
+from __future__ import annotations
+
+import logging
+import logging.config
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Timer
+from typing import Any
+
+from granian import Granian
+from granian.constants import HTTPModes, Interfaces
+from granian.http import HTTP1Settings
+
+from laconic.errors import ConfigError
+from laconic.predict.load import Speed
+from laconic.serve.logs import LOG, log_settings
+from laconic.serve.model import opened
+from laconic.serve.settings import Serving
+
+log = logging.getLogger(LOG)
+_COUNTERS = "PROMETHEUS_MULTIPROC_DIR"  # laconic.serve.metrics reads it; to import that here would be too soon
+_BACKLOG = 4096  # connections, of which slow ones may be many
+
+
+def serve(model: Path, settings: Serving, speed: Speed) -> None:
+    """Until a signal says otherwise. A model that cannot be served is said so before a port is taken."""
+    logging.config.dictConfig(log_settings())
+    opened(model, speed, verify=True)
+    settings = replace(settings, port=settings.port or _free_port(settings.host))
+    _check_port(settings)
+    with TemporaryDirectory(prefix="laconic-serve-") as counters, _environment(_COUNTERS, counters):
+        server = _server(settings)
+        server.on_startup(lambda: _hear_signals(server, settings.patience.drain))
+        server.serve(target_loader=partial(_application, model, settings, speed), wrap_loader=False)
+
+
+def _application(model: Path, settings: Serving, speed: Speed) -> Any:
+    """Called in each worker."""
+    os.setpgid(0, 0)  # a signal to the whole group, as Ctrl-C is, is for the main process to hand on
+    from laconic.serve.routes import application
+
+    return application(model, settings, speed)
+
+
+def _server(settings: Serving) -> Any:
+    patience = settings.patience
+    return Granian(
+        "laconic",  # a name for its logs; target_loader makes the application
+        address=settings.host,
+        port=settings.port,
+        workers=settings.workers,
+        interface=Interfaces.ASGI,
+        http=HTTPModes.http1,
+        websockets=False,
+        backlog=_BACKLOG,
+        backpressure=_BACKLOG,
+        http1_settings=HTTP1Settings(header_read_timeout=round(patience.headers * 1e3)),
+        log_dictconfig=log_settings(),
+        respawn_failed_workers=True,
+        workers_kill_timeout=max(1, round(patience.stop)),
+    )
+
+
+def _hear_signals(server: Any, drain: float) -> None:
+    """In the main process, once granian has set its own: a stop waits a while, and ours go on to the workers."""
+    from laconic.serve.worker import DRAIN, REFRESH
+
+    def forward(number: int) -> None:
+        for worker in server.wrks:
+            if worker.is_alive():
+                os.kill(worker.inner.pid, number)
+
+    def stop(number: int, frame: Any) -> None:
+        forward(DRAIN)
+        Timer(drain, server.signal_handler_interrupt).start()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    signal.signal(REFRESH, lambda number, frame: forward(REFRESH))
+    signal.signal(DRAIN, signal.SIG_IGN)  # until a worker hears it itself
+
+
+def _free_port(host: str) -> int:
+    with _bound(host, 0) as one:
+        return int(one.getsockname()[1])
+
+
+def _check_port(settings: Serving) -> None:
+    with _bound(settings.host, settings.port):
+        pass
+
+
+@contextmanager
+def _bound(host: str, port: int) -> Iterator[socket.socket]:
+    kind = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(kind, socket.SOCK_STREAM) as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            one.bind((host, port))
+        except (OSError, TypeError) as error:  # the latter of a name that cannot be written as one of a machine
+            raise ConfigError(f"{host}:{port} cannot be used ({error}); choose another --host or --port") from None
+        yield one
+
+
+@contextmanager
+def _environment(name: str, value: str) -> Iterator[None]:
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        os.environ.pop(name)
+        if before is not None:
+            os.environ[name] = before

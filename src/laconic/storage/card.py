@@ -1,0 +1,192 @@
+"""The model card: what a person who finds a model folder wants to know, from the facts in its model.json.
+
+What not every model has is left out where it is not there: the training's history (of an ensemble one for each of its
+`members`), `metrics` (split, metrics, intervals) and `command`, the command line that made the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from laconic.units import counted
+
+SHOWN = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@3", "PSP@5", "tail R@10")
+_STAGES = {  # what a stage is called, and where facts have its epochs
+    "surrogate": ("training", "surrogate"),
+    "shortlister": ("training", "shortlister"),
+    "before the refit": ("training", "before_refit"),
+    "ranker": ("training", "epochs"),
+    "re-ranker": ("reranking", "epochs"),
+    "fusion": ("fusion", "epochs"),
+}
+_INPUTS = {"text": "texts", "sparse": "sparse features (no text)", "dense": "dense features (no text)"}
+VALIDATION = "held out of training, except to choose the epoch and to calibrate scores"
+_TEXTS = {
+    "held-out": " On texts that were held out of the file that the model was trained on.",
+    **dict.fromkeys(("validation", "valid"), f" On texts {VALIDATION}."),
+}
+_FILES = """Nothing here is a pickle: tensors are safetensors, the rest is text. `manifest.json` has every file's size
+and sha256; the tensor `label_counts` has each label's number of training texts, which PSP needs."""
+
+
+def model_card(facts: Mapping[str, Any]) -> str:
+    sizes, name = facts["sizes"], _cell(facts["data"]["name"])
+    parts = [
+        f"# {facts['method']} on {name}",
+        f"A model made by laconic {facts['laconic']}: it ranks {counted(sizes['labels'], 'label')} for a short text.",
+        _use(facts),
+        _table(_facts(facts, name)),
+        *_figures(facts.get("metrics") or {}, changed=bool(facts.get("changes"))),
+        *_command(facts.get("command")),
+        *_settings(facts.get("config") or {}),
+        _FILES,
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _use(facts: Mapping[str, Any]) -> str:
+    evaluate = "    laconic evaluate {this folder} DATA"
+    if facts["inputs"] != "text":
+        return evaluate
+    return f"""    echo 'a short text' | laconic predict {{this folder}} -k 5
+{evaluate}
+
+```python
+from laconic import Laconic
+
+Laconic.load("this folder").predict("a short text", k=5)  # label names and scores
+```"""
+
+
+def _facts(facts: Mapping[str, Any], name: str) -> dict[str, str]:
+    sizes = facts["sizes"]
+    per_text = sizes["pairs"] / max(sizes["texts"], 1)
+    pairs = f"{counted(sizes['pairs'], 'pair')} of text and label ({per_text:.1f} a text)"
+    return {
+        "method": f"`{facts['method']}`" + _over(facts.get("config") or {}) + _members(facts.get("members") or []),
+        "learnt from": f"{name}: {counted(sizes['texts'], 'text')}, {counted(sizes['labels'], 'label')}, {pairs}",
+        "reads": _INPUTS[facts["inputs"]],
+        **_training_of(facts),
+        **_trainings(facts.get("members") or []),
+        **theorem_rows(facts),
+        **score_rows(facts),
+        **({"propensity": "A = {a}, B = {b}".format(**facts["propensity"])} if "propensity" in facts else {}),
+        **({"made": facts["created"]} if "created" in facts else {}),
+        **_changes(facts.get("changes") or []),
+    }
+
+
+def _changes(changes: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """What was done to the model since it was trained, the last at the end."""
+    told = []
+    for change in changes:
+        counts = [counted(change[name], name[:-1]) for name in ("labels", "texts", "examples") if change.get(name)]
+        told.append(f"`{change.get('verb')}` ({', '.join(counts)}), {change.get('date')}")
+    return {"changed": "; ".join(told)} if told else {}
+
+
+def theorem_rows(facts: Mapping[str, Any]) -> dict[str, str]:
+    """What DECAF's Theorem 3.1 is made of, for the model or for each of its members; nothing for other methods."""
+    histories = [("", facts), *((f", seed {member.get('seed')}", member) for member in facts.get("members") or [])]
+    told = {whose: (one.get("training") or {}).get("theorem_3_1") for whose, one in histories}
+    shown = "sparsity {sparsity:.2g}, recall {recall:.1%} on training texts, excess loss of the order {bound:.2g}"
+    return {f"Theorem 3.1{whose}": shown.format(**one) for whose, one in told.items() if one}
+
+
+def score_rows(facts: Mapping[str, Any]) -> dict[str, str]:
+    """What scores are; nothing where they are whatever the method makes them."""
+    match facts:
+        case {"calibration": {"how": str(how), "texts": int(texts)}}:
+            held = f"{counted(texts, 'text')} that training has not seen"
+            return {"scores": f"probabilities, calibrated on {held} ({how})"}
+    return {}
+
+
+def _over(config: Mapping[str, Any]) -> str:
+    """What is over the method."""
+    told = f", re-ranked ({config['reranker']['encoder']})" if "reranker" in config else ""
+    told += ", with labels' own texts learnt" if "extra_texts" in config else ""
+    return told + (", fused with nearest texts and label texts" if "fusion" in config else "")
+
+
+def _members(members: Sequence[Mapping[str, Any]]) -> str:
+    seeds = ", ".join(str(member.get("seed")) for member in members)
+    return f": {len(members)} members (seeds {seeds}), whose scores are averaged" if members else ""
+
+
+def _trainings(members: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The training of each member in a row of its own."""
+    told = {member.get("seed"): _training_of(member) for member in members}
+    return {f"{name}, seed {seed}": value for seed, rows in told.items() for name, value in rows.items()}
+
+
+def _training_of(facts: Mapping[str, Any]) -> dict[str, str]:
+    """Of a model or member and, where it has one, of its re-ranker."""
+    reranking = _training(facts.get("reranking") or {})
+    return _training(facts.get("training") or {}) | {f"{name}, re-ranker": value for name, value in reranking.items()}
+
+
+def stages_of(facts: Mapping[str, Any]) -> dict[str, list[Mapping[str, Any]]]:
+    """Return the epochs of every stage that a model, or a member of one, was trained in, first to last."""
+    found = {name: (facts.get(group) or {}).get(key) for name, (group, key) in _STAGES.items()}
+    return {name: epochs for name, epochs in found.items() if epochs}
+
+
+def _training(training: Mapping[str, Any]) -> dict[str, str]:
+    history = [epoch for stage in stages_of({"training": training}).values() for epoch in stage]
+    if not history:
+        return {}
+    seconds, last = sum(epoch.get("seconds", 0) for epoch in history), history[-1]
+    rows = {"training": f"{counted(len(history), 'epoch')}, {seconds:,.0f} s, loss {last['loss']:.4g} at the end"}
+    if best := training.get("best_epoch"):
+        judged = training.get("before_refit") or training.get("epochs") or []
+        scores = {epoch["epoch"]: epoch.get("score") for epoch in judged}
+        figure = "" if scores.get(best) is None else f", nDCG@5 {scores[best]:.1f} on texts held out of training"
+        rows["best epoch"] = f"{best}{figure}"
+    return rows
+
+
+def _figures(measured: Mapping[str, Any], *, changed: bool = False) -> list[str]:
+    """The figures that papers quote, each with half of its interval."""
+    metrics, intervals = measured.get("metrics") or {}, measured.get("intervals") or {}
+    shown = [metric for metric in SHOWN if metric in metrics]
+    if not shown:
+        return []
+    cells = [f"{metrics[metric]:.1f}{_half(intervals.get(metric))}" for metric in shown]
+    table = "\n".join(f"| {' | '.join(row)} |" for row in (shown, ["---"] * len(shown), cells))
+    where = f" on the split `{measured['split']}`" if "split" in measured else ""
+    meaning = "In percent, ± half of a 95 % interval (texts drawn anew)." if intervals else "In percent."
+    of = _TEXTS.get(measured.get("split", ""), "")
+    before = " Measured before the model was changed." if changed else ""
+    return [f"## Figures{where}", table, meaning + of + before]
+
+
+def _half(interval: tuple[float, float] | list[float] | None) -> str:
+    return "" if interval is None else f" ±{(interval[1] - interval[0]) / 2:.1f}"
+
+
+def _command(command: str | None) -> list[str]:
+    return ["## Made by", f"```console\n$ {command}\n```"] if command else []
+
+
+def _settings(config: Mapping[str, Any]) -> list[str]:
+    lines = [f"- `{name} = {value!r}`" for name, value in _dotted(config)]
+    return ["## Settings", "\n".join(lines)] if lines else []
+
+
+def _dotted(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in config.items():
+        if isinstance(value, Mapping):
+            yield from _dotted(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def _table(rows: Mapping[str, str]) -> str:
+    return "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items())])
+
+
+def _cell(text: str) -> str:
+    """A name from outside, such that it stays within a line of a table."""
+    return " ".join(text.replace("|", "\\|").split())

@@ -1,0 +1,152 @@
+"""Folders that know their own files: manifest.json has the size and the sha256 of each. What is in them is others'."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from laconic.errors import ModelError, UserError
+from laconic.system.files import restore, set_aside
+from laconic.units import counted
+
+MANIFEST = "manifest.json"
+MODEL, PACKED_MODEL = "model", "packed model"  # kinds of folders
+PACKED = "packed"  # where a model's folder has its packed model
+_LARGEST_JSON = 16 * 2**20
+_KIND = "kind"  # folders from before there were several kinds say nothing: they are models
+
+
+class _UnreadableError(ModelError):
+    """A file that is there, but that the system does not let us read."""
+
+
+def write_manifest(folder: Path, *, format: int, kind: str = MODEL) -> None:
+    """Lists all files that the folder has by now."""
+    files = {
+        path.name: {"bytes": path.stat().st_size, "sha256": _sha256(path)}
+        for path in sorted(folder.iterdir())
+        if path.is_file() and path.name != MANIFEST
+    }
+    write_json(folder / MANIFEST, {_KIND: kind, "format": format, "files": files})
+
+
+def check_manifest(folder: Path, *, verify: bool, kind: str = MODEL) -> None:
+    """Every file has the size that it was written with and, with `verify`, every byte."""
+    with _reading(folder):
+        _restore(folder)
+        if not folder.is_dir():
+            aside = f"; a killed writer left it as {set_aside(folder)}" if set_aside(folder).exists() else ""
+            raise ModelError(f"{folder}: there is no such model folder{aside}")
+        if not (folder / MANIFEST).exists():
+            raise ModelError(f"{folder}: this is not a model folder: it has no {MANIFEST}")
+    manifest = json_object(folder / MANIFEST)
+    found = manifest.get(_KIND, MODEL)
+    if found != kind:
+        raise ModelError(f"{folder}: a folder of kind {kind!r} is needed here, but this one is of kind {found!r}")
+    files = manifest.get("files")
+    if not isinstance(files, dict):
+        raise ModelError(f"{folder}/{MANIFEST}: it does not list the model's files")
+    for name, entry in files.items():
+        with _reading(path := folder / Path(name).name):
+            _check_file(path, entry, verify=verify)
+
+
+def _check_file(path: Path, entry: Any, *, verify: bool) -> None:
+    if not isinstance(entry, dict) or not path.is_file():
+        raise ModelError(f"{path}: the manifest lists this file, but it is not there; copy the model again")
+    size, announced = path.stat().st_size, entry.get("bytes")
+    if size != announced:
+        raise ModelError(f"{path}: {counted(size, 'byte')}, but the manifest says {announced!r}; copy the model again")
+    if verify and _sha256(path) != entry.get("sha256"):
+        raise ModelError(f"{path}: its content is not what was written (sha256 differs); copy the model again")
+
+
+def check_replaceable(folder: Path, *, kind: str = MODEL, besides: Collection[str] = ()) -> None:
+    """A folder may take the place of one of its own kind with nothing in it but our files and what is named besides."""
+    _restore(folder)
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise UserError(f"{folder}: this is a file; choose another name for the model folder")
+    with _reading(folder):
+        foreign = {path.name for path in folder.iterdir()} - _own_files(folder, kind) - {*besides}
+    if foreign:
+        raise UserError(
+            f"{folder}: it holds {sorted(foreign)[0]!r}, which is not of a {kind} and would be lost; choose another "
+            "name"
+        )
+
+
+def _own_files(folder: Path, kind: str) -> set[str]:
+    """What we wrote into a folder, by its manifest; where that is not ours, nothing."""
+    try:
+        manifest = json_object(folder / MANIFEST)
+    except _UnreadableError:
+        raise
+    except ModelError:
+        return set()
+    match manifest:
+        case {"format": int(), "files": dict(files)} if manifest.get(_KIND, MODEL) == kind:
+            return {MANIFEST, *files}
+    return set()
+
+
+def kind_of(folder: Path) -> str:
+    """What kind of folder this is, by its manifest; empty: none of ours."""
+    with _reading(folder):
+        _restore(folder)
+        if not (folder / MANIFEST).is_file():
+            return ""
+    return str(json_object(folder / MANIFEST).get(_KIND, MODEL))
+
+
+def _restore(folder: Path) -> None:
+    """Put a folder back that a killed writer had set aside, where that is permitted."""
+    with suppress(OSError):
+        restore(folder)
+
+
+def version_of(folder: Path) -> str:
+    """A short name for exactly these files."""
+    return _sha256(folder / MANIFEST)[:12]
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def json_object(path: Path) -> dict[str, Any]:
+    with _reading(path):
+        if not path.is_file():
+            raise ModelError(f"{path}: this file of the model is missing; copy the model again")
+        if path.stat().st_size > _LARGEST_JSON:
+            raise ModelError(f"{path}: {path.stat().st_size:,} bytes is too large for such a file; it was not opened")
+        content = path.read_bytes()
+    try:
+        value = json.loads(content.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"{path}: not JSON ({error}); copy the model again") from None
+    if not isinstance(value, dict):
+        raise ModelError(f"{path}: a JSON object is needed here; copy the model again")
+    return value
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Turn what the system has against reading a file or a folder into an error for people."""
+    try:
+        yield
+    except OSError as error:
+        where = error.filename or path
+        raise _UnreadableError(
+            f"{where}: cannot be read ({error.strerror}); check its permissions, or copy the model again"
+        ) from None
+
+
+def _sha256(path: Path) -> str:
+    with _reading(path), path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,230 @@
+"""The optimiser and its schedule. On a GPU all that changes with the step lies there too, so a step can be captured."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.optim.adam import adam as fused_adam
+
+from laconic.errors import ConfigError
+from laconic.kernels.triton.adam import adam, adam_plainly, adam_rows, adam_rows_plainly
+from laconic.kernels.triton.factors import take
+from laconic.kernels.triton.row_update import update_rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneCycle:
+    """The learning rate rises and falls along cosines while beta1 falls and rises (InceptionXML's code)."""
+
+    warm_up: float = 0.3  # share of all steps until the peak
+    start: float = 1 / 10  # of the peak
+    end: float = 1 / 10 / 1e4
+    momentum: tuple[float, float] = (0.95, 0.85)  # beta1 at the start and end, and at the peak
+
+    def factors(self, steps: int, epochs: int) -> tuple[Float[np.ndarray, "steps"], Float[np.ndarray, "steps"]]:
+        """Of the learning rate, and beta1, for every step."""
+        peak = self.warm_up * steps - 1
+        at = np.arange(steps)
+        rising = np.clip(at / peak, 0, 1) if peak > 0 else np.ones(steps)
+        falling = np.clip((at - peak) / max(steps - 1 - peak, 1e-9), 0, 1)
+
+        def cycle(start: float, top: float, end: float) -> Float[np.ndarray, "steps"]:
+            up = top + (start - top) / 2 * (1 + np.cos(np.pi * rising))
+            down = end + (top - end) / 2 * (1 + np.cos(np.pi * falling))
+            return np.where(at <= peak, up, down)
+
+        return cycle(self.start, 1.0, self.end), cycle(self.momentum[0], self.momentum[1], self.momentum[0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Halving:
+    """The learning rate is halved after a share of the epochs and, from then on, twice as often (DeepXML's code).
+
+    There: after 14 of 20 epochs; after 10 and 15 of 20; after 7 of 10. Never more often than every fifth epoch.
+    """
+
+    after: float = 0.7
+    beta1: float = 0.9
+
+    def factors(self, steps: int, epochs: int) -> tuple[Float[np.ndarray, "steps"], Float[np.ndarray, "steps"]]:
+        every = max(1, round(self.after * epochs))
+        factor, of_epoch = 1.0, np.ones(epochs)
+        for epoch in range(1, epochs):
+            if epoch % every == 0:
+                factor, every = factor / 2, max(min(5, every), every // 2)
+            of_epoch[epoch] = factor
+        at = np.arange(steps) * epochs // max(steps, 1)
+        return of_epoch[at], np.full(steps, self.beta1)
+
+
+OPTIMISERS = ("adam", "adam-bf16", "adagrad-bf16")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How one stage is trained. The defaults are InceptionXML's (paper, Table 7; the rest from its code)."""
+
+    epochs: int
+    batch_size: int
+    learning_rate: float = 0.005  # at its peak
+    schedule: OneCycle | Halving = OneCycle()
+    beta2: float = 0.999
+    eps: float = 1e-8
+    lazy: bool = False  # rows of word and label tables without a gradient rest, moments and all
+    optimiser: str = "adam"  # of label rows, one of OPTIMISERS; those in half precision need a GPU
+    seed: int = 29
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size", "learning_rate"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"{name} must be above 0, but is {getattr(self, name)}")
+        if self.optimiser not in OPTIMISERS:
+            raise ConfigError(f"optimiser must be one of {', '.join(OPTIMISERS)}, but is {self.optimiser!r}")
+
+
+def clock_table(plan: Plan, steps: int) -> Float[np.ndarray, "steps 7"]:
+    """For every step: the learning rate and beta1 of the schedule, then Adam's constants."""
+    factors, beta1 = plan.schedule.factors(steps, plan.epochs)
+    at, constant = np.arange(steps), np.ones(steps)
+    corrections = 1 - beta1 ** (at + 1), 1 - plan.beta2 ** (at + 1)
+    rates, beta2, eps = plan.learning_rate * factors, plan.beta2 * constant, plan.eps * constant
+    return np.stack([rates, beta1, beta2, eps, *corrections, constant], axis=1)
+
+
+class Adam:
+    """Adam over named parameters; as in the published code, no weight decay and no clipping.
+
+    Of the `tables`, where the plan is lazy, only rows with a gradient are updated. The plan may have Adagrad for label
+    `rows` instead, which remembers one number of each.
+    """
+
+    def __init__(
+        self,
+        parameters: Mapping[str, nn.Parameter],
+        plan: Plan,
+        steps: int,
+        tables: Collection[str] = (),
+        rows: Collection[str] = (),
+    ) -> None:
+        self.parameters = dict(parameters)
+        self.lazy = frozenset(tables) if plan.lazy else frozenset()
+        by_row = frozenset(rows) if plan.optimiser.startswith("adagrad") else frozenset()
+        both = {name: torch.zeros_like(parameter) for name, parameter in parameters.items() if name not in by_row}
+        self.means, self.squares = both, {name: torch.zeros_like(tensor) for name, tensor in both.items()}
+        self.squares |= {name: torch.zeros(len(parameters[name]), device=parameters[name].device) for name in by_row}
+        device = next(iter(self.parameters.values())).device
+        self.table = torch.from_numpy(clock_table(plan, steps))
+        self.clocks = self.table.to(device, torch.float32)
+        self.at = torch.zeros((), dtype=torch.int64, device=device)
+        self.steps = steps
+        fused = device.type == "cuda" and find_spec("triton") is not None
+        self._update_all, self._update_rows = (adam, adam_rows) if fused else (adam_plainly, adam_rows_plainly)
+        self._aside = torch.cuda.Stream() if device.type == "cuda" else None  # type: ignore[no-untyped-call]
+
+    def progress(self) -> Float[Tensor, ""]:
+        """The share of all steps that are done, on the device."""
+        return self.at / self.steps
+
+    def state(self) -> dict[str, Tensor]:
+        """All that a later step depends on, by name."""
+        means = {f"mean.{name}": tensor for name, tensor in self.means.items()}
+        squares = {f"square.{name}": tensor for name, tensor in self.squares.items()}
+        return {"at": self.at} | means | squares
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        for name, tensor in self.state().items():
+            tensor.copy_(state[name])
+
+    @contextmanager
+    def stepping(self, go: Float[Tensor, ""]) -> Iterator[None]:
+        """Within it gradients are found; then they are used up. Where `go` is 0 nothing but the clock moves.
+
+        Rows whose gradient was left as factors are updated meanwhile, on a GPU: that wants its memory and little else.
+        """
+        if self.at.is_cuda:
+            # Everything comes from the device, so that the step can be captured and the host never waits.
+            clock = self.clocks.index_select(0, self.at.view(1))[0]  # not self.clocks[self.at]: that would ask the host
+            clock[6] = go
+            with self._rows_aside(clock) as others:
+                yield
+                self._update(others, clock)
+        else:
+            yield
+            if go:
+                self._step_on_host()
+        self.at += 1
+
+    @contextmanager
+    def _rows_aside(self, clock: Float[Tensor, "7"]) -> Iterator[list[str]]:
+        """Rows are updated beside what is done within it; which parameters are not."""
+        left = {name: factors for name, one in self.parameters.items() if (factors := take(one)) is not None}
+        here, aside = torch.cuda.current_stream(), self._aside
+        assert aside is not None
+        aside.wait_stream(here)
+        with torch.no_grad(), torch.cuda.stream(aside):
+            for name, factors in left.items():
+                state = self.means.get(name), self.squares[name]
+                update_rows(self.parameters[name], *state, factors, clock, lazy=name in self.lazy, chance=self.at)
+        yield [name for name in self.parameters if name not in left]
+        here.wait_stream(aside)
+        del left  # not before: its memory would be given to others while it is read
+
+    @torch.no_grad()
+    def _update(self, names: Iterable[str], clock: Float[Tensor, "7"]) -> None:
+        for name in names:
+            parameter, slope = self.parameters[name], self.parameters[name].grad
+            assert slope is not None
+            update = self._update_rows if name in self.lazy else self._update_all
+            update(parameter, slope.contiguous(), self.means[name], self.squares[name], clock)
+
+    @torch.no_grad()
+    def _step_on_host(self) -> None:
+        groups = []
+        for name, parameter in self.parameters.items():
+            assert parameter.grad is not None
+            tensors = (parameter.detach(), self.means[name], self.squares[name])
+            touched, slopes = _touched_rows(parameter.grad) if name in self.lazy else (None, parameter.grad)
+            rows = tensors if touched is None else tuple(tensor[touched] for tensor in tensors)
+            groups.append((tensors, touched, (rows[0], slopes, *rows[1:])))
+        self._fused([rows for _, _, rows in groups])
+        for tensors, touched, (weights, _, *moments) in groups:
+            if touched is not None:
+                for tensor, new in zip(tensors, (weights, *moments), strict=True):
+                    tensor[touched] = new
+
+    def _fused(self, groups: list[tuple[Tensor, ...]]) -> None:
+        rate, beta1, beta2, eps, *_ = self.table[int(self.at)].tolist()
+        weights, slopes, means, squares = (list(parts) for parts in zip(*groups, strict=True))
+        fused_adam(
+            weights,
+            slopes,
+            means,
+            squares,
+            [],
+            [torch.tensor(float(self.at)) for _ in weights],
+            fused=True,
+            amsgrad=False,
+            beta1=beta1,
+            beta2=beta2,
+            lr=rate,
+            weight_decay=0.0,
+            eps=eps,
+            maximize=False,
+        )
+
+
+def _touched_rows(slopes: Tensor) -> tuple[Int[Tensor, "n"], Float[Tensor, "n dim"]]:
+    """The rows of a table that have a gradient, and these; it may have come as a list of rows already."""
+    if slopes.is_sparse:
+        slopes = slopes.coalesce()
+        there = slopes.values().any(1)
+        return slopes.indices()[0][there], slopes.values()[there]
+    touched = slopes.any(1).nonzero()[:, 0]
+    return touched, slopes[touched]

@@ -1,0 +1,321 @@
+"""A run folder that remembers its stages, so that a recipe can be replayed: done ones load, a half-done one goes on.
+
+run.json            what the run was started with; another config or other data is refused
+STAGE.safetensors   a stage's checkpoint, with its place in the run among the metadata
+NAME.safetensors    what was made once and remembered: clusters, shortlists
+metrics.jsonl       a line for every epoch
+
+Of an ensemble, every STAGE and NAME begins with its member, as in member-0.train.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from laconic.data.dataset import Dataset
+from laconic.data.resident import Resident
+from laconic.errors import ConfigError, TrainingError
+from laconic.storage.model_folder import FINISHED
+from laconic.storage.tensors import save_tensors
+from laconic.system.files import replacing_file, writing
+from laconic.system.machine import free_memory
+from laconic.training.loop import EpochFacts, Silent, TrainState, Watcher, fit
+from laconic.training.optimizer import Plan
+from laconic.training.tasks import Task
+from laconic.units import human_bytes
+
+log = logging.getLogger(__name__)
+
+
+def device_named(name: str) -> torch.device:
+    """`auto` is the GPU where there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        device = torch.device("meta")
+    if device.type not in ("cpu", "cuda"):
+        raise ConfigError(f"there is no device {name!r}; known are auto, cpu and cuda")
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("there is no GPU that torch can use here; --device cpu will do")
+    return device
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """Whose run it is, where several models are trained one after another; as it stands, that of a single model."""
+
+    prefix: str = ""  # of the names of what is kept
+    title: str = ""  # for those who look on
+    announces: bool = True  # what the run takes; the first member does so for all
+    following: int = 0  # members that are trained after this one
+
+
+class Run:
+    """`folder` None: nothing is kept, and nothing can be resumed. `ignore_memory`: begin also what seems not to fit."""
+
+    def __init__(
+        self,
+        folder: Path | None,
+        *,
+        watcher: Watcher,
+        device: torch.device,
+        seconds: float = 60.0,
+        ignore_memory: bool = False,
+        whose: Member = Member(),  # noqa: B008 - it is frozen
+    ) -> None:
+        self.folder, self.watcher, self.device, self.seconds, self.whose = folder, watcher, device, seconds, whose
+        self.ignore_memory = ignore_memory
+        self._uses: dict[str, str] = {}  # what each name stands for
+
+    @staticmethod
+    def unkept(device: str = "cpu", *, ignore_memory: bool = False) -> Run:
+        """A run that leaves nothing behind and says nothing."""
+        return Run(None, watcher=Silent(), device=device_named(device), ignore_memory=ignore_memory)
+
+    def begin(self, facts: Mapping[str, Any]) -> None:
+        """Refuses to go on with a run that was started with something else."""
+        if self.folder is None:
+            return
+        if (self.folder / FINISHED).exists():
+            shutil.rmtree(self.folder)
+        path, text = self.folder / "run.json", _text(facts)
+        if not any(self.folder.glob("*.safetensors")):  # nothing has been learnt yet that could be lost
+            with writing(path) as file:
+                file.write(text.encode())
+        elif path.read_text(encoding="utf-8") != text:
+            before = differences(json.loads(path.read_text()), facts)
+            raise TrainingError(
+                f"{self.folder}: a run with {next(before, 'something else')} was begun "
+                f"here; give the same command to go on with it, or remove {self.folder} to begin anew"
+            )
+
+    def unfinished(self, facts: Mapping[str, Any]) -> bool:
+        """Return whether the folder has a run with these facts that can go on."""
+        if self.folder is None or (self.folder / FINISHED).exists() or not any(self.folder.glob("*.safetensors")):
+            return False
+        path = self.folder / "run.json"
+        return path.exists() and path.read_text(encoding="utf-8") == _text(facts)
+
+    def fits(self, memory: int) -> bool:
+        """Whether so many bytes are free, as far as is known."""
+        free = _free_memory(self.device)
+        return free is None or memory <= free
+
+    def announce(self, memory: int, seconds: float, remedies: Mapping[str, int]) -> None:
+        """Says what a run will take, and refuses one that cannot fit; `remedies`: options and what each would need."""
+        # Finished members wait on the host: their weights, beside which training has a gradient and two moments.
+        waiting = self.whose.following / 4 if self.device.type == "cpu" else 0.0
+        memory = round(memory * (1 + waiting))
+        if self.whose.announces:
+            self.watcher.planned(memory, seconds * (1 + self.whose.following))
+        free = _free_memory(self.device)
+        if free is None or memory <= free:
+            return
+        lacking = f"a run needs about {human_bytes(memory)}, but {human_bytes(free)} are free ({self.device})"
+        if self.ignore_memory:
+            log.warning("%s; training anyway", lacking)
+            return
+        fitting = [option for option, needed in remedies.items() if needed * (1 + waiting) <= free]
+        remedy = f"with {fitting[0]} it would fit" if fitting else "--method nearest needs far less"
+        raise TrainingError(f"{lacking}; {remedy}; --ignore-memory (Python: ignore_memory=True) trains anyway")
+
+    def fit(
+        self,
+        stage: str,
+        task: Task,
+        data: Resident,
+        plan: Plan,
+        *,
+        validate: Callable[[], Mapping[str, float]] | None = None,
+        last_epoch: int = 0,
+    ) -> TrainState:
+        """Trains a stage, or goes on with it, or finds it done."""
+        kept = _StageFile(self._file(stage, "stage"), self.seconds)
+        path = None if self.folder is None else self.folder / "metrics.jsonl"
+        with _tensorboard(self.folder) as board:
+            watcher = _Logged(self.watcher, path, self.whose.prefix + stage, self.whose.title, board)
+            return fit(task, data, plan, checkpoints=kept, watcher=watcher, validate=validate, last_epoch=last_epoch)
+
+    def remember(self, name: str, make: Callable[[], Mapping[str, Tensor]]) -> dict[str, Tensor]:
+        """What `make` gives, on the host: made once, and read from the folder when the run is replayed."""
+        path = self._file(name, "value")
+        if path is not None and path.exists():
+            return _read(path)[0]
+        made = _plain(make())
+        if path is not None:
+            with replacing_file(path) as partial:
+                save_tensors(made, partial)
+        return made
+
+    def member(self, number: int, of: int | None = None) -> Run:
+        """The same run for one member, from 0, of an ensemble: what it keeps and what it logs stand apart.
+
+        With `of`, the number of members, the first one announces what all of them take.
+        """
+        title = f"member {number + 1}" + (f" of {of}" if of else "")
+        whose = Member(
+            prefix=f"{self.whose.prefix}member-{number}.",
+            title=", ".join(filter(None, [self.whose.title, title])),
+            announces=not of or number == 0,
+            following=of - 1 - number if of else 0,
+        )
+        return Run(
+            self.folder,
+            watcher=self.watcher,
+            device=self.device,
+            seconds=self.seconds,
+            ignore_memory=self.ignore_memory,
+            whose=whose,
+        )
+
+    def _file(self, name: str, use: str) -> Path | None:
+        """Where the stage or value is kept. A name is of one or the other: they would overwrite each other."""
+        assert self._uses.setdefault(name, use) == use, f"{name!r} is already the name of a {self._uses[name]}"
+        return None if self.folder is None else self.folder / f"{self.whose.prefix}{name}.safetensors"
+
+
+def _free_memory(device: torch.device) -> int | None:
+    """Bytes that can still be had; None where nobody knows."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    return free_memory()
+
+
+def fingerprint(data: Dataset, names: Sequence[str] = ()) -> str:
+    """Digest all inputs and labels, with the labels' names and texts where they are given."""
+    digest = hashlib.blake2b(digest_size=16)
+    vectors = None if data.word_vectors is None else data.word_vectors.vectors
+    held = [] if data.validation is None else [data.validation.inputs, data.validation.labels]
+    for part in (data.inputs, data.labels, data.label_inputs, data.leave_out, data.weights, vectors, *held):
+        arrays = (
+            [part] if isinstance(part, np.ndarray) else [] if part is None else [part.indptr, part.indices, part.data]
+        )
+        for array in arrays:
+            digest.update(str((array.shape, array.dtype)).encode())
+            digest.update(np.ascontiguousarray(array).data)
+    for name in names:
+        digest.update(name.encode("utf-8", "surrogatepass") + b"\0")
+    return digest.hexdigest()
+
+
+class _StageFile:
+    """One stage's checkpoint, due every so many seconds."""
+
+    def __init__(self, path: Path | None, seconds: float) -> None:
+        self.path, self.seconds = path, seconds
+        self.saved_at = time.monotonic()
+
+    def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        if self.path is None or not self.path.exists():
+            return None
+        tensors, facts = _read(self.path)
+        return tensors, json.loads(facts["state"])
+
+    def due(self) -> bool:
+        return self.path is not None and time.monotonic() - self.saved_at >= self.seconds
+
+    def save(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+        if self.path is not None:
+            with replacing_file(self.path) as partial:
+                save_tensors(_plain(tensors), partial, {"state": json.dumps(facts)})
+        self.saved_at = time.monotonic()
+
+
+def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """As a file holds them."""
+    return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+
+
+def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """A file of the run. A damaged one is not made anew: what was learnt since might not fit the new one."""
+    try:
+        with safe_open(path, "pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no dict
+            return tensors, file.metadata() or {}
+    except (SafetensorError, OSError) as error:
+        raise TrainingError(
+            f"{path}: this file of the run is damaged ({error}); remove {path.parent} to begin anew"
+        ) from None
+
+
+class _Logged:
+    """Passes on what it sees, and keeps a line of it for every epoch, also for TensorBoard where that is installed."""
+
+    def __init__(self, watcher: Watcher, path: Path | None, stage: str, title: str, board: Any) -> None:
+        self.watcher, self.path, self.stage, self.title, self.board = watcher, path, stage, title, board
+
+    def began(self, how: str, epochs: int, steps: int, done: int) -> None:
+        if self.path is not None and self.path.exists():
+            lines = list(_whole_lines(self.path))
+            # Epochs after the checkpoint are trained again, and logged again.
+            kept = [line for line in lines if line["stage"] != self.stage or line["epoch"] * steps <= done]
+            with writing(self.path) as file:
+                file.writelines(json.dumps(line).encode() + b"\n" for line in kept)
+        self.watcher.began(", ".join(filter(None, [self.title, how])), epochs, steps, done)
+
+    def planned(self, memory: int, seconds: float) -> None:
+        self.watcher.planned(memory, seconds)
+
+    def stepped(self) -> None:
+        self.watcher.stepped()
+
+    def ended(self, facts: EpochFacts) -> None:
+        if self.path is not None:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"stage": self.stage, **asdict(facts)}) + "\n")
+        if self.board is not None:
+            self.board.add_scalar(f"{self.stage}/loss", facts.loss, facts.epoch)
+            for name, figure in facts.figures.items():
+                self.board.add_scalar(f"{self.stage}/validation {name}", figure, facts.epoch)
+            self.board.flush()
+        self.watcher.ended(facts)
+
+
+def _whole_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The records of a log, but for a last one that a crash has cut off."""
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            yield json.loads(line)
+        except json.JSONDecodeError:
+            return
+
+
+def _tensorboard(folder: Path | None) -> AbstractContextManager[Any]:
+    """Open what writes for TensorBoard, where that is installed; it is closed when the block ends."""
+    if folder is None or not find_spec("tensorboard"):
+        return nullcontext()
+    from torch.utils.tensorboard import SummaryWriter
+
+    return SummaryWriter(str(folder / "tensorboard"))
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Tell in what two runs differ, for people; `old` was read from JSON."""
+    new = json.loads(_text(new))
+    for name in sorted({*old, *new}):
+        one, other = old.get(name), new.get(name)
+        if isinstance(one, Mapping) and isinstance(other, Mapping):
+            yield from differences(one, other, f"{prefix}{name}.")
+        elif one != other:
+            yield f"{prefix}{name} = {one!r} (now {other!r})"
+
+
+def _text(facts: Mapping[str, Any]) -> str:
+    return json.dumps(facts, indent=2, sort_keys=True)

@@ -1,0 +1,109 @@
+"""One training step, from row numbers to new weights: eager, or compiled and captured as a CUDA graph.
+
+Nothing in it makes the host wait. A loss that is not finite leaves weights and optimiser as they are and is remembered.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from laconic.data.resident import Resident
+from laconic.training.optimizer import Adam
+from laconic.training.tasks import Task
+
+log = logging.getLogger(__name__)
+_WARM_UP = 3  # eager runs before a capture, as CUDA graphs want
+
+
+class Step:
+    def __init__(self, task: Task, data: Resident, optimiser: Adam) -> None:
+        self.task, self.data, self.optimiser = task, data, optimiser
+        device = optimiser.at.device
+        self.loss_sum = torch.zeros((), dtype=torch.float64, device=device)
+        self.first_bad = torch.full((), -1, dtype=torch.int64, device=device)
+        self._armed = torch.ones((), device=device)  # 0 while a capture is rehearsed
+        self._run: Callable[[Tensor], None] = self._eager
+
+    def __call__(self, rows: Int[Tensor, "batch"]) -> None:
+        self._run(rows)
+
+    def capture(self, batch_size: int) -> str:
+        """Compiles and captures the step where that works; says what came of it."""
+        if not self.optimiser.at.is_cuda:
+            return "eager on the CPU"
+        buffers = {name: buffer.clone() for name, buffer in self.task.named_buffers()}
+        try:
+            vars(self.task)["encode"] = torch.compile(self.task.encode, dynamic=False)
+            self._run = self._captured(batch_size)
+            return "encoder compiled, step captured as a CUDA graph"
+        except Exception as error:  # noqa: BLE001 - whatever a compiler or a driver may raise, eager steps still work
+            log.warning("the step cannot be captured (%s: %s)", type(error).__name__, str(error).partition("\n")[0])
+            vars(self.task).pop("encode", None)
+            leave_capture(self.optimiser.at.device)
+            return "eager on the GPU: it could not be captured"
+        finally:
+            self._undo(buffers)
+
+    def _eager(self, rows: Int[Tensor, "batch"]) -> None:
+        for parameter in self.optimiser.parameters.values():
+            parameter.grad = None
+        loss = self.task(self.data.take(rows), self.optimiser.progress())
+        with self.optimiser.stepping(self._accounted(loss.detach())):
+            loss.backward()
+
+    def _accounted(self, loss: Float[Tensor, ""]) -> Float[Tensor, ""]:
+        """Whether to go on: once a loss was bad, nothing moves any more."""
+        finite = torch.isfinite(loss)
+        self.loss_sum += torch.where(finite, loss, 0)
+        self.first_bad.copy_(torch.where(finite | (self.first_bad >= 0), self.first_bad, self.optimiser.at))
+        return (self.first_bad < 0) * self._armed
+
+    def _captured(self, batch_size: int) -> Callable[[Tensor], None]:
+        rows = torch.arange(batch_size, device=self.optimiser.at.device) % len(self.data)
+        self._armed.zero_()
+        rehearse(lambda: self._eager(rows))
+        for parameter in self.optimiser.parameters.values():
+            parameter.grad = None
+        torch.cuda.empty_cache()
+        graph = torch.cuda.CUDAGraph()
+        # Before what is done aside, which would otherwise hold every place until it is through.
+        first = torch.cuda.Stream(priority=-1)  # type: ignore[no-untyped-call]
+        with torch.cuda.graph(graph, stream=first):
+            self._eager(rows)
+
+        def replay(wanted: Int[Tensor, "batch"]) -> None:
+            rows.copy_(wanted)
+            graph.replay()
+
+        return replay
+
+    def _undo(self, buffers: dict[str, Tensor]) -> None:
+        """The rehearsal changed no weight, but counted steps and moved running statistics."""
+        torch.cuda.synchronize()
+        for name, buffer in self.task.named_buffers():
+            buffer.copy_(buffers[name])
+        self.optimiser.at.zero_()
+        self.loss_sum.zero_()
+        self.first_bad.fill_(-1)
+        self._armed.fill_(1)
+
+
+def rehearse(run: Callable[[], object]) -> None:
+    """A few times before it is captured, and not where it will be: what is made at a first run must not be captured."""
+    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(_WARM_UP):
+            run()
+    torch.cuda.current_stream().wait_stream(stream)
+
+
+def leave_capture(device: torch.device) -> None:
+    """A capture that broke off leaves the random generator believing that it goes on; a new state frees it."""
+    index = torch.cuda.current_device() if device.index is None else device.index
+    torch.cuda.default_generators[index].graphsafe_set_state(torch.Generator(device).graphsafe_get_state())

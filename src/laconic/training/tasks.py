@@ -1,0 +1,264 @@
+"""What training minimises: a batch in, a loss out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from laconic.kernels.triton.shortlist import Shortlist
+from laconic.models.classifiers import Classifier, LinearClassifier
+from laconic.models.encoders import Encoder
+from laconic.models.shortlisters.clusters import Clusters, joined
+from laconic.training.losses import all_labels_loss, shortlist_loss
+from laconic.types import NO_LABEL, Batch, Inputs
+
+
+class Task(nn.Module, ABC):
+    tables: frozenset[str] = frozenset()  # parameters with a row for each word or label, of which a step uses some
+
+    def rows(self) -> frozenset[str]:
+        """Parameters that are rows of labels or clusters, each learnt for itself."""
+        linear = [name for name, part in self.named_modules() if isinstance(part, LinearClassifier)]
+        return frozenset(f"{name}.weight" for name in linear)
+
+    @abstractmethod
+    def forward(self, batch: Batch, progress: Float[Tensor, ""]) -> Float[Tensor, ""]:
+        """The loss; `progress` is the share of the training that is done."""
+
+    @abstractmethod
+    def encode(self, inputs: Inputs, progress: Float[Tensor, ""]) -> Float[Tensor, "heads batch dim"]:
+        """The part of `forward` that is worth compiling: what each head multiplies its rows with."""
+
+
+class AllLabels(Task):
+    """Every text against every label (InceptionXML, section 4.3)."""
+
+    tables = frozenset({"encoder.embedding.weight"})
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        classifier: Classifier,
+        *,
+        dropout: float,
+        chunk: int,
+        precision: torch.dtype = torch.float32,
+    ) -> None:
+        super().__init__()
+        self.encoder, self.classifier = encoder, classifier
+        self.dropout = nn.Dropout(dropout)
+        self.chunk, self.precision = chunk, precision
+
+    def forward(self, batch: Batch, progress: Float[Tensor, ""]) -> Float[Tensor, ""]:
+        rows, biases = _all_rows(self.classifier)
+        assert biases is not None
+        with torch.autocast(rows.device.type, self.precision, enabled=self.precision != torch.float32):
+            (vectors,) = self.encode(batch.inputs, progress)
+        batch = _leaving_out(batch, vectors.float(), rows, biases)
+        return all_labels_loss(vectors.float(), rows, biases, batch, chunk=self.chunk, precision=self.precision)
+
+    def encode(self, inputs: Inputs, progress: Float[Tensor, ""]) -> Float[Tensor, "1 batch dim"]:
+        return self.dropout(self.classifier.transform(self.encoder(inputs)))[None]
+
+
+def _all_rows(classifier: Classifier) -> tuple[Float[Tensor, "labels dim"], Float[Tensor, "labels"] | None]:
+    if isinstance(classifier, LinearClassifier):  # rows that are there already: a slice would copy their gradient
+        return classifier.weight, classifier.bias
+    every = slice(0, classifier.num_labels)
+    return classifier.rows(every), classifier.biases(every)
+
+
+@torch.no_grad()
+def _leaving_out(
+    batch: Batch,
+    vectors: Float[Tensor, "batch dim"],
+    rows: Float[Tensor, "labels dim"],
+    biases: Float[Tensor, "labels"] | None,
+) -> Batch:
+    """The batch with its left-out pairs as true as they seem: a cross-entropy then has no slope there."""
+    if batch.left_out is None:
+        return batch
+    some = batch.left_out.clamp(min=0)
+    scores = (rows[some].float() @ vectors[:, :, None])[:, :, 0]
+    seeming = (scores if biases is None else scores + biases[some]).sigmoid()
+    own = (batch.positives != NO_LABEL).to(seeming.dtype) if batch.targets is None else batch.targets
+    return batch._replace(
+        positives=torch.cat([batch.positives, batch.left_out], dim=1), targets=torch.cat([own, seeming], dim=1)
+    )
+
+
+def _holds(lists: Int[Tensor, "batch n"], labels: Int[Tensor, "batch k"]) -> Bool[Tensor, "batch k"]:
+    """Return whether row r of the lists has each label of row r."""
+    return (labels[:, :, None] == lists[:, None]).any(2)
+
+
+def _each_once(labels: Int[Tensor, "batch n"]) -> Int[Tensor, "batch n"]:
+    """Return every label of a row once, and NO_LABEL for what is left over."""
+    return joined(labels, torch.zeros_like(labels, dtype=torch.float32))[0]
+
+
+def _within(batch: Batch, picks: Int[Tensor, "batch k"], clusters_of: Callable[[Tensor], Tensor]) -> Batch:
+    """Return the batch without positives and left-out labels whose clusters are not picked: they are not scored."""
+
+    def kept(labels: Int[Tensor, "batch n"]) -> Int[Tensor, "batch n"]:
+        return torch.where(_holds(picks, clusters_of(labels)), labels, NO_LABEL)
+
+    left_out = None if batch.left_out is None else kept(batch.left_out)
+    return batch._replace(positives=kept(batch.positives), left_out=left_out)
+
+
+class Jointly(Task):
+    """Every text against every cluster, and against the labels of its best clusters and of its true ones
+    (InceptionXML+, section 5): two means, added up.
+
+    Until `detached` of the training is done the encoder learns from the clusters alone.
+    """
+
+    tables = frozenset({"encoder.embedding.weight", "classifier.weight"})
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        clusters: Clusters,
+        classifier: LinearClassifier,
+        *,
+        top: int,
+        dropouts: tuple[float, float],
+        detached: float,
+        chunk: int,
+        precision: torch.dtype = torch.float32,
+    ) -> None:
+        super().__init__()
+        self.encoder, self.clusters, self.classifier = encoder, clusters, classifier
+        self.cluster_dropout, self.dropout = map(nn.Dropout, dropouts)
+        self.top, self.detached, self.chunk, self.precision = top, detached, chunk, precision
+
+    def forward(self, batch: Batch, progress: Float[Tensor, ""]) -> Float[Tensor, ""]:
+        meta, rows = self.clusters.classifier, self.classifier.weight
+        assert meta.bias is not None
+        with torch.autocast(rows.device.type, self.precision, enabled=self.precision != torch.float32):
+            for_clusters, for_labels = self.encode(batch.inputs, progress).float()
+        of_clusters = self._of_clusters(batch)
+        shortlist = self.clusters.pick(for_clusters, of_clusters.positives, self.top)
+        of_clusters = _leaving_out(of_clusters, for_clusters, meta.weight, meta.bias)
+        meta_loss = all_labels_loss(
+            for_clusters, meta.weight, meta.bias, of_clusters, chunk=self.chunk, precision=self.precision
+        )
+        batch = _within(batch, shortlist.picks, self.clusters.of)
+        batch = _leaving_out(batch, for_labels, rows, self.classifier.bias)
+        scores = self.top * shortlist.size  # the authors' mean is over room for clusters of the largest size
+        return meta_loss + shortlist_loss(for_labels, rows, self.classifier.bias, batch, shortlist, over=scores)
+
+    def encode(self, inputs: Inputs, progress: Float[Tensor, ""]) -> Float[Tensor, "2 batch dim"]:
+        vectors = self.encoder(inputs)
+        # The value is that of `vectors`; its gradient passes once enough is done, which no host need know.
+        attached = vectors.detach() + (progress >= self.detached) * (vectors - vectors.detach())
+        for_clusters = self.cluster_dropout(self.clusters.classifier.transform(vectors))
+        return torch.stack([for_clusters, self.dropout(self.classifier.transform(attached))])
+
+    def _of_clusters(self, batch: Batch) -> Batch:
+        """Return the batch with clusters for labels; a cluster of left-out labels without a true one is left out."""
+        true = self.clusters.of(batch.positives)
+        targets = (true != NO_LABEL).float() if batch.targets is None else batch.targets
+        positives, targets = joined(true, targets)
+        left_out = None
+        if batch.left_out is not None:
+            left_out = _each_once(self.clusters.of(batch.left_out))
+            left_out = left_out.masked_fill(_holds(positives, left_out), NO_LABEL)
+        return Batch(batch.inputs, positives, targets, batch.weights, left_out=left_out)
+
+
+class Shortlisted(Task):
+    """Every text against its own labels, its hard negatives and some random ones (DeepXML, module IV): a sum a text.
+
+    A positive is never a negative, however it came among them, and a left-out label is not scored at all. `likely` says
+    how often each label is drawn; without it all are drawn alike.
+    """
+
+    tables = frozenset({"classifier.weight", "encoder.embedding.weight"})
+    starts: Tensor
+    shares: Tensor | None
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        classifier: Classifier,
+        *,
+        random: int,
+        likely: Float[Tensor, "labels"] | None = None,
+    ) -> None:
+        super().__init__()
+        self.encoder, self.classifier, self.random = encoder, classifier, random
+        self.register_buffer("starts", torch.arange(classifier.num_labels + 1), persistent=False)
+        shares = None if likely is None else (likely.double().cumsum(0) / likely.double().sum()).float()
+        self.register_buffer("shares", shares, persistent=False)
+
+    def forward(self, batch: Batch, progress: Float[Tensor, ""]) -> Float[Tensor, ""]:
+        (vectors,) = self.encode(batch.inputs, progress)
+        num_labels = self.classifier.num_labels
+        hard = [] if batch.negatives is None else [batch.negatives]
+        labels = torch.cat([batch.positives, *hard, self._drawn(len(vectors))], dim=1)
+        if batch.left_out is not None:
+            labels = labels.masked_fill(_holds(batch.left_out, labels), NO_LABEL)
+        picks = _each_once(labels)
+        # A label is a cluster of one; the place of no label comes after all of them.
+        shortlist = Shortlist(torch.where(picks == NO_LABEL, num_labels, picks), self.starts, 1)
+        return shortlist_loss(vectors, *_all_rows(self.classifier), batch, shortlist, over=1)
+
+    def encode(self, inputs: Inputs, progress: Float[Tensor, ""]) -> Float[Tensor, "1 batch dim"]:
+        return self.classifier.transform(self.encoder(inputs))[None]
+
+    def _drawn(self, texts: int) -> Int[Tensor, "texts random"]:
+        size, device = (texts, self.random), self.starts.device
+        if self.shares is None:
+            return torch.randint(self.classifier.num_labels, size, device=device)
+        found = torch.searchsorted(self.shares, torch.rand(size, device=device), right=True)
+        return found.clamp(max=self.classifier.num_labels - 1)
+
+
+class Opened(Task):
+    """Every text against the labels of clusters that were picked for it once (DECAF, module IV): a mean.
+
+    Labels are numbered cluster by cluster, and a batch's negatives are the picked clusters. The clusters of missing
+    positives are opened too or, where `missing` is False, what is missing teaches nothing, as in the published code.
+    """
+
+    tables = frozenset({"classifier.refinement"})
+    starts: Tensor
+    cluster_of: Tensor
+
+    def __init__(
+        self, encoder: Encoder, classifier: Classifier, starts: Int[Tensor, "bounds"], *, missing: bool = True
+    ) -> None:
+        super().__init__()
+        self.encoder, self.classifier, self.missing = encoder, classifier, missing
+        self.size = int(starts.diff().max())
+        self.register_buffer("starts", starts, persistent=False)
+        self.register_buffer("cluster_of", torch.repeat_interleave(starts.diff()), persistent=False)
+
+    def forward(self, batch: Batch, progress: Float[Tensor, ""]) -> Float[Tensor, ""]:
+        (vectors,) = self.encode(batch.inputs, progress)
+        rows, biases = _all_rows(self.classifier)
+        picks = self._opened(batch)
+        batch = _leaving_out(_within(batch, picks, self._clusters), vectors, rows, biases)
+        assert batch.negatives is not None
+        scores = batch.negatives.shape[1] * self.size
+        return shortlist_loss(vectors, rows, biases, batch, Shortlist(picks, self.starts, self.size), over=scores)
+
+    def encode(self, inputs: Inputs, progress: Float[Tensor, ""]) -> Float[Tensor, "1 batch dim"]:
+        return self.classifier.transform(self.encoder(inputs))[None]
+
+    def _opened(self, batch: Batch) -> Int[Tensor, "batch k"]:
+        assert batch.negatives is not None
+        if not self.missing:
+            return batch.negatives
+        picks = torch.cat([batch.negatives, self._clusters(batch.positives)], dim=1)
+        picks = _each_once(picks)
+        return torch.where(picks == NO_LABEL, len(self.starts) - 1, picks)  # one more than the last is none
+
+    def _clusters(self, labels: Int[Tensor, "batch p"]) -> Int[Tensor, "batch p"]:
+        return torch.where(labels == NO_LABEL, NO_LABEL, self.cluster_of[labels.clamp(min=0)])

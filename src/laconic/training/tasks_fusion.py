@@ -1,0 +1,48 @@
+"""The task by which a fused ranker learns to weigh its channels."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional
+
+from laconic.models.fusion.network import Combiner
+from laconic.training.tasks import Task
+from laconic.types import NO_LABEL, Batch, Inputs
+
+_FIRST = 0.5  # of the loss of whichever true label comes first (docs/log.md)
+
+
+_EACH = 0.1  # of the loss of labels one by one; with 1, order suffers
+
+
+_NEVER = -1e4  # the score of what is not there
+
+
+class Combining(Task):
+    """A text's candidates against each other, and each against yes and no: the one orders them, the other makes scores
+    probabilities. Inputs are the candidates' numbers, one after another; positives are places among them.
+    """
+
+    def __init__(self, combiner: Combiner) -> None:
+        super().__init__()
+        self.combiner = combiner
+
+    def forward(self, batch: Batch, progress: Float[Tensor, ""]) -> Float[Tensor, ""]:
+        assert isinstance(batch.inputs, Tensor)
+        (scores,) = self.encode(batch.inputs, progress)
+        true = (batch.positives != NO_LABEL).float()
+        targets = torch.zeros_like(scores).scatter_add(1, batch.positives.clamp(min=0), true)
+        there = batch.inputs.view(*scores.shape, -1)[:, :, 0]
+        logs = scores.masked_fill(there == 0, _NEVER).log_softmax(1)
+        shared = -(targets * logs).sum(1) / true.sum(1).clamp(min=1)
+        first = -logs.masked_fill(targets == 0, _NEVER).logsumexp(1) * (true.sum(1) > 0)
+        each = functional.binary_cross_entropy_with_logits(scores, targets, weight=there, reduction="none").sum(1)
+        loss: Tensor = (shared + _FIRST * first + _EACH * each).mean()
+        return loss
+
+    def encode(self, inputs: Inputs, progress: Float[Tensor, ""]) -> Float[Tensor, "1 batch n"]:
+        assert isinstance(inputs, Tensor)
+        scores: Tensor = self.combiner(inputs.view(len(inputs), -1, self.combiner.numbers))
+        return scores[None]

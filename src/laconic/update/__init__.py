@@ -1,0 +1,1 @@
+"""Change a finished model: add labels, remove labels, learn from new texts."""

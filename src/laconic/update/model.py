@@ -1,0 +1,306 @@
+"""A finished model goes with the times: labels are added, labels go, new texts are learnt. Models in, models out.
+
+What was done to a model is told in its facts, as `changes`; figures that were measured before stay and are marked so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from scipy.sparse import csr_array
+
+from laconic.config import settings_of
+from laconic.data.corpus import Corpus, Labels, Split
+from laconic.data.dataset import Dataset
+from laconic.data.prepare import label_texts, taught_labels
+from laconic.data.sketch import TextSketch
+from laconic.data.text import WordTable, word_table
+from laconic.data.tokenizer import Tokenizer
+from laconic.data.vocabulary import bags
+from laconic.errors import DataError
+from laconic.evaluation.evaluate import truth_in_numbers_of
+from laconic.methods.restore import restore_config, restore_ranker
+from laconic.models.rankers import Ranker
+from laconic.storage.model_folder import SavedModel
+from laconic.system.machine import torch_within_cores
+from laconic.training.run import Run, fingerprint
+from laconic.types import UNKNOWN
+from laconic.units import counted
+from laconic.update.rankers import (
+    Additions,
+    Config,
+    Lesson,
+    NewWords,
+    taught,
+    with_known_words,
+    with_labels,
+    with_words,
+    without_labels,
+)
+
+_SHOWN = 5  # names in a message
+_MOST_HELD = 10_000  # texts to choose by
+
+
+def add_labels(model: SavedModel, new: Labels, examples: Corpus | None = None) -> SavedModel:
+    """The model with labels that it has not seen, each by its own text, by examples, or by both. Nothing is trained.
+
+    Of the examples those count that have a new label; what they say of old ones counts too.
+    """
+    _check_new(model, new)
+    labels = _joined(model.labels, new)
+    texts = _texts(model, labels, examples, needs_all=True)
+    used = np.flatnonzero(np.diff(csr_array(texts.labels[:, len(model.labels) :]).indptr))
+    texts = texts.rows(used)
+    additions = _additions(model, labels, texts)
+    _check_described(additions, new.names)
+    ranker = with_labels(restore_ranker(model, torch.device("cpu")), additions)
+    told = {
+        "labels": len(new),
+        "examples": len(texts),
+        "words": int(np.diff(additions.label_texts.indptr).sum()),
+        "unknown_words": int((additions.label_texts.indices == UNKNOWN).sum()),
+    }
+    changed = _changed(model, ranker, labels, _counts(model, texts), {"verb": "add-labels", **told})
+    return changed if examples is None else _having_seen(changed, examples.split("train").rows(used))
+
+
+def usable_labels(model: SavedModel, new: Labels, examples: Corpus | None = None) -> tuple[Labels, dict[str, str]]:
+    """Return the labels that `add_labels` would take, and the others with what is wrong with each."""
+    known = {*model.labels.names}
+    refused = {name: "the model has it already" for name in new.names if name in known}
+    new = _without(new, refused)
+    labels = _joined(model.labels, new)
+    additions = _additions(model, labels, _texts(model, labels, examples, needs_all=True))
+    unknown = "no word of its text is known to the model, and there is no example of it"
+    blank = dict.fromkeys(_undescribed(additions, new.names), unknown)
+    return _without(new, blank), refused | blank
+
+
+def _without(labels: Labels, names: Collection[str]) -> Labels:
+    kept = [at for at, name in enumerate(labels.names) if name not in names]
+    texts = labels.texts
+    return Labels(names=[labels.names[at] for at in kept], texts=None if texts is None else [texts[at] for at in kept])
+
+
+def remove_labels(model: SavedModel, names: Collection[str]) -> SavedModel:
+    """The model without these labels; the others keep their order and what was learnt of them."""
+    number = {name: at for at, name in enumerate(model.labels.names)}
+    _check_known(number, names)
+    kept = np.setdiff1d(np.arange(len(number)), [number[name] for name in names])
+    if not len(kept):
+        raise DataError(f"these are all of the model's {counted(len(number), 'label')}; leave at least one")
+    ranker = without_labels(restore_ranker(model, torch.device("cpu")), torch.from_numpy(kept))
+    texts = model.labels.texts
+    labels = Labels(
+        names=[model.labels.names[at] for at in kept], texts=None if texts is None else [texts[at] for at in kept]
+    )
+    told = {"verb": "remove-labels", "labels": len(number) - len(kept)}
+    return _changed(model, ranker, labels, model.label_counts[kept], told)
+
+
+@torch_within_cores()
+def update(model: SavedModel, corpus: Corpus, config: Config, run: Run) -> SavedModel:
+    """The model once it has learnt from new texts, whose labels may be old or new. A run that was stopped goes on."""
+    corpus.check_labelled()
+    new, before = _unknown_in(corpus, model), model
+    labels = _joined(model.labels, new)
+    model, words = _with_new_words(model, labels, corpus)
+    data = _texts(model, labels, corpus)
+    begun = {"model": [model.facts["created"], len(_changes(model))], "config": settings_of(config)}
+    run.begin({**begun, "data": fingerprint(data)})
+    assert isinstance(data.inputs, csr_array)
+    learn, held = _split(data, config, len(model.labels))
+    additions = _additions(model, labels, learn)
+    _check_described(additions, new.names)
+    ranker = with_words(restore_ranker(before, torch.device("cpu")), words).to(run.device)
+    ranker = with_labels(ranker, additions)
+    ranker = taught(ranker, Lesson(learn=learn, held=held, config=config), run)
+    nothing = csr_array((0, data.inputs.shape[1]), dtype=np.float32)
+    known = csr_array((len(labels), data.inputs.shape[1]), dtype=np.float32)
+    # What was held out is remembered in the end, by rankers that remember texts.
+    ranker = with_labels(ranker, Additions(label_texts=nothing, known_texts=known, examples=held))
+    told = {
+        "verb": "update",
+        "labels": len(new),
+        "texts": len(data),
+        "words": int(data.inputs.nnz),
+        "new_words": words.count,
+        "unknown_words": int((data.inputs.indices == UNKNOWN).sum()),
+        "config": settings_of(config),
+    }
+    sizes = {"texts": len(data), "pairs": int(data.labels.nnz), "inputs": words.count}
+    changed = _changed(model, ranker.cpu(), labels, _counts(model, data), told, sizes)
+    return _having_seen(changed, corpus.split("train"))
+
+
+def _joined(labels: Labels, new: Labels) -> Labels:
+    texts = None
+    if labels.texts is not None or new.texts is not None:
+        texts = [*(labels.texts or [""] * len(labels)), *(new.texts or [""] * len(new))]
+    return Labels(names=[*labels.names, *new.names], texts=texts)
+
+
+def _tokenizer(model: SavedModel) -> Tokenizer:
+    if model.vocabulary is None:
+        raise DataError(
+            "this model reads features, not texts: labels can be removed from it, but train it anew for more"
+        )
+    return Tokenizer(restore_config(model).text, model.vocabulary)
+
+
+def _with_new_words(model: SavedModel, labels: Labels, corpus: Corpus) -> tuple[SavedModel, NewWords]:
+    """Return the model with the words of new texts and of new labels in its vocabulary, unless its size was set."""
+    tokenizer, split, settings = _tokenizer(model), corpus.split("train"), restore_config(model).vocabulary
+    known, own = tokenizer.vocabulary, label_texts(labels) or [""] * len(labels)
+    new_labels = own[len(model.labels) :]
+    table = word_table([*(split.texts or ()), *new_labels], tokenizer.splitter)
+    grown = known if settings.size else known.extended(table, settings.min_count)
+    return replace(model, vocabulary=grown), NewWords.of(known, grown, table, _around(model, labels, corpus, table))
+
+
+def _around(model: SavedModel, labels: Labels, corpus: Corpus, table: WordTable) -> csr_array:
+    """Return texts, and then new labels, in known words: each text with what its labels say of themselves."""
+    tokenizer, own = _tokenizer(model), label_texts(labels) or [""] * len(labels)
+    split, names = corpus.split("train"), corpus.labels.names
+    rows, of_labels = tokenizer.vocabulary.tokens(table), tokenizer.rows(own)
+    truth = truth_in_numbers_of(labels.names, names, taught_labels(split.labels, split.leave_out), None)
+    pairs = csr_array(truth.labels[:, : len(labels)] != 0, dtype=np.float32)
+    pairs.resize(len(table.lengths), len(labels))
+    return csr_array(bags(rows) + pairs @ bags(of_labels))
+
+
+def _texts(model: SavedModel, labels: Labels, corpus: Corpus | None, *, needs_all: bool = False) -> Dataset:
+    """The corpus's training texts as the model reads them, in the numbers of these labels."""
+    tokenizer = _tokenizer(model)
+    if corpus is None:
+        none = csr_array((0, len(labels)), dtype=np.float32)
+        return Dataset(inputs=tokenizer.rows([]), labels=none, ordered=True)
+    split, names = corpus.split("train"), corpus.labels.names
+    if split.texts is None:
+        raise DataError(f"{corpus.source}: the model reads texts, but this data has none")
+    strange = sorted({*names} - {*labels.names}) if needs_all else []
+    if strange:
+        raise DataError(
+            f"{corpus.source}: {_named(strange)} are neither labels of the model nor new ones; add them to the list of "
+            "new labels, or take them out of the examples"
+        )
+    truth = truth_in_numbers_of(labels.names, names, taught_labels(split.labels, split.leave_out), split.leave_out)
+    every = slice(0, len(labels))
+    return Dataset(
+        inputs=tokenizer.rows(split.texts),
+        labels=csr_array(truth.labels[:, every]),
+        leave_out=None if truth.leave_out is None else csr_array(truth.leave_out[:, every]),
+        weights=split.weights,
+        ordered=True,
+    )
+
+
+def _additions(model: SavedModel, labels: Labels, examples: Dataset) -> Additions:
+    """What the labels say of themselves, by the rule of training. Of one that training never saw, nothing is learnt."""
+    tokenizer, own = _tokenizer(model), label_texts(labels) or [""] * len(labels)
+    known = [text if count else "" for text, count in zip(own, model.label_counts, strict=False)]
+    return Additions(
+        label_texts=tokenizer.rows(own[len(known) :]), known_texts=tokenizer.rows(known), examples=examples
+    )
+
+
+def _unknown_in(corpus: Corpus, model: SavedModel) -> Labels:
+    """The labels of new texts that the model does not have."""
+    counts, known = np.diff(corpus.split("train").labels.tocsc().indptr), {*model.labels.names}
+    new = [at for at, name in enumerate(corpus.labels.names) if counts[at] and name not in known]
+    texts = corpus.labels.texts
+    return Labels(
+        names=[corpus.labels.names[at] for at in new], texts=None if texts is None else [texts[at] for at in new]
+    )
+
+
+def _split(data: Dataset, config: Config, known: int) -> tuple[Dataset, Dataset]:
+    """Texts to learn from and to choose by. No new label is held out whole: it would have no example left."""
+    size, chance = min(round(len(data) * config.validation), _MOST_HELD), np.random.default_rng(config.seed)
+    chosen = np.zeros(len(data), dtype=bool)
+    chosen[chance.permutation(len(data))[:size]] = True
+    pairs = csr_array(data.labels[:, known:] != 0)
+    missing = np.flatnonzero(csr_array(pairs[~chosen]).sum(axis=0) == 0)
+    chosen &= np.diff(csr_array(pairs[:, missing]).indptr) == 0
+    return data.rows(np.flatnonzero(~chosen)), data.rows(np.flatnonzero(chosen))
+
+
+def _counts(model: SavedModel, texts: Dataset) -> Int[np.ndarray, "labels"]:
+    counts: Int[np.ndarray, "labels"] = texts.label_counts.astype(model.label_counts.dtype)
+    counts[: len(model.labels)] += model.label_counts
+    return counts
+
+
+def _changes(model: SavedModel) -> list[Mapping[str, Any]]:
+    """What was done before; a model may come from anywhere."""
+    changes = model.facts.get("changes")
+    return [change for change in changes if isinstance(change, dict)] if isinstance(changes, list) else []
+
+
+def _changed(
+    model: SavedModel,
+    ranker: Ranker,
+    labels: Labels,
+    counts: Int[np.ndarray, "labels"],
+    told: Mapping[str, Any],
+    more: Mapping[str, int] | None = None,
+) -> SavedModel:
+    sizes = {**model.facts["sizes"], "labels": len(labels)}
+    sizes |= {name: sizes[name] + count for name, count in (more or {}).items()}
+    change = {**told, "date": datetime.now(UTC).isoformat(timespec="seconds")}
+    facts = {**model.facts, "sizes": sizes, "changes": [*_changes(model), change]}
+    return replace(model, facts=facts, tensors=ranker.state_dict(), labels=labels, label_counts=counts)
+
+
+def _having_seen(model: SavedModel, split: Split) -> SavedModel:
+    """Return the model with more training texts in its sketch; one that does not tell what it saw still does not."""
+    hashes = None if model.sketch is None else split.hashes()
+    if hashes is None or model.sketch is None:
+        return model
+    return replace(model, sketch=model.sketch.merged(TextSketch.of(hashes)))
+
+
+def _check_new(model: SavedModel, new: Labels) -> None:
+    known = {*model.labels.names}
+    if there := [name for name in new.names if name in known]:
+        raise DataError(f"the model has {_named(there)} already; leave them out, or remove them first")
+    if not len(new):
+        raise DataError("there is no new label; name at least one")
+
+
+def _check_described(additions: Additions, names: Sequence[str]) -> None:
+    """A label that nothing is known of could only be guessed."""
+    if blank := _undescribed(additions, names):
+        raise DataError(
+            f"{_named(blank)}: no word of their texts is known to the model, and there are no examples of them; give "
+            "them texts in the model's words, or examples"
+        )
+
+
+def _undescribed(additions: Additions, names: Sequence[str]) -> list[str]:
+    """Return the new labels that have neither a known word in their text nor an example."""
+    examples = additions.examples.label_counts[additions.num_known :]
+    blank = ~with_known_words(additions.label_texts) & (examples == 0)
+    return [name for name, is_blank in zip(names, blank, strict=True) if is_blank]
+
+
+def _check_known(number: Mapping[str, int], names: Collection[str]) -> None:
+    unknown = [name for name in names if name not in number]
+    if unknown:
+        near = get_close_matches(unknown[0], number, n=3)
+        hint = f"; near {unknown[0]!r} are {_named(near)}" if near else ""
+        raise DataError(f"the model has no labels {_named(unknown)}{hint}")
+    if not names:
+        raise DataError("there is no label to remove; name at least one")
+
+
+def _named(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:_SHOWN])) + (f" and {len(names) - _SHOWN:,} more" if names[_SHOWN:] else "")

@@ -1,0 +1,105 @@
+"""What a finished ranker is to have besides, in its own numbers. Knows nothing of names, files or rankers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from scipy.sparse import csr_array, diags_array, hstack
+from torch import Tensor
+from torch.nn import functional
+
+from laconic.data.dataset import Dataset
+from laconic.data.tokenizer import inputs_of
+from laconic.evaluation.evaluate import on_device
+from laconic.models.encoders import Encoder
+from laconic.types import FIRST_WORD
+
+_NEAREST = 5  # known labels from which a new one borrows
+_POWER = 3  # of their cosines
+_AT_ONCE = 4096  # texts that are encoded at a time
+_COSINES = 1 << 26  # that are held at a time
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Additions:
+    """New labels, numbered after those that are there, and texts that have some of either."""
+
+    label_texts: csr_array  # token rows: what each new label says of itself
+    known_texts: csr_array  # the same of the labels that are there; a row without words: nothing is known of it
+    examples: Dataset  # texts over all labels, the old and the new; there may be none
+
+    @property
+    def num_new(self) -> int:
+        return int(self.label_texts.shape[0])
+
+    @property
+    def num_known(self) -> int:
+        return int(self.known_texts.shape[0])
+
+    @property
+    def num_labels(self) -> int:
+        return self.num_known + self.num_new
+
+    def texts_of_new(self) -> csr_array:
+        """For each new label its own text, as far as that has known words, and then its examples."""
+        own = diags_array(with_known_words(self.label_texts).astype(np.float32))
+        examples = csr_array((self.examples.labels != 0).T, dtype=np.float32)[self.num_known :]
+        return hstack([own, examples], format="csr", dtype=np.float32)
+
+
+class Borrowed(NamedTuple):
+    """For each new label the nearest known ones, and how much it takes of each: less, the more it has of its own."""
+
+    labels: Int[Tensor, "new n"]
+    weights: Float[Tensor, "new n"]
+
+    def mean(self, rows: Float[Tensor, "known dim"]) -> Float[Tensor, "new dim"]:
+        parts = zip(torch.split(self.labels, _AT_ONCE), torch.split(self.weights, _AT_ONCE), strict=True)
+        return torch.cat([(weights[:, None] @ rows[labels])[:, 0] for labels, weights in parts])
+
+
+class Seen(NamedTuple):
+    """Additions as an encoder sees them."""
+
+    known: Float[Tensor, "known dim"]  # labels by their own texts; zeros where nothing is known
+    new: Float[Tensor, "new dim"]  # labels by the mean of their own texts and their examples
+    examples: Float[Tensor, "examples dim"]
+    near: Borrowed
+
+    @staticmethod
+    def by(encoder: Encoder, additions: Additions, device: torch.device) -> Seen:
+        rows = additions.known_texts, additions.label_texts, additions.examples.inputs
+        known, own, examples = (_encoded(encoder, part, device) for part in rows)
+        known[torch.from_numpy(~with_known_words(additions.known_texts)).to(device)] = 0
+        texts_of = additions.texts_of_new()
+        counts = np.maximum(texts_of.sum(axis=1), 1)[:, None]
+        new = torch.from_numpy(texts_of @ torch.cat([own, examples]).cpu().numpy() / counts).to(device)
+        near = _nearest(known, new)
+        return Seen(known, new, examples, near._replace(weights=near.weights / torch.from_numpy(counts).to(device)))
+
+
+def with_known_words(rows: csr_array) -> Bool[np.ndarray, "rows"]:
+    """Which token rows have a word that the vocabulary knows."""
+    of_row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+    return np.bincount(of_row[rows.indices >= FIRST_WORD], minlength=rows.shape[0]) > 0
+
+
+@torch.no_grad()
+def _encoded(encoder: Encoder, rows: csr_array, device: torch.device) -> Float[Tensor, "rows dim"]:
+    starts = range(0, rows.shape[0], _AT_ONCE)
+    parts = [encoder(on_device(inputs_of(rows[at : at + _AT_ONCE]), device)).float() for at in starts]
+    return torch.cat([torch.zeros(0, encoder.dim, device=device), *parts])
+
+
+def _nearest(known: Float[Tensor, "known dim"], new: Float[Tensor, "new dim"]) -> Borrowed:
+    """By cosine. A label that has nothing in common with any known one takes nothing."""
+    known, new = functional.normalize(known, dim=1), functional.normalize(new, dim=1)
+    parts = torch.split(new, max(1, _COSINES // max(len(known), 1)))
+    best = [(part @ known.T).topk(min(_NEAREST, len(known))) for part in parts]
+    weights = torch.cat([part.values for part in best]).clamp(min=0) ** _POWER
+    shares = weights / weights.sum(1, keepdim=True).clamp(min=1e-12)
+    return Borrowed(torch.cat([part.indices for part in best]), shares)

@@ -1,0 +1,93 @@
+"""Change the labels and words of a ranker of nearest texts."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from scipy.sparse import csr_array, hstack, vstack
+from torch import Tensor
+
+from laconic.data.vocabulary import bags
+from laconic.kernels.csr import Lists, search
+from laconic.models.nearest_ranker import NearestRanker, votes_of
+from laconic.models.shortlisters.nearest import StoredLists
+from laconic.training.run import Run
+from laconic.types import NO_LABEL
+from laconic.update.rankers.additions import Additions
+from laconic.update.rankers.fine_tune import Lesson, taught
+from laconic.update.rankers.rankers import with_labels, without_labels
+from laconic.update.rankers.words import NewWords, add_words, with_empty_lists
+
+_ALIKE = 20  # known labels whose votes a new one without examples has a share of
+
+
+@add_words.register
+def _(ranker: NearestRanker, words: NewWords) -> None:
+    ranker.label_texts = with_empty_lists(ranker.label_texts, words)
+
+
+@without_labels.register
+def _(ranker: NearestRanker, kept: Int[Tensor, "kept"]) -> NearestRanker:
+    """Texts stay where their labels go: so others have the same neighbours as before."""
+    numbers, known = kept.numpy(), ranker.num_labels
+    place = np.full(known, NO_LABEL)
+    place[numbers] = np.arange(len(numbers))
+    popular = place[ranker.popular.numpy()]
+    return NearestRanker(
+        neighbours=ranker.neighbours,
+        power=ranker.power,
+        label_text=ranker.label_text,
+        texts=ranker.texts,
+        votes=StoredLists(Lists.of(_matrix(ranker.votes, known)[:, numbers])),
+        label_texts=StoredLists(Lists.of(_matrix(ranker.label_texts, known)[:, numbers])),
+        popular=torch.from_numpy(popular[popular != NO_LABEL]),
+    )
+
+
+@with_labels.register
+def _(ranker: NearestRanker, additions: Additions) -> NearestRanker:
+    """Words join the labels' words, examples the texts; where words give out, new labels come last."""
+    known, examples = ranker.num_labels, additions.examples
+    texts, words = ranker.texts, _matrix(ranker.label_texts, known)
+    votes = _matrix(ranker.votes, known)
+    votes = hstack([votes, (votes @ _alike(additions)).minimum(1)], format="csr")
+    if ranker.label_text > 0:
+        words.resize(additions.label_texts.shape[1], known)
+        words = hstack([words, bags(additions.label_texts).T], format="csr")
+    if len(examples):
+        votes = vstack([votes, votes_of(examples)], format="csr")
+        texts = texts.extended(examples.inputs)
+    return NearestRanker(
+        neighbours=ranker.neighbours,
+        power=ranker.power,
+        label_text=ranker.label_text,
+        texts=texts,
+        votes=StoredLists(Lists.of(votes)),
+        label_texts=StoredLists(Lists.of(words)),
+        popular=torch.cat([ranker.popular, torch.arange(known, additions.num_labels)]),
+    )
+
+
+@taught.register
+def _(ranker: NearestRanker, lesson: Lesson, run: Run) -> NearestRanker:
+    """It has the new texts already."""
+    return ranker
+
+
+def _alike(additions: Additions) -> csr_array:
+    """How much a vote for each known label is one for each new label: labels with like texts go with like texts.
+
+    A label that has examples has votes of its own.
+    """
+    known, new = bags(additions.known_texts), bags(additions.label_texts)
+    labels, cosines = search(Lists.inverted(known), Lists.of(new), known.shape[0], min(_ALIKE, known.shape[0]))
+    without = additions.examples.label_counts[additions.num_known :] == 0
+    row, place = np.nonzero((labels >= 0) & without[:, None])
+    pairs = labels[row, place], row
+    return csr_array((cosines[row, place] ** 2, pairs), shape=(known.shape[0], new.shape[0]), dtype=np.float32)
+
+
+def _matrix(stored: StoredLists, width: int) -> csr_array:
+    lists = stored.lists()
+    return csr_array((lists.values, lists.numbers, lists.starts), shape=(len(lists.starts) - 1, width))
