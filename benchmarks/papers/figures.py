@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._plus_pictures import plot_bars, plot_permutations, plot_progress
-from benchmarks._plus_results import spreads
 from benchmarks.papers.datasets import Dataset
+from benchmarks.papers.plots import plot_bars, plot_permutations, plot_progress
 from benchmarks.papers.report import SIX
+from benchmarks.tables import spreads
 from laconic.analysis.plots import COLOURS, canvas, plot_contributions, write_picture
 
 Rows = Mapping[str, Any]
