@@ -37,35 +37,45 @@ METHODS: dict[str, tuple[str, Settings]] = {
 def main() -> None:
     parser = argparse.ArgumentParser("python -m benchmarks.calibration_parts", description=__doc__)
     parser.add_argument("--data", nargs="+", default=["debian-related", "npm-names-deps"])
-    parser.add_argument("--texts", type=int, default=0, help="of each dataset, for a trial; 0: all")
+    parser.add_argument("--seeds", type=int, default=3, help="number of cuts, each with a training of its own")
+    parser.add_argument("--texts", type=int, default=0, help="training texts to read of each dataset (0 = all)")
     options = parser.parse_args()
-    found: dict[str, Any] = {}
-    for name in options.data:
-        corpus = _training(read(data_folder(name) or name), options.texts)
-        fresh = np.random.default_rng(0).permutation(len(corpus.split("train"))) % 5 == 0
-        found[name] = {title: measured(corpus, fresh, *how) for title, how in METHODS.items()}
-        save("calibration_parts", {"ECE@5, percent": found})
+    found: dict[str, Any] = {name: {title: {} for title in METHODS} for name in options.data}
+    corpora = {name: _training(read(data_folder(name) or name), options.texts) for name in options.data}
+    for seed in range(options.seeds):
+        for name, corpus in corpora.items():
+            for title, (method, settings) in METHODS.items():
+                figures = measured(_cut(corpus, seed), method, {**settings, "seed": seed})
+                for what, figure in figures.items():
+                    found[name][title].setdefault(what, []).append(figure)
+                save("calibration_parts", {"ECE@5 in percent, seed by seed": found})
 
 
-def measured(corpus: Corpus, fresh: np.ndarray, method: str, settings: Settings) -> dict[str, float]:
+def measured(corpus: Corpus, method: str, settings: Settings) -> dict[str, float]:
     """Return the expected calibration error at 5, in percent, of raw scores and by either curve."""
-    split = corpus.split("train")
-    parts = {"train": split.rows(np.flatnonzero(~fresh)), "test": split.rows(np.flatnonzero(fresh))}
-    cut = replace(corpus, splits=parts)
-    model = train_model(cut, method, config_of(method, settings), Run.unkept("cpu"))
-    rows, truth = Judging.of_model(model).judged(cut, "test")
-    ranking = rank_all(restore_ranker(model, device_named("cpu")), rows, places_needed(truth))
-    scores, true = scored_pairs(ranking, truth)
-    judges = np.random.default_rng(1).random(len(scores)) < 0.5
-    own, separate = Calibration.of_facts(model.facts), isotonic(scores[~judges], true[~judges])
+    model = train_model(corpus, method, config_of(method, settings), Run.unkept("cpu"))
+    judging, ranker = Judging.of_model(model), restore_ranker(model, device_named("cpu"))
+
+    def pairs_of(split: str) -> Pairs:
+        rows, truth = judging.judged(corpus, split)
+        return scored_pairs(rank_all(ranker, rows, places_needed(truth)), truth)
+
+    own, separate, pairs = Calibration.of_facts(model.facts), isotonic(*pairs_of("fresh")), pairs_of("test")
     assert own is not None
-    pairs = Pairs(scores[judges], true[judges])
     return {
         "raw": expected_calibration_error(*pairs),
         "the part that chose and fitted": expected_calibration_error(own.apply(pairs.scores), pairs.true),
         "a part of its own": expected_calibration_error(separate.apply(pairs.scores), pairs.true),
         "pairs": len(pairs.scores),
     }
+
+
+def _cut(corpus: Corpus, seed: int) -> Corpus:
+    """Cut a tenth of the texts off to fit a curve of their own, and another tenth to judge by."""
+    split = corpus.split("train")
+    tenth = np.random.default_rng(seed).permutation(len(split)) % 10
+    parts = {"train": tenth > 1, "fresh": tenth == 0, "test": tenth == 1}
+    return replace(corpus, splits={name: split.rows(np.flatnonzero(part)) for name, part in parts.items()})
 
 
 def _training(corpus: Corpus, most: int) -> Corpus:

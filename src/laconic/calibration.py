@@ -19,6 +19,7 @@ from laconic.errors import ModelError
 _BINS = 50  # of equally many pairs, which an isotonic curve is made of
 _POINTS = 50  # by which a logistic curve is kept
 _NEWTON = 100  # steps to a logistic curve, each of at most 1 deviation
+_CURVE, _REASON = "calibration", "not_calibrated"  # a model's facts have one of them, or neither
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +42,7 @@ class Calibration:
     @staticmethod
     def of_facts(facts: Mapping[str, Any]) -> Calibration | None:
         """What a model.json says of it; where it says nothing, scores are to stay as they are."""
-        told = facts.get("calibration")
+        told = facts.get(_CURVE)
         if told is None:
             return None
         match told:
@@ -65,6 +66,36 @@ class Calibration:
         """The curve's, and where it comes from: small scores are told apart however small they are."""
         first = (0.0,) if self.scores[0] > 0 else ()
         return np.array(first + self.scores), np.array(first + self.probabilities)
+
+
+def uncalibrated(why: str) -> dict[str, Any]:
+    """Return the fact of a model without a curve."""
+    return {_REASON: why}
+
+
+def with_calibration(facts: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a model's facts with this curve, or with this reason for having none, and with no other."""
+    others = {name: fact for name, fact in facts.items() if name not in (_CURVE, _REASON)}
+    changes = _verbs(facts)
+    if _CURVE in found and changes:
+        return {**others, _CURVE: {**found[_CURVE], "changes": len(changes)}}
+    return {**others, **found}
+
+
+def without_stale_curve(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a model's facts, without a curve that was fitted before the model was last changed."""
+    curve, changes = facts.get(_CURVE), _verbs(facts)
+    fitted_after = curve.get("changes", 0) if isinstance(curve, Mapping) else len(changes)
+    if fitted_after == len(changes):
+        return dict(facts)
+    return with_calibration(facts, uncalibrated(f"{changes[-1]} changed the model"))
+
+
+def _verbs(facts: Mapping[str, Any]) -> list[str]:
+    """Name what was done to a model since it was trained; a model may come from anywhere."""
+    changes = facts.get("changes")
+    listed = changes if isinstance(changes, list) else []
+    return [str(change.get("verb")) for change in listed if isinstance(change, Mapping)]
 
 
 def isotonic(scores: Float[np.ndarray, "pairs"], true: Bool[np.ndarray, "pairs"]) -> Calibration:

@@ -21,6 +21,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from laconic.calibration import without_stale_curve
 from laconic.card import model_card
 from laconic.data.corpus import Labels
 from laconic.data.evaluation_texts import TrainedOn
@@ -148,7 +149,7 @@ def read_facts(folder: Path, *, verify: bool = False) -> dict[str, Any]:
     if facts.get("format") != FORMAT:
         raise ModelError(f"{folder}: the model has format {facts.get('format')!r}, but this version reads {FORMAT}")
     _check_facts(facts, folder)
-    return facts
+    return without_stale_curve(facts)  # earlier versions kept one
 
 
 def read_trained_on(folder: Path) -> TrainedOn:

@@ -25,7 +25,7 @@ from laconic.data.corpus import Corpus, Split
 from laconic.data.formats.assemble import LabelRow, Row, corpus_of
 from laconic.data.formats.records import text
 from laconic.errors import ConfigError, DataError, ModelError
-from laconic.maintaining import add_labels, remove_labels, update
+from laconic.maintaining import add_labels, calibrate, remove_labels, update
 from laconic.manifest import PACKED, version_of
 from laconic.methods import config_of, train_model
 from laconic.metrics import TrainingCounts, judge, report
@@ -36,7 +36,7 @@ from laconic.predict.opening import answerer, on_cpu, open_answerer, packed_of
 from laconic.predict.pack import pack
 from laconic.predict.packed import is_packed, of_version, write_packed
 from laconic.predict.predictor import Predictor
-from laconic.run import Run
+from laconic.run import Run, device_named
 
 log = logging.getLogger(__name__)
 _OWN = ("method", "device", "ensemble", "ignore_memory")  # parameters that are no settings of a method
@@ -183,6 +183,14 @@ class Laconic:
         model = self._whole()
         corpus, config = _corpus("train", texts, labels, label_texts), configure(Further, _nested(settings))
         model = update(model, corpus, config, Run.unkept(self.device))
+        return self._answering(model, Predictor(model, self.device))
+
+    def calibrate(self, texts: Iterable[str], labels: Iterable[Iterable[LabelName]]) -> Laconic:
+        """Makes scores probabilities by texts that the model was not trained on, at least 50 of them.
+
+        A curve from before is replaced. A change of the model ends its calibration, unless `update` fits it anew.
+        """
+        model = calibrate(self._whole(), _corpus("test", texts, labels), "test", device_named(self.device))
         return self._answering(model, Predictor(model, self.device))
 
     def pack(self, texts: Iterable[str] = ()) -> Laconic:

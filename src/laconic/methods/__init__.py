@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from laconic import __version__
+from laconic.calibration import uncalibrated, with_calibration
 from laconic.checkpoint import SavedModel
 from laconic.config import Settings, check_method, configure, merged, method_called, settings_of
 from laconic.data.corpus import Corpus, Split
@@ -263,7 +264,7 @@ class Training:
         return SavedModel(
             facts=_facts(corpus, data, self.method_name)
             | {"config": settings_of(trained.config), **trained.facts, "run": self.facts}
-            | ({} if calibration is None else {"calibration": calibration})
+            | calibration
             | ({} if figures is None else {"metrics": figures}),
             tensors=trained.ranker.state_dict(),
             labels=corpus.labels,
@@ -304,8 +305,8 @@ def with_settings(model: SavedModel, settings: Settings) -> SavedModel:
         if not any(f"{name}.".startswith(f"{one}.") for one in method.answering):
             known = ", ".join(sorted(method.answering)) or "nothing"
             raise ConfigError(f"{name} is part of what the model has learnt; what can be overruled is {known}")
-    others = {name: fact for name, fact in model.facts.items() if name != "calibration"}
-    return replace(model, facts={**others, "config": config})
+    facts = with_calibration(model.facts, uncalibrated("settings were overruled"))
+    return replace(model, facts={**facts, "config": config})
 
 
 def _dotted(settings: Settings, prefix: str = "") -> Iterator[str]:

@@ -31,7 +31,7 @@ from laconic.run import device_named
 from laconic.types import NO_LABEL
 
 _TOLD = ("laconic", "method", "config", "ensemble", "inputs", "sizes", "created", "data", "propensity")
-_MEASURED = ("calibration", "metrics")
+_MEASURED = ("calibration", "not_calibrated", "metrics")
 _PROBES = 28_000  # training texts from which trees are learnt, and by which dials are set
 _JUDGED = 5000  # texts on which the cost is measured
 _BEST = 5
