@@ -5,17 +5,20 @@ the other half judges both curves: the one that training fitted on its held-out 
 before, and the one from fresh texts. Where the former is no worse, using texts twice does no harm.
 
     python -m benchmarks.calibration_parts --data debian-related npm-names-deps
+
+Rows of methods and datasets that are not measured anew stay in the file, each with the command that made it.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from benchmarks.common import data_folder, save
+from benchmarks.common import RESULTS, command, data_folder, save
 from laconic.calibration import Calibration, isotonic
 from laconic.config import Settings, preset_path, read_settings
 from laconic.data.corpus import Corpus
@@ -26,6 +29,7 @@ from laconic.metrics import expected_calibration_error
 from laconic.predict.judging import Judging
 from laconic.run import Run, device_named
 
+NAME, TITLE = "calibration_parts", "ECE@5 in percent, seed by seed"
 HELD = {"validation": 0.1}
 METHODS: dict[str, tuple[str, Settings]] = {
     "label trees": ("trees", HELD),
@@ -37,18 +41,29 @@ METHODS: dict[str, tuple[str, Settings]] = {
 def main() -> None:
     parser = argparse.ArgumentParser("python -m benchmarks.calibration_parts", description=__doc__)
     parser.add_argument("--data", nargs="+", default=["debian-related", "npm-names-deps"])
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=[*METHODS])
     parser.add_argument("--seeds", type=int, default=3, help="number of cuts, each with a training of its own")
     parser.add_argument("--texts", type=int, default=0, help="training texts to read of each dataset (0 = all)")
     options = parser.parse_args()
-    found: dict[str, Any] = {name: {title: {} for title in METHODS} for name in options.data}
+    found = kept_rows()
+    for name in options.data:
+        found.setdefault(name, {}).update({title: {"command": command()} for title in options.methods})
     corpora = {name: _training(read(data_folder(name) or name), options.texts) for name in options.data}
     for seed in range(options.seeds):
         for name, corpus in corpora.items():
-            for title, (method, settings) in METHODS.items():
+            for title in options.methods:
+                method, settings = METHODS[title]
                 figures = measured(_cut(corpus, seed), method, {**settings, "seed": seed})
                 for what, figure in figures.items():
                     found[name][title].setdefault(what, []).append(figure)
-                save("calibration_parts", {"ECE@5 in percent, seed by seed": found})
+                save(NAME, {TITLE: found})
+
+
+def kept_rows() -> dict[str, Any]:
+    """Return the rows of the results file, by dataset and method."""
+    path = RESULTS / f"{NAME}.json"
+    rows: dict[str, Any] = json.loads(path.read_text())[TITLE] if path.exists() else {}
+    return rows
 
 
 def measured(corpus: Corpus, method: str, settings: Settings) -> dict[str, float]:
@@ -67,6 +82,7 @@ def measured(corpus: Corpus, method: str, settings: Settings) -> dict[str, float
         "the part that chose and fitted": expected_calibration_error(own.apply(pairs.scores), pairs.true),
         "a part of its own": expected_calibration_error(separate.apply(pairs.scores), pairs.true),
         "pairs": len(pairs.scores),
+        "training texts": len(corpus.split("train")),
     }
 
 
