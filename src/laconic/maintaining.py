@@ -43,12 +43,12 @@ from laconic.errors import DataError
 from laconic.evaluate import truth_in_numbers_of, truth_of
 from laconic.machine import torch_within_cores
 from laconic.methods import restore_config, restore_ranker
-from laconic.methods.calibrating import fitted_calibration
+from laconic.methods.calibrating import as_new_texts, fitted_calibration
 from laconic.plurals import counted
 from laconic.predict.judging import Judging
 from laconic.rankers import Ranker
 from laconic.run import Run, fingerprint
-from laconic.types import UNKNOWN
+from laconic.types import FIRST_WORD, UNKNOWN
 
 _SHOWN = 5  # names in a message
 _MOST_HELD = 10_000  # texts to choose by
@@ -130,7 +130,8 @@ def update(model: SavedModel, corpus: Corpus, config: Config, run: Run) -> Saved
     ranker = with_words(restore_ranker(before, torch.device("cpu")), words).to(run.device)
     ranker = with_labels(ranker, additions)
     ranker = taught(ranker, Lesson(learn=learn, held=held, config=config), run)
-    calibration = _calibration(before, ranker, held, corpus.split("train").rows(np.flatnonzero(chosen)))
+    new_texts = _as_new_texts(before, held, learn)
+    calibration = _calibration(before, ranker, new_texts, corpus.split("train").rows(np.flatnonzero(chosen)))
     nothing = csr_array((0, data.inputs.shape[1]), dtype=np.float32)
     known = csr_array((len(labels), data.inputs.shape[1]), dtype=np.float32)
     # What was held out is remembered in the end, by rankers that remember texts.
@@ -148,6 +149,12 @@ def update(model: SavedModel, corpus: Corpus, config: Config, run: Run) -> Saved
     changed = _changed(model, ranker.cpu(), labels, _counts(model, data), told, sizes)
     changed = replace(changed, facts=with_calibration(changed.facts, calibration))
     return _having_seen(changed, corpus.split("train"))
+
+
+def _as_new_texts(model: SavedModel, held: Dataset, learnt: Dataset) -> Dataset:
+    """Return held-out texts as texts to come are read; words that the model knew before are known in them."""
+    assert model.vocabulary is not None
+    return replace(held, inputs=as_new_texts(held, learnt, FIRST_WORD + len(model.vocabulary.words)))
 
 
 def _calibration(model: SavedModel, ranker: Ranker, held: Dataset, split: Split) -> dict[str, Any]:

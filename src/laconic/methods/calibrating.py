@@ -5,12 +5,17 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+from scipy.sparse import csr_array
+
 from laconic.calibration import isotonic, platt, uncalibrated
 from laconic.data.dataset import Dataset, Rows
+from laconic.data.vocabulary import limited_to
 from laconic.evaluate import Truth, places_needed, rank_all, scored_pairs, truth_of
 from laconic.methods.trained import Trained
 from laconic.plurals import counted
 from laconic.rankers import Ranker
+from laconic.types import FIRST_WORD
 
 _FEWEST = 50  # texts; fewer say too little
 _LABELS = 5  # of each text, whose scores are compared with the truth
@@ -25,10 +30,24 @@ def learnt_calibration(trained: Trained, data: Dataset, *, one_split: bool) -> d
     share = share_held_out(trained.config) if one_split else 0.0
     if data.validation is None and not share:
         return uncalibrated("no texts were held out of all of its training")
-    held = data.validation if data.validation is not None else data.split(share, trained.config.seed)[1]
+    learnt, held = (data, data.validation) if data.validation is not None else data.split(share, trained.config.seed)
     # A ranker that remembers held-out texts would find each of them, with all its labels.
     ranker = trained.ranker if trained.unaware is None else trained.unaware
-    return fitted_calibration(ranker, held.inputs, truth_of(held))
+    return fitted_calibration(ranker, as_new_texts(held, learnt), truth_of(held))
+
+
+def as_new_texts(held: Dataset, learnt: Dataset, known: int = FIRST_WORD) -> Rows:
+    """Return held-out texts as texts to come are read, in which words that nothing was learnt of are unknown.
+
+    The vocabulary has the words of held-out texts too, and sets weights by them. Ids below `known` are known anyway.
+    """
+    if not (held.ordered and isinstance(held.inputs, csr_array) and isinstance(learnt.inputs, csr_array)):
+        return held.inputs
+    met = np.arange(held.inputs.shape[1]) < known
+    for rows in (learnt.inputs, learnt.label_inputs):
+        if rows is not None:
+            met[rows.indices] = True
+    return limited_to(held.inputs, met)
 
 
 def fitted_calibration(ranker: Ranker, rows: Rows, truth: Truth) -> dict[str, Any]:
