@@ -34,9 +34,9 @@ from laconic.predict.prediction import Prediction
 from laconic.predict.predictor import Predictor
 from laconic.storage.manifest import PACKED, version_of
 from laconic.storage.model_folder import SavedModel, read_model, write_model
-from laconic.training.run import Run
+from laconic.training.run import Run, device_named
 from laconic.units import counted
-from laconic.update.model import add_labels, remove_labels, update
+from laconic.update.model import add_labels, calibrate, remove_labels, update
 from laconic.update.rankers import Config as Further
 
 log = logging.getLogger(__name__)
@@ -184,6 +184,14 @@ class Laconic:
         model = self._whole()
         corpus, config = _corpus("train", texts, labels, label_texts), configure(Further, _nested(settings))
         model = update(model, corpus, config, Run.unkept(self.device))
+        return self._answering(model, Predictor(model, self.device))
+
+    def calibrate(self, texts: Iterable[str], labels: Iterable[Iterable[LabelName]]) -> Laconic:
+        """Makes scores probabilities by texts that the model was not trained on, at least 50 of them.
+
+        A curve from before is replaced. A change of the model ends its calibration, unless `update` fits it anew.
+        """
+        model = calibrate(self._whole(), _corpus("test", texts, labels), "test", device_named(self.device))
         return self._answering(model, Predictor(model, self.device))
 
     def pack(self, texts: Iterable[str] = ()) -> Laconic:

@@ -1,4 +1,4 @@
-"""The command line's verbs for finished models: add-labels, remove-labels, update. Nothing is computed here.
+"""The command line's verbs for finished models: add-labels, remove-labels, update, calibrate. Nothing is computed here.
 
 A model is written in the place of the old one, which stays whole until then, or elsewhere with --out.
 """
@@ -56,6 +56,7 @@ def add(
         )
     changed = add_labels(old, new, texts)
     _write(changed, to or model)
+    _tell_of_scores(old, changed, to or model)
     for refusal in refusals[:_SHOWN]:
         print_note(f"not added: {refusal}")
     if refusals[_SHOWN:]:
@@ -110,8 +111,10 @@ def remove(
 
     check_free(to or model)
     listed = [] if names is None else [line for _, line in lines(names, may_be_empty=True) if line]
-    changed = remove_labels(read_model(model), dict.fromkeys([*listed, *(label or [])]))
+    old = read_model(model)
+    changed = remove_labels(old, dict.fromkeys([*listed, *(label or [])]))
     _write(changed, to or model)
+    _tell_of_scores(old, changed, to or model)
     gone = changed.facts["changes"][-1]["labels"]
     left = counted(len(changed.labels), "is", "are")
     out.print(f"{to or model}: {counted(gone, 'label')} fewer, {left} left", soft_wrap=True)
@@ -144,17 +147,58 @@ def update_model(
     try:
         with training_display(err) as watcher:
             run = Run((to or model) / RUN, watcher=watcher, device=device_named(device))
-            changed = update(read_model(model), corpus, config, run)
+            old = read_model(model)
+            changed = update(old, corpus, config, run)
     except KeyboardInterrupt:
         err.print("stopped; the same command goes on from here")
         raise typer.Exit(130) from None
     _write(changed, to or model)
+    _tell_of_scores(old, changed, to or model)
     told = changed.facts["changes"][-1]
     more = f"{counted(told['labels'], 'label')} more, {len(changed.labels):,} in all"
     words = counted(told["new_words"], "new word")
     if told["unknown_words"]:
         words += f"; {told['unknown_words']:,} of the texts' {counted(told['words'], 'word')} stay unknown"
-    out.print(f"{to or model}: learnt from {counted(told['texts'], 'text')}; {more}; {words}", soft_wrap=True)
+    scores = f"; {_calibrated(changed)}" if "calibration" in changed.facts else ""
+    out.print(f"{to or model}: learnt from {counted(told['texts'], 'text')}; {more}; {words}{scores}", soft_wrap=True)
+
+
+@verbs.command("calibrate")
+def calibrate_model(
+    model: ModelFolder,
+    data: Annotated[str, typer.Argument(metavar="DATA", help="Texts with labels that the model was not trained on.")],
+    split: Annotated[str, typer.Option(help="Split to calibrate on. Default: valid where there is one, or test.")] = "",
+    to: Out = None,
+    device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
+    table: Table = None,
+    separator: Separator = None,
+) -> None:
+    """Make a model's scores probabilities again, by at least 50 labelled texts, after its labels were changed."""
+    from laconic.data.evaluation_texts import TrainedOn, evaluation_texts
+    from laconic.storage.model_folder import check_free, read_model
+    from laconic.training.run import device_named
+    from laconic.update.model import calibrate
+
+    check_free(to or model)
+    corpus, old = read_corpus(data, table, separator, model=model), read_model(model)
+    print_notes(corpus)
+    wanted = split or ("valid" if "valid" in corpus.splits else "test")
+    texts = evaluation_texts(corpus, wanted, [TrainedOn.of(old.facts, old.sketch)])
+    changed = calibrate(old, texts.corpus, texts.split, device_named(device))
+    _write(changed, to or model)
+    out.print(f"{to or model}: {_calibrated(changed)}", soft_wrap=True)
+
+
+def _calibrated(model: SavedModel) -> str:
+    curve = model.facts["calibration"]
+    return f"scores are calibrated on {counted(curve['texts'], 'text')} ({curve['how']})"
+
+
+def _tell_of_scores(old: SavedModel, changed: SavedModel, folder: Path) -> None:
+    """Print a note where scores were calibrated and no longer are."""
+    if "calibration" in old.facts and "calibration" not in changed.facts:
+        again = f"`laconic calibrate {folder} DATA` does it anew, with texts that the model was not trained on"
+        print_note(f"scores are no longer calibrated: {changed.facts['not_calibrated']}; {again}")
 
 
 def _write(model: SavedModel, folder: Path) -> None:

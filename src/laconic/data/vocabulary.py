@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from scipy.sparse import csr_array
 
 from laconic.data.subwords import MOST_BUCKETS, subwords_of
@@ -131,6 +131,17 @@ def bags(tokens: csr_array) -> csr_array:
     summed.sum_duplicates()
     summed.eliminate_zeros()
     return summed
+
+
+def limited_to(tokens: csr_array, known: Bool[np.ndarray, "ids"]) -> csr_array:
+    """Return token rows as they are read where these ids alone are known: other words are unknown and weigh nothing."""
+    strange = ~known[tokens.indices]
+    if not strange.any():
+        return tokens
+    indices, weights = np.where(strange, UNKNOWN, tokens.indices), np.where(strange, 0, tokens.data)
+    rows = csr_array((weights, indices, tokens.indptr.copy()), shape=tokens.shape)
+    rows.data /= np.repeat(_norms(bags(rows)), np.diff(rows.indptr))
+    return rows
 
 
 def _text_counts(table: WordTable) -> Int[np.ndarray, "words"]:

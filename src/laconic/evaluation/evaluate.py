@@ -215,8 +215,12 @@ def validation_figures(ranker: Ranker, data: Dataset) -> dict[str, float]:
 
 
 def places_to_validate(data: Dataset) -> int:
-    truth = Truth(labels=data.labels, leave_out=data.leave_out, training=None)
-    return places_needed(truth, (min(5, data.num_labels),))
+    return places_needed(truth_of(data), (min(5, data.num_labels),))
+
+
+def truth_of(data: Dataset) -> Truth:
+    """Return the labels of data that is in the model's numbering."""
+    return Truth(labels=data.labels, leave_out=data.leave_out, training=None)
 
 
 def figures_of(ranking: Ranking, data: Dataset) -> dict[str, float]:

@@ -13,6 +13,7 @@ from laconic.errors import ConfigError, ModelError
 from laconic.methods.registry import SHORT, Method, ensemble_of
 from laconic.methods.wrappers.ensemble import ensemble_size
 from laconic.models.rankers import Ranker
+from laconic.storage.calibration_facts import uncalibrated, with_calibration
 from laconic.storage.model_folder import SavedModel
 
 
@@ -37,8 +38,8 @@ def with_settings(model: SavedModel, settings: Settings) -> SavedModel:
         if not any(f"{name}.".startswith(f"{one}.") for one in method.answering):
             known = ", ".join(sorted(method.answering)) or "nothing"
             raise ConfigError(f"{name} is part of what the model has learnt; what can be overruled is {known}")
-    others = {name: fact for name, fact in model.facts.items() if name != "calibration"}
-    return replace(model, facts={**others, "config": config})
+    facts = with_calibration(model.facts, uncalibrated("settings were overruled"))
+    return replace(model, facts={**facts, "config": config})
 
 
 def _dotted(settings: Settings, prefix: str = "") -> Iterator[str]:

@@ -95,12 +95,14 @@ def theorem_rows(facts: Mapping[str, Any]) -> dict[str, str]:
 
 
 def score_rows(facts: Mapping[str, Any]) -> dict[str, str]:
-    """What scores are; nothing where they are whatever the method makes them."""
+    """Say whether scores are probabilities and, where the facts tell, why they are not."""
     match facts:
         case {"calibration": {"how": str(how), "texts": int(texts)}}:
             held = f"{counted(texts, 'text')} that training has not seen"
             return {"scores": f"probabilities, calibrated on {held} ({how})"}
-    return {}
+        case {"not_calibrated": str(why)}:
+            return {"scores": f"not calibrated: {_cell(why)}"}
+    return {"scores": "not calibrated"}
 
 
 def _over(config: Mapping[str, Any]) -> str:

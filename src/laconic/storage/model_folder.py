@@ -28,6 +28,7 @@ from laconic.data.sketch import TextSketch
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import Vocabulary
 from laconic.errors import ConfigError, ModelError
+from laconic.storage.calibration_facts import without_stale_curve
 from laconic.storage.card import model_card
 from laconic.storage.manifest import (
     PACKED,
@@ -162,7 +163,7 @@ def read_facts(folder: Path, *, verify: bool = False) -> dict[str, Any]:
     if facts.get("format") != FORMAT:
         raise ModelError(f"{folder}: the model has format {facts.get('format')!r}, but this version reads {FORMAT}")
     _check_facts(facts, folder)
-    return facts
+    return without_stale_curve(facts)  # earlier versions kept one
 
 
 def read_trained_on(folder: Path) -> TrainedOn:
