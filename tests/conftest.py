@@ -12,8 +12,12 @@ import torch
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
-settings.register_profile("laconic", deadline=None)  # a kernel's first call compiles it
-settings.load_profile("laconic")
+from tests.variants import QUICK_EXAMPLES
+
+# A kernel's first call compiles it, hence no deadline. `make test-slow` asks for the other profile.
+settings.register_profile("quick", deadline=None, max_examples=QUICK_EXAMPLES)
+settings.register_profile("thorough", deadline=None, max_examples=100)
+settings.load_profile("quick")
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # before triton is imported: kernels then run on the CPU, slowly
