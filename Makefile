@@ -16,9 +16,10 @@ demo: .venv/laconic
 test: .venv/dev
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
-# The variants that `make test` leaves out, and every property with many examples instead of few.
+# The variants that `make test` leaves out, and every property with many examples instead of few; all annotations are
+# checked at run time.
 test-slow: .venv/dev
-	$(BIN)/python -m pytest -n auto --dist worksteal -m 'slow or hypothesis' --hypothesis-profile thorough
+	LACONIC_TESTS=thorough $(BIN)/python -m pytest -n auto --dist worksteal -m 'slow or hypothesis'
 
 test-browser: chromium
 	$(BIN)/python -m pytest tests/browser

@@ -234,6 +234,7 @@ def test_dense_features_are_refused_with_words():
         astec.train(dense, configure(Config, SMALL), Run.unkept())
 
 
+@pytest.mark.slow
 def test_what_a_graph_finds_of_the_exact_answer_is_kept():
     pytest.importorskip("faiss")
     model = train_model(CORPUS, "astec", config_of("astec", settings(shortlist={"search": "graph"})), Run.unkept())

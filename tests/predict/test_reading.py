@@ -10,7 +10,7 @@ from laconic.data.tokenizer import Tokenizer
 from laconic.data.vocabulary import VocabularyConfig
 from laconic.packed.tokenizer import Reader
 from laconic.types import UNKNOWN
-from tests.variants import examples
+from tests.variants import examples, some_slow
 
 WORDS = ["red", "rose", "the", "of", "C++", "größe", "日本語", "don't", "2.5mm", "!!!", "unheard", "\u00adx", "❤️"]
 KNOWN = ["red rose of the C++", "the größe 日本語", "2.5mm red red", "!!! ???", "", "don't the"]
@@ -44,7 +44,7 @@ def check(texts, one, tolerance=1e-6):
 
 
 @pytest.mark.parametrize("vocabulary", VOCABULARIES)
-@pytest.mark.parametrize("splitter", SPLITTERS)
+@pytest.mark.parametrize("splitter", some_slow(SPLITTERS, 2))
 def test_texts_are_read_as_the_tokenizer_reads_them(splitter, vocabulary):
     one = tokenizer(splitter, vocabulary)
 
