@@ -14,8 +14,9 @@ from jaxtyping import install_import_hook
 
 from tests.variants import QUICK_EXAMPLES, THOROUGH
 
-# What `make test` checks; `make test-slow` checks the whole package. Checks double the time of a small training.
-CHECKED = ["laconic.models", "laconic.packed", "laconic.evaluation"]
+# What `make test` checks; `make test-slow` checks the whole package. Checks double the time of a small training, so
+# that trainings are checked by their slow variants.
+CHECKED = [f"laconic.{package}" for package in ("evaluation", "export", "packed", "predict", "update")]
 
 # A kernel's first call compiles it, hence no deadline.
 settings.register_profile("laconic", deadline=None, max_examples=100 if THOROUGH else QUICK_EXAMPLES)
