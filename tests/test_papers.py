@@ -81,6 +81,7 @@ def test_a_table_is_made_on_a_folder_of_the_papers_name(paper: str, table: int, 
     assert all(f"| {name} | paper |" in page for name in known)
 
 
+@pytest.mark.slow
 def test_a_table_of_another_table_s_trainings_trains_nothing(data: Path, tmp_path: Path) -> None:
     made(data, tmp_path, "decaf", "--table", "1", "--only", "DECAF-lite")
     kept = (tmp_path / "decaf_table_1.json").read_text()
@@ -162,6 +163,7 @@ def test_the_re_ranker_s_weight_is_chosen_on_validation(data: Path, tmp_path: Pa
     assert {"base: P@1", "P@1"} <= row.keys()
 
 
+@pytest.mark.slow
 def test_shortlists_overlap_and_theorem_1_has_numbers(data: Path, tmp_path: Path) -> None:
     rows, page = made(data, tmp_path, "deepxml", "--part", "vectors")
     row = rows["Astec"]

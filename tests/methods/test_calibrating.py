@@ -96,6 +96,7 @@ def test_it_is_learnt_on_the_texts_that_were_held_out(model: SavedModel, monkeyp
     assert (seen[0] != data.split(config.validation, config.seed)[1].inputs).nnz == 0
 
 
+@pytest.mark.slow
 def test_few_texts_give_a_plain_curve_and_hardly_any_none() -> None:
     facts = trained({**RERANKED, "validation": 0.1}).facts
     assert (facts["calibration"]["how"], facts["calibration"]["texts"]) == ("platt", 120)

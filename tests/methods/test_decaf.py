@@ -386,6 +386,7 @@ def test_nearest_labels_are_learnt_by_the_loss_of_opened_clusters(monkeypatch: p
     assert [(task.size, task.missing, len(task.starts)) for task in seen] == [(1, False, 13)]
 
 
+@pytest.mark.slow
 def test_a_model_that_looked_up_nearest_labels_otherwise_still_answers() -> None:
     """As earlier versions did, with nearest labels in the ranker's own vectors."""
     near = Nearness(size=6, centroids=6, neighbours=0)

@@ -470,7 +470,7 @@ def test_a_model_and_its_settings_go_together(model: SavedModel) -> None:
 # Over Astec, whose dial is its own
 
 
-ASTEC = SETTINGS["astec"] | {"epochs": 14, "shortlist": {"size": 12}}
+ASTEC = SETTINGS["astec"] | {"epochs": 7, "shortlist": {"size": 12}}
 
 
 def test_the_dial_of_astec_is_what_evaluation_finds_there() -> None:
@@ -506,6 +506,7 @@ def test_what_members_chose_differently_is_as_it_was_given() -> None:
     assert agreed(configs, given) == expected
 
 
+@pytest.mark.slow
 def test_every_member_has_a_re_ranker_with_a_share_of_its_own(pair: SavedModel, tmp_path: Path) -> None:
     chosen = [float(pair.tensors[f"members.{number}.alpha"]) for number in (0, 1)]
     for number, member in enumerate(pair.facts["members"]):
@@ -521,6 +522,7 @@ def test_every_member_has_a_re_ranker_with_a_share_of_its_own(pair: SavedModel, 
     assert "training, re-ranker, seed 30" in model_card(pair.facts)
 
 
+@pytest.mark.slow
 def test_the_share_of_all_members_is_overruled_at_once(pair: SavedModel) -> None:
     overruled = restore_ranker(with_settings(pair, {"alpha": 0.25}), CPU)
     assert [float(member.alpha) for member in overruled.rankers()] == [0.25, 0.25]
