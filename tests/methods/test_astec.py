@@ -68,7 +68,7 @@ def p_at_1(model):
         pytest.param({"extreme": {"negatives": "uniform"}}, marks=pytest.mark.slow),
         pytest.param({"extreme": {"negatives": "unigram"}}, marks=pytest.mark.slow),
         pytest.param({"extreme": {"fine_tuned": True}}, marks=pytest.mark.slow),
-        {"shortlister": "clusters", "shortlist": {"size": 6}},
+        pytest.param({"shortlister": "clusters", "shortlist": {"size": 6}}, marks=pytest.mark.slow),
         pytest.param({"label_texts": 3}, marks=pytest.mark.slow),
         pytest.param({"label_texts": 2, "shortlister": "clusters", "shortlist": {"size": 6}}, marks=pytest.mark.slow),
         pytest.param({"validation": 0.0}, marks=pytest.mark.slow),

@@ -67,7 +67,7 @@ def test_a_label_scores_the_probability_of_its_row_on_the_bottleneck(model):
 
 
 @pytest.mark.parametrize(
-    "changes", some_slow([{"refit": True, "epochs": 5}, {"validation": 0.0, "prior": True, "lazy": True}]), ids=str
+    "changes", some_slow([{"refit": True, "epochs": 5}, {"validation": 0.0, "prior": True, "lazy": True}], 0), ids=str
 )
 def test_other_ways_to_train_it_learn_too(changes):
     assert p_at_1(trained(SMALL | changes)) > 80
