@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from safetensors import SafetensorError
 
@@ -19,6 +19,7 @@ from laconic.data.vocabulary import Vocabulary
 from laconic.errors import ModelError, UserError
 from laconic.storage.model_folder import SavedModel, _lines, _write_lines, read_model, read_trained_on, write_model
 from laconic.storage.tensors import Storage
+from tests.variants import examples
 
 FACTS = {
     "laconic": "0",
@@ -286,7 +287,7 @@ def test_a_folder_that_is_no_model_says_so(tmp_path):
         read_model(tmp_path)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.data())
 def test_hostile_files_give_a_model_error_and_nothing_else(data):
     with tempfile.TemporaryDirectory() as temporary:

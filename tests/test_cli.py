@@ -470,6 +470,7 @@ def test_a_size_of_files_that_is_none_is_refused_before_training(data, tmp_path,
     assert not (tmp_path / "m").exists()
 
 
+@pytest.mark.slow
 def test_an_interrupt_exits_with_130(model):
     running = process("predict", model, "-k", 1, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     time.sleep(2)  # by then it most likely waits for a text; any other moment must do as well
@@ -508,6 +509,7 @@ def test_a_mistake_in_a_process_of_its_own_exits_with_2():
     assert b"error: nowhere: there is no such file or folder" in complained
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_early_is_no_error(model):
     command = (
         f"yes rose | head -5000 | {sys.executable} -m laconic predict {model} --json | head -1; echo ${{PIPESTATUS[2]}}"

@@ -27,6 +27,7 @@ from laconic.training.run import Run
 from tests.planted import planted_texts, planted_vectors
 from tests.test_cli import laconic, shown_and_told
 from tests.test_rankers import FUSION, RERANKER, SETTINGS
+from tests.variants import some_slow
 
 CORPUS = planted_texts(with_label_texts=True)
 TEXTS = list(CORPUS.split("test").texts or ())
@@ -47,7 +48,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module", params=MODELS)
+@pytest.fixture(scope="module", params=some_slow(MODELS, 3))
 def trained(request: pytest.FixtureRequest, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Trained and packed by one command; nothing may change it."""
     folder = tmp_path_factory.mktemp("models") / "model"

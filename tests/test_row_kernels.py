@@ -8,6 +8,7 @@ from torch.nn import functional
 from laconic.kernels.triton.all_labels import moves, moves_plainly, pull, pull_plainly, room_for
 from laconic.kernels.triton.factors import EveryLabel, PickedLabels, leave, take
 from laconic.kernels.triton.row_update import multiplied_out, update_rows, update_rows_plainly
+from tests.variants import some_slow
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -85,7 +86,7 @@ def test_the_twin_has_torchs_loss_and_gradients():
 
 
 @pytest.mark.usefixtures("interpreted", "poisoned")
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", some_slow(SHAPES))
 def test_the_kernels_over_every_label_do_what_their_twins_do(shape):
     vectors, weight, bias, share = every(*shape)
     expected, ours = moves_plainly(vectors, weight, bias, share), moves(vectors, weight, bias, share, precise=True)
@@ -104,7 +105,7 @@ def test_not_a_number_never_passes():
 
 
 @pytest.mark.usefixtures("interpreted", "poisoned")
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", some_slow(SHAPES))
 def test_rows_are_updated_as_the_twin_updates_them(shape):
     factors, rows = of_every_label(*shape), shape[1]
     torch.testing.assert_close(multiplied_out(factors, rows, precise=True), factors.dense(rows), rtol=1e-4, atol=1e-4)
@@ -116,7 +117,7 @@ def test_rows_are_updated_as_the_twin_updates_them(shape):
 
 @pytest.mark.usefixtures("interpreted", "poisoned")
 @pytest.mark.parametrize("lazy", [False, True])
-@pytest.mark.parametrize("shape", [{}, {"room": 1}, {"room": 16, "dim": 70}, {"clusters": 40, "picks": 3}])
+@pytest.mark.parametrize("shape", some_slow([{}, {"room": 1}, {"room": 16, "dim": 70}, {"clusters": 40, "picks": 3}]))
 def test_picked_rows_are_updated_as_the_twin_updates_them(shape, lazy):
     factors, rows = of_picked(**shape)
     torch.testing.assert_close(multiplied_out(factors, rows), factors.dense(rows))
@@ -162,6 +163,7 @@ def test_where_it_may_not_go_rows_and_state_stay_bit_for_bit(dtype):
         assert torch.equal(mine, other)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("interpreted")
 def test_halves_are_rounded_by_chance_to_a_neighbour_and_on_average_to_what_they_should_be():
     factors, parts = of_every_label(6, 200, 16), state(200, 16, torch.bfloat16)

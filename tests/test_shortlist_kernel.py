@@ -12,7 +12,9 @@ from laconic.kernels.triton.shortlist import Shortlist, Slopes, Wanted, members,
 from laconic.training import losses
 from laconic.training.losses import shortlist_loss
 from laconic.types import NO_LABEL, Batch, Tokens
+from tests.variants import some_slow
 
+SHAPES = [{}, {"soft": True}, {"clusters": 2, "k": 2}, {"batch": 20, "clusters": 4, "k": 2}]
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
@@ -85,8 +87,10 @@ def poisoned(monkeypatch):
 
 
 @pytest.mark.usefixtures("interpreted")
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("shape", [{}, {"soft": True}, {"clusters": 2, "k": 2}, {"batch": 20, "clusters": 4, "k": 2}])
+@pytest.mark.parametrize("seed", some_slow(range(3)))
+@pytest.mark.parametrize(
+    "shape", some_slow([{}, {"soft": True}, {"clusters": 2, "k": 2}, {"batch": 20, "clusters": 4, "k": 2}], 2)
+)
 def test_the_kernel_does_what_its_twin_does(monkeypatch, shape, seed):
     device = "cuda" if torch.cuda.is_available() else "cpu"
     vectors, weight, bias, shortlist, wanted = case(**shape, seed=seed, device=device)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from torch import Tensor
@@ -22,6 +22,7 @@ from laconic.models.shortlisters.labels import NearestLabels, Nearness
 from laconic.types import FIRST_WORD, NO_LABEL, Inputs, Ranking, Tokens
 from laconic.update.rankers import Additions, with_labels, without_labels
 from laconic.update.rankers.shortlisters import fewer
+from tests.variants import examples
 
 WORDS, LABELS = 40, 30
 
@@ -109,7 +110,7 @@ def clustered() -> ShortlistRanker:
 
 
 @given(kept=st.sets(st.integers(0, LABELS - 1), min_size=1), k=st.integers(1, LABELS))
-@settings(max_examples=40)
+@examples(40)
 def test_unequal_and_empty_clusters_give_as_many_labels_as_are_asked_for(kept: set[int], k: int) -> None:
     numbers = torch.tensor(sorted(kept))
     before, after = clustered(), without_labels(clustered(), numbers)

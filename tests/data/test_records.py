@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from laconic.data.formats.records import integers_of, list_of, number_of, numbers_of, records, text_of
 from laconic.errors import DataError
+from tests.variants import examples
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +92,7 @@ VALID = [{"uid": "a", "title": "Über 😀 \\", "target_ind": [1, 20], "target_r
 LINES = "".join(json.dumps(record, ensure_ascii=n == 0) + "\n" for n, record in enumerate(VALID)).encode()
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(data=st.data())
 def test_damaged_records_are_read_as_json_reads_them_or_refused(data: st.DataObject, folder: Path) -> None:
     damaged = bytearray(LINES)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from laconic.models.shortlisters.merge import Voters, merged
@@ -17,6 +17,7 @@ from laconic.packed.engine.cells import Cells
 from laconic.packed.engine.near_labels import NearLabels
 from laconic.types import NO_LABEL, Ranking
 from tests.engine.making import DIM, cells, coarsely, numbers, units
+from tests.variants import examples
 
 SIZES = [9, 0, 14, 3, 8, 1, 15]
 LABELS = 50
@@ -44,7 +45,7 @@ def plain(part: Cells, vectors: np.ndarray) -> np.ndarray:
     return found
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.data())
 def test_the_nearest_rows_of_the_best_cells_are_found(data: st.DataObject) -> None:
     sizes = data.draw(st.lists(st.integers(0, 9), min_size=1, max_size=9).filter(any))

@@ -21,6 +21,7 @@ from laconic.packed.engine.texts import Texts
 from laconic.types import NO_LABEL
 from tests.engine.making import mapped, numbers
 from tests.engine.test_neighbours import LABELS, by_words, torch_inputs
+from tests.variants import some_slow
 
 WIDTH = 8
 
@@ -46,8 +47,8 @@ def fused(width: int = 4, tail: float = 0.0, *, second: bool = False) -> tuple[F
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("tail", [0.0, 0.7, -2.0])
-@pytest.mark.parametrize("width", [1, 4, 99])
+@pytest.mark.parametrize("tail", some_slow([0.0, 0.7, -2.0]))
+@pytest.mark.parametrize("width", some_slow([1, 4, 99], 2))
 @pytest.mark.parametrize("second", [False, True])
 def test_the_fused_ranker_is_torch_s(width: int, tail: float, second: bool) -> None:
     part, ranker, asked = fused(width, tail, second=second)

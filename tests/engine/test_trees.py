@@ -22,6 +22,7 @@ from laconic.packed.engine.trees import Trees
 from laconic.types import NO_LABEL
 from tests.engine.making import mapped, texts_of
 from tests.planted import planted_texts, planted_vectors
+from tests.variants import some_slow
 
 LABELS = 12
 
@@ -38,7 +39,7 @@ def made(beam: int = 2) -> tuple[Trees, TreesRanker, Texts]:
     return part, ranker, texts_of(tokenizer.rows([*(asked or ()), "", "xyzzy", "bababa bababa bababa"]))
 
 
-@pytest.mark.parametrize("beam", [1, 2, 10])
+@pytest.mark.parametrize("beam", some_slow([1, 2, 10], 2))
 def test_answers_are_those_of_the_model_itself(beam: int) -> None:
     part, ranker, asked = made(beam)
     width = int(asked.ids.max(initial=0)) + 1

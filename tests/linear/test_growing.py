@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from laconic.data.dataset import Dataset
 from laconic.models.label_trees.levels import grown
 from laconic.models.label_trees.problems import problems_of
+from tests.variants import examples
 
 
 def data_of(num_labels: int, texts: int = 50, seed: int = 0) -> Dataset:
@@ -20,7 +21,7 @@ def data_of(num_labels: int, texts: int = 50, seed: int = 0) -> Dataset:
     return Dataset(inputs=inputs, labels=csr_array(labels, dtype=np.float32))
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(num_labels=st.integers(1, 90), fan_out=st.sampled_from([2, 3, 4, 16]), leaf=st.integers(2, 20))
 def test_every_label_is_under_one_child_of_each_level_and_no_node_is_too_wide(
     num_labels: int, fan_out: int, leaf: int

@@ -28,6 +28,7 @@ from laconic.storage.model_folder import SavedModel, read_model, write_model
 from laconic.training.run import Run
 from laconic.types import UNKNOWN
 from tests.planted import planted_texts
+from tests.variants import some_slow
 
 CPU = torch.device("cpu")
 SMALL: dict[str, Any] = {
@@ -118,6 +119,7 @@ def test_held_out_texts_are_read_as_new_ones_are(monkeypatch: pytest.MonkeyPatch
     assert figures["ECE@5"] < 5
 
 
+@pytest.mark.slow
 def test_few_texts_give_a_plain_curve_and_hardly_any_none() -> None:
     facts = trained({**RERANKED, "validation": 0.1}).facts
     assert (facts["calibration"]["how"], facts["calibration"]["texts"]) == ("platt", 120)
@@ -126,12 +128,16 @@ def test_few_texts_give_a_plain_curve_and_hardly_any_none() -> None:
 
 @pytest.mark.parametrize(
     ("method", "settings", "members"),
-    [
-        ("nearest", {}, 1),
-        ("inceptionxml", {**SMALL, "refit": True}, 1),
-        ("inceptionxml", SMALL, 2),  # each member holds out texts that the other has learnt from
-        ("inceptionxml", {**SMALL, "validation": 0.0}, 1),
-    ],
+    some_slow(
+        [
+            ("nearest", {}, 1),
+            ("inceptionxml", {**SMALL, "refit": True}, 1),
+            ("inceptionxml", SMALL, 2),  # each member holds out texts that the other has learnt from
+            ("inceptionxml", {**SMALL, "validation": 0.0}, 1),
+        ],
+        2,
+        unpack=True,
+    ),
 )
 def test_where_nothing_is_held_out_scores_stay_unless_there_is_a_validation_split(
     method: str, settings: dict[str, Any], members: int

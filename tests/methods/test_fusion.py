@@ -28,6 +28,7 @@ from laconic.update.model import add_labels, remove_labels, update
 from laconic.update.rankers import Config as Changes
 from tests.planted import planted_texts, words_of
 from tests.test_ensembles import Watched, kept, same
+from tests.variants import some_slow
 
 CPU = torch.device("cpu")
 SMALL: dict[str, Any] = {
@@ -130,7 +131,7 @@ def test_held_out_texts_vote_in_the_end(model: SavedModel) -> None:
     assert model.facts["fusion"]["texts"] == round(0.3 * len(CORPUS.split("train")))
 
 
-@pytest.mark.parametrize("stop", [5, STEPS - 1, STEPS, STEPS + 7])
+@pytest.mark.parametrize("stop", some_slow([5, STEPS - 1, STEPS, STEPS + 7]))
 def test_a_run_that_was_stopped_goes_on_to_the_same_bits(model: SavedModel, tmp_path: Path, stop: int) -> None:
     with pytest.raises(KeyboardInterrupt):
         learnt(kept(tmp_path, Watched(stop)))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
@@ -32,6 +32,7 @@ from laconic.update.model import remove_labels
 from tests.planted import bags_in_full, planted_texts, planted_vectors
 from tests.predict.test_packed import changed_arrays, opened
 from tests.predict.tiny import NAMES, packed, packed_features
+from tests.variants import examples
 
 FLOWER, WATER, RED, SIZE = range(4)  # of NAMES
 LABELLED = {
@@ -190,7 +191,7 @@ def plain(tmp_path_factory):
     return folder
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.data())
 def test_hostile_arrays_give_a_model_error_and_nothing_else(plain, data):
     def spoil(arrays):

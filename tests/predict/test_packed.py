@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from laconic.data.text import Splitter
@@ -21,6 +21,7 @@ from laconic.predict.packed_predictor import Answerer
 from laconic.storage.model_folder import check_free, read_model
 from laconic.system.files import replacing_file
 from tests.predict.tiny import KINDS, NAMES, facts, packed, packed_features
+from tests.variants import examples
 
 FILES = ["arrays.safetensors", "label_texts.utf8", "labels.utf8", "packed.json", "vocabulary.utf8"]
 
@@ -225,7 +226,7 @@ def folders(tmp_path_factory):
     return paths
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.data())
 def test_hostile_files_give_a_model_error_and_nothing_else(folders, data):
     with tempfile.TemporaryDirectory() as temporary:

@@ -28,6 +28,7 @@ from laconic.types import Inputs as TorchInputs
 from tests.engine.making import mapped, texts_of
 from tests.planted import planted_texts, planted_vectors
 from tests.test_rankers import FUSION, RERANKER, SETTINGS
+from tests.variants import some_slow
 
 EPOCHS = {"inceptionxml": 2, "inceptionxml+": 2, "astec": 7, "decaf": 3, "xml-cnn": 3, "mach": 3}
 RERANKED: Settings = {"reranker": {**RERANKER, "epochs": 3}}
@@ -47,6 +48,8 @@ class Case(NamedTuple):
 
 CASES = {
     **{name: Case(name) for name in METHODS},
+    "members, re-ranked and fused": Case("astec", RERANKED | FUSED, members=2),
+    "nearest of features": Case("nearest", dense=True),
     "astec of several centres": Case("astec", {"shortlist": {**SETTINGS["astec"]["shortlist"], "centres": 2}}),  # type: ignore[dict-item]
     "astec of clusters": Case("astec", {"shortlister": "clusters"}),
     "astec with label texts": Case("astec", {"label_texts": 3}),
@@ -55,8 +58,6 @@ CASES = {
     "members": Case("xml-cnn", members=2),
     "re-ranked": Case("nearest", RERANKED),
     "fused": Case("mach", FUSED),
-    "members, re-ranked and fused": Case("astec", RERANKED | FUSED, members=2),
-    "nearest of features": Case("nearest", dense=True),
     "trees of features": Case("trees", dense=True),
     "xml-cnn of features": Case("xml-cnn", DENSE, dense=True),
     "astec of features": Case("astec", DENSE, dense=True),
@@ -72,7 +73,7 @@ class Pair(NamedTuple):
     nothing: Inputs | None  # texts without words that are known
 
 
-@pytest.fixture(scope="module", params=CASES.values(), ids=CASES)
+@pytest.fixture(scope="module", params=some_slow(CASES.values(), len(METHODS) + 2), ids=CASES)
 def pair(request: pytest.FixtureRequest) -> Pair:
     case: Case = request.param
     over = case.settings.keys() & {"reranker", "fusion"}
@@ -165,7 +166,7 @@ def test_dials_change_what_is_opened_and_nothing_else(pair: Pair) -> None:
         np.testing.assert_allclose(part.score(pair.inputs, labels), scores, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 40])
+@pytest.mark.parametrize("count", some_slow([0, 1, 2, 40], 2))
 def test_probes_set_dials_however_few_they_are(pair: Pair, count: int) -> None:
     part = packed(pair.ranker, some(pair.inputs, 0, count))
     wanted, found = (one.rank(pair.inputs, 5).labels for one in (pair.part, part))

@@ -32,6 +32,7 @@ from laconic.models.layers import DocumentBlock, EmbeddingBlock, Residual, Spect
 from laconic.packed.engine import encoders, inception_kernels
 from laconic.packed.engine.texts import Texts
 from laconic.types import PAD, UNKNOWN, Inputs
+from tests.variants import some_slow
 
 NUM_IDS = 50
 SIZES = [(7, 64), (1, 8), (12, 75), (5, 6), (32, 300)]
@@ -94,7 +95,7 @@ def check_close(found: np.ndarray, expected: np.ndarray) -> None:
     assert np.abs(found - expected).max() <= 2e-5 * np.abs(expected).max()
 
 
-@pytest.mark.parametrize(("length", "embedding"), SIZES)
+@pytest.mark.parametrize(("length", "embedding"), some_slow(SIZES, 2, unpack=True))
 @pytest.mark.parametrize("name", BUILT)
 def test_a_packed_encoder_is_the_encoder(name: str, length: int, embedding: int) -> None:
     built = encoder(name, length, embedding)

@@ -25,6 +25,7 @@ from laconic.packed.engine.rows import Rows
 from laconic.packed.engine.search import Searched
 from laconic.packed.engine.shortlists import ClusterLabels
 from laconic.types import Inputs, Ranking
+from tests.variants import some_slow
 
 DIM, LABELS = 24, 3000
 
@@ -163,7 +164,7 @@ def test_learnt_clusters_of_any_size_are_opened_as_before(product: bool) -> None
     assert (np.abs(found.scores - expected.scores.numpy()) < 1e-2).all()
 
 
-@pytest.mark.parametrize("top", [1, 3, 5, 8])
+@pytest.mark.parametrize("top", some_slow([1, 3, 5, 8], 2))
 def test_packed_learnt_clusters_answer_as_the_model_does_however_many_are_opened(top: int) -> None:
     """Those that opened fewer in training go by the product where more are opened."""
     ranker = clustered([9, 14, 3, 1, 33, 8, 16, 7], top=3, product=False)

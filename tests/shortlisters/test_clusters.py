@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from torch import Tensor
@@ -22,6 +22,7 @@ from laconic.models.layers import SpectralResidual
 from laconic.models.rankers import ShortlistRanker
 from laconic.models.shortlisters.clusters import Clusters, joined
 from laconic.types import NO_LABEL, Inputs, Ranking
+from tests.variants import examples
 
 DIM = 6
 VECTORS = torch.randn(9, DIM, generator=torch.Generator().manual_seed(1))
@@ -97,7 +98,7 @@ sizes = st.integers(1, 40).flatmap(
 
 
 @given(sizes)
-@settings(max_examples=40)
+@examples(40)
 def test_every_label_is_in_one_cluster_which_names_it_among_its_members(size: tuple[int, int]) -> None:
     labels, number = size
     clusters = clusters_of(labels, number)
@@ -173,7 +174,7 @@ def test_joined_rows_have_every_cluster_once_and_as_true_as_its_truest_label(row
 
 @pytest.mark.parametrize("product", [False, True])
 @given(size=sizes, top=st.integers(1, 4), k=st.integers(0, 45))
-@settings(max_examples=60)
+@examples(60)
 def test_a_ranking_is_that_of_a_plain_loop(product: bool, size: tuple[int, int], top: int, k: int) -> None:
     labels, clusters = size
     ranker = made(labels=labels, clusters=clusters, top=min(top, clusters), product=product)

@@ -6,7 +6,7 @@ import faiss
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional
 
@@ -14,6 +14,7 @@ from laconic.errors import ConfigError, ModelError
 from laconic.models.shortlisters import labels as labels_file
 from laconic.models.shortlisters.graph import Graph, most_levels
 from laconic.types import NO_LABEL
+from tests.variants import examples
 
 LINKS, ROWS, DIM = 4, 300, 8
 
@@ -167,7 +168,7 @@ def test_a_graph_of_other_vectors_is_refused():
 EXTREME = st.sampled_from([-(2**31), -2, -1, 0, 1, 2, ROWS - 1, ROWS, 2**31 - 1])
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(part=st.sampled_from(["levels", "neighbours", "entry"]), place=st.integers(0, 10**6), value=EXTREME)
 def test_whatever_is_opened_can_be_walked(part, place, value):
     tensors = kept(GRAPH)

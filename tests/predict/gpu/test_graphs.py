@@ -14,6 +14,7 @@ from laconic.predict.gpu import graphs, quickened
 from laconic.predict.gpu.attempts import Attempts, may_pass
 from laconic.predict.gpu.graphs import GraphRanker, filled
 from laconic.types import PAD, Tokens
+from tests.variants import some_slow
 
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 WORDS, LENGTH, LABELS = 40, 12, 50
@@ -38,7 +39,7 @@ def check(found, expected, tolerance=1e-5):
     torch.testing.assert_close(found.scores, expected.scores, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("words", [1, 3, 5, 9, LENGTH, 20])
+@pytest.mark.parametrize("words", some_slow([1, 3, 5, 9, LENGTH, 20], 2))
 @pytest.mark.parametrize("name", WORD_ENCODERS)
 def test_filling_up_does_not_change_the_answers(name, words):
     plain, inputs = ranker(name), tokens(5, words)

@@ -27,6 +27,7 @@ from laconic.storage.model_folder import SavedModel
 from laconic.training.run import Run
 from laconic.types import Tokens
 from tests.planted import planted_texts
+from tests.variants import some_slow
 
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 CORPUS = planted_texts(num_labels=30, with_label_texts=True)
@@ -43,13 +44,13 @@ MODELS: dict[str, tuple[str, Settings, int]] = {  # a method, its settings, how 
 }
 
 
-@pytest.fixture(scope="module", params=MODELS)
+@pytest.fixture(scope="module", params=some_slow(MODELS, 2))
 def model(request: pytest.FixtureRequest) -> SavedModel:
     method, settings, members = MODELS[request.param]
     return train_model(CORPUS, method, config_of(method, settings), Run.unkept(), members)
 
 
-@pytest.mark.parametrize("few", [1 << 14, 0])
+@pytest.mark.parametrize("few", some_slow([1 << 14, 0], 2))
 def test_a_quickened_ranker_answers_as_before(model: SavedModel, monkeypatch: pytest.MonkeyPatch, few: int) -> None:
     monkeypatch.setattr(quickening, "_FEW", few)
     ranker = restore_ranker(model, torch.device("cpu"))
