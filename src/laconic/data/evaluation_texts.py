@@ -1,4 +1,4 @@
-"""The texts that a model is evaluated on: a split of the data or, of the file it was trained on, what was held out."""
+"""Choose the texts that a model is evaluated on: a split, or the held-out part of its training file."""
 
 from __future__ import annotations
 

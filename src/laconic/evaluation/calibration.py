@@ -1,4 +1,4 @@
-"""Scores as probabilities: how often a label with such a score is true, learnt on texts that training has not seen.
+"""Calibrate scores: map them to probabilities by a rising curve, fitted on texts held out of training.
 
 A calibration is a rising curve through a few points, so that the order of a text's labels stays as it was: equal scores
 stay equal, others stay apart. Scores are of 0 or more, as every ranker's are. Knows nothing of texts or models.
@@ -23,9 +23,7 @@ _NEWTON = 100  # steps to a logistic curve, each of at most 1 deviation
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """The curve's points from left to right. It is straight between them; to the first it comes from 0 at score 0, from
-    the last it goes towards 1.
-    """
+    """Points of a piecewise linear curve, left to right, that starts at 0 for score 0 and tends to 1 after the last."""
 
     scores: tuple[float, ...]
     probabilities: tuple[float, ...]
@@ -40,7 +38,7 @@ class Calibration:
 
     @staticmethod
     def of_facts(facts: Mapping[str, Any]) -> Calibration | None:
-        """What a model.json says of it; where it says nothing, scores are to stay as they are."""
+        """Read the calibration of a model.json; None: scores stay as they are."""
         told = facts.get("calibration")
         if told is None:
             return None
@@ -51,7 +49,7 @@ class Calibration:
         raise _unsound(f"{told!r:.120}")
 
     def apply(self, scores: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
-        """The probability of each score."""
+        """Return the probability of each score."""
         values, (known, probabilities) = scores.astype(np.float64), self._points
         found: Float[np.ndarray, "..."] = np.interp(values, known, probabilities)
         over = values > known[-1]
@@ -62,16 +60,16 @@ class Calibration:
 
     @cached_property
     def _points(self) -> tuple[Float[np.ndarray, "points"], Float[np.ndarray, "points"]]:
-        """The curve's, and where it comes from: small scores are told apart however small they are."""
+        """Return the curve's points with its start, so that small scores stay distinct."""
         first = (0.0,) if self.scores[0] > 0 else ()
         return np.array(first + self.scores), np.array(first + self.probabilities)
 
 
 def isotonic(scores: Float[np.ndarray, "pairs"], true: Bool[np.ndarray, "pairs"]) -> Calibration:
-    """The rising curve that is nearest to the truth in squares; there must be a pair.
+    """Fit the rising curve of least squared error; there must be at least one pair.
 
-    Bins of equally many pairs are pooled where a higher one is true less often (pool adjacent violators). What is left
-    are points, not steps: on a step, scores that differ would become equal.
+    Bins of equally many pairs are pooled where a higher one is true less often (pool adjacent violators). The means of
+    pooled bins become points of a line, not steps: on a step, different scores would become equal.
     """
     order = np.argsort(scores, kind="stable")
     values, pairs = scores[order].astype(np.float64), len(order)
@@ -85,7 +83,7 @@ def isotonic(scores: Float[np.ndarray, "pairs"], true: Bool[np.ndarray, "pairs"]
 
 
 def pooled(bins: Float[np.ndarray, "bins sums"]) -> Float[np.ndarray, "blocks sums"]:
-    """Sums of neighbours, as few of them as need be, such that the first sum's share of the last one rises."""
+    """Pool neighbouring bins until the first sum's fraction of the last rises."""
     blocks: list[Float[np.ndarray, "sums"]] = []
     for block in bins:
         while blocks and blocks[-1][0] * block[-1] >= block[0] * blocks[-1][-1]:
@@ -95,9 +93,7 @@ def pooled(bins: Float[np.ndarray, "bins sums"]) -> Float[np.ndarray, "blocks su
 
 
 def platt(scores: Float[np.ndarray, "pairs"], true: Bool[np.ndarray, "pairs"]) -> Calibration | None:
-    """The logistic curve under which the truth is likeliest, with Platt's targets; None: truth does not rise with
-    scores.
-    """
+    """Fit the logistic curve of maximum likelihood with Platt's targets; None if truth does not rise with scores."""
     values, positives = scores.astype(np.float64), int(true.sum())
     middle, spread = values.mean(), values.std()
     if not spread:

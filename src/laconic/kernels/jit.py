@@ -1,4 +1,4 @@
-"""numba's compiler with our settings. A kernel is a plain function that also runs, slowly, as `kernel.py_func`.
+"""Compile loops with numba and our settings; `kernel.py_func` is the plain Python function.
 
 All settings are those of each kernel: numba's own, which other code in the process goes by too, stay as they are.
 """

@@ -1,4 +1,4 @@
-"""The model card: what a person who finds a model folder wants to know, from the facts in its model.json.
+"""Write the model card from the facts in model.json; facts that a model lacks are left out.
 
 What not every model has is left out where it is not there: the training's history (of an ensemble one for each of its
 `members`), `metrics` (split, metrics, intervals) and `command`, the command line that made the model.
@@ -78,7 +78,7 @@ def _facts(facts: Mapping[str, Any], name: str) -> dict[str, str]:
 
 
 def _changes(changes: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """What was done to the model since it was trained, the last at the end."""
+    """List the changes to the model since training, the latest last."""
     told = []
     for change in changes:
         counts = [counted(change[name], name[:-1]) for name in ("labels", "texts", "examples") if change.get(name)]
@@ -87,7 +87,7 @@ def _changes(changes: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def theorem_rows(facts: Mapping[str, Any]) -> dict[str, str]:
-    """What DECAF's Theorem 3.1 is made of, for the model or for each of its members; nothing for other methods."""
+    """Describe the terms of DECAF's Theorem 3.1, for the model or each member; empty for other methods."""
     histories = [("", facts), *((f", seed {member.get('seed')}", member) for member in facts.get("members") or [])]
     told = {whose: (one.get("training") or {}).get("theorem_3_1") for whose, one in histories}
     shown = "sparsity {sparsity:.2g}, recall {recall:.1%} on training texts, excess loss of the order {bound:.2g}"
@@ -95,7 +95,7 @@ def theorem_rows(facts: Mapping[str, Any]) -> dict[str, str]:
 
 
 def score_rows(facts: Mapping[str, Any]) -> dict[str, str]:
-    """What scores are; nothing where they are whatever the method makes them."""
+    """Describe calibrated scores; empty if scores are not calibrated."""
     match facts:
         case {"calibration": {"how": str(how), "texts": int(texts)}}:
             held = f"{counted(texts, 'text')} that training has not seen"
@@ -104,7 +104,7 @@ def score_rows(facts: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _over(config: Mapping[str, Any]) -> str:
-    """What is over the method."""
+    """Describe the wrappers over the method."""
     told = f", re-ranked ({config['reranker']['encoder']})" if "reranker" in config else ""
     told += ", with labels' own texts learnt" if "extra_texts" in config else ""
     return told + (", fused with nearest texts and label texts" if "fusion" in config else "")
@@ -116,13 +116,13 @@ def _members(members: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _trainings(members: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """The training of each member in a row of its own."""
+    """Describe the training of each member in a row of its own."""
     told = {member.get("seed"): _training_of(member) for member in members}
     return {f"{name}, seed {seed}": value for seed, rows in told.items() for name, value in rows.items()}
 
 
 def _training_of(facts: Mapping[str, Any]) -> dict[str, str]:
-    """Of a model or member and, where it has one, of its re-ranker."""
+    """Describe the training of a model or member and of its re-ranker."""
     reranking = _training(facts.get("reranking") or {})
     return _training(facts.get("training") or {}) | {f"{name}, re-ranker": value for name, value in reranking.items()}
 
@@ -148,7 +148,7 @@ def _training(training: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _figures(measured: Mapping[str, Any], *, changed: bool = False) -> list[str]:
-    """The figures that papers quote, each with half of its interval."""
+    """Tabulate the metrics that papers quote, each with half of its interval."""
     metrics, intervals = measured.get("metrics") or {}, measured.get("intervals") or {}
     shown = [metric for metric in SHOWN if metric in metrics]
     if not shown:
@@ -188,5 +188,5 @@ def _table(rows: Mapping[str, str]) -> str:
 
 
 def _cell(text: str) -> str:
-    """A name from outside, such that it stays within a line of a table."""
+    """Escape a name from outside so that it stays within a table's line."""
     return " ".join(text.replace("|", "\\|").split())
