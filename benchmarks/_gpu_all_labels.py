@@ -14,9 +14,9 @@ from benchmarks._gpu_case import LENGTH, NUM_IDS, TEXTS, Case, agreement, batche
 from benchmarks._graph_timing import Run, attempt, graphed, milliseconds
 from benchmarks.training_step import copy_bandwidth
 from laconic.evaluation.evaluate import on_device
-from laconic.kernels.triton.maxima import Tile, best_groups, group_maxima, group_maxima_plainly
+from laconic.kernels.triton.maxima import Tile, best_groups, group_maxima, group_maxima_reference
 from laconic.kernels.triton.shortlist import Shortlist
-from laconic.kernels.triton.shortlist_scores import shortlist_scores_plainly
+from laconic.kernels.triton.shortlist_scores import shortlist_scores_reference
 from laconic.methods import inceptionxml
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import Identity
@@ -107,7 +107,7 @@ def parts(case: Case, classifier: LinearClassifier, rough: RoughRows, vectors: T
         "best groups": lambda: best_groups(maxima, count),
         "best groups by one top-k": lambda: maxima.topk(count, sorted=False),
         "scores of their labels": lambda: way.kernels.scores(*own),
-        "scores of their labels, plainly": lambda: shortlist_scores_plainly(*own),
+        "scores of their labels, plainly": lambda: shortlist_scores_reference(*own),
     }
     return {name: _time(case, name, partial(graphed, run, case.device)) for name, run in runs.items()}
 
@@ -127,7 +127,7 @@ def ways(
 
 def kinds(case: Case) -> dict[str, Kernels]:
     usual = kernels_for(case.device)
-    plain = {f"plain, chunks of {chunk}": partial(group_maxima_plainly, chunk=chunk) for chunk in CHUNKS}
+    plain = {f"plain, chunks of {chunk}": partial(group_maxima_reference, chunk=chunk) for chunk in CHUNKS}
     tiled = {f"tiles of {name}": partial(group_maxima, tile=tile) for name, tile in TILES.items()}
     chosen = {**plain, **tiled} if case.device.type == "cuda" else plain
     return {name: usual._replace(maxima=maxima) for name, maxima in chosen.items()}
