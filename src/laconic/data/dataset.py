@@ -39,13 +39,13 @@ class Dataset:
     def num_labels(self) -> int:
         return int(self.labels.shape[1])
 
-    def split(self, share: float, seed: int) -> tuple[Dataset, Dataset]:
+    def split(self, fraction: float, seed: int) -> tuple[Dataset, Dataset]:
         """Return the data to learn from and to choose by: a validation split that came with it, or that fraction of the
         texts at random, at most MOST_HELD_OUT of them.
         """
-        if share and self.validation is not None:
+        if fraction and self.validation is not None:
             return replace(self, validation=None).extended(), self.validation
-        held = min(round(len(self) * share), MOST_HELD_OUT, len(self) - 1)
+        held = min(round(len(self) * fraction), MOST_HELD_OUT, len(self) - 1)
         order = np.random.default_rng(seed).permutation(len(self))
         return self.rows(np.sort(order[held:])).extended(), replace(self.rows(np.sort(order[:held])), extend=None)
 

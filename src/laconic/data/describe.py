@@ -30,7 +30,7 @@ class Words:
     at_most_8: float
     longest: int
     usual_tokens: int  # that 99.5 % of texts do not exceed
-    cut: float  # share of texts with more tokens than the sequence length
+    cut: float  # fraction of texts with more tokens than the sequence length
 
 
 @dataclass(frozen=True, kw_only=True)

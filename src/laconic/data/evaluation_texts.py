@@ -30,7 +30,7 @@ class TrainedOn(NamedTuple):
         return TrainedOn(sketch, Holdout.of_facts(facts))
 
     def overlap(self, split: Split) -> Overlap | None:
-        """Count the texts of a split that the model was trained on; None: nobody can tell."""
+        """Count the texts of a split that the model was trained on; None: unknown."""
         hashes = None if self.sketch is None else split.hashes()
         return None if hashes is None or self.sketch is None else self.sketch.overlap(hashes)
 

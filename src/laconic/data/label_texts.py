@@ -1,6 +1,6 @@
 """Labels' own texts as training texts, with soft targets for labels that often occur together (Gandalf; Renee).
 
-How true such a label is, is the share of the label's texts that have it too (Gandalf; Renee). Only learning sees them.
+The target of such a label is the fraction of the label's texts that have it too. Only training sees them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from laconic.data.dataset import Dataset
 from laconic.errors import ConfigError, DataError
 from laconic.types import FIRST_WORD
 
-_TEXTS_A_LABEL = 1000  # that are counted, evenly spaced among all it has: a share is then known to 0.03, two deviations
+_TEXTS_A_LABEL = (
+    1000  # that are counted, evenly spaced among all it has: a fraction is then known to 0.03, two deviations
+)
 _PAIRS_AT_ONCE = 1 << 24  # of labels that go together, before the rare ones are dropped
 
 
@@ -26,7 +28,7 @@ class ExtraTexts:
     """Settings of the added texts."""
 
     share: float = 0.0  # of every batch that are labels' texts, at least one; 0: each of them once an epoch
-    threshold: float = 0.1  # the least share of a label's texts that another label must have too
+    threshold: float = 0.1  # the least fraction of a label's texts that another label must have too
     most: int = 10  # others a label, the most frequent first
     weight: float = 1.0  # how much a label's text counts, where a text counts 1
 
@@ -108,13 +110,13 @@ def _kept(
 ) -> csr_array:
     """Return each label's most frequent others, ties by number."""
     rows = np.repeat(np.arange(len(labels)), np.diff(together.indptr))
-    others, shares = together.indices, together.data / np.where(totals > 0, totals, np.inf)[rows]
-    often = (shares >= config.threshold) & (others != labels[rows])
-    rows, others, shares = rows[often], others[often], shares[often]
-    order = np.lexsort([others, -shares, rows])
-    rows, others, shares = rows[order], others[order], shares[order]
+    others, fractions = together.indices, together.data / np.where(totals > 0, totals, np.inf)[rows]
+    often = (fractions >= config.threshold) & (others != labels[rows])
+    rows, others, fractions = rows[often], others[often], fractions[often]
+    order = np.lexsort([others, -fractions, rows])
+    rows, others, fractions = rows[order], others[order], fractions[order]
     first = np.arange(len(rows)) - np.searchsorted(rows, rows) < config.most
-    return csr_array((shares[first], (rows[first], others[first])), shape=together.shape)
+    return csr_array((fractions[first], (rows[first], others[first])), shape=together.shape)
 
 
 def _targets(labels: Int[np.ndarray, "n"], others: csr_array) -> csr_array:

@@ -54,7 +54,7 @@ def prepare(
 
 
 def taught_labels(labels: csr_array, leave_out: csr_array | None) -> csr_array:
-    """Return the labels that texts are taught: a pair to leave out is not, even where it is said to be true."""
+    """Return the labels to learn: pairs to leave out are none of them, even where they are true."""
     if leave_out is None or not labels.multiply(leave_out).nnz:
         return labels
     return unless(labels, leave_out)

@@ -32,7 +32,7 @@ class Resident:
     width: int  # the most labels that any text has here
     negatives: Int[Tensor, "texts n"] | None = None
     left_out: Int[Tensor, "texts q"] | None = None  # labels that are neither true nor false
-    extra: Int[Tensor, "extra"] | None = None  # rows of which every batch has a share; None: all rows are alike
+    extra: Int[Tensor, "extra"] | None = None  # rows of which every batch has a fraction; None: all rows are alike
     extra_share: float = 0.0
 
     @staticmethod

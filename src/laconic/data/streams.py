@@ -53,7 +53,7 @@ class Stream(NamedTuple):
 
     entries: Iterator[Entry]
     have_ids: bool
-    size: int | None  # of all there is to read; None: nobody knows
+    size: int | None  # of all there is to read; None: unknown
     position: Callable[[], int]  # how much of it has been read
 
 

@@ -39,8 +39,8 @@ class Subwords(NamedTuple):
 def subwords_of(table: WordTable, buckets: int) -> Subwords:
     """Return the sub-words of every text; a word's grams are hashed once, however many texts have it."""
     grams = grams_of(table.words, buckets)
-    room = int(np.diff(grams.starts)[table.ids].sum())
-    found, counts = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.float32)
+    size = int(np.diff(grams.starts)[table.ids].sum())
+    found, counts = np.empty(size, dtype=np.int32), np.empty(size, dtype=np.float32)
     starts = np.zeros(len(table.starts), dtype=np.int64)
     _collect(table.ids, table.starts, grams, starts, found, counts)
     return Subwords(starts, found[: starts[-1]], counts[: starts[-1]])

@@ -128,7 +128,7 @@ def _rows_by_spelling(
 
 
 class _Shape(NamedTuple):
-    announced: int | None  # how many vectors the header speaks of; None: there is no header
+    announced: int | None  # number of vectors by the header; None: there is no header
     dim: int
 
 

@@ -56,7 +56,7 @@ class Evaluation:
     metrics: dict[str, float]  # in percent
     intervals: dict[str, tuple[float, float]]  # 95 % of bootstrap resamples of the texts
     quantiles: dict[str, Quantiles]  # contributions to P@5 by label frequency, in both papers' definitions
-    seen: Overlap | None = None  # texts that the model was trained on; None: nobody can tell
+    seen: Overlap | None = None  # texts that the model was trained on; None: unknown
     propensity: Propensity | None = None  # the constants of PSP; None: there is no PSP
 
     def as_json(self) -> dict[str, Any]:
@@ -86,10 +86,10 @@ def rank_all(ranker: Ranker, rows: Rows, k: int, on_batch: Callable[[int], None]
 
 
 @torch.inference_mode()
-def rank_all_by(ranker: CandidatesRanker | Reranker, rows: Rows, k: int, shares: Sequence[float]) -> list[Ranking]:
+def rank_all_by(ranker: CandidatesRanker | Reranker, rows: Rows, k: int, weights: Sequence[float]) -> list[Ranking]:
     """Rank every row for each weight of a ranker's blend, in one pass."""
     starts = range(0, max(rows.shape[0], 1), _BATCH)
-    parts = [ranker.rank_by(_moved(inputs_of(rows[at : at + _BATCH]), ranker), k, shares) for at in starts]
+    parts = [ranker.rank_by(_moved(inputs_of(rows[at : at + _BATCH]), ranker), k, weights) for at in starts]
     return [
         Ranking(*(torch.cat(several).cpu() for several in zip(*one, strict=True))) for one in zip(*parts, strict=True)
     ]

@@ -230,14 +230,14 @@ class Reranker(Ranker):
 
     def rerank(self, inputs: Inputs, ranked: Ranking, k: int, alphas: Sequence[float]) -> list[Ranking]:
         """Re-rank a ranking of the base, of `size` labels or more, for each weight of the re-ranker."""
-        own = self._shares(inputs, ranked.labels[:, : self.size])
+        own = self._probabilities_of(inputs, ranked.labels[:, : self.size])
         own = functional.pad(own, (0, ranked.labels.shape[1] - own.shape[1]))
         by_base = ranked.scores / _largest(ranked.scores)
         return [in_order(ranked.labels, alpha * own + (1 - alpha) * by_base, k) for alpha in alphas]
 
     def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
         candidates = self.base.rank(inputs, self.size)
-        own = _among(labels, Ranking(candidates.labels, self._shares(inputs, candidates.labels))).clamp(min=0)
+        own = _among(labels, Ranking(candidates.labels, self._probabilities_of(inputs, candidates.labels))).clamp(min=0)
         by_base = self.base.score(inputs, labels) / _largest(candidates.scores)
         return (self.alpha * own + (1 - self.alpha) * by_base).masked_fill(labels == NO_LABEL, 0)
 
@@ -245,7 +245,7 @@ class Reranker(Ranker):
         """Return the ranker with another weight of the re-ranker."""
         return Reranker(self.base, self.encoder, self.classifier, size=self.size, alpha=alpha)
 
-    def _shares(self, inputs: Inputs, candidates: Int[Tensor, "batch n"]) -> Float[Tensor, "batch n"]:
+    def _probabilities_of(self, inputs: Inputs, candidates: Int[Tensor, "batch n"]) -> Float[Tensor, "batch n"]:
         """Return the probabilities of the base's candidates by the re-ranker's own classifier."""
         scores = _probabilities(self.classifier, self.encoder(inputs), candidates)
         return scores / _largest(scores)
@@ -281,7 +281,7 @@ def _best(labels: Int[Tensor, "batch n"], scores: Float[Tensor, "batch n"], k: i
 class BucketsRanker(Ranker):
     """Scores a label by the mean, over members, of its bucket's probability (MACH). Ties go to the smaller label.
 
-    Labels that share a bucket in every member cannot be told apart.
+    Labels that share a bucket in every member cannot be distinguished.
     """
 
     def __init__(self, members: Sequence[tuple[Encoder, HashedClassifier]], *, at_once: int = 1 << 24) -> None:

@@ -79,19 +79,19 @@ def _facts(facts: Mapping[str, Any], name: str) -> dict[str, str]:
 
 def _changes(changes: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """List the changes to the model since training, the latest last."""
-    told = []
+    found = []
     for change in changes:
         counts = [counted(change[name], name[:-1]) for name in ("labels", "texts", "examples") if change.get(name)]
-        told.append(f"`{change.get('verb')}` ({', '.join(counts)}), {change.get('date')}")
-    return {"changed": "; ".join(told)} if told else {}
+        found.append(f"`{change.get('verb')}` ({', '.join(counts)}), {change.get('date')}")
+    return {"changed": "; ".join(found)} if found else {}
 
 
 def theorem_rows(facts: Mapping[str, Any]) -> dict[str, str]:
     """Describe the terms of DECAF's Theorem 3.1, for the model or each member; empty for other methods."""
     histories = [("", facts), *((f", seed {member.get('seed')}", member) for member in facts.get("members") or [])]
-    told = {whose: (one.get("training") or {}).get("theorem_3_1") for whose, one in histories}
+    found = {whose: (one.get("training") or {}).get("theorem_3_1") for whose, one in histories}
     shown = "sparsity {sparsity:.2g}, recall {recall:.1%} on training texts, excess loss of the order {bound:.2g}"
-    return {f"Theorem 3.1{whose}": shown.format(**one) for whose, one in told.items() if one}
+    return {f"Theorem 3.1{whose}": shown.format(**one) for whose, one in found.items() if one}
 
 
 def score_rows(facts: Mapping[str, Any]) -> dict[str, str]:
@@ -105,9 +105,9 @@ def score_rows(facts: Mapping[str, Any]) -> dict[str, str]:
 
 def _over(config: Mapping[str, Any]) -> str:
     """Describe the wrappers over the method."""
-    told = f", re-ranked ({config['reranker']['encoder']})" if "reranker" in config else ""
-    told += ", with labels' own texts learnt" if "extra_texts" in config else ""
-    return told + (", fused with nearest texts and label texts" if "fusion" in config else "")
+    found = f", re-ranked ({config['reranker']['encoder']})" if "reranker" in config else ""
+    found += ", with labels' own texts learnt" if "extra_texts" in config else ""
+    return found + (", fused with nearest texts and label texts" if "fusion" in config else "")
 
 
 def _members(members: Sequence[Mapping[str, Any]]) -> str:
@@ -117,8 +117,8 @@ def _members(members: Sequence[Mapping[str, Any]]) -> str:
 
 def _trainings(members: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Describe the training of each member in a row of its own."""
-    told = {member.get("seed"): _training_of(member) for member in members}
-    return {f"{name}, seed {seed}": value for seed, rows in told.items() for name, value in rows.items()}
+    found = {member.get("seed"): _training_of(member) for member in members}
+    return {f"{name}, seed {seed}": value for seed, rows in found.items() for name, value in rows.items()}
 
 
 def _training_of(facts: Mapping[str, Any]) -> dict[str, str]:

@@ -58,9 +58,9 @@ def check_manifest(folder: Path, *, verify: bool, kind: str = MODEL) -> None:
 def _check_file(path: Path, entry: Any, *, verify: bool) -> None:
     if not isinstance(entry, dict) or not path.is_file():
         raise ModelError(f"{path}: the manifest lists this file, but it is not there; copy the model again")
-    size, announced = path.stat().st_size, entry.get("bytes")
-    if size != announced:
-        raise ModelError(f"{path}: {counted(size, 'byte')}, but the manifest says {announced!r}; copy the model again")
+    size, expected = path.stat().st_size, entry.get("bytes")
+    if size != expected:
+        raise ModelError(f"{path}: {counted(size, 'byte')}, but the manifest says {expected!r}; copy the model again")
     if verify and _sha256(path) != entry.get("sha256"):
         raise ModelError(f"{path}: its content is not what was written (sha256 differs); copy the model again")
 

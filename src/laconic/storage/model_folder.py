@@ -228,12 +228,12 @@ def _read_vocabulary(folder: Path, facts: Any, subwords: Tensor) -> Vocabulary |
     raise ModelError(f"{folder}/model.json: num_texts and sublinear of the vocabulary are needed, but it has {facts!r}")
 
 
-def _check_subwords(counts: Tensor, announced: Any, num_texts: int, folder: Path) -> None:
+def _check_subwords(counts: Tensor, expected: Any, num_texts: int, folder: Path) -> None:
     """Refuse sub-word counts that differ from the facts; older models have none."""
-    fits = counts.dtype == torch.int64 and counts.shape == (announced,)
+    fits = counts.dtype == torch.int64 and counts.shape == (expected,)
     if not fits or (len(counts) and not 0 <= int(counts.min()) <= int(counts.max()) <= num_texts):
         raise ModelError(
-            f"{folder}/model.safetensors: {_SUBWORDS} must be {announced!r} whole numbers from 0 to {num_texts}, but "
+            f"{folder}/model.safetensors: {_SUBWORDS} must be {expected!r} integers from 0 to {num_texts}, but "
             "is not; copy the model again"
         )
 

@@ -100,16 +100,16 @@ def _halved(tensor: Tensor) -> Tensor:
 
 def _shards(tensors: Mapping[str, Tensor], size: int) -> list[dict[str, Tensor]]:
     """Distribute pieces of the tensors over files, in order, as many as fit into each."""
-    shards, room = list[dict[str, Tensor]](), 0
+    shards, space = list[dict[str, Tensor]](), 0
     for name, tensor in tensors.items():
         header = len(name.encode()) + _ENTRY
         for piece in _pieces(tensor, size - header):
             needed = piece.nbytes + header
-            if needed > room:
+            if needed > space:
                 shards.append({})
-                room = size
+                space = size
             shards[-1][name] = piece
-            room -= needed
+            space -= needed
     return shards
 
 

@@ -2,8 +2,8 @@
 
 A folder is exchanged with the one that takes its place in one step, where system and file system can (Linux, macOS; not
 some network file systems). Elsewhere the old folder is set aside under a name of its own first, and goes when the new
-one is in place. A writer that is killed in between leaves no folder; whoever reads or writes it next puts the one set
-aside back (`restore`), and nobody removes that as long as there is none in its place.
+one is in place. A writer that is killed in between leaves no folder; the next reader or writer restores the one set
+aside (`restore`), which is not removed as long as there is none in its place.
 """
 
 from __future__ import annotations
@@ -85,7 +85,9 @@ def restore(folder: Path) -> None:
         return
     try:
         aside.rename(folder)
-    except OSError as error:  # somebody else has put it back, or the writer lives and has put the new one in its place
+    except (
+        OSError
+    ) as error:  # another process has restored it, or the writer lives and has put the new one in its place
         if error.errno not in (errno.ENOENT, *_TAKEN):
             raise
     else:

@@ -99,5 +99,5 @@ def _same_columns(folder: Path, features: Mapping[str, Features]) -> None:
         for name, matrix in features.items()
     }
     if len(set(forms.values())) > 1:
-        said = ", ".join(f"{name} is {form}" for name, form in forms.items())
-        raise DataError(f"{folder}: the features of all splits must be alike, but {said}; write them again")
+        forms_found = ", ".join(f"{name} is {form}" for name, form in forms.items())
+        raise DataError(f"{folder}: the features of all splits must be alike, but {forms_found}; write them again")

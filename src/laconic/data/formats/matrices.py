@@ -1,7 +1,7 @@
 """Read matrices from scipy's `.npz`, numpy's `.npy` and the repository's sparse text.
 
-numpy's own loader trusts a file's header with the size of what it allocates, and scipy's trusts the indices. Here a
-file is a stranger: nothing is unpickled, no array is larger than its bytes, and every index is looked at.
+numpy's own loader trusts a file's header with the size of what it allocates, and scipy's trusts the indices. Here files
+are untrusted: nothing is unpickled, no array is larger than its bytes, and every index is checked.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def number(value: Any, place: str) -> float:
 
 def integer(value: Any, place: str) -> int:
     if type(value) is not int:
-        raise _wrong(value, place, "a whole number is needed, without quotes")
+        raise _wrong(value, place, "an integer is needed, without quotes")
     return value
 
 

@@ -1,8 +1,8 @@
 """Compiled parsing loops of `sparse_text`: bytes in, rows of sparse matrices out.
 
-They check bytes, not bounds. What the caller sees to: the bytes end in a newline, which no inner loop steps over; there
-are at least as many newlines as rows; there is room for an entry per colon, and for a label per comma and per row. Then
-no bytes, however strange, lead out of the arrays. `at` is a place in the bytes; a negative one says that the token
+They check bytes, not bounds. The caller ensures that the bytes end in a newline, which no inner loop steps over, that
+there are at least as many newlines as rows, and that there is space for an entry per colon, and for a label per comma
+and per row. Then no bytes lead out of the arrays. `at` is a position in the bytes; a negative one says that the token
 which begins at -at is wrong.
 """
 

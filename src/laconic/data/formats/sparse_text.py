@@ -176,7 +176,7 @@ def _wrong_index(index: str, column: str, num_columns: int) -> str | None:
     if re.fullmatch(r"-[0-9]+", index):
         return f"{column} {shown} is negative, where numbers count from 0"
     if not re.fullmatch(r"[0-9]+", index):
-        return f"the {column} '{shown}' is not a whole number"
+        return f"the {column} '{shown}' is not an integer"
     if len(index.lstrip("0")) > 17 or int(index) >= num_columns:
         return f"{column} {shown} is outside 0..{num_columns - 1} announced in the header"
     return None

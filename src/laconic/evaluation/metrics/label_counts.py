@@ -46,7 +46,7 @@ def inverse_propensities(
     counts: Int[np.ndarray, "labels"], texts: int, propensity: Propensity
 ) -> Float[np.ndarray, "labels"]:
     """Return 1 + C (n + B)^-A with C = (ln N - 1)(B + 1)^A (Jain et al. 2016, section 5)."""
-    a, b = float(propensity.a), float(propensity.b)  # numpy refuses negative powers of whole numbers
+    a, b = float(propensity.a), float(propensity.b)  # numpy refuses negative powers of integers
     # ln N - 1 is negative for fewer than three texts; a rare label must not weigh less than a frequent one.
     scale = max(log(max(texts, 1)) - 1, 0) * (b + 1) ** a
     weights: Float[np.ndarray, "labels"] = 1 + scale * (counts + b) ** -a

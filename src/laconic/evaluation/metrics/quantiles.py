@@ -33,7 +33,7 @@ def equal_frequency_quantiles(
 ) -> Quantiles:
     """Bin labels into equally many training texts per bin (DECAF, Figure 4).
 
-    A label belongs where the middle of its texts falls; one with more than its bin's share may leave a bin empty.
+    A label belongs where the middle of its texts falls; one with more texts than a bin may leave a bin empty.
     """
     check_counts(judged, counts)
     order = _by_frequency(counts)

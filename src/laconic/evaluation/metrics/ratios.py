@@ -56,8 +56,8 @@ def recall(
     gains: Float[np.ndarray, "batch width"], positives: Int[np.ndarray, "batch"], k: int
 ) -> Float[np.ndarray, "batch"]:
     """Return the hits among the first k positions over the number of true labels."""
-    shares: Float[np.ndarray, "batch"] = _first(gains, k) / np.maximum(positives, 1)
-    return shares
+    fractions: Float[np.ndarray, "batch"] = _first(gains, k) / np.maximum(positives, 1)
+    return fractions
 
 
 def ndcg(

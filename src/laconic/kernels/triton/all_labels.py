@@ -24,7 +24,7 @@ class AllNegativeLoss(NamedTuple):
     """Loss, logit gradients and bias gradients of BCE with all targets 0; the caller corrects the positives."""
 
     loss: Float[Tensor, ""]
-    logit_gradients: Float[Tensor, "batch width"]  # of a text that counts 1; 0 after the last label
+    logit_gradients: Float[Tensor, "batch width"]  # of a text with weight 1; 0 after the last label
     bias: Float[Tensor, "labels"]
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 class AllLabelFactors(NamedTuple):
     """Factors where every text was scored with every label."""
 
-    logit_gradients: Float[Tensor, "batch width"]  # of a text that counts 1; places after the last label are nobody's
+    logit_gradients: Float[Tensor, "batch width"]  # of a text with weight 1; columns after the last label are unused
     vectors: Float[Tensor, "batch dim"]  # times what each text counts in the loss
 
     def dense(self, rows: int) -> Float[Tensor, "rows dim"]:

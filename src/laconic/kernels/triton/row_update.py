@@ -107,8 +107,8 @@ def _launch(factors: Factors, weight: Tensor, *, precise: bool, whole: bool = Fa
         assert stride >= -(-rows // _ROWS) * _ROWS
         width, size, texts = (_WIDTH, _WHOLE_ROWS, _WHOLE_TEXTS) if whole else (_WIDTH, _ROWS, _TEXTS)
         programs, tiles, lists = -(-rows // size), 1, (vectors, vectors, vectors)  # the lists are not read
-        halves = weight.dtype != torch.float32 and not whole
-        warps, registers = (_BFLOAT16_WARPS, _BFLOAT16_REGISTERS) if halves else (_WARPS, _REGISTERS)
+        is_bfloat16 = weight.dtype != torch.float32 and not whole
+        warps, registers = (_BFLOAT16_WARPS, _BFLOAT16_REGISTERS) if is_bfloat16 else (_WARPS, _REGISTERS)
         vectors = vectors if precise else vectors.to(factors.logit_gradients.dtype)
     texts, width = _WHOLE_TEXTS if whole else texts, _power(dim) if whole else min(width, _power(dim))
     return _Launch(

@@ -64,8 +64,8 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, slopes: Float[Tensor, "texts dim"]) -> tuple[Tensor, None, None]:
-        return ctx.words(slopes), None, None
+    def backward(ctx: Any, gradients: Float[Tensor, "texts dim"]) -> tuple[Tensor, None, None]:
+        return ctx.words(gradients), None, None
 
 
 class FixedTexts(nn.Module):
@@ -120,10 +120,10 @@ class LabelText(Classifier):
         return self.bias if self._are_all(labels) else self.bias[labels]
 
     @torch.no_grad()
-    def start_from(self, shares: Float[Tensor, "labels"]) -> None:
+    def start_from(self, fractions: Float[Tensor, "labels"]) -> None:
         """Initialise biases so that every label's probability is its fraction of the texts."""
         assert self.bias is not None
-        self.bias.copy_(torch.logit(shares.clamp(1e-7, 1 - 1e-7)))
+        self.bias.copy_(torch.logit(fractions.clamp(1e-7, 1 - 1e-7)))
 
     @torch.no_grad()
     def materialised(self) -> LinearClassifier:

@@ -36,7 +36,7 @@ class Clustering:
     # what leaves and arrives. rows (DeepXML): sums of texts as they are, so that frequent labels weigh more, and rows
     # of the graph that add up to 1.
     smoothing: str = "symmetric"
-    # A label of more than this share of texts goes with everything: it is neither smoothed nor walked through. A
+    # A label of more than this fraction of texts goes with everything: it is neither smoothed nor walked through. A
     # hundredth is the 5,000 texts of DeepXML's code at the size of AmazonTitles-670K.
     head: float = 0.01
     features: int = 1000  # largest features kept of a centroid
@@ -46,9 +46,9 @@ class Clustering:
             raise ConfigError(f"clustering.seed must be -1 (the method's own) or more, but is {self.seed}")
         if not 0 <= self.walks <= 10_000:
             raise ConfigError(f"clustering.walks must be 0 to 10000 steps, but is {self.walks}")
-        for name, share in {"restart": self.restart, "head": self.head}.items():
-            if not 0 <= share <= 1:
-                raise ConfigError(f"clustering.{name} must be 0 to 1, but is {share}")
+        for name, fraction in {"restart": self.restart, "head": self.head}.items():
+            if not 0 <= fraction <= 1:
+                raise ConfigError(f"clustering.{name} must be 0 to 1, but is {fraction}")
         if not 1 <= self.neighbours <= 1000:
             raise ConfigError(f"clustering.neighbours must be 1 to 1000, but is {self.neighbours}")
         if self.smoothing not in SMOOTHINGS:

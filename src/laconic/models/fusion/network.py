@@ -38,10 +38,12 @@ class Combiner(nn.Module):
         line = torch.tensor([1.0, 0.0], dtype=torch.float64)
         points = torch.stack([scores, torch.ones_like(scores)], dim=1)
         for _ in range(_NEWTON):
-            shares = (points @ line).sigmoid()
-            slopes = points.T @ (shares - targets)
-            bend = (points * (shares * (1 - shares))[:, None]).T @ points + 1e-6 * torch.eye(2, dtype=torch.float64)
-            line = line - torch.linalg.solve(bend, slopes)
+            probabilities = (points @ line).sigmoid()
+            gradient = points.T @ (probabilities - targets)
+            hessian = (points * (probabilities * (1 - probabilities))[:, None]).T @ points + 1e-6 * torch.eye(
+                2, dtype=torch.float64
+            )
+            line = line - torch.linalg.solve(hessian, gradient)
         if not line.isfinite().all() or line[0] <= 0:
             return  # there is nothing to learn from: all is true, or nothing, or truth goes against the scores
         self.last.weight.mul_(line[0])

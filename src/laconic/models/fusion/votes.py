@@ -50,6 +50,6 @@ def _fill(channels, row, totals, touched):  # type: ignore[no-untyped-def]
     for i in range(count):
         largest = max(largest, totals[touched[i]])
     for i in range(count):
-        # A trace stays of the smallest share, so that what is touched is never 0.
+        # A trace stays of the smallest fraction, so that what is touched is never 0.
         totals[touched[i]] = max(totals[touched[i]] / largest, TRACE)
     return add_products(channels.label_texts, channels.queries, row, channels.label_weight, totals, touched, count)

@@ -14,7 +14,7 @@ class Shortlister(nn.Module, ABC):
     """Selects, for each text, the labels that are worth scoring."""
 
     num_labels: int
-    size: int  # labels that it gives a text where nobody asks for more
+    size: int  # labels per text by default
 
     @abstractmethod
     def forward(self, inputs: Inputs, vectors: Float[Tensor, "batch dim"], size: int) -> Ranking:

@@ -70,7 +70,7 @@ class OfClusters(Shortlister):
     def forward(self, inputs: Inputs, vectors: Float[Tensor, "batch dim"], size: int) -> Ranking:
         picked = self.clusters(vectors, self.clusters.enough(size))
         places = self.clusters.members(picked.labels)
-        # Of clusters of unequal size some have room to spare: what is there moves to the front.
+        # Clusters smaller than the largest leave gaps: labels move to the front.
         there, order = (places != NO_LABEL).sort(dim=1, descending=True, stable=True)
         scores = picked.scores.repeat_interleave(self.clusters.size, dim=1).gather(1, order)[:, :size]
         labels = self.clusters.order[places.gather(1, order)[:, :size].clamp(min=0)]

@@ -38,19 +38,21 @@ def merge(near: Ranking, voters: Voters, *, counted: int, votes_weight: float, n
     return _fill(blend(near, voters, counted, votes_weight, num_labels, min(size, num_labels)), size)
 
 
-def _by_counting(near: Ranking, voters: Voters, counted: int, share: float, num_labels: int, size: int) -> Ranking:
+def _by_counting(
+    near: Ranking, voters: Voters, counted: int, votes_weight: float, num_labels: int, size: int
+) -> Ranking:
     """Merge text by text; a hash table finds a label's position among those of the text's lists."""
     labels, cosines, *voting = (np.ascontiguousarray(part.detach().numpy()) for part in (*near, *voters))
     found = np.full((len(labels), size), NO_LABEL, dtype=np.int64)
     scores = np.zeros((len(labels), size), dtype=np.float32)
-    rule = (counted, np.float32(share))
+    rule = (counted, np.float32(votes_weight))
     in_threads(len(labels), lambda *rows: _count(labels, cosines, tuple(voting), rule, rows, found, scores))
     return Ranking(torch.from_numpy(found), torch.from_numpy(scores))
 
 
 @compiled
 def _count(near, cosines, voters, rule, rows, found, scores):  # type: ignore[no-untyped-def]
-    (texts, weights, starts, labels), (counted, share) = voters, rule
+    (texts, weights, starts, labels), (counted, votes_weight) = voters, rule
     most_labels = 1
     for row in range(rows[0], rows[1]):
         there = near.shape[1]
@@ -75,7 +77,7 @@ def _count(near, cosines, voters, rule, rows, found, scores):  # type: ignore[no
                 totals[place] += weights[row, i]
                 most = max(most, totals[place])
         for i in range(count):
-            totals[i] *= share / most
+            totals[i] *= votes_weight / most
         for i in range(near.shape[1]):
             place = _place(table, slots, own, count, near[row, i])
             if place == count:
@@ -84,7 +86,7 @@ def _count(near, cosines, voters, rule, rows, found, scores):  # type: ignore[no
             if state[place] == 2:  # by a nearer centre
                 continue
             if seen < counted:
-                totals[place] += (1 - share) * cosines[row, i]
+                totals[place] += (1 - votes_weight) * cosines[row, i]
             elif state[place] == 0:
                 totals[place] = _AFTER - i
             state[place] = 2
@@ -108,7 +110,9 @@ def _place(table, slots, own, count, label):  # type: ignore[no-untyped-def]
     return table[slot]
 
 
-def _by_sorting(near: Ranking, voters: Voters, counted: int, share: float, num_labels: int, size: int) -> Ranking:
+def _by_sorting(
+    near: Ranking, voters: Voters, counted: int, votes_weight: float, num_labels: int, size: int
+) -> Ranking:
     """Merge all texts at once by sorting, for a GPU; `near` must have every label of a row only once.
 
     Votes are summed as integers and the largest cosine is taken, so that the result does not depend on any order.
@@ -129,7 +133,9 @@ def _by_sorting(near: Ranking, voters: Voters, counted: int, share: float, num_l
     segment = ends.cumsum(0) - ends.long()
     cosines = cosines.new_full(row.shape, -torch.inf).scatter_reduce_(0, segment, cosines, "amax")
     most = votes.new_ones(batch).scatter_reduce_(0, row, votes, "amax")
-    blended = share * (votes.double() / most[row]).float() + (1 - share) * cosines.masked_fill(cosines <= _AFTER, 0)
+    blended = votes_weight * (votes.double() / most[row]).float() + (1 - votes_weight) * cosines.masked_fill(
+        cosines <= _AFTER, 0
+    )
     alone = (cosines <= _AFTER) & (votes == 0)
     return _rows(row, label, torch.where(alone, cosines, blended), batch, size)
 

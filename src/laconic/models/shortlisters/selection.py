@@ -29,7 +29,7 @@ def largest(scores: Float[Tensor, "batch n"], k: int) -> Ranking:
 @compiled
 def _select(values, k, first, last, places, found):  # type: ignore[no-untyped-def]
     size = values.shape[1]
-    room = np.empty(size, dtype=np.int64)
+    candidates = np.empty(size, dtype=np.int64)
     for row in range(first, last):
         sample = np.sort(values[row, :: max(size // _SAMPLE, 1)])
         wanted, count = 2 * k, 0
@@ -40,10 +40,10 @@ def _select(values, k, first, last, places, found):  # type: ignore[no-untyped-d
             count = 0
             for place in range(size):
                 if values[row, place] >= cut:
-                    room[count] = place
+                    candidates[count] = place
                     count += 1
             wanted *= 4
-        kept = room[:count]
+        kept = candidates[:count]
         order = np.argsort(-values[row][kept])[:k]
         for i in range(k):
             places[row, i] = kept[order[i]]
