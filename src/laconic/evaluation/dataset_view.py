@@ -21,6 +21,7 @@ from laconic.data.vocabulary import Vocabulary
 from laconic.errors import DataError, ModelError
 from laconic.evaluation.evaluate import Truth, truth_in_numbers_of
 from laconic.evaluation.metrics import Propensity, TrainingCounts
+from laconic.storage.facts import ModelFacts
 
 
 @runtime_checkable
@@ -102,7 +103,8 @@ def _training(facts: Mapping[str, Any], label_counts: Int[np.ndarray, "labels"])
 
 def check_rows(rows: Rows, facts: Mapping[str, Any], *, reads_texts: bool) -> None:
     """Refuse rows of another kind or width than those that the model was trained on."""
-    wanted = facts["inputs"], facts["sizes"]["inputs"]
+    about = ModelFacts(facts)
+    wanted = about.inputs, about.sizes["inputs"]
     kind = "text" if reads_texts else "sparse" if isinstance(rows, csr_array) else "dense"
     if (kind, rows.shape[1]) != wanted:
         raise DataError(

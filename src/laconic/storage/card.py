@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from laconic.storage.facts import ModelFacts
 from laconic.units import counted
 
 SHOWN = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@3", "PSP@5", "tail R@10")
@@ -30,24 +31,25 @@ _FILES = """Nothing here is a pickle: tensors are safetensors, the rest is text.
 and sha256; the tensor `label_counts` has each label's number of training texts, which PSP needs."""
 
 
-def model_card(facts: Mapping[str, Any]) -> str:
-    sizes, name = facts["sizes"], _cell(facts["data"]["name"])
+def model_card(values: Mapping[str, Any]) -> str:
+    facts = ModelFacts(values)
+    sizes, name = facts.sizes, _cell(facts.data_name)
     parts = [
-        f"# {facts['method']} on {name}",
-        f"A model made by laconic {facts['laconic']}: it ranks {counted(sizes['labels'], 'label')} for a short text.",
+        f"# {facts.method} on {name}",
+        f"A model made by laconic {facts.version}: it ranks {counted(sizes['labels'], 'label')} for a short text.",
         _use(facts),
         _table(_facts(facts, name)),
-        *_figures(facts.get("metrics") or {}, changed=bool(facts.get("changes"))),
-        *_command(facts.get("command")),
-        *_settings(facts.get("config") or {}),
+        *_figures(facts.metrics, changed=bool(facts.changes)),
+        *_command(facts.command),
+        *_settings(facts.config),
         _FILES,
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _use(facts: Mapping[str, Any]) -> str:
+def _use(facts: ModelFacts) -> str:
     evaluate = "    laconic evaluate {this folder} DATA"
-    if facts["inputs"] != "text":
+    if facts.inputs != "text":
         return evaluate
     return f"""    echo 'a short text' | laconic predict {{this folder}} -k 5
 {evaluate}
@@ -59,21 +61,21 @@ Laconic.load("this folder").predict("a short text", k=5)  # label names and scor
 ```"""
 
 
-def _facts(facts: Mapping[str, Any], name: str) -> dict[str, str]:
-    sizes = facts["sizes"]
+def _facts(facts: ModelFacts, name: str) -> dict[str, str]:
+    sizes = facts.sizes
     per_text = sizes["pairs"] / max(sizes["texts"], 1)
     pairs = f"{counted(sizes['pairs'], 'pair')} of text and label ({per_text:.1f} a text)"
     return {
-        "method": f"`{facts['method']}`" + _over(facts.get("config") or {}) + _members(facts.get("members") or []),
+        "method": f"`{facts.method}`" + _over(facts.config) + _members(facts.members),
         "learnt from": f"{name}: {counted(sizes['texts'], 'text')}, {counted(sizes['labels'], 'label')}, {pairs}",
-        "reads": _INPUTS[facts["inputs"]],
+        "reads": _INPUTS[facts.inputs],
         **_training_of(facts),
-        **_trainings(facts.get("members") or []),
+        **_trainings(facts.members),
         **theorem_rows(facts),
         **score_rows(facts),
         **({"propensity": "A = {a}, B = {b}".format(**facts["propensity"])} if "propensity" in facts else {}),
         **({"made": facts["created"]} if "created" in facts else {}),
-        **_changes(facts.get("changes") or []),
+        **_changes(facts.changes),
     }
 
 

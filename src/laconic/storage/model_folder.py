@@ -29,6 +29,7 @@ from laconic.data.text import Splitter
 from laconic.data.vocabulary import Vocabulary
 from laconic.errors import ConfigError, ModelError
 from laconic.storage.card import model_card
+from laconic.storage.facts import ModelFacts
 from laconic.storage.manifest import (
     PACKED,
     PACKED_MODEL,
@@ -69,6 +70,11 @@ class SavedModel:
     label_counts: Int[np.ndarray, "labels"]
     vocabulary: Vocabulary | None  # None: the model reads features, not texts
     sketch: TextSketch | None = None  # of the training texts; None: the model does not tell
+
+    @property
+    def about(self) -> ModelFacts:
+        """Return the facts with typed access."""
+        return ModelFacts(self.facts)
 
     @property
     def label_names(self) -> Sequence[str]:
@@ -155,13 +161,13 @@ def read_model(folder: Path, *, verify: bool = False) -> SavedModel:
     )
 
 
-def read_facts(folder: Path, *, verify: bool = False) -> dict[str, Any]:
+def read_facts(folder: Path, *, verify: bool = False) -> ModelFacts:
     """Read model.json after checking every file's size; with `verify`, every byte."""
     check_manifest(folder, verify=verify)
-    facts = json_object(folder / "model.json")
+    facts = ModelFacts(json_object(folder / "model.json"))
     if facts.get("format") != FORMAT:
         raise ModelError(f"{folder}: the model has format {facts.get('format')!r}, but this version reads {FORMAT}")
-    _check_facts(facts, folder)
+    facts.check(folder)
     return facts
 
 
@@ -174,23 +180,6 @@ def read_trained_on(folder: Path) -> TrainedOn:
 def read_label_names(folder: Path) -> list[str]:
     """Read the names of a model's labels alone."""
     return _lines(folder / "labels.txt")
-
-
-def _check_facts(facts: Mapping[str, Any], folder: Path) -> None:
-    """Refuse facts that lack what every reader of a model relies on."""
-    match facts:
-        case {
-            "laconic": str(),
-            "method": str(),
-            "config": dict(),
-            "inputs": "text" | "sparse" | "dense",
-            "sizes": {"labels": int(), "texts": int(), "pairs": int(), "inputs": int()},
-            "data": {"name": str()},
-            "propensity": {"a": float(), "b": float()},
-            "created": str(),
-        }:
-            return
-    raise ModelError(f"{folder}/model.json: it lacks what a model must say of itself; copy the model again")
 
 
 def _vocabulary_facts(vocabulary: Vocabulary | None) -> dict[str, Any] | None:
