@@ -91,7 +91,7 @@ class NearestLabels(Shortlister):
         self.register_buffer("text_labels", text_labels)
         # A buffer, because it may be tuned after training.
         self.register_buffer("neighbour_weight", torch.tensor(nearness.neighbour_weight, device=centres.device))
-        self.register_load_state_dict_pre_hook(_drop_graphs)
+        self.register_load_state_dict_pre_hook(_drop_graphs)  # type: ignore[no-untyped-call]
 
     @staticmethod
     def of(vectors: Float[Tensor, "texts dim"], labels: csr_array, nearness: Nearness, seed: int) -> NearestLabels:
