@@ -22,7 +22,6 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 MODULE_NAMES = {
     "scikit-learn": "sklearn",
     "prometheus-client": "prometheus_client",
-
     "fasttext-wheel": "fasttext",
     "libpecos": "pecos",
 }

@@ -186,4 +186,3 @@ def test_examples_move_the_centroids_of_their_labels_and_of_no_other() -> None:
     others = [label for label in range(LABELS) if label != 3]
     assert torch.equal(near.centres[others], shortlister.centres[others])
     assert near.text_labels[-2:].tolist() == [3, LABELS]
-
