@@ -105,7 +105,7 @@ def test_sub_words_that_are_not_as_many_as_announced_are_refused(tmp_path, annou
 @pytest.mark.parametrize("counts", [(0, -1, 2), (0, 5, 2)])
 def test_a_sub_word_that_stands_in_more_texts_than_there_are_or_in_fewer_than_none_is_refused(tmp_path, counts):
     write_model(with_subwords(counts), tmp_path / "model")
-    with pytest.raises(ModelError, match="subword_counts must be 3 whole numbers from 0 to 4, but is not"):
+    with pytest.raises(ModelError, match="subword_counts must be 3 integers from 0 to 4, but is not"):
         read_model(tmp_path / "model")
 
 

@@ -22,7 +22,6 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 MODULE_NAMES = {
     "scikit-learn": "sklearn",
     "prometheus-client": "prometheus_client",
-    "faiss-cpu": "faiss",
     "fasttext-wheel": "fasttext",
     "libpecos": "pecos",
 }
@@ -77,7 +76,7 @@ def test_nothing_tells_to_install_another_project():
     assert [str(path) for path in files if wrong.search(path.read_text(encoding="utf-8"))] == []
 
 
-@pytest.mark.parametrize("extra", ["serve", "ann", "track"])
+@pytest.mark.parametrize("extra", ["serve", "track"])
 def test_a_remedy_names_an_extra_that_there_is(extra):
     assert extra in PROJECT["optional-dependencies"]
     assert f"pip install '.[{extra}]'" in install_hint(extra)

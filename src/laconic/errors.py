@@ -1,4 +1,4 @@
-"""The errors that are the user's to mend. The command line prints their message, no traceback, and exits with 2."""
+"""Errors that users can fix; the command line prints their message without a traceback and exits with 2."""
 
 from laconic import __version__
 
@@ -26,5 +26,5 @@ class TrainingError(UserError):
 
 
 def install_hint(extra: str) -> str:
-    """Say how an extra of the distribution is installed, for messages about what is missing."""
+    """Return how to install an extra of the distribution."""
     return f"pip install '.[{extra}]' in a checkout of laconic, or pip install '{_WHEEL}[{extra}]'"

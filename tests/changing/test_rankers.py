@@ -147,7 +147,7 @@ def near_labels(**changes: object) -> NearestLabels:
     """Thirty labels with two texts each."""
     vectors = torch.rand(2 * LABELS, WORDS, generator=torch.Generator().manual_seed(0))
     pairs = csr_array((np.ones(2 * LABELS), ([*range(2 * LABELS)], [*range(LABELS)] * 2)), shape=(2 * LABELS, LABELS))
-    nearness = Nearness(**{"size": 9, "centroids": 8, "neighbours": 5, "search": "exact"} | changes)  # type: ignore[arg-type]
+    nearness = Nearness(**{"size": 9, "centroids": 8, "neighbours": 5} | changes)  # type: ignore[arg-type]
     return NearestLabels.of(vectors, pairs, nearness, 0)
 
 
@@ -187,16 +187,3 @@ def test_examples_move_the_centroids_of_their_labels_and_of_no_other() -> None:
     others = [label for label in range(LABELS) if label != 3]
     assert torch.equal(near.centres[others], shortlister.centres[others])
     assert near.text_labels[-2:].tolist() == [3, LABELS]
-
-
-def test_a_graph_of_centroids_follows() -> None:
-    pytest.importorskip("faiss")
-    shortlister = near_labels(search="graph")
-    ranker = CandidatesRanker(encoder(), shortlister, classifier(bias=True), beta=0.5).eval()
-    grown = with_labels(ranker, additions([[35], [36]]))
-    assert isinstance(grown, CandidatesRanker)
-    for changed in (grown, without_labels(grown, torch.arange(5, LABELS + 2))):
-        near = changed.shortlister
-        assert isinstance(near, NearestLabels)
-        found, exact = (one(near.centres, near.centres, 3).labels[:, 0] for one in (near, near.exact()))
-        assert (found == exact).float().mean() > 0.9

@@ -163,7 +163,7 @@ GOOD = '{"text": "a", "labels": ["red"]}\n'
         ('{"text": "a", "labels": [3]}', r":2: label 3 is outside 0\.\.2, the rows of the list of labels"),
         ('{"text": "a", "labels": [-1]}', r":2: label -1 is outside 0\.\.2"),
         ('{"text": "a", "labels": [99999999999999999999]}', r":2: label 99999999999999999999 is outside 0\.\.2"),
-        ('{"text": "a", "labels": [true]}', r':2: "labels" is true, where a whole number is needed'),
+        ('{"text": "a", "labels": [true]}', r':2: "labels" is true, where an integer is needed'),
         ('{"text": "a", "labels": [1.5]}', r':2: "labels" is 1\.5, where a text is needed'),
         ('{"text": "a", "labels": [null]}', r':2: "labels" is null, where a text is needed'),
         ('{"text": "a", "labels": [0], "leave_out": [3]}', r":2: label 3 is outside 0\.\.2"),

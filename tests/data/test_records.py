@@ -64,8 +64,8 @@ def test_a_line_that_is_not_an_object_is_refused(line: str, message: str, folder
         (number_of, 10**400, r'x:1: "key" is 10{78}…, where a number that a computer can hold'),
         (number_of, float("inf"), r'x:1: "key" is Infinity, where a number that'),
         (list_of, "a", r'x:1: "key" is "a", where a list is needed'),
-        (integers_of, [1, 2.0], r'x:1: "key" is 2.0, where a whole number is needed'),
-        (integers_of, [False], r'x:1: "key" is false, where a whole number is needed'),
+        (integers_of, [1, 2.0], r'x:1: "key" is 2.0, where an integer is needed'),
+        (integers_of, [False], r'x:1: "key" is false, where an integer is needed'),
         (numbers_of, [1, None], r'x:1: "key" is null, where a number is needed'),
     ],
 )

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laconic.models.shortlisters.merge import Voters, merged
+from laconic.models.shortlisters.merge import Voters, merge
 from laconic.packed.engine.candidate_kernels import nearest_rows
 from laconic.packed.engine.cells import Cells
 from laconic.packed.engine.near_labels import NearLabels
@@ -119,11 +119,11 @@ def by_torch(part: NearLabels, vectors: np.ndarray, size: int) -> Ranking:
     asked = by_texts.float().topk(min(part.neighbours, by_texts.shape[1]))
     every, votes = cosines.topk(part.num_labels), asked.values.clamp(min=0) ** part.power
     starts, labels = torch.from_numpy(part.text_starts), torch.from_numpy(part.text_labels).long()
-    return merged(
+    return merge(
         Ranking(every.indices, every.values),
         Voters(asked.indices, votes, starts, labels),
         counted=part.counted,
-        share=part.votes if asked.indices.shape[1] else 0.0,
+        votes_weight=part.votes if asked.indices.shape[1] else 0.0,
         num_labels=part.num_labels,
         size=size,
     )

@@ -67,8 +67,8 @@ def test_the_fused_ranker_is_torch_s(width: int, tail: float, second: bool) -> N
 def test_its_dial_is_turned_as_torch_s_is() -> None:
     part, ranker, asked = fused()
     with torch.no_grad():
-        expected = ranker.leaning(1.5).rank(torch_inputs(asked), 5)
-    np.testing.assert_allclose(part.leaning(1.5).rank(asked, 5).scores, expected.scores.numpy(), atol=2e-5)
+        expected = ranker.with_tail(1.5).rank(torch_inputs(asked), 5)
+    np.testing.assert_allclose(part.with_tail(1.5).rank(asked, 5).scores, expected.scores.numpy(), atol=2e-5)
 
 
 @torch.no_grad()

@@ -433,7 +433,7 @@ def test_the_beam_is_the_smallest_that_finds_enough_of_held_out_texts() -> None:
     ranker, inputs = done.ranker, held.inputs
     found = {}
     for beam in range(1, 9):
-        picked = ranker.opening(beam).picked(padded(inputs))
+        picked = ranker.with_beam(beam).picked(padded(inputs))
         opened = ranker.clusters.order[ranker.clusters.members(picked).clamp(min=0)]
         found[beam] = np.mean([label in opened[row] for row, label in zip(*held.labels.nonzero(), strict=True)])
     smallest = min(beam for beam, share in found.items() if share >= 0.9)

@@ -380,7 +380,7 @@ def test_labels_that_no_text_has_are_in_a_cluster_and_can_be_answered() -> None:
     ranker = ranker_of(trained(replace(CORPUS, splits={"train": replace(train, labels=kept)})))
     assert sorted(ranker.clusters.order.tolist()) == list(range(LABELS))
     assert ranker.clusters.starts.tolist() == [0, 3, 6, 9, 12]
-    opened = ranker.opening(4).rank(tokens(TEXTS), LABELS)
+    opened = ranker.with_beam(4).rank(tokens(TEXTS), LABELS)
     assert opened.labels.sort(dim=1).values.tolist() == [list(range(LABELS))] * len(TEXTS)
 
 

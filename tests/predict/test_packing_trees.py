@@ -170,7 +170,7 @@ def test_packed_learnt_clusters_answer_as_the_model_does_however_many_are_opened
     ranker = clustered([9, 14, 3, 1, 33, 8, 16, 7], top=3, product=False)
     part, vectors = packed(ranker), topical(60, 7)
     assert isinstance(part, Searched)
-    assert share_found(ranker.opening(top), part.opening(top), vectors) > 0.99
+    assert share_found(ranker.with_beam(top), part.opening(top), vectors) > 0.99
 
 
 def test_exact_answers_of_learnt_clusters_are_those_of_the_model_not_of_all_clusters() -> None:

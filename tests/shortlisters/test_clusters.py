@@ -220,7 +220,7 @@ def test_opening_more_changes_nothing_else() -> None:
     ranker = made(top=1, product=True)
     before = ranker.rank(VECTORS, 4)
     for top, opened in ((1, 1), (3, 3), (400, 4)):
-        other = ranker.opening(top)
+        other = ranker.with_beam(top)
         assert (other.top, other.product) == (opened, True)
         assert other.classifier is ranker.classifier
         assert other.clusters is ranker.clusters
@@ -295,7 +295,7 @@ def test_a_sweep_tells_of_the_ranker_with_so_many_clusters_open() -> None:
     recalls = [row["shortlist recall"] for row in found]
     assert recalls == sorted(recalls)
     for row in found:
-        first = rank_all(ranker.opening(int(row["top"])), VECTORS.numpy(), 10).labels[:, 0].tolist()
+        first = rank_all(ranker.with_beam(int(row["top"])), VECTORS.numpy(), 10).labels[:, 0].tolist()
         hits = [truth.labels[text, label] > 0 for text, label in enumerate(first)]
         assert row["P@1"] == pytest.approx(100 * np.mean(hits))
 
@@ -320,16 +320,16 @@ def misled() -> ShortlistRanker:
 @pytest.mark.parametrize("top", [1, 2, 4])
 def test_opening_more_clusters_than_in_training_does_not_ruin_a_ranking(top: int) -> None:
     ranker = misled()
-    first = ranker.opening(top).rank(torch.eye(4, DIM), 3).labels
+    first = ranker.with_beam(top).rank(torch.eye(4, DIM), 3).labels
     own = ranker.clusters.of(ranker.places(first))
     assert own.tolist() == [[text] * 3 for text in range(4)]
 
 
 def test_a_ranking_by_the_product_is_for_more_clusters_than_in_training_alone() -> None:
     ranker = misled()
-    assert [ranker.opening(top).product for top in (1, 2, 4)] == [False, True, True]
-    assert not ranker.opening(4).opening(1).product
+    assert [ranker.with_beam(top).product for top in (1, 2, 4)] == [False, True, True]
+    assert not ranker.with_beam(4).with_beam(1).product
     labels = torch.arange(12).repeat(4, 1)
-    wide = ranker.opening(4)
+    wide = ranker.with_beam(4)
     ranked = wide.rank(torch.eye(4, DIM), 12)
     torch.testing.assert_close(wide.score(torch.eye(4, DIM), labels).gather(1, ranked.labels), ranked.scores)

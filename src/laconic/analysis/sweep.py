@@ -45,14 +45,14 @@ class Dial(NamedTuple):
 def dial_of(ranker: Ranker) -> Dial:
     match ranker:
         case FusedRanker():
-            return Dial("tail", LEANINGS, (-10, 10), ranker.leaning)
+            return Dial("tail", LEANINGS, (-10, 10), ranker.with_tail)
         case Reranker():
             return Dial("alpha", SHARES, (0, 1), ranker.blended)
         case CandidatesRanker():
             return Dial("beta", SHARES, (0, 1), ranker.blended)
         case ShortlistRanker():
             clusters = ranker.clusters.classifier.num_labels
-            return Dial("top", _doubling(ranker.top, clusters), (1, clusters), lambda top: ranker.opening(int(top)))
+            return Dial("top", _doubling(ranker.top, clusters), (1, clusters), lambda top: ranker.with_beam(int(top)))
         case Ensemble():
             dials = [dial_of(member) for member in ranker.rankers()]
             return dials[0]._replace(at=lambda place: Ensemble([dial.at(place) for dial in dials]))
@@ -73,7 +73,7 @@ def sweep(ranker: Ranker, rows: Rows, truth: Truth, places: Sequence[Place] = ()
     _check(dial, places)
     places, k = places or dial.places, places_needed(truth, (10,))
     if isinstance(ranker, ShortlistRanker):
-        return [_opened(ranker.opening(int(top)), rows, truth, k) for top in places]
+        return [_opened(ranker.with_beam(int(top)), rows, truth, k) for top in places]
     if isinstance(ranker, CandidatesRanker | Reranker):
         rankings = rank_all_by(ranker, rows, k, places)
     else:

@@ -1,4 +1,4 @@
-"""Hashes of texts and of rows of features: the same in every process and on every machine.
+"""Hash texts and rows of features, with equal results in every process and on every machine.
 
 Texts are equal if they differ in case and white space alone; rows of features, if every number is equal.
 """

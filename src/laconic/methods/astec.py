@@ -38,7 +38,7 @@ from laconic.methods.common import (
 from laconic.methods.costs import StagedShape, staged_memory, staged_seconds, training_machine
 from laconic.methods.deepxml import Parts, Plans, best_beta
 from laconic.methods.deepxml import train as train_four_modules
-from laconic.methods.label_shortlist import SHORTLISTERS, Shortlisting, agreement_with_exact, weighing
+from laconic.methods.label_shortlist import SHORTLISTERS, Shortlisting, weighing
 from laconic.methods.result import Trained
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.clustering import Clustering, LabelTree, cluster_labels
@@ -59,7 +59,7 @@ USUAL_BETA = 0.6  # where nothing is held out to choose it
 GROUPS = ("clusters", "frequent", "random", "none")
 TRANSFERS = ("residual", "unbounded", "full", "none")
 NEGATIVES = ("shortlist", "uniform", "unigram")
-_SAMPLE = 1000  # texts by which a graph's answers are compared with exact ones
+
 _PAIRS_A_GROUP = 36  # of text and label, at least
 
 
@@ -157,10 +157,7 @@ def train(data: Dataset, config: Config, run: Run) -> Trained:
         facts["surrogate"] = learnt.surrogate.history
     ranker, blend = _blended(learnt.ranker, config, held)
     config, facts = replace(config, beta=blend.beta, votes=blend.votes), facts | {"blends": blend.tried}
-    found = agreement_with_exact(ranker, (held if len(held) else learn).inputs[:_SAMPLE])
-    if found is not None:
-        log.info("walking a graph finds %.1f %% of the labels that exact search finds", 100 * found)
-        facts["agreement_with_exact_search"] = found
+
     return Trained(ranker, config, {"training": facts})
 
 

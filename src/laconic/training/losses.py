@@ -16,11 +16,16 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from laconic.kernels.shortlist_cpu import shortlist_slopes_on_cpu
-from laconic.kernels.triton.all_labels import moves, pull
-from laconic.kernels.triton.factors import EveryLabel, Factors, leave
-from laconic.kernels.triton.row_update import multiplied_out
-from laconic.kernels.triton.shortlist import Shortlist, Wanted, picked_slopes, shortlist_slopes_plainly
+from laconic.kernels.shortlist_cpu import shortlist_gradients_cpu
+from laconic.kernels.triton.all_labels import all_negative_loss, input_gradients
+from laconic.kernels.triton.factors import AllLabelFactors, Factors, leave
+from laconic.kernels.triton.row_update import multiply_out
+from laconic.kernels.triton.shortlist import (
+    Shortlist,
+    ShortlistTargets,
+    shortlist_gradients,
+    shortlist_gradients_reference,
+)
 from laconic.types import NO_LABEL, Batch
 
 
@@ -64,7 +69,7 @@ def shortlist_loss(
     The clusters of a text's positives must be among its picks.
     """
     share = _share(batch, vectors, over)
-    wanted = Wanted(batch.positives, _targets(batch, vectors), share)
+    wanted = ShortlistTargets(batch.positives, _targets(batch, vectors), share)
     loss: Tensor = _ShortlistCrossEntropy.apply(vectors, weight, bias, shortlist, wanted)  # type: ignore[no-untyped-call]
     return loss
 
@@ -94,10 +99,10 @@ class _ShortlistCrossEntropy(torch.autograd.Function):
         weight: Float[Tensor, "labels dim"],
         bias: Float[Tensor, "labels"] | None,
         shortlist: Shortlist,
-        wanted: Wanted,
+        wanted: ShortlistTargets,
     ) -> Float[Tensor, ""]:
-        plainly = shortlist_slopes_plainly if vectors.is_cuda else shortlist_slopes_on_cpu
-        found = (picked_slopes if _by_kernels(vectors) else plainly)(vectors, weight, bias, shortlist, wanted)
+        plainly = shortlist_gradients_reference if vectors.is_cuda else shortlist_gradients_cpu
+        found = (shortlist_gradients if _by_kernels(vectors) else plainly)(vectors, weight, bias, shortlist, wanted)
         ctx.rows, ctx.found = len(weight), (found.vectors, _left(found.weight, weight), found.bias)
         return found.loss
 
@@ -121,7 +126,7 @@ class _EveryLabelCrossEntropy(torch.autograd.Function):
         wanted: Float[Tensor, "batch p"],
         share: Float[Tensor, "batch"],
     ) -> Float[Tensor, ""]:
-        loss, slopes, by_bias = moves(vectors, weight, bias, share)
+        loss, slopes, by_bias = all_negative_loss(vectors, weight, bias, share)
         # What is true is little: it is scored once more, and in full, because a large slope is what rounding spoils.
         true = positives.clamp(min=0)
         scores = (weight[true].float() @ vectors[:, :, None])[:, :, 0] + bias[true]
@@ -129,8 +134,8 @@ class _EveryLabelCrossEntropy(torch.autograd.Function):
         place = torch.where(positives == NO_LABEL, nowhere, positives)
         slopes.scatter_(1, place, (scores.sigmoid() - wanted).to(slopes.dtype))
         by_bias.index_add_(0, true.flatten(), (-wanted * share[:, None]).flatten())
-        by_vectors = pull(slopes, weight) * share[:, None]
-        factors = EveryLabel(slopes, vectors * share[:, None])
+        by_vectors = input_gradients(slopes, weight) * share[:, None]
+        factors = AllLabelFactors(slopes, vectors * share[:, None])
         ctx.rows, ctx.found = len(weight), (by_vectors, _left(factors, weight), by_bias)
         return loss - share @ (wanted * scores).sum(1)
 
@@ -154,7 +159,7 @@ def _of_rows(found: Tensor | Factors | None, rows: int, slope: Float[Tensor, ""]
     """The rows' gradient. Whoever made the rows needs it multiplied out."""
     if found is None or isinstance(found, Tensor):
         return None if found is None else found.mul_(slope)
-    return multiplied_out(found._replace(vectors=found.vectors * slope), rows)
+    return multiply_out(found._replace(vectors=found.vectors * slope), rows)
 
 
 class _ChunkedCrossEntropy(torch.autograd.Function):

@@ -21,7 +21,7 @@ from laconic.kernels.checks import (
     for_kernels,
 )
 from laconic.kernels.jit import compiled_in_any_order
-from laconic.models.fusion.evidence import Asked, Evidence, Listed, Room, gather, numbers_of, room_for
+from laconic.models.fusion.evidence import Asked, Evidence, Listed, Workspace, gather, make_workspace, numbers_of
 from laconic.packed.engine.composite import in_order
 from laconic.packed.engine.neighbours import Neighbours
 from laconic.packed.engine.ranker import PackedRanker
@@ -103,7 +103,7 @@ class Fused(PackedRanker):
         """Trees open what they open in the model, too."""
         return replace(self, base=self.base.exact(), nearest=self.nearest.exact())
 
-    def leaning(self, tail: float) -> Fused:
+    def with_tail(self, tail: float) -> Fused:
         """The same with its dial turned."""
         return replace(self, tail=tail)
 
@@ -115,7 +115,7 @@ class Fused(PackedRanker):
         rankings += [] if self.trees is None else [self.trees.rank(inputs, self._width)]
         listed = tuple(Listed(*map(np.ascontiguousarray, one)) for one in rankings)
         asked = Asked(listed, np.ascontiguousarray(further))
-        found, channels = asked.room(self._width), self.nearest.channels(inputs)
+        found, channels = asked.empty_evidence(self._width), self.nearest.channels(inputs)
         gather(channels, asked, self._frequency, self._width, (0, size_of(inputs)), self._room, found)
         return found
 
@@ -148,12 +148,12 @@ class Fused(PackedRanker):
         return Layers(*(for_kernels(getattr(self, name)) for name in Layers._fields))
 
     @property
-    def _room(self) -> Room:
+    def _room(self) -> Workspace:
         """Which each thread keeps."""
         mine = self._rooms
         if not hasattr(mine, "room"):
-            mine.room = room_for(self.num_labels)
-        room: Room = mine.room
+            mine.room = make_workspace(self.num_labels)
+        room: Workspace = mine.room
         return room
 
     @cached_property

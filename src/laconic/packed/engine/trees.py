@@ -12,10 +12,9 @@ from jaxtyping import Float, Int
 from laconic.errors import ModelError
 from laconic.kernels.checks import check_array, check_kind, check_numbers, check_whole, for_kernels
 from laconic.kernels.csr import Lists
-from laconic.models.label_trees.checks import is_sound
-from laconic.models.label_trees.forest import Forest, Ways, ways_of
-from laconic.models.label_trees.rows import Reading, features_of, of_length_one
-from laconic.models.label_trees.search import Room, make_room, rank_texts, score_texts
+from laconic.models.label_trees.features import Reading, features_of, normalise_rows
+from laconic.models.label_trees.forest import Forest, Paths, is_sound, paths_of
+from laconic.models.label_trees.search import Workspace, make_workspace, rank_texts, score_texts
 from laconic.packed.engine.pairs import Pairs, tokens_of
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.texts import Inputs, Ranked, Texts, size_of
@@ -31,7 +30,7 @@ class Trees(PackedRanker):
     feature_starts: np.ndarray  # int64
     nodes: np.ndarray  # int32
     weights: Pairs
-    words: int  # this and the next two are as models/label_trees/rows.py has them
+    words: int  # this and the next two are as models/label_trees/features.py has them
     ids: int
     pairs: int
     beam: int
@@ -85,8 +84,8 @@ class Trees(PackedRanker):
         return Forest(roots, child_starts, targets, biases, feature_starts, nodes, self.weights.lists)
 
     @cached_property
-    def _ways(self) -> Ways:
-        return ways_of(self.forest)
+    def _ways(self) -> Paths:
+        return paths_of(self.forest)
 
     @property
     def _reading(self) -> Reading:
@@ -94,16 +93,16 @@ class Trees(PackedRanker):
 
     def _queries(self, inputs: Inputs) -> Lists:
         if not isinstance(inputs, Texts):
-            return of_length_one(Lists.dense(inputs))
+            return normalise_rows(Lists.dense(inputs))
         return features_of(tokens_of(inputs), self._reading)
 
     @property
-    def _room(self) -> Room:
+    def _room(self) -> Workspace:
         """Which each thread keeps: to make it takes longer than to use it."""
         mine = self._rooms
         if not hasattr(mine, "room"):
-            mine.room = make_room(len(self._ways.child_to), self.num_labels, len(self.roots))
-        room: Room = mine.room
+            mine.room = make_workspace(len(self._ways.child_to), self.num_labels, len(self.roots))
+        room: Workspace = mine.room
         return room
 
     @cached_property

@@ -9,9 +9,9 @@ from typing import NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from laconic.kernels.triton.maxima import group_maxima, group_maxima_plainly
+from laconic.kernels.triton.maxima import group_maxima, group_maxima_reference
 from laconic.kernels.triton.shortlist import Shortlist
-from laconic.kernels.triton.shortlist_scores import shortlist_scores, shortlist_scores_plainly
+from laconic.kernels.triton.shortlist_scores import shortlist_scores, shortlist_scores_reference
 
 Maxima: TypeAlias = Callable[[Tensor, Tensor, int], Tensor]
 Scores: TypeAlias = Callable[[Tensor, Tensor, Tensor | None, Shortlist], Tensor]
@@ -22,7 +22,7 @@ class Kernels(NamedTuple):
     scores: Scores  # of the labels of picked clusters
 
 
-PLAIN = Kernels(group_maxima_plainly, shortlist_scores_plainly)
+PLAIN = Kernels(group_maxima_reference, shortlist_scores_reference)
 TRITON = Kernels(group_maxima, shortlist_scores)
 
 
