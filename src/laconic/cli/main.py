@@ -14,7 +14,7 @@ from rich.text import Text
 from laconic import __version__
 from laconic.cli import bench, data, evaluate, labels, pack, predict, serve, train
 from laconic.cli.options import err, out
-from laconic.errors import UserError
+from laconic.errors import UserError, missing_package
 from laconic.system.machine import limit_thread_pools
 
 app = typer.Typer(
@@ -37,6 +37,11 @@ def main() -> None:
         if debug:
             raise
         _complain(str(error))
+    except ModuleNotFoundError as error:
+        message = missing_package(_verb_named(sys.argv[1:]), error)
+        if debug or message is None:
+            raise
+        _complain(message)
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output has seen enough
@@ -45,6 +50,10 @@ def main() -> None:
         if debug or error.filename is None:  # no file of the user's
             raise
         _complain(f"{error.filename}: {error.strerror}")
+
+
+def _verb_named(arguments: list[str]) -> str:
+    return " ".join(["laconic", *[argument for argument in arguments if not argument.startswith("-")][:1]])
 
 
 def _complain(message: str) -> NoReturn:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from laconic.cli.pack import Beam, Exact
-from laconic.errors import ConfigError, install_hint
 
 verbs = typer.Typer()
 
@@ -38,9 +36,6 @@ def serve(
 
     SIGTERM stops it after what was accepted is answered; SIGUSR1 takes what the model folder holds now.
     """
-    missing = [name for name in ("fastapi", "granian", "prometheus_client") if find_spec(name) is None]
-    if missing:
-        raise ConfigError(f"serving needs {', '.join(missing)}: {install_hint('serve')}")
     from laconic.predict.load import Speed
     from laconic.serve.server import serve as run
     from laconic.serve.settings import Limits, Patience, Serving, read_token

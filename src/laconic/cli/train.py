@@ -119,7 +119,9 @@ def train(
     recipe = _asked(method, budget, preset or None, bool(encoder), [*(settings or []), *own], over)
     largest = bytes_of(shard_size)
 
-    # From here on torch is needed, which takes seconds to import.
+    # From here on torch is needed, which takes seconds to import; where it is missing, the error names it.
+    import torch  # noqa: F401
+
     from laconic.export.pack import check_texts
     from laconic.storage.manifest import kind_of
     from laconic.storage.model_folder import RUN, check_free, read_model, write_model

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.sparse import csr_array
 
 from laconic.errors import ModelError
 from laconic.kernels.checks import check_array, check_numbers, check_starts, for_kernels
@@ -23,6 +22,7 @@ from laconic.kernels.jit import compiled
 from laconic.packed.engine.pairs import Pairs
 from laconic.packed.engine.texts import Texts
 from laconic.packed.strings import Strings, write_strings
+from laconic.system.sparse import csr_array
 from laconic.types import NO_LABEL
 
 FILE = "texts.utf8"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import sys
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -123,6 +124,8 @@ def on_cpu(device: str) -> bool:
     if device == "cpu":
         return True
     if device == "auto" and sys.platform == "linux" and not any(Path(gpu).exists() for gpu in _GPUS):
+        return True
+    if find_spec("torch") is None:
         return True
     from laconic.training.run import device_named
 

@@ -17,7 +17,6 @@ from laconic.data.dataset import Rows
 from laconic.data.evaluation_texts import TrainedOn
 from laconic.errors import ConfigError
 from laconic.evaluation.calibration import Calibration
-from laconic.evaluation.dataset_view import check_rows
 from laconic.packed.engine.texts import Inputs, Ranked, Some, Texts, inputs_of, size_of, some
 from laconic.packed.folder import PackedModel, Ranks, open_packed
 from laconic.packed.strings import LabelNames
@@ -124,6 +123,8 @@ class Answerer:
 
     def rank_rows(self, rows: Rows, k: int, on_batch: Callable[[int], None] = lambda done: None) -> Ranked:
         """The best k labels of rows that were read before, as a Predictor's evaluation reads them."""
+        from laconic.evaluation.dataset_view import check_rows
+
         check_rows(rows, self.facts, reads_texts=self._reader is not None)
         inputs = inputs_of(rows)
 

@@ -6,9 +6,9 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.sparse import csr_array
 
 from laconic.data.dataset import Rows
+from laconic.system.sparse import csr_array
 
 
 class Texts(NamedTuple):
