@@ -1,4 +1,4 @@
-"""What a packed model is worth, and how quick it is, at every place of its dial: how much of it a text opens."""
+"""Measures the speed and accuracy of a packed model over a range of search widths."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ _TIMES = (1 / 8, 1 / 4, 1 / 2, 2, 4)  # the model's own beam, beside that itself
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
+    """How many texts are measured."""
+
     texts: int = 5000  # of the split, at most, drawn by chance
     singly: int = 2000  # texts that are asked one by one
     k: int = 5  # labels of an answer
@@ -40,7 +42,7 @@ class Config:
 
 
 class Dial(NamedTuple):
-    """A place of it."""
+    """A search width, with its name in tables."""
 
     name: str  # for people
     beam: int | None  # clusters or cells that are opened; None: all, or there are none
@@ -52,7 +54,7 @@ AS_IT_IS = Dial("as it is", None, Speed())
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """What is known of a place."""
+    """Speed and accuracy at one search width."""
 
     dial: Dial
     timing: Timing
@@ -64,7 +66,7 @@ class Point:
 
 @contextmanager
 def packed_folder(model: Path, corpus: Corpus) -> Iterator[Path]:
-    """The folder itself where it is a packed one, or what was packed of it; else what is packed now, for the moment."""
+    """Yield the packed folder, the one inside a model folder, or one that is packed for the moment."""
     if is_packed(model):
         yield model
     elif packed_of(model) is not None:
@@ -82,7 +84,7 @@ def bench(
     config: Config,
     on_place: Callable[[int, int], None] = lambda done, places: None,
 ) -> list[Point]:
-    """A packed model at several places, from the quickest to the most faithful."""
+    """Measure a packed model at several search widths, from the fastest to exact search."""
     packed, some = open_packed(folder), corpus.sampled(split_name, config.texts)
     texts = some.split(split_name).texts
     if packed.vocabulary is None or texts is None:
@@ -99,7 +101,7 @@ def bench(
 
 
 def timing_of(folder: Path, texts: Sequence[str], dial: Dial, config: Config) -> Timing:
-    """A packed model at one place."""
+    """Time a packed model at one search width."""
     with OwnProcess() as process:
         return process.ask(
             Trial(
@@ -114,7 +116,7 @@ def timing_of(folder: Path, texts: Sequence[str], dial: Dial, config: Config) ->
 
 
 def dials(ranker: PackedRanker) -> list[Dial]:
-    """Half as much and twice as much as the model opens by itself, and so on; what it opens; everything."""
+    """Return search widths from below the model's own to twice as much, and exact search."""
     own, everything = beam_of(ranker), Dial("exact", None, Speed(exact=True))
     if own is None:
         return [AS_IT_IS, *[everything] * (ranker.exact() is not ranker)]
@@ -125,7 +127,7 @@ def dials(ranker: PackedRanker) -> list[Dial]:
 
 
 def beam_of(part: Part) -> int | None:
-    """What the first of its parts that has a beam opens; None: none has."""
+    """Return the beam of the first part that has one; None if none has."""
     for field in fields(part):
         value = getattr(part, field.name)
         if field.name == "beam":

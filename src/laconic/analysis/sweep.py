@@ -1,4 +1,4 @@
-"""What a model gives at every place of its dial: the one setting that a user may turn after training.
+"""Evaluates a model over a range of the one setting that can be changed after training.
 
 top     clusters that are opened (InceptionXML+, DECAF): a longer shortlist finds more and takes longer
 beta    the classifier's share of a score (Astec); the rest is how near a label is, which is kinder to rare ones
@@ -36,6 +36,8 @@ Point = dict[str, int | float]  # the dial's name with its place, then figures i
 
 
 class Dial(NamedTuple):
+    """The setting of a model that can be changed after training, and its range."""
+
     name: str
     places: Sequence[Place]  # all over it
     ends: tuple[int, int]
@@ -68,7 +70,7 @@ def sweep_model(predictor: Predictor, corpus: Corpus, split_name: str, places: S
 
 
 def sweep(ranker: Ranker, rows: Rows, truth: Truth, places: Sequence[Place] = ()) -> list[Point]:
-    """Figures at each of the places, or all over the dial."""
+    """Return the metrics at the given values of the setting, or over its range."""
     dial = dial_of(ranker)
     _check(dial, places)
     places, k = places or dial.places, places_needed(truth, (10,))
@@ -91,7 +93,7 @@ def _check(dial: Dial, places: Sequence[Place]) -> None:
 
 
 def _opened(ranker: ShortlistRanker, rows: Rows, truth: Truth, k: int) -> Point:
-    """Also what the shortlist holds, and how long it takes."""
+    """Return also the recall of the shortlist and the speed."""
     started = time.perf_counter()
     ranking = rank_all(ranker, rows, k)
     seconds = time.perf_counter() - started
@@ -110,5 +112,5 @@ def _figures(ranking: Ranking, truth: Truth) -> Point:
 
 
 def _doubling(top: int, clusters: int) -> list[int]:
-    """From an eighth of what the model opens to eight times as many."""
+    """Return doubling numbers of clusters, from an eighth of the model's own to eight times as many."""
     return sorted({min(max(1, round(top * 2.0**power)), clusters) for power in range(-3, 4)})

@@ -1,4 +1,4 @@
-"""The command line's verb bench: how quick a packed model is, and what that costs. Nothing is computed here."""
+"""The verb `bench`: measure the speed of a packed model and what it costs in accuracy."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def bench(
     table: Table = None,
     separator: Separator = None,
 ) -> None:
-    """Time a packed model from raw text to label names, and score it, at every place of its dial.
+    """Time a packed model from raw text to label names, and evaluate it, at several search widths.
 
     A model that was not packed is packed for this once. Other work on the machine makes the times worse.
     """
@@ -91,7 +91,7 @@ def bench(
 
 
 class _Asked(NamedTuple):
-    """What every model is asked."""
+    """The texts and options that every model is timed with."""
 
     corpus: Corpus
     split: str
@@ -105,7 +105,7 @@ class _Asked(NamedTuple):
 
 
 def _places(against: Sequence[str] | None) -> list[str]:
-    """Where the peers are found that were asked for; a comma may stand between their names."""
+    """Return the installed peers among the names given; names may be separated by commas."""
     from laconic.analysis.peers.libraries import chosen
 
     return chosen([name for names in against for name in names.split(",")]) if against else []

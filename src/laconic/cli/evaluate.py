@@ -1,4 +1,4 @@
-"""The verbs that measure a model: evaluate, sweep, compare, score."""
+"""The verbs that measure: `evaluate`, `sweep`, `compare` and `score`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The command line's verbs for finished models: add-labels, remove-labels, update. Nothing is computed here.
-
-A model is written in the place of the old one, which stays whole until then, or elsewhere with --out.
-"""
+"""The verbs that change a finished model: `add-labels`, `remove-labels` and `update`."""
 
 from __future__ import annotations
 
@@ -35,7 +32,7 @@ def add(
     table: Table = None,
     separator: Separator = None,
 ) -> None:
-    """Give a model labels that it has not seen, by their own texts or by a few examples, without training.
+    """Add labels to a model from their own texts or a few examples, without training.
 
     Labels that cannot be added are reported, and the others are added.
     """
@@ -69,7 +66,7 @@ def add(
 
 
 class _Listed(NamedTuple):
-    """What a list of labels has."""
+    """The labels of a file, and what could not be used of it."""
 
     labels: Labels
     places: dict[str, str]  # of each label in its file
@@ -103,7 +100,7 @@ def remove(
     label: Annotated[list[str] | None, typer.Option(help="A label's name; again for another.")] = None,
     to: Out = None,
 ) -> None:
-    """Take labels out of a model; what it has learnt of the others stays."""
+    """Remove labels from a model; the others are not changed."""
     from laconic.data.formats.lines import lines
     from laconic.storage.model_folder import check_free, read_model
     from laconic.update.model import remove_labels
@@ -128,7 +125,10 @@ def update_model(
     table: Table = None,
     separator: Separator = None,
 ) -> None:
-    """Let a model learn from new texts, with labels old and new. A run that was stopped goes on by the same command."""
+    """Fine-tune a model on new texts with old and new labels.
+
+    To resume an interrupted run, run the same command again.
+    """
     from laconic.cli.tables import training_display
     from laconic.config import configure, read_settings
     from laconic.storage.model_folder import RUN, check_free, read_model
@@ -158,7 +158,7 @@ def update_model(
 
 
 def _write(model: SavedModel, folder: Path) -> None:
-    """What was packed of the old model goes with it."""
+    """Write the changed model; report that a packed model of the old one was removed with it."""
     from laconic.packed.kept_texts import FILE
     from laconic.storage.manifest import PACKED
     from laconic.storage.model_folder import write_model

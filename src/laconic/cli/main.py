@@ -1,7 +1,4 @@
-"""The command line. Each verb reads its arguments, calls the library and shows the answer; nothing is computed here.
-
-torch and its like are imported inside the verbs, so that `laconic --help` answers at once.
-"""
+"""The command line: reads arguments, calls the library and prints. Heavy imports are inside the verbs."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ for verbs in (train, evaluate, predict, pack, bench, labels, serve, data):
 
 
 def main() -> None:
-    """Exit codes: 0 done, 2 the user's mistake, 130 interrupted, 1 anything else."""
+    """Run a verb. Exit codes: 0 done, 2 the user's mistake, 130 interrupted, 1 anything else."""
     debug = "--debug" in sys.argv
     limit_thread_pools()
     try:
@@ -75,12 +72,12 @@ def options(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of a user's mistake.")] = False,
 ) -> None:
-    """Options of every verb; `main` itself looks for --debug."""
+    """Accept the options of every verb; `main` itself looks for --debug."""
 
 
 @app.command()
 def demo() -> None:
-    """Look at the bundled data, train a small model on it, and show what that is worth."""
+    """Describe the bundled data, train a small model on it and show its metrics."""
     from laconic.cli.demo import run
 
     run(out)

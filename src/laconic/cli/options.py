@@ -1,4 +1,4 @@
-"""What several verbs of the command line share: their options, where they print, and how they read data."""
+"""Options, consoles and the reading of data that several verbs of the command line share."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def read_corpus(
     keep_self: bool = False,
     propensity: str = "",
 ) -> Corpus:
-    """Read data as the options say; `model` is the folder of the model that the data is for, where there is one."""
+    """Read data as the options say; `model` is the folder of the model that will be applied to it, if any."""
     from laconic.config import configure, read_settings
     from laconic.data.formats.tabular import Columns
     from laconic.data.sources import read
@@ -115,7 +115,7 @@ def print_note(note: str) -> None:
 
 
 def propensity_given(text: str) -> Propensity | None:
-    """Read the value of --propensity; None where it was not given."""
+    """Parse the value of --propensity; return None if it is empty."""
     from laconic.data.catalogue import Propensity
 
     if not text:
@@ -128,7 +128,7 @@ def propensity_given(text: str) -> Propensity | None:
 
 
 def print_constants(corpus: Corpus) -> None:
-    """Say which propensity constants are used where neither the user nor the data's name says so."""
+    """Report the propensity constants used, unless the user or the data's name determines them."""
     from laconic.data.catalogue import known_propensity
 
     if corpus.propensity is None and known_propensity(corpus.source) is None:

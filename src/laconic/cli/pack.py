@@ -1,4 +1,4 @@
-"""The command line's verb pack, and the options of those that answer from what was packed. Nothing is computed here."""
+"""The verb `pack`, and the options of verbs that use a packed model."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ def pack(
     table: Table = None,
     separator: Separator = None,
 ) -> None:
-    """Make of a model what opens and answers quickest on a CPU, and say what that costs.
+    """Convert a model for fast CPU inference and report the accuracy lost.
+
+    `laconic predict MODEL` then uses MODEL/packed. The packed folder can also be used, copied and evaluated alone.
 
     `laconic predict MODEL` then answers from MODEL/packed; a packed folder alone can be asked and evaluated too.
     """
@@ -71,7 +73,7 @@ def pack(
 
 
 def pack_trained(model: SavedModel, folder: Path, corpus: Corpus, device: str, *, keep_texts: bool) -> None:
-    """Packs what was just trained into its folder; where that cannot be done, the model is there all the same."""
+    """Pack a model that was just trained into its folder; if that fails, keep the model and report why."""
     from laconic.storage.manifest import PACKED, version_of
 
     try:
@@ -85,7 +87,7 @@ def pack_trained(model: SavedModel, folder: Path, corpus: Corpus, device: str, *
 
 
 class _Source(NamedTuple):
-    """What is packed."""
+    """The model to pack, its folder and its version."""
 
     model: SavedModel
     folder: Path

@@ -1,7 +1,4 @@
-"""The command line's verb predict: texts from a file of any length, answers to the terminal or to a file.
-
-Nothing is computed here. A few texts are read, answered and written at a time, in their order.
-"""
+"""The verb `predict`: label the texts of a file or of the standard input, a few at a time and in order."""
 
 from __future__ import annotations
 
@@ -95,7 +92,7 @@ def predict(
 
 
 def _destination(to: Path, file: str, as_json: bool) -> Destination:
-    """What cannot be written is refused before any work is done."""
+    """Return where to write, or refuse it before any work is done."""
     from laconic.predict.output import Destination
 
     destination = Destination.at(to, usual="jsonl" if as_json else "")
@@ -117,7 +114,7 @@ def _refused(error: DataError) -> None:
 
 
 class _Tally:
-    """What was passed over."""
+    """Counts unreadable texts that were skipped."""
 
     def __init__(self) -> None:
         self.count, self.first = 0, ""
@@ -142,7 +139,7 @@ def _texts(file: str, reading: Reading, on_bad: OnBad) -> AbstractContextManager
 
 
 def _printer(predictor: Answerer | Predictor, as_json: bool) -> Write:
-    """Answers on the standard output, at once: somebody may be waiting for them."""
+    """Return a function that prints answers to the standard output and flushes it."""
     from laconic.predict.explain import Explained
     from laconic.predict.output import json_line
 
@@ -168,7 +165,7 @@ def _printer(predictor: Answerer | Predictor, as_json: bool) -> Write:
 
 
 def _reasons(explained: Explained) -> Iterator[str]:
-    """A line of words, and a line for each near text."""
+    """Yield a line with the words' contributions and a line for each near text."""
     yield "  ".join(f"{word} {share:+.3f}" for word, share in explained.words)
     for text, similarity in explained.texts:
         yield f"near {similarity:.3f}  {' '.join(text.split())}"
@@ -196,7 +193,7 @@ def _at_least(score: float, answers: list[Answer]) -> list[Answer]:
 
 @contextmanager
 def _bar(stream: Stream, *, printing: bool) -> Iterator[Callable[[int], None]]:
-    """How far reading has come, on a terminal that does not have the answers to show."""
+    """Show progress on a terminal, unless the answers themselves are printed there."""
     from laconic.cli.progress import reading_progress
 
     if printing and sys.stdout.isatty():

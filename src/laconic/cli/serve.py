@@ -1,4 +1,4 @@
-"""The command line's verb serve. Nothing is computed here."""
+"""The verb `serve`: run the HTTP service."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def serve(
     beam: Beam = None,
     exact: Exact = False,
 ) -> None:
-    """Answer over HTTP, with a page to try it at /.
+    """Serve a packed model over HTTP, with a page to try it at /.
 
-    SIGTERM stops it after what was accepted is answered; SIGUSR1 takes what the model folder holds now.
+    SIGTERM stops the service after it has answered accepted requests; SIGUSR1 reloads the model folder.
     """
     from laconic.predict.load import Speed
     from laconic.serve.server import serve as run

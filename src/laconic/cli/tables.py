@@ -1,4 +1,4 @@
-"""Facts and figures as tables for a terminal. Knows rich, and nothing of where the values come from."""
+"""Tables for the terminal, made with rich from facts and metrics."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _line(text: str) -> str:
 
 
 def metrics_table(evaluations: Mapping[str, Evaluation], title: str) -> Table:
-    """One evaluation: every metric by k with its interval. Several: the figures that papers quote, side by side."""
+    """Show one evaluation by k with intervals, or the usual metrics of several evaluations side by side."""
     if len(evaluations) > 1:
         return _side_by_side(evaluations, title)
     return _by_k(next(iter(evaluations.values())), title)
@@ -97,7 +97,7 @@ def predictions_table(text: str, predictions: Sequence[Prediction], label_texts:
 
 
 def cost_table(costs: Mapping[str, Mapping[str, Any]]) -> Table:
-    """What each method's default model would cost."""
+    """Show what the default model of each method would cost."""
     table = Table(title="on this data", title_justify="left", title_style="bold")
     table.add_column("")
     for method in costs:
@@ -131,7 +131,7 @@ def sweep_table(found: Sequence[Mapping[str, int | float]], title: str) -> Table
 
 
 def speed_table(points: Sequence[Point], title: str) -> Table:
-    """How quick a packed model is at every place of its dial, and what it is worth there."""
+    """Show the speed and the accuracy of a packed model at each search width."""
     table = Table(title=title, title_justify="left", title_style="bold")
     table.add_column("")
     for name in ("p50, ms", "p99, ms", "texts/s", "memory", *points[0].figures):
@@ -145,7 +145,7 @@ def speed_table(points: Sequence[Point], title: str) -> Table:
 
 
 def comparison_tables(comparison: Comparison, title: str) -> list[Table]:
-    """Figures of both models with their difference, and on how many texts which of them is right."""
+    """Show the metrics of both models with their difference, and on how many texts each of them is right."""
     figures = Table(title=title, title_justify="left", title_style="bold")
     for column in ("%", *comparison.models, "difference", "95 % interval"):
         figures.add_column(column, justify="right" if column != "%" else "left", overflow="fold")
@@ -171,7 +171,7 @@ def comparison_tables(comparison: Comparison, title: str) -> list[Table]:
 
 
 def examples_legend(comparison: Comparison) -> str:
-    """How the texts were chosen, and what the marks say."""
+    """Explain how the texts were chosen and what the marks mean."""
     if not any(comparison.more_right):
         return "no text has more right labels from one model than from the other"
     if not comparison.examples:
@@ -185,7 +185,7 @@ Where they differ most in how many of the first {comparison.k} are right, a text
 
 
 def example_table(example: Example, comparison: Comparison) -> Table:
-    """A text with its true labels above the first k of both models."""
+    """Show a text with its true labels above the first k labels of both models."""
     most, coded = 2 * comparison.k, comparison.coded
     true = "; ".join(f"{_unseen_or_rare(label)} {_called(label, coded)}".lstrip() for label in example.true[:most])
     more = f"; and {len(example.true) - most:,} more" if len(example.true) > most else ""
@@ -200,7 +200,7 @@ def example_table(example: Example, comparison: Comparison) -> Table:
 
 
 def _answer(label: Marked, coded: bool) -> Text:
-    """Wrong ones are dimmed; right ones that training never showed together stand out, as in the papers' tables."""
+    """Dim wrong labels; set right ones in bold that never occur together in training, as the papers' tables do."""
     style = "bold" if label.right and label.unseen_together else "" if label.right else "dim"
     return Text(f"{'✓' if label.right else '✗'}{_unseen_or_rare(label):<2} {_called(label, coded)}", style)
 
@@ -210,7 +210,7 @@ def _unseen_or_rare(label: Marked) -> str:
 
 
 def _called(label: Marked, coded: bool) -> str:
-    """A label's name and, where there is space for it, what it says of itself; that alone where names are codes."""
+    """Return a label's name with its own text if there is space for it; only the text where names are codes."""
     space = 56 - len(label.label)
     if not label.text or (space < 10 and not coded):
         return label.label
@@ -263,7 +263,7 @@ def packed_table(name: str, packed: PackedModel, size: int) -> Table:
 
 
 def packing_rows(facts: Mapping[str, Any]) -> dict[str, str]:
-    """What packing has cost; nothing where that was not measured."""
+    """Return the measured cost of packing; nothing if it was not measured."""
     cost = Cost.of_facts(facts.get("packing"))
     if cost is None:
         return {}
@@ -286,12 +286,14 @@ def _plain_table(title: str) -> Table:
 
 @contextmanager
 def training_display(console: Console) -> Iterator[TrainingDisplay]:
-    """Watches a run: a bar with the time left on a terminal, a line for every epoch everywhere."""
+    """Report on a run: a progress bar on a terminal, and one line per epoch everywhere."""
     with counting(console) as bar:
         yield TrainingDisplay(bar)
 
 
 class TrainingDisplay:
+    """Prints the progress of a training run."""
+
     def __init__(self, bar: Progress) -> None:
         self.bar = bar
 

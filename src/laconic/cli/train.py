@@ -1,4 +1,4 @@
-"""The command line's verb train: from texts with labels to a model folder. Nothing is computed here."""
+"""The verb `train`: from labelled texts to a model folder."""
 
 from __future__ import annotations
 
@@ -108,7 +108,10 @@ def train(
     table: Table = None,
     separator: Separator = None,
 ) -> None:
-    """Learn from texts with labels, and write a model folder. A run that was stopped goes on by the same command."""
+    """Train a model on labelled texts and write a model folder.
+
+    To resume an interrupted run, run the same command again.
+    """
     from laconic.units import bytes_of
 
     if keep_texts and not packing:
@@ -159,7 +162,7 @@ def train(
 
 
 def _evaluated(model: SavedModel, corpus: Corpus, device: str, title: str) -> SavedModel:
-    """Show the finished model's figures on held-out texts, and keep them in it."""
+    """Show the metrics of the finished model on held-out texts, and store them in it."""
     from laconic.cli.tables import metrics_table
     from laconic.data.evaluation_texts import evaluation_texts
     from laconic.data.sketch import seen_words
@@ -182,7 +185,7 @@ def _evaluated(model: SavedModel, corpus: Corpus, device: str, title: str) -> Sa
 
 
 def _with_test(corpus: Corpus, fraction: float | None) -> Corpus:
-    """Cut a test split off a single file, or off any data where that was asked for, and say so."""
+    """Cut a test split off a single file, or off any data if asked to, and report it."""
     from laconic.data.dataset import label_counts
     from laconic.data.evaluation_texts import cut_test
 
@@ -202,6 +205,8 @@ def _with_test(corpus: Corpus, fraction: float | None) -> Corpus:
 
 
 class _Recipe(NamedTuple):
+    """The method to train, with its settings."""
+
     method: str
     settings: Settings
     config: Any  # None: the method is still to be chosen
@@ -211,7 +216,7 @@ class _Recipe(NamedTuple):
 def _asked(
     method: str, budget: str, preset: str | None, has_encoder: bool, settings: list[str], over: Mapping[str, bool]
 ) -> _Recipe:
-    """Return what is asked for; a wrong name is reported at once, before anything is read or imported."""
+    """Return the requested recipe; report a wrong name before anything is read or imported."""
     from laconic.config import AUTO, check_method, method_called, preset_path, read_settings
     from laconic.units import seconds_of
 
@@ -231,7 +236,7 @@ def _asked(
 
 
 def _checked(recipe: _Recipe) -> _Recipe:
-    """With the config of a method that was named, so that a wrong setting is reported before data is read."""
+    """Add the config of a named method, so that a wrong setting is reported before data is read."""
     from laconic.config import AUTO
     from laconic.methods.registry import config_of
 
@@ -239,7 +244,7 @@ def _checked(recipe: _Recipe) -> _Recipe:
 
 
 def _settled(recipe: _Recipe, corpus: Corpus, device: str) -> _Recipe:
-    """With a method, which the data, the machine and the time choose where none was named."""
+    """Choose a method by the data, the machine and the time budget where none was named."""
     from laconic.methods.auto import chosen, config_for, situation
     from laconic.training.run import device_named
 
@@ -251,7 +256,7 @@ def _settled(recipe: _Recipe, corpus: Corpus, device: str) -> _Recipe:
 
 
 class _Finished(NamedTuple):
-    """A finished model that must not be lost."""
+    """A finished model that must not be overwritten by accident."""
 
     folder: Path
     storage: Storage
@@ -288,7 +293,7 @@ def _taught(
     *,
     ignore_memory: bool,
 ) -> SavedModel | None:
-    """The finished model, with how it was made and how long that took; None: that is what is there already."""
+    """Train and return the model with the command and duration; None if the same model is already there."""
     from laconic.cli.tables import training_display
     from laconic.methods.distillation import Config as Distilling
     from laconic.methods.distillation import as_counted, taught_by
@@ -314,7 +319,7 @@ def _taught(
 
 
 def _pictures(model: SavedModel) -> dict[str, Callable[[Path], None]]:
-    """What a finished run leaves to look at, where matplotlib is there to draw it."""
+    """Return the pictures of a finished run by name; none without matplotlib."""
     if not find_spec("matplotlib"):
         return {}
     from laconic.analysis.plots import plot_training

@@ -1,4 +1,4 @@
-"""From an encoder and a transform of torch to the engine's.
+"""Converts torch encoders and transforms to those of the packed engine.
 
 What need not be computed for every text is folded into the weights. Word vectors are kept in half precision.
 """
@@ -44,7 +44,7 @@ _LARGEST = float(np.finfo(np.float16).max)
 
 @singledispatch
 def packed_encoder(encoder: Encoder) -> PackedEncoder:
-    """The encoder, in evaluation mode, as the engine runs it."""
+    """Convert an encoder in evaluation mode."""
     raise ModelError(f"an encoder of the kind {type(encoder).__name__} cannot be packed")
 
 
@@ -119,7 +119,7 @@ def _(encoder: Identity) -> Given:
 
 @singledispatch
 def packed_transform(module: nn.Module, dim: int) -> Transform:
-    """The transform, in evaluation mode, as the engine applies it to vectors of `dim` numbers."""
+    """Convert a transform of `dim` inputs in evaluation mode."""
     raise ModelError(f"a transform of the kind {type(module).__name__} cannot be packed")
 
 
@@ -173,7 +173,7 @@ def _summed(encoder: WordEncoder) -> Summed:
 def _layer(
     weight: Float[Tensor, "width dim"], bias: Float[Tensor, "width"], *, activation: str, skip: float = 0.0
 ) -> Layer:
-    """skip x + f(W x + bias)."""
+    """Return the layer skip x + f(W x + bias)."""
     width, dim = weight.shape
     return Layer(
         weight=_single(weight),
@@ -202,18 +202,18 @@ def _words(encoder: WordEncoder) -> Float[np.ndarray, "ids dim"]:
 
 
 def _attention(attention: WordAttention | DimensionAttention | None) -> Float[np.ndarray, "n n"] | None:
-    """γ W, transposed."""
+    """Return γ W, transposed."""
     return None if attention is None else _single(attention_matrix(attention).T)
 
 
 def _folded(
     convolution: nn.Module, norm: nn.BatchNorm1d
 ) -> tuple[Float[np.ndarray, "out size"], Float[np.ndarray, "out"]]:
-    """In the order in which the engine has a window's numbers."""
+    """Return folded weights in the order of the engine's windows."""
     weight, bias = folded(convolution, norm)
     return _single(by_place(weight)), _single(bias)
 
 
 def _single(tensor: Float[Tensor, "*shape"]) -> Float[np.ndarray, "*shape"]:
-    """A copy, which stays what it is if the model goes on learning."""
+    """Copy to float32, so that further training of the model does not change it."""
     return tensor.detach().cpu().float().numpy().copy()

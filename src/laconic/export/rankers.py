@@ -1,8 +1,7 @@
-"""From a finished ranker to the parts of the engine: small rows in the order of clusters, with a tree where there was
-none.
+"""Converts trained rankers to packed ones: int8 rows in cluster order, with a search tree added if there is none.
 
-`probes` are texts by which what a packed model leaves out is judged, and its dials are set. Without them a tree goes by
-its rows alone, and dials are where they were right for others. A tree is learnt on `device`; the ranker is on the CPU.
+Search widths are tuned on `probes`, texts of training; without them, trees are made of the rows alone and widths are
+defaults. A tree is learnt on `device`; the ranker is on the CPU.
 """
 
 from __future__ import annotations
@@ -204,7 +203,7 @@ def _index_of(texts: NearestBags | NearestVectors) -> Pairs | Cells:
 
 
 def _divided(probes: Inputs | None) -> tuple[Some | None, Some | None]:
-    """Probes that a tree is learnt from, and others, which judge it."""
+    """Divide the tuning texts into those that a tree is learnt from and those that it is evaluated on."""
     if probes is None:
         return None, None
     size = size_of(probes)
@@ -213,7 +212,7 @@ def _divided(probes: Inputs | None) -> tuple[Some | None, Some | None]:
 
 
 def _dialled(tree: PackedRanker, judges: Inputs | None, *, share: float, most: int, least: int = 1) -> PackedRanker:
-    """With the smallest beam, of some, that finds that share of what would be the best five."""
+    """Choose the smallest of some beams that finds this fraction of the exact best five."""
     if judges is None or not size_of(judges):
         return tree
     wanted = tree.exact().rank(judges, 5).labels
@@ -223,7 +222,7 @@ def _dialled(tree: PackedRanker, judges: Inputs | None, *, share: float, most: i
 
 
 def _with_groups(tree: Searched, judges: Inputs) -> Searched:
-    """With so many groups opened, doubled as often as it takes, that answers are what all clusters would give."""
+    """Double the number of probed groups until answers equal those of all clusters."""
     assert tree.groups is not None
     whole = np.array([0, tree.clusters.size], dtype=np.int32)
     wanted, groups = replace(tree, groups=None, group_starts=whole).rank(judges, 5).labels, tree.open_groups

@@ -1,4 +1,4 @@
-"""From a shortlister of torch to the engine's."""
+"""Converts torch shortlisters to those of the packed engine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from laconic.packed.engine.shortlists import ClusterLabels, Shortlist, WordLabel
 
 @singledispatch
 def packed_shortlist(shortlister: Shortlister, dim: int) -> Shortlist:
-    """The shortlister, of vectors of `dim` numbers, as the engine runs it."""
+    """Convert a shortlister of vectors of `dim` numbers."""
     raise ModelError(f"a shortlister of the kind {type(shortlister).__name__} cannot be packed")
 
 

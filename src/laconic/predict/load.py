@@ -1,4 +1,4 @@
-"""Opens a folder for answering: what was packed of a model, where that will do, else the model itself.
+"""Opens a folder for prediction: its packed model on a CPU if there is one, otherwise the model itself.
 
 torch is not imported before it is needed: it takes longer to come than a packed model takes to answer.
 """
@@ -30,7 +30,7 @@ _GPUS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # one of these is there wher
 
 @dataclass(frozen=True, kw_only=True)
 class Speed:
-    """How a packed model is to answer."""
+    """Search settings of a packed model."""
 
     beam: int | None = None  # clusters or cells that are opened; None: as it was packed
     exact: bool = False  # nothing is passed over: answers are those of the model that was packed
@@ -50,7 +50,7 @@ USUAL = Speed()
 def open_model(
     folder: Path, *, device: str = "auto", settings: Settings | None = None, speed: Speed = USUAL
 ) -> Answerer | Predictor:
-    """Whatever answers soonest: on a CPU a model's packed model, where no setting says how else to answer."""
+    """Open the fastest predictor: on a CPU the packed model, unless settings of the model are changed."""
     if is_packed(folder) or settings or not on_cpu(device):
         return open_as_it_is(folder, device=device, settings=settings, speed=speed)
     packed = packed_of(folder)
@@ -60,7 +60,7 @@ def open_model(
 def open_as_it_is(
     folder: Path, *, device: str = "auto", settings: Settings | None = None, speed: Speed = USUAL
 ) -> Answerer | Predictor:
-    """What the folder itself holds, a packed model or a model."""
+    """Open the folder itself, which holds a packed model or a model."""
     if is_packed(folder):
         return open_answerer(folder, device=device, settings=settings, speed=speed)
     if speed != USUAL:
@@ -76,7 +76,7 @@ def open_as_it_is(
 def open_answerer(
     folder: Path, *, device: str = "auto", settings: Settings | None = None, speed: Speed = USUAL
 ) -> Answerer:
-    """A packed folder."""
+    """Open a packed folder."""
     if settings or device not in ("auto", "cpu"):
         raise ConfigError(
             f"{folder}: a packed model answers on a CPU and by the settings that it was packed with; give the model "
@@ -86,7 +86,7 @@ def open_answerer(
 
 
 def packed_of(folder: Path) -> PackedModel | None:
-    """What was packed of the model in that folder and lies there; None: nothing, or nothing that may be used."""
+    """Return the packed model inside a model folder; None if there is none or it belongs to another model."""
     try:
         if not is_packed(folder / PACKED):
             return None
@@ -101,7 +101,7 @@ def packed_of(folder: Path) -> PackedModel | None:
 
 
 def trained_on(folder: Path) -> TrainedOn:
-    """Return what a model folder or a packed one tells of its training texts, without opening the rest of a model."""
+    """Return what is recorded about a model's training texts, without opening the rest of the model."""
     if is_packed(folder):
         packed = open_packed(folder)
         return TrainedOn.of(packed.facts, packed.sketch)
@@ -120,7 +120,7 @@ def answerer(packed: PackedModel, speed: Speed = USUAL) -> Answerer:
 
 
 def on_cpu(device: str) -> bool:
-    """Whether answers come from a CPU; torch is asked only where it may know of something else."""
+    """Return whether predictions run on a CPU; torch is imported only if the machine may have a GPU."""
     if device == "cpu":
         return True
     if device == "auto" and sys.platform == "linux" and not any(Path(gpu).exists() for gpu in _GPUS):

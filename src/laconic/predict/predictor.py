@@ -1,4 +1,4 @@
-"""Texts in, label names and scores out, from a model folder."""
+"""Predicts label names and scores from a model folder, with torch."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from laconic.types import Inputs, Ranking, Tokens
 
 
 class Predictor:
-    """A finished model, ready to answer."""
+    """A finished model, ready to predict."""
 
     def __init__(self, model: SavedModel, device: str = "auto") -> None:
         self.facts, self.labels = model.facts, model.labels
@@ -54,7 +54,7 @@ class Predictor:
     def open(
         folder: Path | str, *, device: str = "auto", verify: bool = False, settings: Settings | None = None
     ) -> Predictor:
-        """`settings` overrule the model's own, for this once: how it answers, not what it has learnt."""
+        """Open a model folder; `settings` override how it predicts, not what it has learnt."""
         model = read_model(Path(folder), verify=verify)
         return Predictor(model if not settings else with_settings(model, settings), device)
 
@@ -66,7 +66,7 @@ class Predictor:
         allow: Iterable[str] | None = None,
         block: Iterable[str] | None = None,
     ) -> list[list[Prediction]]:
-        """The best k labels of each text, best first: of those in `allow` (None: all) without those in `block`."""
+        """Return the best k labels of each text, best first: those in `allow` (None: all) without those in `block`."""
         return [answer.predictions for answer in self.answer(texts, k, allow=allow, block=block)]
 
     def answer(
@@ -77,7 +77,7 @@ class Predictor:
         allow: Iterable[str] | None = None,
         block: Iterable[str] | None = None,
     ) -> list[Answer]:
-        """Return what `predict` does, with the number of known words of each text."""
+        """Return the predictions of each text with the number of words that the model knows."""
         tokenizer = self._reads_texts(k)
         rows = tokenizer.rows(texts)
         found = self._predicted(rows, k, allow, block)
@@ -107,7 +107,7 @@ class Predictor:
         return self._named(rank_all(RankerAmong(self._quick, permitted), rows, min(k, count)))
 
     def text_of(self, label: str) -> str:
-        """What a label says of itself, where it says more than its name."""
+        """Return a label's own text; empty if it has none."""
         return self._label_texts.get(label, "")
 
     def evaluate(
@@ -118,9 +118,9 @@ class Predictor:
         *,
         shuffle: int | None = None,
     ) -> Evaluation:
-        """Every metric on a split of the data, which may number its labels in its own way.
+        """Evaluate all metrics on a split of the data, which may number its labels differently.
 
-        `shuffle` is a seed: words come in another order, to see how much of it a model needs.
+        `shuffle` is a seed for shuffling the words of each text.
         """
         rows, truth = self.view.rows_and_truth(corpus, split_name, shuffle=shuffle)
         ranking = rank_all(self._quick, rows, places_needed(truth), on_batch)
@@ -132,7 +132,7 @@ class Predictor:
         return self.view.trained_on
 
     def constants(self, corpus: Corpus) -> Propensity | None:
-        """Return the propensity constants by which the model is evaluated on this data."""
+        """Return the propensity constants for evaluating the model on this data."""
         return self.view.constants(corpus)
 
     @cached_property
@@ -147,7 +147,7 @@ class Predictor:
 
 
 class RankerAmong(Ranker):
-    """Ranks as another ranker does, but no label that is not permitted; k is at most the number of those that are."""
+    """Ranks the permitted labels only; k is at most their number."""
 
     def __init__(self, ranker: Ranker, permitted: Bool[np.ndarray, "labels"]) -> None:
         super().__init__()
@@ -163,7 +163,7 @@ class RankerAmong(Ranker):
 
 
 class _Numbered:
-    """A ranker's inputs, asked for by their numbers."""
+    """Inputs of a ranker, selected by row number."""
 
     def __init__(self, ranker: Ranker, inputs: Inputs) -> None:
         self.ranker, self.inputs, self.device = ranker, inputs, inputs[0].device
@@ -184,6 +184,6 @@ def _plain(tensor: Shaped[Tensor, "n m"]) -> Shaped[np.ndarray, "n m"]:
 
 
 def scored(model: SavedModel, texts: EvaluationTexts, device: str) -> tuple[SavedModel, Evaluation]:
-    """A model that knows its own figures on a split, and the figures."""
+    """Evaluate a model on texts; return it with its metrics stored, and the metrics."""
     evaluation = Predictor(model, device).evaluate(texts.corpus, texts.split)
     return replace(model, facts={**model.facts, "metrics": kept_figures(evaluation, texts.name)}), evaluation

@@ -1,4 +1,4 @@
-"""The application that granian calls: who may come in, how much they may bring, and what is noted of it.
+"""The ASGI application that granian calls: authorises, limits and logs requests.
 
 Questions are read and answered here, without a framework between, since most of a quick model's time would go there;
 every other path is app.py's.
@@ -38,6 +38,8 @@ _CLOSING = {408, 413}  # what else would come of such a request is not waited fo
 
 
 class Door:
+    """The outer application: checks and limits every request, and answers `/v1/predict` itself."""
+
     def __init__(self, inside: App, service: Service) -> None:
         self._inside, self._service, self._settings = inside, service, service.settings
         self._token = self._settings.token.encode()
@@ -84,7 +86,7 @@ class Door:
         return await self._service.answer(question, seconds - visit.seconds())
 
     def _let_in(self, visit: _Visit) -> None:
-        """Whoever bears the token, where one is needed, and does not bring too much."""
+        """Check the bearer token, if one is needed, and the announced size."""
         scheme, _, given = header(visit.headers, b"authorization").partition(b" ")
         guarded = self._token and visit.path.startswith(GUARDED)
         if guarded and not (scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), self._token)):
@@ -109,7 +111,7 @@ class Door:
 
 
 class _Visit:
-    """One request, and the way back to whoever made it."""
+    """A request and the functions that send its response."""
 
     def __init__(self, scope: Scope, send: Send, *, closing: bool) -> None:
         self.path, self.method, self.headers = scope["path"], scope["method"], scope["headers"]
@@ -150,7 +152,7 @@ class _Visit:
 
 
 def _request_id(headers: Any) -> bytes:
-    """The client's own, where it is one that can be said back."""
+    """Return the client's own request id if it is well-formed, else a new one."""
     given = header(headers, b"x-request-id")
     return given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8).encode()
 
@@ -162,7 +164,7 @@ def _check_is_post(visit: _Visit) -> None:
 
 
 def _deadline(headers: Any, usual: float) -> float:
-    """Seconds; a client may ask for fewer than usual."""
+    """Return the request's deadline in seconds; a client may shorten the usual one."""
     given = next((value for name, value in headers if name == b"x-deadline-ms"), None)
     if given is None:
         return usual

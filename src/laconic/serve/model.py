@@ -1,4 +1,4 @@
-"""The model that answers now, and how another one takes its place: opened and verified beside it, then exchanged.
+"""The model in service, and its replacement by a new version: opened and verified beside it, then exchanged.
 
 Those who answer take `now` once and keep it for a whole batch, so every answer is wholly one version's.
 """
@@ -27,7 +27,7 @@ _WARMING = (
 
 @dataclass(frozen=True)
 class Version:
-    """A model, as it is served."""
+    """One version of a model, ready to answer."""
 
     name: str  # changes when any byte of the model does
     answerer: Answerer
@@ -44,13 +44,13 @@ class Served:
         self.now = opened(model, speed, verify=verify)
 
     def changed(self) -> bool:
-        """Whether the folder is another than when it was last looked at, for better or worse."""
+        """Return whether the folder has changed since it was last looked at."""
         return _look(self._model) != self._seen
 
     def refresh(self, on_result: Callable[[str], None] = lambda result: None) -> bool:
-        """Puts what the folder holds now in place of what answers; whether it is another model.
+        """Replace the model in service by what the folder holds now; return whether it is another version.
 
-        What cannot be opened is refused, and the old one goes on.
+        A folder that cannot be opened is refused, and the old model stays in service.
         """
         self._seen = _look(self._model)
         try:
@@ -68,7 +68,7 @@ class Served:
 
 
 def opened(model: Path, speed: Speed, *, verify: bool) -> Version:
-    """The packed model of a folder, ready to answer at once."""
+    """Open the packed model of a folder and run it once, so that the first request is quick."""
     folder = packed_folder(model)
     packed = open_packed(folder, verify=verify)
     if version_of(folder) != packed.version:
@@ -82,7 +82,7 @@ def opened(model: Path, speed: Speed, *, verify: bool) -> Version:
 
 
 def packed_folder(model: Path) -> Path:
-    """Where a model was packed: a packed folder itself, or the one inside a model folder, if it is of that model."""
+    """Return the packed folder: the folder itself, or the one inside a model folder if it belongs to that model."""
     if is_packed(model):
         return model
     if not kind_of(model):
@@ -95,7 +95,7 @@ def packed_folder(model: Path) -> Path:
 
 
 def _look(model: Path) -> set[tuple[str, int, int, int]]:
-    """What changes when a folder is exchanged, or a file in it: a copy may be on its way when it is first seen."""
+    """Return what changes when a folder or a file in it is replaced; a copy may still be in progress."""
     return {stamp for folder in (model, model / PACKED) for stamp in _stamps(folder)}
 
 

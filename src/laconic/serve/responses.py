@@ -1,4 +1,4 @@
-"""Questions of a batch in, bodies of answers out, all from one version of the model. Runs in the batcher's thread."""
+"""Answers a batch of questions with response bodies, all from one version of the model, in the batcher's thread."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from laconic.serve.schemas import Question
 
 
 def answering(served: Served) -> Callable[[Sequence[Question]], list[bytes | Refusal]]:
-    """What a batcher calls."""
+    """Return the function that a batcher calls."""
     return lambda questions: answered(served.now, questions)
 
 
 def answered(version: Version, questions: Sequence[Question]) -> list[bytes | Refusal]:
-    """A body or a refusal for each question."""
+    """Return a body or a refusal for each question."""
     answers: list[bytes | Refusal] = [b""] * len(questions)
     for places in _alike(questions):
         found = _predicted(version.answerer, [questions[place] for place in places])
@@ -31,7 +31,7 @@ def answered(version: Version, questions: Sequence[Question]) -> list[bytes | Re
 
 
 def _alike(questions: Sequence[Question]) -> list[list[int]]:
-    """Places of questions that can be ranked together: those that ask for as many labels, of all labels."""
+    """Group questions that can be ranked together: those with the same k and without a label filter."""
     groups: dict[Any, list[int]] = {}
     for place, question in enumerate(questions):
         alone = question.allow is not None or question.block is not None
@@ -40,7 +40,7 @@ def _alike(questions: Sequence[Question]) -> list[list[int]]:
 
 
 def _predicted(answerer: Answerer, alike: Sequence[Question]) -> list[list[Answer] | Refusal]:
-    """For each question the answer to each of its texts."""
+    """Return the answers to the texts of each question."""
     first, texts = alike[0], [text for question in alike for text in question.asked]
     try:
         found = iter(answerer.answer(texts, first.k, allow=first.allow, block=first.block))

@@ -1,4 +1,4 @@
-"""Starts the service's processes, and stops them so that nobody who was let in goes without an answer."""
+"""Starts and stops the processes of the service; accepted requests are answered before it stops."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _BACKLOG = 4096  # connections, of which slow ones may be many
 
 
 def serve(model: Path, settings: Serving, speed: Speed) -> None:
-    """Until a signal says otherwise. A model that cannot be served is said so before a port is taken."""
+    """Serve until a signal stops it. A model that cannot be served is reported before a port is taken."""
     logging.config.dictConfig(log_settings())
     opened(model, speed, verify=True)
     settings = replace(settings, port=settings.port or _free_port(settings.host))
@@ -44,7 +44,7 @@ def serve(model: Path, settings: Serving, speed: Speed) -> None:
 
 
 def _application(model: Path, settings: Serving, speed: Speed) -> Any:
-    """Called in each worker."""
+    """Make the application in a worker process."""
     os.setpgid(0, 0)  # a signal to the whole group, as Ctrl-C is, is for the main process to hand on
     from laconic.serve.routes import application
 
@@ -71,7 +71,7 @@ def _server(settings: Serving) -> Any:
 
 
 def _hear_signals(server: Any, drain: float) -> None:
-    """In the main process, once granian has set its own: a stop waits a while, and ours go on to the workers."""
+    """Install the main process's signal handlers after granian's: delay a stop, and forward signals to the workers."""
     from laconic.serve.worker import DRAIN, REFRESH
 
     def forward(number: int) -> None:

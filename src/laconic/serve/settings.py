@@ -1,4 +1,4 @@
-"""How a service behaves; the command line's defaults are these."""
+"""Settings of the service; the command line shows these defaults."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from laconic.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What a request may ask for."""
+    """The largest request that is accepted."""
 
     bytes: int = 1_000_000  # of a body; more is refused before it is read
     texts: int = 100  # in one request
@@ -27,7 +27,7 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Patience:
-    """How long the service waits, in seconds."""
+    """Time limits, in seconds."""
 
     deadline: float = 1.0  # for a request to be answered; what cannot be is refused
     headers: float = 10.0  # for a request's headers to come
@@ -45,7 +45,7 @@ class Patience:
 
 @dataclass(frozen=True, kw_only=True)
 class Serving:
-    """A service's settings, other than its model's."""
+    """All settings of a service except its model's."""
 
     host: str = "127.0.0.1"  # nobody else's machine, unless told otherwise
     port: int = 8000  # 0: any that is free
@@ -71,7 +71,7 @@ class Serving:
 
 
 def read_token(path: Path | None) -> str:
-    """The only line of a file; a token on a command line could be seen by all users of the machine."""
+    """Read the bearer token, the only line of a file; on a command line all users of the machine could see it."""
     if path is None:
         return ""
     try:

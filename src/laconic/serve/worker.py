@@ -1,4 +1,4 @@
-"""What a worker process holds: the model, the queue before it, the counters; and what goes on beside answering."""
+"""The state of a worker process: model, queue and metrics; and its background tasks."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ _PAUSE = 1.0  # seconds after an unforeseen error in the background, so that it 
 
 
 class Service:
+    """The model, queue and metrics of a worker process."""
+
     def __init__(self, served: Served, settings: Serving) -> None:
         self.served, self.settings, self.measures = served, settings, Measures()
         self.batcher: Batcher[Question, bytes] = Batcher(
@@ -37,7 +39,7 @@ class Service:
         self._parent = os.getppid()
 
     async def answer(self, question: Question, seconds: float) -> bytes:
-        """The body of an answer."""
+        """Return the body of an answer."""
         return await self.batcher.ask(question, len(question.asked), monotonic() + seconds)
 
     @asynccontextmanager
@@ -59,7 +61,7 @@ class Service:
         log.info("stopped")
 
     def drain(self) -> None:
-        """Asks clients to go elsewhere; those that do not are answered as before."""
+        """Ask clients to close their connections; requests that still come are answered."""
         self.stopping = True
 
     def _on_batch(self, texts: int) -> None:
@@ -91,7 +93,7 @@ class Service:
             self.measures.loaded.set(time())
 
     def _check_parent(self) -> None:
-        """Nobody would stop a worker whose main process was killed."""
+        """Stop the worker if its main process was killed."""
         if os.getppid() != self._parent:
             log.error("the main process is gone")
             self._parent = os.getppid()
@@ -101,7 +103,7 @@ class Service:
         self.measures.swaps.labels(result).inc()
 
     async def _tell_refused(self) -> None:
-        """A service that is too busy does not make itself busier with a line for everybody that it turns away."""
+        """Log refused requests as counts: a line for each would make a busy service busier."""
         await asyncio.sleep(_TOLD_EVERY)
         self._tell()
 

@@ -1,4 +1,4 @@
-"""MACH's answers from packed arrays: the mean, over members, of the probability of a label's bucket.
+"""MACH as a packed ranker: the mean, over members, of the probability of a label's bucket.
 
 Every label is added up from coarse rows of buckets; the best are added up again in half precision.
 """
@@ -35,7 +35,7 @@ class Shelves(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Buckets(PackedRanker):
-    """Of equals the smaller label is first."""
+    """The packed form of MACH; ties are broken by the smaller label."""
 
     encoders: tuple[Encoder, ...]  # one of each member
     transforms: tuple[Transform, ...]
@@ -92,7 +92,7 @@ class Buckets(PackedRanker):
 
 @compiled
 def add_up(shelves, rescored, vectors, into):  # type: ignore[no-untyped-def]
-    """The best labels of each text, best first."""
+    """Write the best labels of each text, best first."""
     labels, scores = into
     count, members = shelves.buckets.shape
     likely, totals = np.empty(shelves.starts[-1], np.float32), np.empty(count, np.float32)
@@ -129,7 +129,7 @@ def score_labels(shelves, vectors, labels, scores):  # type: ignore[no-untyped-d
 
 @compiled
 def _mean(shelves, vectors, label, decoded):  # type: ignore[no-untyped-def]
-    """Of a label's buckets, by rows in half precision."""
+    """Return the mean probability of a label's buckets, by rows in float16."""
     total, members = np.float32(0), len(vectors)
     for member in range(members):
         bucket = shelves.buckets[label, member]

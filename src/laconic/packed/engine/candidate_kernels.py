@@ -1,4 +1,4 @@
-"""The compiled way to Astec's answers: labels near a text and labels of texts near it, blended, and scored by rows."""
+"""Kernels of packed Astec: near labels and labels of near texts, blended and scored by their rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CLOSE = np.float32(0.95)  # of the largest probability by coarse rows
 
 
 class Near(NamedTuple):
-    """Labels and texts by their vectors."""
+    """The vectors of labels and of texts."""
 
     centres: Tree
     centre_dial: Dial
@@ -30,6 +30,8 @@ class Near(NamedTuple):
 
 
 class Blend(NamedTuple):
+    """Sizes and weights of the shortlist."""
+
     counted: int  # labels whose centres count
     listed: int  # centres that are looked up: of what comes after, a list is filled
     neighbours: int  # texts that are asked
@@ -39,7 +41,7 @@ class Blend(NamedTuple):
 
 
 class Own(NamedTuple):
-    """Rows, label by label."""
+    """Classifier rows in label order."""
 
     rows: Grid
     bits: Int[np.ndarray, "labels dim"]
@@ -48,7 +50,7 @@ class Own(NamedTuple):
 
 
 class Ballot(NamedTuple):
-    """Labels in the order in which they are first named, and what is said of each."""
+    """Scratch for labels in order of first occurrence, and their votes."""
 
     table: Int[np.ndarray, "slots"]  # where in the list a label is, by its hash
     labels: Int[np.ndarray, "n"]
@@ -58,7 +60,7 @@ class Ballot(NamedTuple):
 
 @compiled
 def nearest_rows(tree, dial, vector, found, places, wanted, best, cosines):  # type: ignore[no-untyped-def]
-    """The numbers of the `wanted` rows of largest product, best first; returns how many. `found`, `places` are room."""
+    """Write the `wanted` rows of largest product, best first; return their number. `found` and `places` are scratch."""
     clusters = len(tree.starts) - 1
     width = max(clusters, len(found))
     scores, cluster_of = np.empty(clusters, np.float32), np.empty(clusters, np.int32)
@@ -89,7 +91,7 @@ def nearest_rows(tree, dial, vector, found, places, wanted, best, cosines):  # t
 
 @compiled
 def shortlist(near, blend, vector):  # type: ignore[no-untyped-def]
-    """Labels that are worth scoring, `blend.size` or more, in no order, how near they are, and how many there are.
+    """Write the shortlist, at least `blend.size` labels unordered, with their similarities; return its length.
 
     Votes, divided by the most that a label has, count for their share, cosines of centres for the rest. Where that
     makes too few labels, further ones follow by their centres, and then any.
@@ -138,7 +140,7 @@ def _empty_ballot(most):  # type: ignore[no-untyped-def]
 
 @compiled
 def _vote(near, blend, texts, cosines, ballot):  # type: ignore[no-untyped-def]
-    """Counts the votes of texts; returns how many labels have some, and the most that a label has."""
+    """Count the votes of texts; return the number of labels with votes and the most votes of a label."""
     count, most = 0, np.float32(1e-12)
     for i in range(len(texts)):
         weight = np.float32(max(cosines[i], np.float32(0)) ** blend.power)
@@ -152,7 +154,7 @@ def _vote(near, blend, texts, cosines, ballot):  # type: ignore[no-untyped-def]
 
 @compiled
 def _slot(ballot, label, count):  # type: ignore[no-untyped-def]
-    """Where the label is in the list, which has `count`; one that is new comes last."""
+    """Return the position of a label in the list of `count`; a new one is appended."""
     table = ballot.table
     place = (np.uint32(label) * np.uint32(2654435769)) & np.uint32(len(table) - 1)
     while table[place] != _EMPTY:
@@ -166,7 +168,7 @@ def _slot(ballot, label, count):  # type: ignore[no-untyped-def]
 
 @compiled
 def list_labels(near, blend, encoded, into):  # type: ignore[no-untyped-def]
-    """The nearest labels of each text, nearest first, and how near they are."""
+    """Write the nearest labels of each text, nearest first, with their similarities."""
     labels, nearness = into
     for text in range(len(labels)):
         some, near_by, count = shortlist(near, blend, _unit(encoded[text]))
@@ -181,7 +183,7 @@ def list_labels(near, blend, encoded, into):  # type: ignore[no-untyped-def]
 
 @compiled
 def rank_candidates(near, blend, own, encoded, vectors, into):  # type: ignore[no-untyped-def]
-    """The best labels of each text, best first."""
+    """Write the best labels of each text, best first."""
     labels, scores = into
     most = blend.size
     some, nearness, by_rows = np.empty(most, np.int32), np.empty(most, np.float32), np.empty(most, np.float32)
@@ -203,7 +205,7 @@ def rank_candidates(near, blend, own, encoded, vectors, into):  # type: ignore[n
 
 @compiled
 def score_candidates(near, blend, own, encoded, vectors, into):  # type: ignore[no-untyped-def]
-    """The scores of given labels; one that is no candidate comes after all that are."""
+    """Write the scores of given labels; those outside the shortlist come last."""
     labels, scores = into
     most = blend.size
     some, nearness, by_rows = np.empty(most, np.int32), np.empty(most, np.float32), np.empty(most, np.float32)
@@ -235,7 +237,7 @@ def score_candidates(near, blend, own, encoded, vectors, into):  # type: ignore[
 
 @compiled
 def _candidates(near, blend, own, encoded, vector, some, nearness, by_rows):  # type: ignore[no-untyped-def]
-    """Fills in the shortlist, what its rows say by coarse products, and how near it is, both as sigmoids.
+    """Write the shortlist with its coarse classifier scores and its similarities, both as sigmoids.
 
     Returns how many labels there are, and the largest of either, by which others will be divided.
     """

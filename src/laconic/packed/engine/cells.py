@@ -1,4 +1,4 @@
-"""Rows that are searched for those with the largest product with a vector: cells of rows that lie near each other.
+"""Approximate search for the rows of largest inner product: cells of similar rows.
 
 What Astec's vectors of labels and of texts have become. Products are of coarse rows; nothing is scored again.
 """
@@ -19,6 +19,8 @@ from laconic.packed.engine.search_kernels import Dial, Tree
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Cells(Part):
+    """Rows in cells, of which only the best are searched."""
+
     rows: Rows  # in the order of places
     order: np.ndarray  # int32: the number of each place's row
     starts: np.ndarray  # int32: where cells begin
@@ -43,7 +45,7 @@ class Cells(Part):
         check_whole(self.open_groups, "open groups", 1)
 
     def opening(self, beam: int) -> Cells:
-        """The same with so many cells opened, and groups enough for them."""
+        """Return the cells with this many probed, and enough groups for them."""
         beam = max(1, min(beam, self.middles.size))
         sizes = np.sort(np.diff(self.group_starts)).cumsum()
         return replace(self, beam=beam, open_groups=max(self.open_groups, int(sizes.searchsorted(beam)) + 1))
@@ -53,7 +55,7 @@ class Cells(Part):
         return replace(self, groups=None, group_starts=whole, beam=self.middles.size)
 
     def enough_for(self, count: int) -> Cells:
-        """The same with cells enough for so many rows, whichever they are."""
+        """Return the cells with enough of them probed to hold this many rows."""
         cells = int(np.sort(np.diff(self.starts)).cumsum().searchsorted(count)) + 1
         return self if cells <= self.beam else self.opening(cells)
 

@@ -1,4 +1,4 @@
-"""InceptionXML's encoder over packed weights, a text at a time and at its own length.
+"""Kernels of InceptionXML's encoder over packed weights, one text at a time at its own length.
 
 Its attentions have no softmax, so all that happens before the projection's GELU is one matrix times the words' vectors
 x, and the projection P goes into it too. The attention of words is h = M x with M = 1 + (x xᵀ) W, that of dimensions
@@ -26,7 +26,7 @@ _ONE = np.float32(1)
 
 
 class Weights(NamedTuple):
-    """As `Inception` has them; an attention that is not there has no rows."""
+    """The weights of `Inception`; an attention that is absent has no rows."""
 
     words: UInt16[np.ndarray, "ids dim"]
     word_attention: Float[np.ndarray, "length length"]
@@ -44,7 +44,7 @@ class Weights(NamedTuple):
 
 
 class _Room(NamedTuple):
-    """Where a text is worked on."""
+    """Scratch arrays for one text."""
 
     x: Float[np.ndarray, "words dim"]
     turned: Float[np.ndarray, "words dim"]  # x W'
@@ -58,7 +58,7 @@ class _Room(NamedTuple):
 
 @compiled_in_any_order
 def encode_inception(weights, texts, out):  # type: ignore[no-untyped-def]
-    """False where the texts cannot be read; then nothing has been written."""
+    """Encode texts; return False, with nothing written, if they cannot be read."""
     if not readable(texts, len(weights.words)):
         return False
     room = _room(weights, texts, out.shape[1] // CHANNELS)
@@ -93,7 +93,7 @@ def _room(weights, texts, steps):  # type: ignore[no-untyped-def]
 
 @compiled_in_any_order
 def _shares(weights, room, count):  # type: ignore[no-untyped-def]
-    """How much of each word every channel has: P M (1 + Qᵀ M)."""
+    """Compute every channel's weight of each word: P M (1 + Qᵀ M)."""
     if len(weights.word_attention) == 0:
         return weights.projection
     x, turned, square, shape = room.x[:count], room.turned[:count], count * count, (count, count)
@@ -125,7 +125,7 @@ def _add(factor, row, out):  # type: ignore[no-untyped-def]
 
 @compiled_in_any_order
 def _project(weights, room, shares, count):  # type: ignore[no-untyped-def]
-    """The channels at every dimension, and around the ends again those of the other end."""
+    """Compute the channels at every dimension, wrapped around at both ends."""
     dim, lines, ring = room.x.shape[1], room.lines, room.ring
     for c in range(CHANNELS):
         line, bias = lines[c], weights.projection_bias[c]
@@ -143,7 +143,7 @@ def _project(weights, room, shares, count):  # type: ignore[no-untyped-def]
 
 @compiled_in_any_order
 def _convolve(weights, room):  # type: ignore[no-untyped-def]
-    """A window's numbers lie one after another, so a branch is one product."""
+    """Compute a branch as one matrix product, since windows are contiguous."""
     around = room.ring.reshape(-1)
     for branch, weight in enumerate((weights.narrow, weights.middle, weights.wide)):
         outside = SIDE - (weight.shape[1] // CHANNELS - STRIDE) // 2

@@ -1,4 +1,4 @@
-"""A packed shortlister of nearest labels: those whose centres are near a text, blended with those of near texts."""
+"""A packed shortlister of nearest labels: labels with near centres, blended with labels of near texts."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ from laconic.types import NO_LABEL
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NearLabels(Shortlist):
+    """The packed form of NearestLabels."""
+
     centres: Cells
     owners: np.ndarray  # int32: the label of each centre
     texts: Cells | None  # None: no text is asked
@@ -69,7 +71,7 @@ class NearLabels(Shortlist):
         return Ranked(labels, nearness)
 
     def opening(self, beam: int) -> NearLabels:
-        """The same with so many cells of labels opened, and as large a share of the cells of texts."""
+        """Return the shortlister with this many label cells probed, and the same fraction of text cells."""
         share = beam / self.centres.middles.size
         texts = None if self.texts is None else self.texts.opening(round(share * self.texts.middles.size))
         return replace(self, centres=self.centres.opening(beam), texts=texts)
@@ -79,7 +81,7 @@ class NearLabels(Shortlist):
         return replace(self, centres=self.centres.exact(), texts=texts)
 
     def ways(self, size: int) -> tuple[Near, Blend]:
-        """How a list of that size is found."""
+        """Return the settings by which a list of that size is found."""
         size, several = min(size, self.num_labels), self.centres.rows.size > self.num_labels
         # Where labels have several centres, some of the nearest are of the same label.
         listed = min(max(self.counted, size) * (1 + several), self.centres.rows.size)

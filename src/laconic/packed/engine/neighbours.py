@@ -1,4 +1,4 @@
-"""The nearest texts and the labels' own texts, which need no training: a ranker, and two channels of a fused one."""
+"""Nearest texts and label texts as a packed ranker, and as two inputs of a fused one."""
 
 from __future__ import annotations
 
@@ -38,6 +38,8 @@ _SPARE = 16  # vectors that are compared again though they are not wanted
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Neighbours(PackedRanker):
+    """The packed form of the method `nearest`."""
+
     index: Pairs | Cells  # for each word the texts that have it, or the texts' vectors
     votes: Pairs  # for each text its labels
     label_texts: Pairs  # for each word the labels that have it
@@ -84,17 +86,17 @@ class Neighbours(PackedRanker):
         return scores
 
     def opening(self, beam: int) -> Neighbours:
-        """The same; where texts are found by words, a beam says nothing."""
+        """Return the ranker with this many cells probed; unchanged where texts are found by words."""
         return replace(self, index=self.index.opening(beam)) if isinstance(self.index, Cells) else self
 
     def exact(self) -> Neighbours:
-        """The same; of texts that share a word, every one is looked at."""
+        """Return the ranker with exact search."""
         if isinstance(self.index, Cells):
             return replace(self, index=self.index.exact())
         return replace(self, walked=0) if 0 < self.walked < len(self.index.numbers) else self
 
     def channels(self, inputs: Inputs) -> Channels:
-        """What both channels know of the texts, before it is added up."""
+        """Return the evidence of both channels before it is summed."""
         words = bags_of(inputs)
         texts = np.full((size_of(inputs), self.neighbours), -1, dtype=np.int64)
         cosines = np.zeros((size_of(inputs), self.neighbours), dtype=np.float32)
@@ -116,7 +118,7 @@ class Neighbours(PackedRanker):
 
     @cached_property
     def _places(self) -> Int[np.ndarray, "texts"]:
-        """Where each text is in the cells."""
+        """Return the position of each text in the cells."""
         assert isinstance(self.index, Cells)
         return for_kernels(np.argsort(self.index.order).astype(np.int32))
 
@@ -126,7 +128,7 @@ class Neighbours(PackedRanker):
 
     @property
     def _room(self) -> tuple[np.ndarray, np.ndarray]:
-        """A place for every text, which each thread keeps: to make it takes longer than to use it."""
+        """Return this thread's scratch array, one entry per text; allocating it takes longer than using it."""
         mine, texts = self._rooms, self._num_texts
         if not hasattr(mine, "room"):
             mine.room = np.zeros(texts, dtype=np.float32), np.empty(texts + 1, dtype=np.int32)
@@ -153,7 +155,7 @@ def _features(inputs: Inputs, width: int) -> Float[np.ndarray, "texts features"]
 
 @compiled
 def _nearest(index, words, walked, room, into):  # type: ignore[no-untyped-def]
-    """Of the texts that share rare words, the best few are looked up in the long lists of the others."""
+    """Find candidates by a text's rare words, then add the products of its frequent words for the best of them."""
     (totals, touched), (texts, cosines) = room, into
     some, partial = np.empty(_LOOKED_UP * texts.shape[1], np.int64), np.empty(_LOOKED_UP * texts.shape[1], np.float32)
     for text in range(len(texts)):
@@ -179,7 +181,7 @@ def _nearest(index, words, walked, room, into):  # type: ignore[no-untyped-def]
 
 @compiled
 def _shortest_first(index, words, text):  # type: ignore[no-untyped-def]
-    """Where the text's known words are, those of the fewest texts first."""
+    """Return the positions of the text's known words, those with the fewest texts first."""
     first, last, known = words.starts[text], words.starts[text + 1], 0
     places, sizes = np.empty(last - first, np.int64), np.empty(last - first, np.int64)
     for i in range(first, last):
@@ -192,7 +194,7 @@ def _shortest_first(index, words, text):  # type: ignore[no-untyped-def]
 
 @compiled
 def _look_up(index, word, weight, texts, totals):  # type: ignore[no-untyped-def]
-    """Adds what a word's list has for these texts."""
+    """Add the values in a word's list for these texts."""
     for text in texts:
         place = find(index.numbers, index.starts[word], index.starts[word + 1], text)
         if place >= 0:
@@ -201,7 +203,7 @@ def _look_up(index, word, weight, texts, totals):  # type: ignore[no-untyped-def
 
 @compiled
 def _nearest_vectors(tree, dial, exact, vectors, into):  # type: ignore[no-untyped-def]
-    """Some more than are wanted are compared in half precision: coarse cosines may err about the last."""
+    """Compare more texts than wanted in float16, because coarse cosines may misorder the last."""
     (bits, place_of), (texts, cosines) = exact, into
     found, places = np.empty(dial.room, np.float32), np.empty(dial.room, np.int32)
     wanted, decoded = texts.shape[1] + _SPARE, np.empty(vectors.shape[1], np.uint32)

@@ -1,4 +1,4 @@
-"""A packed ranker of rows: an encoder, a tree of clusters, and a row for every label.
+"""A packed ranker of an encoder, a tree of clusters, and a row for every label.
 
 What a classifier over all labels and one over learnt clusters have become: the former's tree is grown from its rows.
 """
@@ -33,6 +33,8 @@ _LEAST_RESCORED = 64
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Searched(PackedRanker):
+    """Scores the labels of a text's best clusters."""
+
     encoder: Encoder
     transform: Transform
     rows: Rows  # in the order of places
@@ -88,8 +90,9 @@ class Searched(PackedRanker):
         return Vectors(own if self.cluster_transform is None else self.cluster_transform.apply(encoded), own)
 
     def opening(self, beam: int) -> Searched:
-        """Return the ranker with so many clusters opened; by the product where they are more than in training, because
-        rows say nothing of texts for which they were never scored.
+        """Return the ranker with this many clusters probed.
+
+        More than in training are scored by the product, because rows say nothing of texts they were not trained on.
         """
         beam = max(1, min(beam, self.clusters.size))
         return replace(self, beam=beam, product=self.product or 0 < self.trained < beam)
@@ -114,7 +117,7 @@ class Searched(PackedRanker):
 
     @cached_property
     def _in_smallest(self) -> Int[np.ndarray, "clusters"]:
-        """How many labels the smallest cluster has, the smallest two, and so on."""
+        """Return the cumulated sizes of the clusters, smallest first."""
         return np.sort(np.diff(self.starts)).cumsum()
 
     @cached_property
@@ -123,7 +126,7 @@ class Searched(PackedRanker):
 
     @cached_property
     def _in_small_groups(self) -> Int[np.ndarray, "groups"]:
-        """How many clusters the smallest group has, the smallest two, and so on."""
+        """Return the cumulated numbers of clusters in the groups, smallest first."""
         return np.sort(np.diff(self.group_starts)).cumsum()
 
     @cached_property

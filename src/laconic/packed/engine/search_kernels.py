@@ -1,4 +1,4 @@
-"""The compiled walk from a text's vectors to its best labels: groups of clusters, clusters, labels.
+"""The kernel from a text's vectors to its best labels: groups of clusters, clusters, labels.
 
 Every level is a run of rows that is scored at once. What the coarse rows find best is scored again in half precision.
 """
@@ -18,7 +18,7 @@ _AHEAD = 2  # clusters
 
 
 class Tree(NamedTuple):
-    """Labels by place: the first `starts[0]` are always scored, the others lie cluster by cluster."""
+    """Labels in cluster order; the first `starts[0]` are always scored."""
 
     groups: Grid  # of clusters; no row: all clusters are scored
     group_starts: Int[np.ndarray, "groups+1"]
@@ -30,6 +30,8 @@ class Tree(NamedTuple):
 
 
 class Dial(NamedTuple):
+    """The search width."""
+
     groups: int  # that are opened
     clusters: int
     rescored: int  # labels that are scored again in half precision
@@ -39,7 +41,7 @@ class Dial(NamedTuple):
 
 
 class Vectors(NamedTuple):
-    """Of texts, as the rows of clusters and of labels want them."""
+    """Text vectors for the rows of clusters and for those of labels."""
 
     for_clusters: Float[np.ndarray, "texts width"]
     for_labels: Float[np.ndarray, "texts dim"]
@@ -47,7 +49,7 @@ class Vectors(NamedTuple):
 
 @compiled
 def search(tree, dial, vectors, labels, scores):  # type: ignore[no-untyped-def]
-    """Fills in the best labels of each text, best first, and what is known of them as logarithms."""
+    """Write the best labels of each text, best first, with their log-probabilities."""
     num_clusters = dial.scored if dial.scored else len(tree.starts) - 1
     cluster_scores, cluster_of = np.empty(num_clusters, np.float32), np.empty(num_clusters, np.int32)
     found, places = np.empty(dial.room, np.float32), np.empty(dial.room, np.int32)
@@ -99,7 +101,7 @@ def search(tree, dial, vectors, labels, scores):  # type: ignore[no-untyped-def]
 
 @compiled
 def near_clusters(tree, dial, numbers, scale, scores, cluster_of, room, chosen):  # type: ignore[no-untyped-def]
-    """Scores the clusters of the best groups, or all where there are no groups; returns how many."""
+    """Score the clusters of the best groups, or all if there are no groups; return their number."""
     num_groups = len(tree.groups.scales)
     if num_groups == 0:
         count = score_run(tree.clusters, 0, len(scores), numbers, scale, scores, 0)
@@ -120,7 +122,7 @@ def near_clusters(tree, dial, numbers, scale, scores, cluster_of, room, chosen):
 
 @compiled
 def score_places(tree, dial, vectors, places, scores):  # type: ignore[no-untyped-def]
-    """What is known, as logarithms, of the labels at these places; -inf where a place is NO_LABEL."""
+    """Write the log-probabilities of the labels at these positions; -inf for NO_LABEL."""
     numbers = np.empty(vectors.for_clusters.shape[1], np.int16)
     decoded = np.empty(vectors.for_labels.shape[1], np.uint32)
     of_cluster = np.empty(1, np.float32)

@@ -1,4 +1,4 @@
-"""Packed shortlisters: for each text, the labels that are worth scoring, and how near they are.
+"""Packed shortlisters: the labels to score for each text, with their similarities.
 
 Here are those of learnt clusters, and labels whose own texts share words with a text; near_labels.py has the third.
 """
@@ -49,34 +49,36 @@ class Leaves(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Shortlist(Part, ABC):
+    """A shortlister of the packed engine."""
+
     num_labels: int
 
     @property
     @abstractmethod
     def dim(self) -> int:
-        """Of the vectors that it reads."""
+        """Return the width of the vectors it reads."""
 
     @property
     @abstractmethod
     def cells(self) -> int:
-        """How many there are of which `opening` opens some."""
+        """Return the number of cells, of which `opening` probes some."""
 
     @abstractmethod
     def listed(self, inputs: Inputs, vectors: Float[np.ndarray, "texts dim"], size: int) -> Ranked:
-        """The best labels of each text, which is given as it came and as its vector; rows end in NO_LABEL."""
+        """Return the best labels of each text, given as tokens and as a vector; rows end in NO_LABEL."""
 
     @abstractmethod
     def opening(self, beam: int) -> Shortlist:
-        """The same with so many clusters or cells opened, where it has some to open."""
+        """Return the shortlister with this many clusters or cells probed, if it has some."""
 
     @abstractmethod
     def exact(self) -> Shortlist:
-        """The same with nothing passed over."""
+        """Return the shortlister with exact search."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ClusterLabels(Shortlist):
-    """The labels of the best clusters, as near as their cluster is."""
+    """The labels of the best clusters, with the similarity of their cluster."""
 
     transform: Transform
     clusters: Rows
@@ -117,7 +119,7 @@ class ClusterLabels(Shortlist):
 
     @cached_property
     def _in_smallest(self) -> Int[np.ndarray, "clusters"]:
-        """How many labels the smallest cluster has, the smallest two, and so on."""
+        """Return the cumulated sizes of the clusters, smallest first."""
         return np.sort(np.diff(self.starts)).cumsum()
 
     @cached_property
@@ -127,7 +129,7 @@ class ClusterLabels(Shortlist):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WordLabels(Shortlist):
-    """Gives some places of another's list to labels that it left out, the nearest by the words of their own texts."""
+    """Fills some positions of another shortlist with the labels whose own texts are nearest by words."""
 
     others: Shortlist
     count: int
@@ -168,7 +170,7 @@ class WordLabels(Shortlist):
 
     @property
     def _room(self) -> tuple[np.ndarray, np.ndarray]:
-        """A place for every label, which each thread keeps."""
+        """Return this thread's scratch array, one entry per label."""
         mine = self._rooms
         if not hasattr(mine, "room"):
             mine.room = np.zeros(self.num_labels, dtype=np.float32), np.empty(self.num_labels + 1, dtype=np.int32)
@@ -182,7 +184,7 @@ class WordLabels(Shortlist):
 
 @compiled
 def list_clusters(leaves, beam, vectors, into):  # type: ignore[no-untyped-def]
-    """The labels of one cluster after another, the best first, until a list is full."""
+    """Write the labels of one cluster after another, the best first, until a list is full."""
     labels, nearness = into
     clusters = len(leaves.starts) - 1
     scores, room = np.empty(clusters, np.float32), np.empty(clusters, np.float32)
@@ -203,7 +205,7 @@ def list_clusters(leaves, beam, vectors, into):  # type: ignore[no-untyped-def]
 
 @compiled
 def list_worded(index, words, there, room, into):  # type: ignore[no-untyped-def]
-    """The labels, but for those that are there, whose words are nearest to a text's."""
+    """Write the labels whose words are nearest to a text's, without those already listed."""
     (totals, touched), (labels, cosines) = room, into
     for text in range(len(labels)):
         count = add_products(index, words, text, np.float32(1), totals, touched, 0)

@@ -1,4 +1,4 @@
-"""Trees of labels with sparse classifiers: the method `trees`, in mapped arrays."""
+"""The method `trees` as a packed ranker: label trees with sparse classifiers."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ from laconic.types import NO_LABEL
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Trees(PackedRanker):
+    """The packed form of a TreesRanker."""
+
     roots: np.ndarray  # int32; these and the next are as models/label_trees/forest.py has them
     child_starts: np.ndarray  # int64
     targets: np.ndarray  # int32
@@ -99,7 +101,7 @@ class Trees(PackedRanker):
 
     @property
     def _room(self) -> Room:
-        """Which each thread keeps: to make it takes longer than to use it."""
+        """Return this thread's scratch arrays; allocating them takes longer than using them."""
         mine = self._rooms
         if not hasattr(mine, "room"):
             mine.room = make_room(len(self._ways.child_to), self.num_labels, len(self.roots))

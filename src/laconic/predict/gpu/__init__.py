@@ -1,4 +1,4 @@
-"""Rankers as a GPU runs them best: few kernels, fixed shapes, rows that are read once."""
+"""Rankers optimised for a GPU: few kernels, fixed shapes, rows that are read once."""
 
 from laconic.predict.gpu.optimise import quickened
 

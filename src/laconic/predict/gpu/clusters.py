@@ -1,4 +1,4 @@
-"""The labels of a text's best clusters, scored where their rows lie."""
+"""Score the labels of a text's best clusters directly in cluster order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from laconic.types import Inputs, Ranking
 
 
 class ClustersRanker(Ranker):
-    """Ranks as a ShortlistRanker does, but puts no clusters in order, and looks up no labels but the best."""
+    """Ranks like a ShortlistRanker, but neither sorts the clusters nor looks up any labels except the best."""
 
     def __init__(self, ranker: ShortlistRanker, kernels: Kernels) -> None:
         super().__init__()
@@ -47,6 +47,6 @@ class ClustersRanker(Ranker):
         return self.ranker.score(inputs, labels)
 
     def _labels(self, shortlist: Shortlist, best: Int[Tensor, "batch k"]) -> Int[Tensor, "batch k"]:
-        """By their places among all that was scored."""
+        """Return the labels at these positions among all scored ones."""
         cluster = shortlist.picks.gather(1, best // shortlist.size)
         return self.ranker.clusters.order[shortlist.starts[cluster] + best % shortlist.size]

@@ -1,4 +1,4 @@
-"""All labels, for batches: scored roughly first, then those that can be among the best once more and exactly.
+"""Exact ranking over all labels in batches: approximate scores choose candidates, which are scored again exactly.
 
 Rough scores are products in bfloat16, and all that is kept of them is the largest of each group of neighbouring labels.
 The labels of the best groups are then scored by the classifier's own rows. A label is lost only where roundings bring
@@ -28,7 +28,7 @@ _NEVER = -1e30  # the bias of what is no label; not -inf, which less itself is n
 
 
 class ExactRanker(Ranker):
-    """Ranks as a FlatRanker of the same parts does."""
+    """Ranks exactly like a FlatRanker of the same parts."""
 
     starts: Tensor
 
@@ -67,8 +67,9 @@ class ExactRanker(Ranker):
 
 
 class RoughRows(nn.Module):
-    """A classifier's rows in bfloat16, with their biases inside. What all rows share is left out of them: it moves the
-    scores of a text together, and would cost them bits.
+    """A classifier's rows in bfloat16, with their biases appended.
+
+    The mean row is subtracted: it shifts all scores of a text equally and would cost precision.
     """
 
     rows: Tensor
@@ -88,7 +89,7 @@ class RoughRows(nn.Module):
         self.register_buffer("rows", rows, persistent=False)
 
     def vectors(self, transformed: Float[Tensor, "batch dim"]) -> Float[Tensor, "batch width"]:
-        """Vectors to multiply with."""
+        """Return text vectors in the layout of the rows."""
         with_ones = functional.pad(transformed.bfloat16(), (0, 2), value=1.0)
         return functional.pad(with_ones, (0, self.rows.shape[1] - self.dim - 2))
 
