@@ -21,8 +21,8 @@ from laconic.methods import inceptionxml
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import Identity
 from laconic.models.rankers import FlatRanker
-from laconic.predict.gpu import quickened
-from laconic.predict.gpu.encoders import quick_encoder
+from laconic.predict.gpu import optimise
+from laconic.predict.gpu.encoders import optimise_encoder
 from laconic.predict.gpu.exact import ExactRanker, RoughRows
 from laconic.predict.gpu.kernels import Kernels, kernels_for
 
@@ -42,7 +42,7 @@ def all_labels(case: Case) -> dict[str, Any]:
         encoder, classifier = inceptionxml.build(inceptionxml.Config(length=LENGTH), NUM_IDS, case.labels)
     ranker, asked = drawn(FlatRanker(encoder, classifier)), batches(case.batch)
     rough, inputs = RoughRows(classifier), on_device(asked[0], case.device)
-    vectors = quick_encoder(encoder)(inputs)
+    vectors = optimise_encoder(encoder)(inputs)
     return {
         **answers(case, ranker),
         "floors_ms": attempt("floors", lambda: floors(case, rough), case.device),
@@ -54,16 +54,16 @@ def all_labels(case: Case) -> dict[str, Any]:
 
 def answers(case: Case, ranker: FlatRanker) -> dict[str, Any]:
     """From token ids on the host to labels on the host."""
-    quick, asked, found = quickened(ranker), batches(case.batch), dict[str, Any]()
+    quick, asked, found = optimise(ranker), batches(case.batch), dict[str, Any]()
     for precision in ("high", "highest"):  # and it stays at the last
         torch.set_float32_matmul_precision(precision)
         name = f"FlatRanker, float32 products: {precision}"
         found[name] = attempt(name, lambda: in_batches(case, ranker, asked, max(4, case.times // 5)), case.device)
-    found["quickened"] = attempt("quickened", lambda: in_batches(case, quick, asked, case.times), case.device)
+    found["optimise"] = attempt("optimise", lambda: in_batches(case, quick, asked, case.times), case.device)
     name = "share of the best labels that are float32's"
     found[name] = attempt(name, lambda: agreement(case, ranker, quick, asked), case.device)
     for size in (1, 16, 64, 256):
-        some, name = batches(size, min(64 * size, TEXTS)), f"quickened, batches of {size}"
+        some, name = batches(size, min(64 * size, TEXTS)), f"optimise, batches of {size}"
         found[name] = attempt(name, partial(in_batches, case, quick, some, case.times), case.device)
     return found | made_of(quick)
 
@@ -85,7 +85,7 @@ def floors(case: Case, rough: RoughRows) -> dict[str, Any]:
 
 
 def encoder_parts(case: Case, ranker: FlatRanker, inputs: Any) -> dict[str, Any]:
-    quick, device = quick_encoder(ranker.encoder), case.device
+    quick, device = optimise_encoder(ranker.encoder), case.device
     runs: dict[str, Callable[[], Run]] = {
         "as it is": lambda: lambda: ranker.encoder(inputs),
         "folded": lambda: lambda: quick(inputs),

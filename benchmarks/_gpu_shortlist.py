@@ -24,7 +24,7 @@ from laconic.evaluation.evaluate import on_device
 from laconic.kernels.triton.shortlist import Shortlist
 from laconic.methods import inceptionxml_plus
 from laconic.models.clustering import random_tree
-from laconic.predict.gpu import quickened
+from laconic.predict.gpu import optimise
 from laconic.predict.gpu.clusters import ClustersRanker
 from laconic.predict.gpu.graphs import GraphRanker, filled
 
@@ -37,20 +37,20 @@ def shortlist(case: Case) -> dict[str, Any]:
     with case.device:
         ranker = inceptionxml_plus.build(config, NUM_IDS, random_tree(case.labels, case.clusters, 0))
     ranker, device = drawn(ranker.to(case.device)), case.device
-    quick = quickened(ranker)
+    quick = optimise(ranker)
     assert isinstance(quick, GraphRanker)
     asked = batches(case.batch)
     few = min(case.singly, _EAGERLY)
     found: dict[str, Any] = {
         "as it is": attempt("shortlist as it is", lambda: one_by_one(case, ranker, few), device),
         "quick, without graphs": attempt("quick", lambda: one_by_one(case, quick.quick, few), device),
-        "quickened": attempt("quickened", lambda: one_by_one(case, quick, case.singly), device),
+        "optimise": attempt("optimise", lambda: one_by_one(case, quick, case.singly), device),
         "share of the best labels that agree": attempt(
             "agreement", lambda: agreement(case, ranker, quick, batches(1, min(TEXTS, 200))), device
         ),
         "parts_ms": attempt("parts", lambda: parts(case, quick.quick), device),
     }
-    for name, one in {"batches as it is": ranker, "batches quickened": quick}.items():
+    for name, one in {"batches as it is": ranker, "batches optimise": quick}.items():
         found[name] = attempt(name, partial(in_batches, case, one, asked, max(4, case.times // 3)), device)
     return found | made_of(quick)
 

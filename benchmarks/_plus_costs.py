@@ -190,8 +190,8 @@ def gpu_ms(results: Results, data: str, method: str) -> float | None:
     if measured.get("labels") != PAPER_SHAPES[data].labels:
         return None
     if method == PLUS:
-        return float(measured["shortlist"]["quickened"]["p50_ms"])
-    return float(measured["all labels"]["quickened, batches of 1"]["batch_ms"])
+        return float(measured["shortlist"]["optimise"]["p50_ms"])
+    return float(measured["all labels"]["optimise, batches of 1"]["batch_ms"])
 
 
 def packed_ms_of_ours(results: Results, method: str) -> float | None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from laconic.predict.load import Speed
-from laconic.serve.settings import Limits, Patience, Serving
+from laconic.serve.settings import Limits, Serving, TimeLimits
 from tests.serve.small import write
 from tests.test_cli import laconic
 
@@ -50,7 +50,7 @@ def test_every_option_arrives(model: Path, started: list[Any], tmp_path: Path) -
         workers=2,
         queue=9,
         limits=Limits(bytes=2000, texts=3, characters=4, k=5),
-        patience=Patience(deadline=0.05, drain=2.0, look=0.0),
+        time_limits=TimeLimits(deadline=0.05, drain=2.0, look=0.0),
         token="hush",
         origins=("https://a.example", "https://b.example"),
         log_requests=False,

@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 
 from benchmarks.chaos.processes import Server, free_port, serving
-from laconic.predict.packed_predictor import Answerer
+from laconic.predict.packed_predictor import PackedPredictor
 
 _MODEL = "LACONIC_BARE_MODEL"  # granian makes the application in a process of its own
 
@@ -25,7 +25,7 @@ class Question(BaseModel):
 
 
 def application() -> FastAPI:
-    app, answerer = FastAPI(), Answerer.open(os.environ[_MODEL])
+    app, packed_predictor = FastAPI(), PackedPredictor.open(os.environ[_MODEL])
 
     @app.get("/readyz")
     async def ready() -> dict[str, str]:
@@ -33,8 +33,8 @@ def application() -> FastAPI:
 
     @app.post("/v1/predict")
     async def predict(question: Question) -> dict[str, Any]:
-        (answer,) = answerer.predict([question.text], question.k)
-        return {"model": answerer.version, "answers": [{"predictions": [one._asdict() for one in answer]}]}
+        (answer,) = packed_predictor.predict([question.text], question.k)
+        return {"model": packed_predictor.version, "answers": [{"predictions": [one._asdict() for one in answer]}]}
 
     return app
 

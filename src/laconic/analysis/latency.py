@@ -20,8 +20,8 @@ import numpy as np
 
 from laconic.errors import UserError
 from laconic.packed.folder import open_packed
-from laconic.predict.load import Speed, answerer
-from laconic.predict.packed_predictor import Answerer
+from laconic.predict.load import Speed, packed_predictor
+from laconic.predict.packed_predictor import PackedPredictor
 
 _WARM_UP = 200  # texts that are not counted: what is looked at for the first time has to be fetched
 _LEAST_SECONDS = 1.0  # so long batches are answered, or how quick they are would be chance
@@ -84,11 +84,11 @@ class OwnProcess:
         return Timing(**json.loads(line))
 
 
-def opened(trial: Trial) -> Answerer:
-    return answerer(open_packed(Path(trial.folder)), Speed(beam=trial.beam, exact=trial.exact))
+def opened(trial: Trial) -> PackedPredictor:
+    return packed_predictor(open_packed(Path(trial.folder)), Speed(beam=trial.beam, exact=trial.exact))
 
 
-def timed(packed: Answerer, trial: Trial) -> Timing:
+def timed(packed: PackedPredictor, trial: Trial) -> Timing:
     """Run a trial in this process."""
     milliseconds = singly(packed.predict, trial)
     p50, p99 = np.percentile(milliseconds, [50, 99]).tolist()
@@ -111,7 +111,7 @@ def singly(predict: Callable[[Sequence[str], int], Any], trial: Trial) -> list[f
     return milliseconds
 
 
-def _texts_a_second(packed: Answerer, trial: Trial) -> float:
+def _texts_a_second(packed: PackedPredictor, trial: Trial) -> float:
     answered, started = 0, perf_counter()
     while (seconds := perf_counter() - started) < _LEAST_SECONDS:
         packed.predict(trial.texts, trial.k)

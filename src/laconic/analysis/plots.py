@@ -124,17 +124,17 @@ def _plot_scores(
     axes.spines[["top"]].set_visible(False)
 
 
-def plot_sweep(points: Sequence[Mapping[str, float]], dial: str, path: Path) -> None:
+def plot_sweep(points: Sequence[Mapping[str, float]], setting: str, path: Path) -> None:
     """Draw precision, plain and weighed by propensity, against the value of a model's setting."""
-    figure, axes = canvas(f"P@5 and PSP@5 by {dial}")
-    shown = sorted(points, key=lambda point: point[dial])
+    figure, axes = canvas(f"P@5 and PSP@5 by {setting}")
+    shown = sorted(points, key=lambda point: point[setting])
     for name, colour in zip(("P@5", "PSP@5"), COLOURS, strict=False):
-        places = [point[dial] for point in shown if name in point]
+        places = [point[setting] for point in shown if name in point]
         axes.plot(places, [point[name] for point in shown if name in point], color=colour, marker=".", label=name)
-    if dial == "top":
+    if setting == "top":
         axes.set_xscale("log")
         _plain_ticks(axes, "x")
-    axes.set_xlabel(dial)
+    axes.set_xlabel(setting)
     axes.set_ylabel("%")
     axes.legend(frameon=False)
     write_picture(figure, path)

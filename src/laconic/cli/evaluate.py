@@ -63,10 +63,10 @@ def evaluate(
     from laconic.cli.progress import progress
     from laconic.config import read_settings
     from laconic.data.evaluation_texts import evaluation_texts
-    from laconic.predict.load import Speed, open_as_it_is
+    from laconic.predict.load import Speed, open_folder
 
     speed = Speed(beam=beam, exact=exact, threads=threads)
-    predictor = open_as_it_is(model, device=device, settings=read_settings(None, settings or []), speed=speed)
+    predictor = open_folder(model, device=device, settings=read_settings(None, settings or []), speed=speed)
     corpus = read_corpus(data, table, separator, model=model, keep_self=keep_self, propensity=propensity)
     print_notes(corpus)
     texts = evaluation_texts(corpus, split, [predictor.trained_on])
@@ -137,8 +137,8 @@ def compare(
     other: ModelFolder,
     data: Data,
     split: SplitName = "test",
-    n: Annotated[int, typer.Option("-n", help="How many texts to show.", min=0)] = 10,
-    k: Annotated[int, typer.Option("-k", help="How many labels of each text.", min=1)] = 5,
+    n: Annotated[int, typer.Option("-n", help="Texts to show.", min=0)] = 10,
+    k: Annotated[int, typer.Option("-k", help="Labels per text.", min=1)] = 5,
     seed: Annotated[int, typer.Option(help="Seed for the order of texts that differ equally.", min=0)] = 0,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Also write the comparison to this file as JSON.")

@@ -20,14 +20,18 @@ verbs = typer.Typer()
 _SHOWN = 10  # labels that were not added, each with its reason
 
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder.")]
-Out = Annotated[Path | None, typer.Option("--out", metavar="MODEL", help="Write here; MODEL itself stays as it is.")]
+Out = Annotated[
+    Path | None, typer.Option("--out", metavar="MODEL", help="Write the changed model here and keep MODEL unchanged.")
+]
 
 
 @verbs.command("add-labels")
 def add(
     model: ModelFolder,
     labels: Annotated[Path, typer.Argument(metavar="LABELS", help="labels.jsonl, as in a dataset folder.")],
-    examples: Annotated[str, typer.Option(metavar="DATA", help="Texts that have them, as for train.")] = "",
+    examples: Annotated[
+        str, typer.Option(metavar="DATA", help="Labelled example texts, in any format that train reads.")
+    ] = "",
     to: Out = None,
     table: Table = None,
     separator: Separator = None,
@@ -58,11 +62,11 @@ def add(
     if refusals[_SHOWN:]:
         print_note(f"{counted(len(refusals) - _SHOWN, 'more label was', 'more labels were')} not added")
     told = changed.facts["changes"][-1]
-    unknown = f"{told['unknown_words']:,} {plural(told['unknown_words'], 'is', 'are')} unknown"
-    words = f"their texts, of whose {counted(told['words'], 'word')} {unknown}"
-    by = f"{words}, and from {counted(told['examples'], 'example')}" if examples else words
-    more = f"{counted(told['labels'], 'label')} more, {len(changed.labels):,} in all"
-    out.print(f"{to or model}: {more}; from {by}", soft_wrap=True)
+    known = f"{told['unknown_words']:,} of the {counted(told['words'], 'word')} in their texts"
+    known += f" {plural(told['unknown_words'], 'is', 'are')} unknown to the model."
+    by = f" from {counted(told['examples'], 'example')}" if examples else ""
+    added = f"Added {counted(told['labels'], 'label')}{by} (now {len(changed.labels):,})"
+    out.print(f"{to or model}: {added}. {known}", soft_wrap=True)
 
 
 class _Listed(NamedTuple):
@@ -80,9 +84,9 @@ def _listed(path: Path) -> _Listed:
     places, texts, refusals = dict[str, str](), list[str](), list[str]()
     for row in label_rows(path):
         if not row.name.strip():
-            refusals.append(f"{row.place}: {row.name!r}: this is no name")
+            refusals.append(f"{row.place}: {row.name!r}: not a name")
         elif row.name in places:
-            refusals.append(f"{row.place}: {row.name!r}: it was listed before, at {places[row.name]}")
+            refusals.append(f"{row.place}: {row.name!r}: already listed at {places[row.name]}")
         else:
             places[row.name] = row.place
             texts.append(row.text or "")
@@ -96,8 +100,8 @@ def _more(refusals: Sequence[str]) -> str:
 @verbs.command("remove-labels")
 def remove(
     model: ModelFolder,
-    names: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="Label names, one a line.")] = None,
-    label: Annotated[list[str] | None, typer.Option(help="A label's name; again for another.")] = None,
+    names: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="File of label names, one per line.")] = None,
+    label: Annotated[list[str] | None, typer.Option(help="Label name; may be repeated.")] = None,
     to: Out = None,
 ) -> None:
     """Remove labels from a model; the others are not changed."""
@@ -110,18 +114,22 @@ def remove(
     changed = remove_labels(read_model(model), dict.fromkeys([*listed, *(label or [])]))
     _write(changed, to or model)
     gone = changed.facts["changes"][-1]["labels"]
-    left = counted(len(changed.labels), "is", "are")
-    out.print(f"{to or model}: {counted(gone, 'label')} fewer, {left} left", soft_wrap=True)
+    out.print(f"{to or model}: Removed {counted(gone, 'label')} (now {len(changed.labels):,}).", soft_wrap=True)
 
 
 @verbs.command("update")
 def update_model(
     model: ModelFolder,
-    data: Annotated[str, typer.Argument(metavar="DATA", help="New texts with labels, as for train.")],
-    epochs: Annotated[int | None, typer.Option(help="At most so many.", min=1)] = None,
+    data: Annotated[str, typer.Argument(metavar="DATA", help="New labelled texts, in any format that train reads.")],
+    epochs: Annotated[int | None, typer.Option(help="Maximum number of epochs.", min=1)] = None,
     to: Out = None,
     device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
-    settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Override a setting of the method (docs/methods.md); may be repeated."
+        ),
+    ] = None,
     table: Table = None,
     separator: Separator = None,
 ) -> None:
@@ -146,15 +154,15 @@ def update_model(
             run = Run((to or model) / RUN, watcher=watcher, device=device_named(device))
             changed = update(read_model(model), corpus, config, run)
     except KeyboardInterrupt:
-        err.print("stopped; the same command goes on from here")
+        err.print("interrupted; run the same command again to resume")
         raise typer.Exit(130) from None
     _write(changed, to or model)
     told = changed.facts["changes"][-1]
-    more = f"{counted(told['labels'], 'label')} more, {len(changed.labels):,} in all"
+    added = f"{counted(told['labels'], 'label')} added (now {len(changed.labels):,})"
     words = counted(told["new_words"], "new word")
     if told["unknown_words"]:
-        words += f"; {told['unknown_words']:,} of the texts' {counted(told['words'], 'word')} stay unknown"
-    out.print(f"{to or model}: learnt from {counted(told['texts'], 'text')}; {more}; {words}", soft_wrap=True)
+        words += f"; {told['unknown_words']:,} of the texts' {counted(told['words'], 'word')} remain unknown"
+    out.print(f"{to or model}: Trained on {counted(told['texts'], 'text')}; {added}; {words}", soft_wrap=True)
 
 
 def _write(model: SavedModel, folder: Path) -> None:
@@ -168,5 +176,5 @@ def _write(model: SavedModel, folder: Path) -> None:
     if had_packed:
         again = f"laconic pack {folder}" + " --data DATA --keep-texts" * had_texts
         texts = " with the texts that it kept" * had_texts
-        told = f"{folder / PACKED} was of the old model and is gone{texts}; `{again}` makes a new one"
+        told = f"{folder / PACKED} belonged to the old model and was removed{texts}; `{again}` makes a new one"
         print_note(told)

@@ -15,7 +15,7 @@ from laconic.errors import UserError, missing_package
 from laconic.system.machine import limit_thread_pools
 
 app = typer.Typer(
-    help="From a short text to the right few of up to millions of labels.",
+    help="Assign a short text the few right labels out of up to millions.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -68,9 +68,9 @@ def _print_version(asked: bool) -> bool:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of a user's mistake.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show full tracebacks for errors.")] = False,
 ) -> None:
     """Accept the options of every verb; `main` itself looks for --debug."""
 

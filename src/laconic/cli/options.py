@@ -28,24 +28,27 @@ Device = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")]
 SplitName = Annotated[
     str,
     typer.Option(
-        "--split", help="Split to evaluate. Of a training file, test is what was held out; all is every text."
+        "--split",
+        help="Split to evaluate. For the file a model was trained on, test is its held-out part; all is every text.",
     ),
 ]
-JsonFile = Annotated[Path | None, typer.Option("--json", help="Also write the figures to this file.")]
-Plots = Annotated[Path | None, typer.Option("--plots", help="Also draw pictures into this folder (needs matplotlib).")]
+JsonFile = Annotated[Path | None, typer.Option("--json", help="Also write the results to this file as JSON.")]
+Plots = Annotated[Path | None, typer.Option("--plots", help="Also write plots to this folder (needs matplotlib).")]
 Overruled = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Overrule how the model answers, such as alpha=0.3."),
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a setting of prediction, such as alpha=0.3."),
 ]
 Constants = Annotated[
     str,
     typer.Option(
         "--propensity",
         metavar="A,B",
-        help="Propensity constants of PSP, such as 0.55,1.5. By default the model's, or else by the data's name.",
+        help="Propensity constants of PSP, such as 0.55,1.5. Default: the model's, else those known for the data.",
     ),
 ]
-KeepSelf = Annotated[bool, typer.Option("--keep-self", help="Keep pairs of a text with itself, and filtered pairs.")]
+KeepSelf = Annotated[
+    bool, typer.Option("--keep-self", help="Also count labels equal to the text's own id, and pairs of a filter file.")
+]
 Table = Annotated[
     list[str] | None,
     typer.Option(

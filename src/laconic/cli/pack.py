@@ -25,12 +25,15 @@ Beam = Annotated[
 Exact = Annotated[
     bool, typer.Option("--exact", help="Packed models: no approximation; answer as the unpacked model does.")
 ]
-Threads = Annotated[int | None, typer.Option("--threads", metavar="N", min=1, help="Packed: by default all cores.")]
+Threads = Annotated[
+    int | None,
+    typer.Option("--threads", metavar="N", min=1, help="Packed models: number of threads. Default: all cores."),
+]
 KeepTexts = Annotated[
     bool,
     typer.Option(
         "--keep-texts",
-        help="Keep the training texts in what is packed, for predict --explain. Whoever has it can read them.",
+        help="Store the training texts in the packed model, for predict --explain. Its users can read them.",
     ),
 ]
 
@@ -39,10 +42,13 @@ KeepTexts = Annotated[
 def pack(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder.")],
     to: Annotated[
-        Path | None, typer.Option("--out", metavar="PACKED", help="The folder to make; by default MODEL/packed.")
+        Path | None, typer.Option("--out", metavar="PACKED", help="Folder to write. Default: MODEL/packed.")
     ] = None,
     data: Annotated[
-        str, typer.Option(metavar="DATA", help="What it was trained on: sets its dials and measures the cost.")
+        str,
+        typer.Option(
+            metavar="DATA", help="Training data of the model, to tune the search width and measure the accuracy lost."
+        ),
     ] = "",
     keep_texts: KeepTexts = False,
     device: Annotated[str, typer.Option("--device", help="Device to pack and measure on: auto, cpu or cuda.")] = "auto",
@@ -99,7 +105,7 @@ def _pack(source: _Source, folder: Path, corpus: Corpus | None, device: str, *, 
     from laconic.export.pack import pack as packed_model
     from laconic.export.pack import with_texts
     from laconic.packed.folder import of_version, write_packed
-    from laconic.predict.packing_cost import measured, split_to_judge
+    from laconic.predict.packing_cost import measured, split_to_measure
     from laconic.system.files import bytes_in
     from laconic.units import human_bytes
 
@@ -109,7 +115,7 @@ def _pack(source: _Source, folder: Path, corpus: Corpus | None, device: str, *, 
     packed, cost = of_version(packed_model(source.model, corpus, device), source.version), None
     if corpus is not None and keep_texts:
         packed = with_texts(packed, corpus)
-    if corpus is not None and (split := split_to_judge(corpus)):
+    if corpus is not None and (split := split_to_measure(corpus)):
         packed, cost = measured(packed, source.model, corpus, split, device)
     write_packed(packed, folder)
     seconds, sizes = perf_counter() - began, [human_bytes(bytes_in(one)) for one in (folder, source.folder)]

@@ -98,13 +98,13 @@ def predictions_table(text: str, predictions: Sequence[Prediction], label_texts:
 
 def cost_table(costs: Mapping[str, Mapping[str, Any]]) -> Table:
     """Show what the default model of each method would cost."""
-    table = Table(title="on this data", title_justify="left", title_style="bold")
+    table = Table(title="Estimated training cost", title_justify="left", title_style="bold")
     table.add_column("")
     for method in costs:
         table.add_column(method, justify="right")
     rows: dict[str, Callable[[Mapping[str, Any]], str]] = {
         "parameters": lambda cost: f"{sum(cost['parameters'].values()):,}",
-        "a model": lambda cost: human_bytes(cost["bytes"]),
+        "model size": lambda cost: human_bytes(cost["bytes"]),
         "one text": lambda cost: f"{cost['gmacs']:.4f} GMACs at {counted(cost['length'], 'word')}",
         "training": lambda cost: (
             f"{counted(cost['epochs'], 'epoch')} in {human_bytes(cost['training_bytes'])} of memory"
@@ -140,7 +140,7 @@ def speed_table(points: Sequence[Point], title: str) -> Table:
         timing = point.timing
         memory = "" if timing.private is None else human_bytes(timing.private)
         cells = (f"{timing.p50:.2f}", f"{timing.p99:.2f}", f"{timing.texts_a_second:,.0f}", memory)
-        table.add_row(point.dial.name, *cells, *(f"{value:.2f}" for value in point.figures.values()))
+        table.add_row(point.setting.name, *cells, *(f"{value:.2f}" for value in point.figures.values()))
     return table
 
 
@@ -224,7 +224,7 @@ def model_table(name: str, model: SavedModel, cost: Mapping[str, Any] | None) ->
     if reranker := facts["config"].get("reranker"):
         table.add_row("re-ranker", f"{reranker.get('encoder')}, of the best {reranker.get('size')} labels")
     if extra := facts["config"].get("extra_texts"):
-        table.add_row("labels' own texts", f"learnt, others from a share of {extra.get('threshold')}")
+        table.add_row("labels' own texts", f"trained on, others above a fraction of {extra.get('threshold')}")
     if fusion := facts["config"].get("fusion"):
         table.add_row("fused with", f"{fusion.get('neighbours')} nearest texts and labels' own texts")
     if "ensemble" in facts:
@@ -302,8 +302,8 @@ class TrainingDisplay:
 
     def began(self, how: str, epochs: int, steps: int, done: int) -> None:
         self.epochs = epochs
-        going_on = ", done before" if done == epochs * steps else f", going on from epoch {done // steps + 1}"
-        again = going_on if done else ""
+        resumed = ", done before" if done == epochs * steps else f", resumed at epoch {done // steps + 1}"
+        again = resumed if done else ""
         self.bar.console.print(f"{counted(epochs, 'epoch')} of {counted(steps, 'step')}, {how}{again}")
         self.task = self.bar.add_task(f"training, {how}", total=epochs * steps, completed=done)
 
@@ -324,16 +324,16 @@ def _splits_table(facts: DataFacts) -> Table:
         table.add_column(name, justify="right")
     rows = {
         "texts": lambda split: f"{split.texts:,}",
-        "labels a text": lambda split: f"{split.labels_per_text:.2f}",
+        "labels per text": lambda split: f"{split.labels_per_text:.2f}",
         "vocabulary": lambda split: f"{split.words.vocabulary:,}" if split.words else "",
-        "words a text": lambda split: f"{split.words.mean:.1f}" if split.words else "",
-        "of at most 4 words": lambda split: f"{split.words.at_most_4:.0%}" if split.words else "",
-        "of at most 8 words": lambda split: f"{split.words.at_most_8:.0%}" if split.words else "",
-        f"cut at {counted(facts.length, 'token')}": lambda split: f"{split.words.cut:.1%}" if split.words else "",
+        "words per text": lambda split: f"{split.words.mean:.1f}" if split.words else "",
+        "texts of up to 4 words": lambda split: f"{split.words.at_most_4:.0%}" if split.words else "",
+        "texts of up to 8 words": lambda split: f"{split.words.at_most_8:.0%}" if split.words else "",
+        f"longer than {counted(facts.length, 'token')}": lambda split: f"{split.words.cut:.1%}" if split.words else "",
         "without labels": lambda split: f"{split.without_labels:,}",
         "empty texts": lambda split: f"{split.empty_texts:,}",
-        "repeat a text": lambda split: f"{split.repeated_texts:,}",
-        "stand in training too": lambda split: f"{split.also_in_training:,}",
+        "duplicate texts": lambda split: f"{split.repeated_texts:,}",
+        "also in training": lambda split: f"{split.also_in_training:,}",
         "pairs left out": lambda split: f"{split.left_out_pairs:,}",
         "weights": _weights,
     }
@@ -355,8 +355,8 @@ def _labels_table(facts: DataFacts) -> Table:
     if facts.features is not None:
         table.add_row("features", f"{facts.features:,}")
     table.add_row("with a text of their own", f"{labels.with_text:,}")
-    table.add_row("training texts a label", f"{labels.texts_per_label:.2f}")
-    table.add_row("texts a label, all splits", f"{labels.texts_per_label_all:.2f}")
+    table.add_row("training texts per label", f"{labels.texts_per_label:.2f}")
+    table.add_row("texts per label, all splits", f"{labels.texts_per_label_all:.2f}")
     table.add_row("without a training text", f"{labels.without_training_text:,}")
     table.add_row(f"with at most {TAIL} (the tail)", f"{labels.tail:,}")
     for quantile, count in labels.frequency_quantiles.items():

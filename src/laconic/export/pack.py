@@ -15,7 +15,7 @@ from laconic.data.vocabulary import bags
 from laconic.errors import DataError
 from laconic.evaluation.dataset_view import DatasetView
 from laconic.evaluation.metrics.pairs import relevant, truth_without_pairs
-from laconic.export.rankers import packed
+from laconic.export.rankers import pack_ranker
 from laconic.methods.restore import restore_config, restore_ranker
 from laconic.packed.engine.texts import inputs_of
 from laconic.packed.folder import PackedModel
@@ -34,12 +34,12 @@ def pack(model: SavedModel, corpus: Corpus | None = None, device: str = "auto") 
     known = TrainedOn.of(model.facts, model.sketch)
     corpus = None if corpus is None else as_trained(corpus, [known])
     train = "" if corpus is None else _first_split(corpus, "train", "all")
-    probes = None
+    tuning_texts = None
     if corpus is not None and train and (train == "train" or is_of_training(known, corpus.split(train), train)):
-        probes = inputs_of(DatasetView.of(model).rows_and_truth(corpus.sampled(train, _PROBES), train)[0])
+        tuning_texts = inputs_of(DatasetView.of(model).rows_and_truth(corpus.sampled(train, _PROBES), train)[0])
     return PackedModel(
         facts={name: model.facts[name] for name in (*_TOLD, *_MEASURED) if name in model.facts},
-        ranker=packed(ranker, probes, device_named(device)),
+        ranker=pack_ranker(ranker, tuning_texts, device_named(device)),
         labels=model.labels.names,
         label_texts=model.labels.texts,
         label_counts=model.label_counts,

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 
 from laconic.export.cells import BEAM, grouped, rows_of
-from laconic.export.encoders import packed_encoder, packed_transform
+from laconic.export.encoders import pack_encoder, pack_transform
 from laconic.export.learned_tree import Branches, LabelRows, learnt_branches
 from laconic.models.clustering import cluster_vectors
 from laconic.models.rankers import FlatRanker
@@ -34,8 +34,8 @@ def tree_over(ranker: FlatRanker, texts: Inputs | None, device: torch.device) ->
     Clusters are learnt on the device if there are enough texts; the number to probe is a default.
     """
     labels = LabelRows(*rows_of(ranker.classifier))
-    encoder = packed_encoder(ranker.encoder)
-    transform = packed_transform(ranker.classifier.transform, ranker.encoder.dim)
+    encoder = pack_encoder(ranker.encoder)
+    transform = pack_transform(ranker.classifier.transform, ranker.encoder.dim)
     encoded = None if texts is None or not size_of(texts) else encoder.encode(texts)
     vectors = None if encoded is None else transform.apply(encoded)
     if encoded is None or vectors is None or len(encoded) < _ENOUGH or labels.size <= _ALL:

@@ -20,7 +20,7 @@ _NEAR = 3  # texts a label
 Score = Callable[[Texts, Int[np.ndarray, "texts n"]], Float[np.ndarray, "texts n"]]
 
 
-class WordShare(NamedTuple):
+class WordContribution(NamedTuple):
     """A word of the text and its contribution to a label's score."""
 
     word: str
@@ -32,11 +32,13 @@ class Explained(NamedTuple):
 
     label: str
     score: float
-    words: list[WordShare]
+    words: list[WordContribution]
     texts: Sequence[NearText] = ()  # of training, with this label; none where the model keeps none
 
 
-def word_shares(reader: Reader, score: Score, text: str, labels: Int[np.ndarray, "n"]) -> list[list[WordShare]]:
+def word_contributions(
+    reader: Reader, score: Score, text: str, labels: Int[np.ndarray, "n"]
+) -> list[list[WordContribution]]:
     """Return the contribution of each word of a text to each of these labels."""
     words = reader.words(text)
     different = list(dict.fromkeys(words))
@@ -51,5 +53,5 @@ def near_texts(reader: Reader, kept: KeptTexts | None, text: str, labels: Int[np
     return [[] for _ in labels] if kept is None else kept.nearest(reader.read([text]), labels, _NEAR)
 
 
-def _in_order(words: list[str], lost: Float[np.ndarray, "words"]) -> list[WordShare]:
-    return [WordShare(words[place], round(float(lost[place]), 6)) for place in np.argsort(-lost, kind="stable")]
+def _in_order(words: list[str], lost: Float[np.ndarray, "words"]) -> list[WordContribution]:
+    return [WordContribution(words[place], round(float(lost[place]), 6)) for place in np.argsort(-lost, kind="stable")]

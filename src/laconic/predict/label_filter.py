@@ -32,7 +32,7 @@ class Rankable(Protocol):
         """Return the scores of the given labels for these texts."""
 
 
-def finder(names: Sequence[str]) -> Find:
+def make_finder(names: Sequence[str]) -> Find:
     """Return a function that finds the numbers of names in a list."""
     return partial(_found, {name: number for number, name in enumerate(names)})  # which can be pickled
 

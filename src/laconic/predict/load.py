@@ -10,19 +10,16 @@ import sys
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from laconic.config import Settings
 from laconic.data.evaluation_texts import TrainedOn
 from laconic.errors import ConfigError, ModelError
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.folder import SOURCE, PackedModel, is_packed, open_packed
-from laconic.predict.packed_predictor import Answerer
+from laconic.predict.interface import TextPredictor
+from laconic.predict.packed_predictor import PackedPredictor
 from laconic.storage.manifest import PACKED, version_of
 from laconic.system.machine import usable_cores
-
-if TYPE_CHECKING:
-    from laconic.predict.predictor import Predictor
 
 log = logging.getLogger(__name__)
 _GPUS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # one of these is there where Linux has a GPU for torch
@@ -49,20 +46,20 @@ USUAL = Speed()
 
 def open_model(
     folder: Path, *, device: str = "auto", settings: Settings | None = None, speed: Speed = USUAL
-) -> Answerer | Predictor:
+) -> TextPredictor:
     """Open the fastest predictor: on a CPU the packed model, unless settings of the model are changed."""
     if is_packed(folder) or settings or not on_cpu(device):
-        return open_as_it_is(folder, device=device, settings=settings, speed=speed)
+        return open_folder(folder, device=device, settings=settings, speed=speed)
     packed = packed_of(folder)
-    return open_as_it_is(folder, device=device, speed=speed) if packed is None else answerer(packed, speed)
+    return open_folder(folder, device=device, speed=speed) if packed is None else packed_predictor(packed, speed)
 
 
-def open_as_it_is(
+def open_folder(
     folder: Path, *, device: str = "auto", settings: Settings | None = None, speed: Speed = USUAL
-) -> Answerer | Predictor:
+) -> TextPredictor:
     """Open the folder itself, which holds a packed model or a model."""
     if is_packed(folder):
-        return open_answerer(folder, device=device, settings=settings, speed=speed)
+        return open_packed_predictor(folder, device=device, settings=settings, speed=speed)
     if speed != USUAL:
         raise ConfigError(
             f"{folder}: --beam, --exact and --threads are for what was packed, which answers on a CPU and by its own "
@@ -73,16 +70,16 @@ def open_as_it_is(
     return Predictor.open(folder, device=device, settings=settings)
 
 
-def open_answerer(
+def open_packed_predictor(
     folder: Path, *, device: str = "auto", settings: Settings | None = None, speed: Speed = USUAL
-) -> Answerer:
+) -> PackedPredictor:
     """Open a packed folder."""
     if settings or device not in ("auto", "cpu"):
         raise ConfigError(
-            f"{folder}: a packed model answers on a CPU and by the settings that it was packed with; give the model "
-            "folder that it was made from, or turn its dials (--beam, --exact)"
+            f"{folder}: a packed model runs on a CPU with the settings it was packed with; pass the model "
+            "folder that it was made from, or change its search width (--beam, --exact)"
         )
-    return answerer(open_packed(folder), speed)
+    return packed_predictor(open_packed(folder), speed)
 
 
 def packed_of(folder: Path) -> PackedModel | None:
@@ -110,13 +107,13 @@ def trained_on(folder: Path) -> TrainedOn:
     return read_trained_on(folder)
 
 
-def answerer(packed: PackedModel, speed: Speed = USUAL) -> Answerer:
+def packed_predictor(packed: PackedModel, speed: Speed = USUAL) -> PackedPredictor:
     ranker = packed.ranker
     if isinstance(ranker, PackedRanker) and speed.exact:
         ranker = ranker.exact()
     elif isinstance(ranker, PackedRanker) and speed.beam is not None:
-        ranker = ranker.opening(speed.beam)
-    return Answerer(replace(packed, ranker=ranker), speed.threads or usable_cores())
+        ranker = ranker.with_beam(speed.beam)
+    return PackedPredictor(replace(packed, ranker=ranker), speed.threads or usable_cores())
 
 
 def on_cpu(device: str) -> bool:

@@ -21,8 +21,8 @@ from laconic.packed.engine.texts import Inputs, Ranked, Some, Texts, inputs_of, 
 from laconic.packed.folder import PackedModel, Ranks, open_packed
 from laconic.packed.strings import LabelNames
 from laconic.packed.tokenizer import Reader
-from laconic.predict.explain import Explained, near_texts, word_shares
-from laconic.predict.label_filter import Find, finder, joined, permitted_labels, rank_among
+from laconic.predict.explain import Explained, near_texts, word_contributions
+from laconic.predict.label_filter import Find, joined, make_finder, permitted_labels, rank_among
 from laconic.predict.prediction import Answer, Prediction, check_question, known_words, named
 from laconic.types import NO_LABEL
 
@@ -34,7 +34,7 @@ _AT_ONCE = 256  # texts that a thread answers together: their vectors stay in it
 _FEW = 16  # texts that are not worth a second thread
 
 
-class Answerer:
+class PackedPredictor:
     """A packed model, ready to predict; safe to call from several threads."""
 
     def __init__(self, model: PackedModel, threads: int = 1) -> None:
@@ -47,14 +47,18 @@ class Answerer:
         self._label_texts = model.label_texts
 
     @staticmethod
-    def open(folder: Path | str, *, threads: int = 1, verify: bool = False) -> Answerer:
+    def open(folder: Path | str, *, threads: int = 1, verify: bool = False) -> PackedPredictor:
         """Open a packed folder; large batches are divided among `threads`."""
-        return Answerer(open_packed(Path(folder), verify=verify), threads)
+        return PackedPredictor(open_packed(Path(folder), verify=verify), threads)
 
     @property
     def calibrated(self) -> bool:
         """Return whether scores are probabilities."""
         return self._calibration is not None
+
+    @property
+    def packed(self) -> PackedModel | None:
+        return self.model
 
     @property
     def trained_on(self) -> TrainedOn:
@@ -139,7 +143,7 @@ class Answerer:
         """Explain predictions by the text's words and by the nearest training texts that were kept."""
         reader = self._reads_texts()
         labels = self._find([prediction.label for prediction in predictions])
-        words = word_shares(reader, self._probabilities, text, labels) if predictions else []
+        words = word_contributions(reader, self._probabilities, text, labels) if predictions else []
         texts = near_texts(reader, self.model.kept_texts, text, labels)
         return [Explained(*one, own, near) for one, own, near in zip(predictions, words, texts, strict=True)]
 
@@ -175,7 +179,7 @@ class Answerer:
 
     @cached_property
     def _find(self) -> Find:
-        return self.labels.numbers_of if isinstance(self.labels, LabelNames) else finder(self.labels)
+        return self.labels.numbers_of if isinstance(self.labels, LabelNames) else make_finder(self.labels)
 
     def _in_parts(self, count: int, work: Callable[[int, int], A]) -> list[A]:
         """Return the results of work(first, last) on consecutive parts of 0..count."""

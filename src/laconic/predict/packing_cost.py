@@ -16,7 +16,7 @@ from laconic.evaluation.metrics import judge, report
 from laconic.export.pack import _first_split
 from laconic.methods.restore import restore_ranker
 from laconic.packed.folder import PackedModel
-from laconic.predict.packed_predictor import Answerer
+from laconic.predict.packed_predictor import PackedPredictor
 from laconic.storage.model_folder import SavedModel
 from laconic.system.machine import usable_cores
 from laconic.training.run import device_named
@@ -82,7 +82,7 @@ def measured(
     rows, truth = view.rows_and_truth(some, split)
     places = places_needed(truth, (_BEST,))
     wanted = rank_all(restore_ranker(model, device_named(device)), rows, places).labels.numpy()
-    found = Answerer(packed_model, usable_cores()).rank_rows(rows, places).labels
+    found = PackedPredictor(packed_model, usable_cores()).rank_rows(rows, places).labels
     best = wanted[:, :_BEST]
     shared = (best[:, :, None] == found[:, None, :_BEST]).any(2)[best != NO_LABEL]
     agreement = 100 * float(shared.mean())
@@ -94,7 +94,7 @@ def measured(
     return replace(packed_model, facts={**packed_model.facts, "packing": cost.facts()}), cost
 
 
-def split_to_judge(corpus: Corpus) -> str:
+def split_to_measure(corpus: Corpus) -> str:
     """Return the split to measure on, the one that training has seen least of; empty if there are no texts."""
     return _first_split(corpus, "test", "valid", "train", "all")
 

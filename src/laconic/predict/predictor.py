@@ -18,15 +18,17 @@ from laconic.data.catalogue import Propensity
 from laconic.data.corpus import Corpus
 from laconic.data.evaluation_texts import EvaluationTexts, TrainedOn
 from laconic.data.tokenizer import Tokenizer
-from laconic.errors import ModelError
+from laconic.errors import ConfigError, ModelError
 from laconic.evaluation.calibration import Calibration
 from laconic.evaluation.dataset_view import DatasetView
 from laconic.evaluation.evaluate import Evaluation, evaluate, kept_figures, places_needed, rank_all
 from laconic.methods.restore import restore_ranker, with_settings
 from laconic.models.rankers import Ranker
 from laconic.packed.engine.texts import Ranked
-from laconic.predict.gpu import quickened
-from laconic.predict.label_filter import Find, finder, permitted_labels, rank_among
+from laconic.packed.folder import PackedModel
+from laconic.predict.explain import Explained
+from laconic.predict.gpu import optimise
+from laconic.predict.label_filter import Find, make_finder, permitted_labels, rank_among
 from laconic.predict.prediction import Answer, Prediction, check_question, known_words, named
 from laconic.storage.model_folder import SavedModel, read_model
 from laconic.training.run import device_named
@@ -44,7 +46,7 @@ class Predictor:
             raise ModelError(f"the model ranks {self.ranker.num_labels} labels, but names {len(model.labels)}")
         if model.vocabulary is not None and self.ranker.num_ids not in (0, model.vocabulary.num_ids):
             raise ModelError(f"the model knows {self.ranker.num_ids} token ids, but has {model.vocabulary.num_ids}")
-        self._quick = quickened(self.ranker) if where.type == "cuda" else self.ranker
+        self._quick = optimise(self.ranker) if where.type == "cuda" else self.ranker
         self.view = DatasetView.of(model)
         self._tokenizer = self.view.tokenizer
         self._label_texts = dict(zip(model.labels.names, model.labels.texts or (), strict=False))
@@ -127,6 +129,14 @@ class Predictor:
         seen = self.trained_on.overlap(corpus.split(split_name))
         return evaluate(ranking, truth, calibration=self._calibration, seen=seen)
 
+    def explained(self, text: str, predictions: Sequence[Prediction]) -> list[Explained]:
+        """Refuse: words are left out one by one, for which only packed models are fast enough."""
+        raise ConfigError("--explain is for a packed model, which answers on a CPU; `laconic pack` packs one")
+
+    @property
+    def packed(self) -> PackedModel | None:
+        return None
+
     @property
     def trained_on(self) -> TrainedOn:
         return self.view.trained_on
@@ -137,7 +147,7 @@ class Predictor:
 
     @cached_property
     def _find(self) -> Find:
-        return finder(self.labels.names)
+        return make_finder(self.labels.names)
 
     def _named(self, ranking: Ranking) -> list[list[Prediction]]:
         scores = ranking.scores.numpy()

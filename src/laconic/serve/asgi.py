@@ -37,7 +37,7 @@ _LONGEST_DEADLINE = 60_000  # milliseconds
 _CLOSING = {408, 413}  # what else would come of such a request is not waited for
 
 
-class Door:
+class Gateway:
     """The outer application: checks and limits every request, and answers `/v1/predict` itself."""
 
     def __init__(self, inside: App, service: Service) -> None:
@@ -80,9 +80,9 @@ class Door:
         self._let_in(visit)
         _check_is_post(visit)
         check_is_json(visit.headers)
-        limits, patience = self._settings.limits, self._settings.patience
-        seconds = _deadline(visit.headers, patience.deadline)
-        question = question_of(await read_body(receive, limits.bytes, patience.body), limits)
+        limits, time_limits = self._settings.limits, self._settings.time_limits
+        seconds = _deadline(visit.headers, time_limits.deadline)
+        question = question_of(await read_body(receive, limits.bytes, time_limits.body), limits)
         return await self._service.answer(question, seconds - visit.seconds())
 
     def _let_in(self, visit: _Visit) -> None:

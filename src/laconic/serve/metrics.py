@@ -16,7 +16,7 @@ _SECONDS = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5,
 _TEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
-class Measures:
+class Metrics:
     """The metrics of one process."""
 
     def __init__(self) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from laconic.errors import ModelError, UserError
 from laconic.packed.folder import SOURCE, is_packed, open_packed
-from laconic.predict.load import Speed, answerer
-from laconic.predict.packed_predictor import Answerer
+from laconic.predict.load import Speed, packed_predictor
+from laconic.predict.packed_predictor import PackedPredictor
 from laconic.storage.manifest import MANIFEST, PACKED, kind_of, version_of
 from laconic.system.files import bytes_in
 
@@ -30,7 +30,7 @@ class Version:
     """One version of a model, ready to answer."""
 
     name: str  # changes when any byte of the model does
-    answerer: Answerer
+    packed_predictor: PackedPredictor
     folder: Path  # where it was packed
     bytes: int
 
@@ -75,9 +75,9 @@ def opened(model: Path, speed: Speed, *, verify: bool) -> Version:
         raise ModelError(f"{folder}: it changed while it was opened; it is looked at again")
     if packed.vocabulary is None:
         raise ModelError(f"{folder}: this model reads features, but a service is asked with texts")
-    version = Version(packed.version, answerer(packed, speed), folder, bytes_in(folder))
+    version = Version(packed.version, packed_predictor(packed, speed), folder, bytes_in(folder))
     for text in _WARMING:
-        version.answerer.predict([text])
+        version.packed_predictor.predict([text])
     return version
 
 

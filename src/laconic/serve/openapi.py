@@ -70,15 +70,15 @@ class ModelFacts(BaseModel):
 
 
 def facts_of(version: Version, settings: Serving) -> ModelFacts:
-    facts, limits = version.answerer.facts, settings.limits
+    facts, limits = version.packed_predictor.facts, settings.limits
     return ModelFacts(
         model=version.name,
         method=facts["method"],
-        labels=len(version.answerer.labels),
+        labels=len(version.packed_predictor.labels),
         words=facts["sizes"]["inputs"],
         created=facts["created"],
         laconic=facts["laconic"],
-        calibrated=version.answerer.calibrated,
+        calibrated=version.packed_predictor.calibrated,
         bytes=version.bytes,
         metrics=facts.get("metrics"),
         card=_card(version.folder),
@@ -88,7 +88,7 @@ def facts_of(version: Version, settings: Serving) -> ModelFacts:
             characters=limits.characters,
             bytes=limits.bytes,
             k=limits.k,
-            deadline_ms=round(settings.patience.deadline * 1e3),
+            deadline_ms=round(settings.time_limits.deadline * 1e3),
         ),
         needs_token=bool(settings.token),
     )

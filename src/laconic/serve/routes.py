@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 
 from laconic import __version__
 from laconic.predict.load import Speed
-from laconic.serve.asgi import REQUEST_ID, App, Door
+from laconic.serve.asgi import REQUEST_ID, App, Gateway
 from laconic.serve.errors import Refusal, failed
 from laconic.serve.logs import LOG
 from laconic.serve.model import Served
@@ -66,7 +66,7 @@ def application_of(service: Service) -> App:
     document(app, service.settings)
     app.add_exception_handler(HTTPException, _nothing_here)
     app.add_exception_handler(Exception, _failed)
-    door, origins = Door(app, service), service.settings.origins
+    door, origins = Gateway(app, service), service.settings.origins
     return CORSMiddleware(door, origins, ["GET", "POST"], _SENT, expose_headers=_TOLD) if origins else door
 
 

@@ -39,7 +39,7 @@ def serve(model: Path, settings: Serving, speed: Speed) -> None:
     _check_port(settings)
     with TemporaryDirectory(prefix="laconic-serve-") as counters, _environment(_COUNTERS, counters):
         server = _server(settings)
-        server.on_startup(lambda: _hear_signals(server, settings.patience.drain))
+        server.on_startup(lambda: _hear_signals(server, settings.time_limits.drain))
         server.serve(target_loader=partial(_application, model, settings, speed), wrap_loader=False)
 
 
@@ -52,7 +52,7 @@ def _application(model: Path, settings: Serving, speed: Speed) -> Any:
 
 
 def _server(settings: Serving) -> Any:
-    patience = settings.patience
+    time_limits = settings.time_limits
     return Granian(
         "laconic",  # a name for its logs; target_loader makes the application
         address=settings.host,
@@ -63,10 +63,10 @@ def _server(settings: Serving) -> Any:
         websockets=False,
         backlog=_BACKLOG,
         backpressure=_BACKLOG,
-        http1_settings=HTTP1Settings(header_read_timeout=round(patience.headers * 1e3)),
+        http1_settings=HTTP1Settings(header_read_timeout=round(time_limits.headers * 1e3)),
         log_dictconfig=log_settings(),
         respawn_failed_workers=True,
-        workers_kill_timeout=max(1, round(patience.stop)),
+        workers_kill_timeout=max(1, round(time_limits.stop)),
     )
 
 

@@ -26,7 +26,7 @@ class Limits:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Patience:
+class TimeLimits:
     """Time limits, in seconds."""
 
     deadline: float = 1.0  # for a request to be answered; what cannot be is refused
@@ -53,7 +53,7 @@ class Serving:
     queue: int = 256  # texts that may wait in a worker
     batch: int = 64  # texts that are answered together
     limits: Limits = field(default_factory=Limits)
-    patience: Patience = field(default_factory=Patience)
+    time_limits: TimeLimits = field(default_factory=TimeLimits)
     token: str = field(default="", repr=False)  # what clients must bear; empty: nothing
     origins: tuple[str, ...] = ()  # web pages elsewhere that may ask (CORS)
     log_requests: bool = True  # a line for each; refusals are counted instead

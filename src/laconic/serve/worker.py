@@ -12,7 +12,7 @@ from time import monotonic, time
 
 from laconic.serve.batcher import Batcher
 from laconic.serve.logs import LOG
-from laconic.serve.metrics import Measures
+from laconic.serve.metrics import Metrics
 from laconic.serve.model import Served
 from laconic.serve.responses import answering
 from laconic.serve.schemas import Question
@@ -29,7 +29,7 @@ class Service:
     """The model, queue and metrics of a worker process."""
 
     def __init__(self, served: Served, settings: Serving) -> None:
-        self.served, self.settings, self.measures = served, settings, Measures()
+        self.served, self.settings, self.measures = served, settings, Metrics()
         self.batcher: Batcher[Question, bytes] = Batcher(
             answering(served), queue=settings.queue, batch=settings.batch, on_batch=self._on_batch
         )
@@ -80,7 +80,7 @@ class Service:
 
     async def _watch(self) -> None:
         """Wait for a change of the model folder, or for a signal, and take the new model."""
-        look = self.settings.patience.look
+        look = self.settings.time_limits.look
         try:
             async with asyncio.timeout(look or 1.0):
                 await self._look_now.wait()

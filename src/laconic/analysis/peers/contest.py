@@ -16,7 +16,7 @@ from laconic.data.catalogue import Propensity
 from laconic.data.corpus import Corpus
 from laconic.errors import DataError, UserError
 from laconic.packed.folder import is_packed, open_packed
-from laconic.predict.load import answerer
+from laconic.predict.load import packed_predictor
 from laconic.storage.manifest import json_object
 
 OnEntry = Callable[[str, int, int], None]  # whose turn it is, how many are done, and of how many
@@ -78,7 +78,7 @@ def _of_model(model: Path, corpus: Corpus, exam: Exam, config: Config) -> Entry:
         packed = open_packed(folder)
         if packed.vocabulary is None:
             raise DataError(f"{model} is asked with raw texts, but it reads features")
-        answers = answerer(packed).predict(exam.texts, exam.places)
+        answers = packed_predictor(packed).predict(exam.texts, exam.places)
         command, seconds = _training(packed.facts if is_packed(model) else json_object(model / "model.json"))
         return Entry(
             name=f"{model} ({packed.facts['method']})",

@@ -58,8 +58,8 @@ class Blended(PackedRanker):
         listed = self.shortlist.listed(inputs, vectors, self.size)
         return self._scores(vectors, listed, labels)
 
-    def opening(self, beam: int) -> Blended:
-        return replace(self, shortlist=self.shortlist.opening(beam))
+    def with_beam(self, beam: int) -> Blended:
+        return replace(self, shortlist=self.shortlist.with_beam(beam))
 
     def exact(self) -> Blended:
         return replace(self, shortlist=self.shortlist.exact())

@@ -17,7 +17,7 @@ from laconic.kernels.checks import check_array, check_kind, check_numbers, check
 from laconic.kernels.jit import compiled
 from laconic.packed.engine.encoders import Encoder, check_fits
 from laconic.packed.engine.ranker import PackedRanker
-from laconic.packed.engine.row_kernels import Grid, choose, half_dot, score_run, whole_numbers
+from laconic.packed.engine.row_kernels import Grid, choose, float16_dot, quantise, score_run
 from laconic.packed.engine.rows import Rows, check_exact
 from laconic.packed.engine.texts import Inputs, Ranked, size_of
 from laconic.packed.engine.transforms import Transform
@@ -75,7 +75,7 @@ class Buckets(PackedRanker):
         score_labels(self._shelves, self._vectors(inputs), labels, scores)
         return scores
 
-    def opening(self, beam: int) -> Buckets:
+    def with_beam(self, beam: int) -> Buckets:
         return self  # every label is added up
 
     def exact(self) -> Buckets:
@@ -96,12 +96,12 @@ def add_up(shelves, rescored, vectors, into):  # type: ignore[no-untyped-def]
     labels, scores = into
     count, members = shelves.buckets.shape
     likely, totals = np.empty(shelves.starts[-1], np.float32), np.empty(count, np.float32)
-    room, chosen = np.empty(count, np.float32), np.empty(count, np.int32)
+    scratch, chosen = np.empty(count, np.float32), np.empty(count, np.int32)
     numbers, decoded = np.empty(vectors.shape[2], np.int16), np.empty(vectors.shape[2], np.uint32)
     for text in range(len(labels)):
         for member in range(members):
             first, last = shelves.starts[member], shelves.starts[member + 1]
-            scale = whole_numbers(vectors[text, member], numbers)
+            scale = quantise(vectors[text, member], numbers)
             score_run(shelves.rows, first, last, numbers, scale, likely, first)
         for bucket in range(len(likely)):
             likely[bucket] = np.float32(1) / (np.float32(1) + np.exp(-likely[bucket]))
@@ -110,12 +110,12 @@ def add_up(shelves, rescored, vectors, into):  # type: ignore[no-untyped-def]
             for member in range(members):
                 total += likely[shelves.buckets[label, member]]
             totals[label] = total
-        kept = choose(totals, count, rescored, room, chosen)
+        kept = choose(totals, count, rescored, scratch, chosen)
         for i in range(kept):
-            room[i] = -_mean(shelves, vectors[text], chosen[i], decoded)
-        best = np.argsort(room[:kept], kind="mergesort")
+            scratch[i] = -_mean(shelves, vectors[text], chosen[i], decoded)
+        best = np.argsort(scratch[:kept], kind="mergesort")
         for i in range(min(kept, labels.shape[1])):
-            labels[text, i], scores[text, i] = chosen[best[i]], -room[best[i]]
+            labels[text, i], scores[text, i] = chosen[best[i]], -scratch[best[i]]
 
 
 @compiled
@@ -133,6 +133,6 @@ def _mean(shelves, vectors, label, decoded):  # type: ignore[no-untyped-def]
     total, members = np.float32(0), len(vectors)
     for member in range(members):
         bucket = shelves.buckets[label, member]
-        score = half_dot(shelves.bits[bucket], vectors[member], decoded) + shelves.rows.biases[bucket]
+        score = float16_dot(shelves.bits[bucket], vectors[member], decoded) + shelves.rows.biases[bucket]
         total += np.float32(1) / (np.float32(1) + np.exp(-score))
     return total / np.float32(members)

@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from laconic.kernels.jit import compiled
-from laconic.packed.engine.row_kernels import Grid, choose, fetch_run, half_dot, score_run, whole_numbers
-from laconic.packed.engine.search_kernels import Dial, Tree, near_clusters
+from laconic.packed.engine.row_kernels import Grid, choose, fetch_run, float16_dot, quantise, score_run
+from laconic.packed.engine.search_kernels import SearchLimits, Tree, near_clusters
 from laconic.types import NO_LABEL
 
 _EMPTY = -1
@@ -21,10 +21,10 @@ class Near(NamedTuple):
     """The vectors of labels and of texts."""
 
     centres: Tree
-    centre_dial: Dial
+    centre_limits: SearchLimits
     owners: Int[np.ndarray, "centres"]  # the label of each centre
     texts: Tree
-    text_dial: Dial
+    text_limits: SearchLimits
     text_starts: Int[np.ndarray, "texts+1"]
     text_labels: Int[np.ndarray, "pairs"]
 
@@ -59,16 +59,16 @@ class Ballot(NamedTuple):
 
 
 @compiled
-def nearest_rows(tree, dial, vector, found, places, wanted, best, cosines):  # type: ignore[no-untyped-def]
+def nearest_rows(tree, limits, vector, found, places, wanted, best, cosines):  # type: ignore[no-untyped-def]
     """Write the `wanted` rows of largest product, best first; return their number. `found` and `places` are scratch."""
     clusters = len(tree.starts) - 1
     width = max(clusters, len(found))
     scores, cluster_of = np.empty(clusters, np.float32), np.empty(clusters, np.int32)
-    room, chosen = np.empty(width, np.float32), np.empty(width, np.int32)
+    scratch, chosen = np.empty(width, np.float32), np.empty(width, np.int32)
     numbers = np.empty(len(vector), np.int16)
-    scale = whole_numbers(vector, numbers)
-    count = near_clusters(tree, dial, numbers, scale, scores, cluster_of, room, chosen)
-    opened = choose(scores, count, dial.clusters, room, chosen)
+    scale = quantise(vector, numbers)
+    count = near_clusters(tree, limits, numbers, scale, scores, cluster_of, scratch, chosen)
+    opened = choose(scores, count, limits.clusters, scratch, chosen)
     count = 0
     for i in range(opened):
         first, last = tree.starts[cluster_of[chosen[i]]], tree.starts[cluster_of[chosen[i]] + 1]
@@ -79,13 +79,13 @@ def nearest_rows(tree, dial, vector, found, places, wanted, best, cosines):  # t
         for j in range(count, end):
             places[j] = first + j - count
         count = end
-    kept = choose(found, count, wanted, room, chosen)
+    kept = choose(found, count, wanted, scratch, chosen)
     for i in range(kept):
-        room[i] = -found[chosen[i]]
-    order = np.argsort(room[:kept], kind="mergesort")
+        scratch[i] = -found[chosen[i]]
+    order = np.argsort(scratch[:kept], kind="mergesort")
     for i in range(kept):
         best[i] = tree.order[places[chosen[order[i]]]]
-        cosines[i] = -room[order[i]]
+        cosines[i] = -scratch[order[i]]
     return kept
 
 
@@ -96,18 +96,18 @@ def shortlist(near, blend, vector):  # type: ignore[no-untyped-def]
     Votes, divided by the most that a label has, count for their share, cosines of centres for the rest. Where that
     makes too few labels, further ones follow by their centres, and then any.
     """
-    room = max(near.centre_dial.room, near.text_dial.room)
-    found, places = np.empty(room, np.float32), np.empty(room, np.int32)
+    capacity = max(near.centre_limits.capacity, near.text_limits.capacity)
+    found, places = np.empty(capacity, np.float32), np.empty(capacity, np.int32)
     width = max(blend.listed, blend.neighbours)
     best, cosines = np.empty(width, np.int32), np.empty(width, np.float32)
     texts, named = 0, blend.listed + blend.size
     if blend.neighbours > 0:
-        texts = nearest_rows(near.texts, near.text_dial, vector, found, places, blend.neighbours, best, cosines)
+        texts = nearest_rows(near.texts, near.text_limits, vector, found, places, blend.neighbours, best, cosines)
     for i in range(texts):
         named += near.text_starts[best[i] + 1] - near.text_starts[best[i]]
     ballot, nearness = _empty_ballot(named), np.empty(named, np.float32)
     count, most = _vote(near, blend, best[:texts], cosines, ballot)
-    kept = nearest_rows(near.centres, near.centre_dial, vector, found, places, blend.listed, best, cosines)
+    kept = nearest_rows(near.centres, near.centre_limits, vector, found, places, blend.listed, best, cosines)
     counted, seen = 0, 0
     while seen < kept and counted < blend.counted:
         slot = _slot(ballot, near.owners[best[seen]], count)
@@ -172,13 +172,13 @@ def list_labels(near, blend, encoded, into):  # type: ignore[no-untyped-def]
     labels, nearness = into
     for text in range(len(labels)):
         some, near_by, count = shortlist(near, blend, _unit(encoded[text]))
-        room, chosen = np.empty(count, np.float32), np.empty(count, np.int32)
-        kept = choose(near_by, count, labels.shape[1], room, chosen)
+        scratch, chosen = np.empty(count, np.float32), np.empty(count, np.int32)
+        kept = choose(near_by, count, labels.shape[1], scratch, chosen)
         for i in range(kept):
-            room[i] = -near_by[chosen[i]]
-        order = np.argsort(room[:kept], kind="mergesort")
+            scratch[i] = -near_by[chosen[i]]
+        order = np.argsort(scratch[:kept], kind="mergesort")
         for i in range(kept):
-            labels[text, i], nearness[text, i] = some[chosen[order[i]]], -room[order[i]]
+            labels[text, i], nearness[text, i] = some[chosen[order[i]]], -scratch[order[i]]
 
 
 @compiled
@@ -187,20 +187,20 @@ def rank_candidates(near, blend, own, encoded, vectors, into):  # type: ignore[n
     labels, scores = into
     most = blend.size
     some, nearness, by_rows = np.empty(most, np.int32), np.empty(most, np.float32), np.empty(most, np.float32)
-    totals, room, chosen = np.empty(most, np.float32), np.empty(most, np.float32), np.empty(most, np.int32)
+    totals, scratch, chosen = np.empty(most, np.float32), np.empty(most, np.float32), np.empty(most, np.int32)
     decoded = np.empty(vectors.shape[1], np.uint32)
     for text in range(len(labels)):
         vector = vectors[text]
         kept, largest, nearest = _candidates(near, blend, own, encoded[text], vector, some, nearness, by_rows)
         for i in range(kept):
             totals[i] = own.beta * by_rows[i] / largest + (1 - own.beta) * nearness[i] / nearest
-        last = choose(totals, kept, own.rescored, room, chosen)
+        last = choose(totals, kept, own.rescored, scratch, chosen)
         for i in range(last):
             exact = _probability(own, some[chosen[i]], vector, decoded)
-            room[i] = -(own.beta * exact / largest + (1 - own.beta) * nearness[chosen[i]] / nearest)
-        best = np.argsort(room[:last], kind="mergesort")
+            scratch[i] = -(own.beta * exact / largest + (1 - own.beta) * nearness[chosen[i]] / nearest)
+        best = np.argsort(scratch[:last], kind="mergesort")
         for i in range(min(last, labels.shape[1])):
-            labels[text, i], scores[text, i] = some[chosen[best[i]]], -room[best[i]]
+            labels[text, i], scores[text, i] = some[chosen[best[i]]], -scratch[best[i]]
 
 
 @compiled
@@ -243,10 +243,10 @@ def _candidates(near, blend, own, encoded, vector, some, nearness, by_rows):  # 
     """
     numbers, decoded = np.empty(len(vector), np.int16), np.empty(len(vector), np.uint32)
     listed, near_by, count = shortlist(near, blend, _unit(encoded))
-    room, first = np.empty(count, np.float32), np.empty(count, np.int32)
-    kept = choose(near_by, count, blend.size, room, first)
+    scratch, first = np.empty(count, np.float32), np.empty(count, np.int32)
+    kept = choose(near_by, count, blend.size, scratch, first)
     nearest, likeliest = np.float32(1e-12), 0
-    scale = whole_numbers(vector, numbers)
+    scale = quantise(vector, numbers)
     for i in range(kept):
         label = listed[first[i]]
         score_run(own.rows, label, label + 1, numbers, scale, by_rows, i)
@@ -272,7 +272,7 @@ def _unit(vector):  # type: ignore[no-untyped-def]
 
 @compiled
 def _probability(own, label, vector, decoded):  # type: ignore[no-untyped-def]
-    return _sigmoid(half_dot(own.bits[label], vector, decoded) + own.rows.biases[label])
+    return _sigmoid(float16_dot(own.bits[label], vector, decoded) + own.rows.biases[label])
 
 
 @compiled

@@ -63,8 +63,8 @@ class Candidates(PackedRanker):
         score_candidates(*self._ways, self._own, *self._vectors(inputs), (labels, scores))
         return scores
 
-    def opening(self, beam: int) -> Candidates:
-        return replace(self, near=self.near.opening(beam))
+    def with_beam(self, beam: int) -> Candidates:
+        return replace(self, near=self.near.with_beam(beam))
 
     def exact(self) -> Candidates:
         return replace(self, near=self.near.exact(), rescored=max(self.rescored, 256))

@@ -14,7 +14,7 @@ from laconic.errors import ModelError
 from laconic.kernels.checks import check_array, check_kind, check_order, check_starts, check_whole, for_kernels
 from laconic.packed.engine.parts import Part
 from laconic.packed.engine.rows import NO_ROWS, Rows, check_groups
-from laconic.packed.engine.search_kernels import Dial, Tree
+from laconic.packed.engine.search_kernels import SearchLimits, Tree
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -44,7 +44,7 @@ class Cells(Part):
         check_whole(self.beam, "beam", 1)
         check_whole(self.open_groups, "open groups", 1)
 
-    def opening(self, beam: int) -> Cells:
+    def with_beam(self, beam: int) -> Cells:
         """Return the cells with this many probed, and enough groups for them."""
         beam = max(1, min(beam, self.middles.size))
         sizes = np.sort(np.diff(self.group_starts)).cumsum()
@@ -57,13 +57,13 @@ class Cells(Part):
     def enough_for(self, count: int) -> Cells:
         """Return the cells with enough of them probed to hold this many rows."""
         cells = int(np.sort(np.diff(self.starts)).cumsum().searchsorted(count)) + 1
-        return self if cells <= self.beam else self.opening(cells)
+        return self if cells <= self.beam else self.with_beam(cells)
 
     @cached_property
-    def dial(self) -> Dial:
+    def limits(self) -> SearchLimits:
         beam = min(self.beam, self.middles.size)
-        room = int(np.sort(np.diff(self.starts))[::-1][:beam].sum())
-        return Dial(groups=self.open_groups, clusters=beam, rescored=1, room=room, product=False)
+        capacity = int(np.sort(np.diff(self.starts))[::-1][:beam].sum())
+        return SearchLimits(groups=self.open_groups, clusters=beam, rescored=1, capacity=capacity, product=False)
 
     @cached_property
     def tree(self) -> Tree:

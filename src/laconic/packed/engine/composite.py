@@ -51,8 +51,8 @@ class Averaged(PackedRanker):
             total = total + member.score(inputs, labels)
         return total / np.float32(len(self.members))
 
-    def opening(self, beam: int) -> Averaged:
-        return replace(self, members=tuple(member.opening(beam) for member in self.members))
+    def with_beam(self, beam: int) -> Averaged:
+        return replace(self, members=tuple(member.with_beam(beam) for member in self.members))
 
     def exact(self) -> Averaged:
         return replace(self, members=tuple(member.exact() for member in self.members))
@@ -99,8 +99,8 @@ class Reranked(PackedRanker):
         scores[labels == NO_LABEL] = 0
         return scores
 
-    def opening(self, beam: int) -> Reranked:
-        return replace(self, base=self.base.opening(beam))
+    def with_beam(self, beam: int) -> Reranked:
+        return replace(self, base=self.base.with_beam(beam))
 
     def exact(self) -> Reranked:
         return replace(self, base=self.base.exact())

@@ -62,7 +62,7 @@ class Fused(PackedRanker):
     last: np.ndarray
     last_bias: float
     width: int  # labels that each channel puts forward
-    tail: float  # a dial: rare labels gain by it what frequent ones lose
+    tail: float  # tail bias: rare labels gain by it what frequent ones lose
 
     def __post_init__(self) -> None:
         check_kind(self.base, "base", PackedRanker)
@@ -98,8 +98,8 @@ class Fused(PackedRanker):
         scores: np.ndarray = (same * self._scores(found)[:, None]).sum(2, dtype=np.float32)
         return scores
 
-    def opening(self, beam: int) -> Fused:
-        return replace(self, base=self.base.opening(beam))
+    def with_beam(self, beam: int) -> Fused:
+        return replace(self, base=self.base.with_beam(beam))
 
     def exact(self) -> Fused:
         """Return the ranker with exact search; trees probe what they probe in the model."""
@@ -118,7 +118,7 @@ class Fused(PackedRanker):
         listed = tuple(Listed(*map(np.ascontiguousarray, one)) for one in rankings)
         asked = Asked(listed, np.ascontiguousarray(further))
         found, channels = asked.room(self._width), self.nearest.channels(inputs)
-        gather(channels, asked, self._frequency, self._width, (0, size_of(inputs)), self._room, found)
+        gather(channels, asked, self._frequency, self._width, (0, size_of(inputs)), self._scratch, found)
         return found
 
     def _scores(self, found: Evidence) -> Float[np.ndarray, "texts n"]:
@@ -150,13 +150,13 @@ class Fused(PackedRanker):
         return Layers(*(for_kernels(getattr(self, name)) for name in Layers._fields))
 
     @property
-    def _room(self) -> Room:
+    def _scratch(self) -> Room:
         """Return this thread's scratch arrays."""
         mine = self._rooms
-        if not hasattr(mine, "room"):
-            mine.room = room_for(self.num_labels)
-        room: Room = mine.room
-        return room
+        if not hasattr(mine, "scratch"):
+            mine.scratch = room_for(self.num_labels)
+        scratch: Room = mine.scratch
+        return scratch
 
     @cached_property
     def _rooms(self) -> threading.local:

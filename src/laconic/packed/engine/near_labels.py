@@ -70,11 +70,11 @@ class NearLabels(Shortlist):
         list_labels(*self.ways(size), vectors, (labels, nearness))
         return Ranked(labels, nearness)
 
-    def opening(self, beam: int) -> NearLabels:
+    def with_beam(self, beam: int) -> NearLabels:
         """Return the shortlister with this many label cells probed, and the same fraction of text cells."""
         share = beam / self.centres.middles.size
-        texts = None if self.texts is None else self.texts.opening(round(share * self.texts.middles.size))
-        return replace(self, centres=self.centres.opening(beam), texts=texts)
+        texts = None if self.texts is None else self.texts.with_beam(round(share * self.texts.middles.size))
+        return replace(self, centres=self.centres.with_beam(beam), texts=texts)
 
     def exact(self) -> NearLabels:
         texts = None if self.texts is None else self.texts.exact()
@@ -89,7 +89,7 @@ class NearLabels(Shortlist):
         centres = self.centres.enough_for(listed)
         texts = self.centres if self.texts is None else self.texts.enough_for(asked)
         starts, labels, owners = map(for_kernels, (self.text_starts, self.text_labels, self.owners))
-        near = Near(centres.tree, centres.dial, owners, texts.tree, texts.dial, starts, labels)
+        near = Near(centres.tree, centres.limits, owners, texts.tree, texts.limits, starts, labels)
         return near, Blend(
             counted=self.counted,
             listed=listed,

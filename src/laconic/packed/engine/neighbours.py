@@ -27,7 +27,7 @@ from laconic.packed.engine.candidate_kernels import nearest_rows
 from laconic.packed.engine.cells import Cells
 from laconic.packed.engine.pairs import Pairs, bags_of
 from laconic.packed.engine.ranker import PackedRanker
-from laconic.packed.engine.row_kernels import half_dot
+from laconic.packed.engine.row_kernels import float16_dot
 from laconic.packed.engine.rows import check_exact
 from laconic.packed.engine.texts import Inputs, Ranked, Texts, size_of
 from laconic.types import NO_LABEL
@@ -85,9 +85,9 @@ class Neighbours(PackedRanker):
         score_votes(self.channels(inputs), 0, len(labels), self.num_labels, np.ascontiguousarray(labels), scores)
         return scores
 
-    def opening(self, beam: int) -> Neighbours:
+    def with_beam(self, beam: int) -> Neighbours:
         """Return the ranker with this many cells probed; unchanged where texts are found by words."""
-        return replace(self, index=self.index.opening(beam)) if isinstance(self.index, Cells) else self
+        return replace(self, index=self.index.with_beam(beam)) if isinstance(self.index, Cells) else self
 
     def exact(self) -> Neighbours:
         """Return the ranker with exact search."""
@@ -103,10 +103,10 @@ class Neighbours(PackedRanker):
         if isinstance(self.index, Cells):
             cells = self.index.enough_for(min(self.neighbours + _SPARE, self._num_texts))
             exact = self.index.rows.bits, self._places
-            _nearest_vectors(cells.tree, cells.dial, exact, _features(inputs, cells.rows.dim), (texts, cosines))
+            _nearest_vectors(cells.tree, cells.limits, exact, _features(inputs, cells.rows.dim), (texts, cosines))
         else:
             _check_words(inputs)
-            _nearest(self.index.lists, words, self.walked, self._room, (texts, cosines))
+            _nearest(self.index.lists, words, self.walked, self._scratch, (texts, cosines))
         return Channels(
             texts,
             np.maximum(cosines, 0) ** np.float32(self.power),
@@ -127,13 +127,13 @@ class Neighbours(PackedRanker):
         return len(self.votes.starts) - 1
 
     @property
-    def _room(self) -> tuple[np.ndarray, np.ndarray]:
+    def _scratch(self) -> tuple[np.ndarray, np.ndarray]:
         """Return this thread's scratch array, one entry per text; allocating it takes longer than using it."""
         mine, texts = self._rooms, self._num_texts
-        if not hasattr(mine, "room"):
-            mine.room = np.zeros(texts, dtype=np.float32), np.empty(texts + 1, dtype=np.int32)
-        room: tuple[np.ndarray, np.ndarray] = mine.room
-        return room
+        if not hasattr(mine, "scratch"):
+            mine.scratch = np.zeros(texts, dtype=np.float32), np.empty(texts + 1, dtype=np.int32)
+        scratch: tuple[np.ndarray, np.ndarray] = mine.scratch
+        return scratch
 
     @cached_property
     def _rooms(self) -> threading.local:
@@ -154,9 +154,9 @@ def _features(inputs: Inputs, width: int) -> Float[np.ndarray, "texts features"]
 
 
 @compiled
-def _nearest(index, words, walked, room, into):  # type: ignore[no-untyped-def]
+def _nearest(index, words, walked, scratch, into):  # type: ignore[no-untyped-def]
     """Find candidates by a text's rare words, then add the products of its frequent words for the best of them."""
-    (totals, touched), (texts, cosines) = room, into
+    (totals, touched), (texts, cosines) = scratch, into
     some, partial = np.empty(_LOOKED_UP * texts.shape[1], np.int64), np.empty(_LOOKED_UP * texts.shape[1], np.float32)
     for text in range(len(texts)):
         lists = _shortest_first(index, words, text)
@@ -202,16 +202,16 @@ def _look_up(index, word, weight, texts, totals):  # type: ignore[no-untyped-def
 
 
 @compiled
-def _nearest_vectors(tree, dial, exact, vectors, into):  # type: ignore[no-untyped-def]
+def _nearest_vectors(tree, limits, exact, vectors, into):  # type: ignore[no-untyped-def]
     """Compare more texts than wanted in float16, because coarse cosines may misorder the last."""
     (bits, place_of), (texts, cosines) = exact, into
-    found, places = np.empty(dial.room, np.float32), np.empty(dial.room, np.int32)
+    found, places = np.empty(limits.capacity, np.float32), np.empty(limits.capacity, np.int32)
     wanted, decoded = texts.shape[1] + _SPARE, np.empty(vectors.shape[1], np.uint32)
-    best, room = np.empty(wanted, np.int32), np.empty(wanted, np.float32)
+    best, scratch = np.empty(wanted, np.int32), np.empty(wanted, np.float32)
     for text in range(len(texts)):
-        kept = nearest_rows(tree, dial, vectors[text], found, places, wanted, best, room)
+        kept = nearest_rows(tree, limits, vectors[text], found, places, wanted, best, scratch)
         for i in range(kept):
-            room[i] = -half_dot(bits[place_of[best[i]]], vectors[text], decoded)
-        order = np.argsort(room[:kept], kind="mergesort")
+            scratch[i] = -float16_dot(bits[place_of[best[i]]], vectors[text], decoded)
+        order = np.argsort(scratch[:kept], kind="mergesort")
         for i in range(min(kept, texts.shape[1])):
-            texts[text, i], cosines[text, i] = best[order[i]], -room[order[i]]
+            texts[text, i], cosines[text, i] = best[order[i]], -scratch[order[i]]

@@ -22,7 +22,7 @@ class Part:
     """Validates its content when it is made, because files are untrusted and kernels check no bounds."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}  # not the room that threads keep
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # not the scratch that threads keep
 
 
 def flattened(part: Part, name: str = "") -> tuple[dict[str, Any], dict[str, np.ndarray]]:

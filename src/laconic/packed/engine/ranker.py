@@ -29,7 +29,7 @@ class PackedRanker(Part, ABC):
         """Return the scores of the given labels; 0 for NO_LABEL."""
 
     @abstractmethod
-    def opening(self, beam: int) -> PackedRanker:
+    def with_beam(self, beam: int) -> PackedRanker:
         """Return the ranker with this many clusters or cells probed, at most all; itself if it has none."""
 
     @abstractmethod

@@ -23,7 +23,7 @@ from laconic.kernels.checks import (
 from laconic.packed.engine.encoders import Encoder, check_fits
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.rows import NO_ROWS, Rows, check_exact, check_groups
-from laconic.packed.engine.search_kernels import Dial, Tree, Vectors, score_places, search
+from laconic.packed.engine.search_kernels import SearchLimits, Tree, Vectors, score_places, search
 from laconic.packed.engine.texts import Inputs, Ranked, size_of
 from laconic.packed.engine.transforms import Transform
 from laconic.types import NO_LABEL
@@ -74,14 +74,14 @@ class Searched(PackedRanker):
     def rank(self, inputs: Inputs, k: int) -> Ranked:
         labels = np.full((size_of(inputs), k), NO_LABEL, dtype=np.int64)
         scores = np.full((size_of(inputs), k), -np.inf, dtype=np.float32)
-        search(self._tree, self._dial(k), self.vectors(inputs), labels, scores)
+        search(self._tree, self._limits(k), self.vectors(inputs), labels, scores)
         return Ranked(labels, np.exp(scores))
 
     def score(self, inputs: Inputs, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:
         check_numbers(labels, "labels to be scored", NO_LABEL, self.num_labels)
         scores = np.empty(labels.shape, dtype=np.float32)
         places = np.where(labels == NO_LABEL, NO_LABEL, self._places[labels])
-        score_places(self._tree, self._dial(1), self.vectors(inputs), places, scores)
+        score_places(self._tree, self._limits(1), self.vectors(inputs), places, scores)
         return np.exp(scores)
 
     def vectors(self, inputs: Inputs) -> Vectors:
@@ -89,7 +89,7 @@ class Searched(PackedRanker):
         own = self.transform.apply(encoded)
         return Vectors(own if self.cluster_transform is None else self.cluster_transform.apply(encoded), own)
 
-    def opening(self, beam: int) -> Searched:
+    def with_beam(self, beam: int) -> Searched:
         """Return the ranker with this many clusters probed.
 
         More than in training are scored by the product, because rows say nothing of texts they were not trained on.
@@ -107,13 +107,13 @@ class Searched(PackedRanker):
         )
         return replace(self, groups=None, group_starts=whole, beam=beam, rescored=max(self.rescored, 256))
 
-    def _dial(self, k: int) -> Dial:
+    def _limits(self, k: int) -> SearchLimits:
         enough = int(self._in_smallest.searchsorted(k - int(self.starts[0]))) + 1  # clusters, whichever they are
         beam = min(max(self.beam, enough), self.clusters.size)
         groups = max(self.open_groups, int(self._in_small_groups.searchsorted(beam)) + 1)
-        room = int(self.starts[0]) + int(self._in_largest[beam - 1])
+        capacity = int(self.starts[0]) + int(self._in_largest[beam - 1])
         scored = 0 if self.groups is None else int(self._in_large_groups[min(groups, self.groups.size) - 1])
-        return Dial(groups, beam, max(self.rescored, 2 * k), room, self.product, scored)
+        return SearchLimits(groups, beam, max(self.rescored, 2 * k), capacity, self.product, scored)
 
     @cached_property
     def _in_smallest(self) -> Int[np.ndarray, "clusters"]:

@@ -28,7 +28,7 @@ from laconic.kernels.csr import add_products, clear, take_best
 from laconic.kernels.jit import compiled
 from laconic.packed.engine.pairs import Pairs, bags_of
 from laconic.packed.engine.parts import Part
-from laconic.packed.engine.row_kernels import Grid, choose, half_dot, score_run, whole_numbers
+from laconic.packed.engine.row_kernels import Grid, choose, float16_dot, quantise, score_run
 from laconic.packed.engine.rows import Rows
 from laconic.packed.engine.texts import Inputs, Ranked
 from laconic.packed.engine.transforms import Transform
@@ -61,14 +61,14 @@ class Shortlist(Part, ABC):
     @property
     @abstractmethod
     def cells(self) -> int:
-        """Return the number of cells, of which `opening` probes some."""
+        """Return the number of cells, of which `with_beam` probes some."""
 
     @abstractmethod
     def listed(self, inputs: Inputs, vectors: Float[np.ndarray, "texts dim"], size: int) -> Ranked:
         """Return the best labels of each text, given as tokens and as a vector; rows end in NO_LABEL."""
 
     @abstractmethod
-    def opening(self, beam: int) -> Shortlist:
+    def with_beam(self, beam: int) -> Shortlist:
         """Return the shortlister with this many clusters or cells probed, if it has some."""
 
     @abstractmethod
@@ -111,7 +111,7 @@ class ClusterLabels(Shortlist):
         list_clusters(self._leaves, enough + _SPARE, self.transform.apply(vectors), (labels, nearness))
         return Ranked(labels, nearness)
 
-    def opening(self, beam: int) -> ClusterLabels:
+    def with_beam(self, beam: int) -> ClusterLabels:
         return self
 
     def exact(self) -> ClusterLabels:
@@ -157,25 +157,25 @@ class WordLabels(Shortlist):
         listed = self.others.listed(inputs, vectors, size - count)
         labels = np.full((len(vectors), count), NO_LABEL, dtype=np.int64)
         cosines = np.zeros((len(vectors), count), dtype=np.float32)
-        list_worded(self.label_texts.lists, bags_of(inputs), listed.labels, self._room, (labels, cosines))
+        list_worded(self.label_texts.lists, bags_of(inputs), listed.labels, self._scratch, (labels, cosines))
         return Ranked(
             np.concatenate([listed.labels, labels], axis=1), np.concatenate([listed.scores, _WORDS * cosines], axis=1)
         )
 
-    def opening(self, beam: int) -> WordLabels:
-        return replace(self, others=self.others.opening(beam))
+    def with_beam(self, beam: int) -> WordLabels:
+        return replace(self, others=self.others.with_beam(beam))
 
     def exact(self) -> WordLabels:
         return replace(self, others=self.others.exact())
 
     @property
-    def _room(self) -> tuple[np.ndarray, np.ndarray]:
+    def _scratch(self) -> tuple[np.ndarray, np.ndarray]:
         """Return this thread's scratch array, one entry per label."""
         mine = self._rooms
-        if not hasattr(mine, "room"):
-            mine.room = np.zeros(self.num_labels, dtype=np.float32), np.empty(self.num_labels + 1, dtype=np.int32)
-        room: tuple[np.ndarray, np.ndarray] = mine.room
-        return room
+        if not hasattr(mine, "scratch"):
+            mine.scratch = np.zeros(self.num_labels, dtype=np.float32), np.empty(self.num_labels + 1, dtype=np.int32)
+        scratch: tuple[np.ndarray, np.ndarray] = mine.scratch
+        return scratch
 
     @cached_property
     def _rooms(self) -> threading.local:
@@ -187,26 +187,26 @@ def list_clusters(leaves, beam, vectors, into):  # type: ignore[no-untyped-def]
     """Write the labels of one cluster after another, the best first, until a list is full."""
     labels, nearness = into
     clusters = len(leaves.starts) - 1
-    scores, room = np.empty(clusters, np.float32), np.empty(clusters, np.float32)
+    scores, scratch = np.empty(clusters, np.float32), np.empty(clusters, np.float32)
     chosen, numbers = np.empty(clusters, np.int32), np.empty(vectors.shape[1], np.int16)
     decoded = np.empty(vectors.shape[1], np.uint32)
     for text in range(len(labels)):
-        scale = whole_numbers(vectors[text], numbers)
+        scale = quantise(vectors[text], numbers)
         score_run(leaves.rows, 0, clusters, numbers, scale, scores, 0)
-        opened, count = choose(scores, clusters, beam, room, chosen), 0
+        opened, count = choose(scores, clusters, beam, scratch, chosen), 0
         for i in range(opened):
-            room[i] = -(half_dot(leaves.bits[chosen[i]], vectors[text], decoded) + leaves.rows.biases[chosen[i]])
-        for best in np.argsort(room[:opened], kind="mergesort"):
+            scratch[i] = -(float16_dot(leaves.bits[chosen[i]], vectors[text], decoded) + leaves.rows.biases[chosen[i]])
+        for best in np.argsort(scratch[:opened], kind="mergesort"):
             first, last = leaves.starts[chosen[best]], leaves.starts[chosen[best] + 1]
             for place in range(first, min(last, first + labels.shape[1] - count)):
-                labels[text, count], nearness[text, count] = leaves.order[place], -room[best]
+                labels[text, count], nearness[text, count] = leaves.order[place], -scratch[best]
                 count += 1
 
 
 @compiled
-def list_worded(index, words, there, room, into):  # type: ignore[no-untyped-def]
+def list_worded(index, words, there, scratch, into):  # type: ignore[no-untyped-def]
     """Write the labels whose words are nearest to a text's, without those already listed."""
-    (totals, touched), (labels, cosines) = room, into
+    (totals, touched), (labels, cosines) = scratch, into
     for text in range(len(labels)):
         count = add_products(index, words, text, np.float32(1), totals, touched, 0)
         for label in there[text]:

@@ -63,21 +63,21 @@ class Trees(PackedRanker):
         labels = np.full((size_of(inputs), k), NO_LABEL, dtype=np.int64)
         scores = np.zeros(labels.shape, dtype=np.float32)
         trees, span = (self.forest, self._ways), (0, len(labels))
-        rank_texts(trees, self._queries(inputs), self.beam, span, self._room, (labels, scores))
+        rank_texts(trees, self._queries(inputs), self.beam, span, self._scratch, (labels, scores))
         return Ranked(labels, scores)
 
     def score(self, inputs: Inputs, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:
         check_numbers(labels, "labels to be scored", NO_LABEL, self.num_labels)
         scores = np.zeros(labels.shape, dtype=np.float32)
         trees, span = (self.forest, self._ways), (0, len(labels))
-        score_texts(trees, self._queries(inputs), span, self._room, (np.ascontiguousarray(labels), scores))
+        score_texts(trees, self._queries(inputs), span, self._scratch, (np.ascontiguousarray(labels), scores))
         return scores
 
-    def opening(self, beam: int) -> Trees:
+    def with_beam(self, beam: int) -> Trees:
         return replace(self, beam=min(beam, len(self.child_starts)))
 
     def exact(self) -> Trees:
-        return self.opening(len(self.child_starts))
+        return self.with_beam(len(self.child_starts))
 
     @cached_property
     def forest(self) -> Forest:
@@ -100,13 +100,13 @@ class Trees(PackedRanker):
         return features_of(tokens_of(inputs), self._reading)
 
     @property
-    def _room(self) -> Room:
+    def _scratch(self) -> Room:
         """Return this thread's scratch arrays; allocating them takes longer than using them."""
         mine = self._rooms
-        if not hasattr(mine, "room"):
-            mine.room = make_room(len(self._ways.child_to), self.num_labels, len(self.roots))
-        room: Room = mine.room
-        return room
+        if not hasattr(mine, "scratch"):
+            mine.scratch = make_room(len(self._ways.child_to), self.num_labels, len(self.roots))
+        scratch: Room = mine.scratch
+        return scratch
 
     @cached_property
     def _rooms(self) -> threading.local:

@@ -10,7 +10,7 @@ from laconic.kernels.triton.shortlist import Shortlist
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.rankers import Ranker, ShortlistRanker
 from laconic.predict.gpu.kernels import Kernels, kernels_for
-from laconic.predict.gpu.rankings import widened
+from laconic.predict.gpu.rankings import pad_ranking
 from laconic.types import Inputs, Ranking
 
 
@@ -41,7 +41,7 @@ class ClustersRanker(Ranker):
         # So many clusters are open that these are all labels: no place that a smaller cluster lacks is among them.
         best = scores.topk(min(k, self.num_labels))
         chances = best.values.exp() if self.ranker.product else best.values.sigmoid()
-        return widened(Ranking(self._labels(shortlist, best.indices), chances), k)
+        return pad_ranking(Ranking(self._labels(shortlist, best.indices), chances), k)
 
     def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
         return self.ranker.score(inputs, labels)

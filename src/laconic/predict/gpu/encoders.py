@@ -23,12 +23,12 @@ from laconic.types import Inputs
 Part = TypeVar("Part", bound=nn.Module)
 
 
-def quick_encoder(encoder: Encoder) -> Encoder:
+def optimise_encoder(encoder: Encoder) -> Encoder:
     """Return the fastest equivalent of an encoder in evaluation mode; large tensors are shared."""
-    return FoldedInception(encoder) if isinstance(encoder, InceptionEncoder) else settled(encoder)
+    return FoldedInception(encoder) if isinstance(encoder, InceptionEncoder) else with_fixed_norms(encoder)
 
 
-def settled(module: Part) -> Part:
+def with_fixed_norms(module: Part) -> Part:
     """Copy a module, sharing its tensors, with spectral norms computed once instead of in every call."""
     shared: dict[int, Any] = {id(tensor): tensor for tensor in chain(module.parameters(), module.buffers())}
     copy = deepcopy(module, shared)

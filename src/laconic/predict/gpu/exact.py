@@ -19,7 +19,7 @@ from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import Encoder
 from laconic.models.rankers import Ranker
 from laconic.predict.gpu.kernels import Kernels, kernels_for
-from laconic.predict.gpu.rankings import widened
+from laconic.predict.gpu.rankings import pad_ranking
 from laconic.types import Inputs, Ranking
 
 _WHOLE = 2048  # labels are filled up to a multiple of it: to whole tiles, and to whole groups of groups
@@ -60,7 +60,7 @@ class ExactRanker(Ranker):
         shortlist = Shortlist(groups, self.starts, self.group)
         scores = self.kernels.scores(transformed, self.classifier.weight, self.classifier.bias, shortlist)
         best = scores.topk(min(k, self.num_labels))
-        return widened(Ranking(places_in(groups, best.indices, self.group), best.values.sigmoid()), k)
+        return pad_ranking(Ranking(places_in(groups, best.indices, self.group), best.values.sigmoid()), k)
 
     def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
         return self.classifier.score(self.encoder(inputs), labels).sigmoid()

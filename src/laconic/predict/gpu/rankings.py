@@ -7,7 +7,7 @@ from torch.nn import functional
 from laconic.types import NO_LABEL, Ranking
 
 
-def widened(ranking: Ranking, k: int) -> Ranking:
+def pad_ranking(ranking: Ranking, k: int) -> Ranking:
     """Pad rows with NO_LABEL up to k; nothing is copied if they are that wide."""
     missing = k - ranking.labels.shape[1]
     if not missing:
