@@ -24,7 +24,7 @@ LABELS = 50
 
 def nearest(part: Cells, vector: np.ndarray, wanted: int) -> tuple[np.ndarray, np.ndarray]:
     limits, best, cosines = part.limits, np.empty(wanted, np.int32), np.empty(wanted, np.float32)
-    found, places = np.empty(limits.room, np.float32), np.empty(limits.room, np.int32)
+    found, places = np.empty(limits.capacity, np.float32), np.empty(limits.capacity, np.int32)
     kept = nearest_rows(part.tree, limits, vector, found, places, wanted, best, cosines)
     return best[:kept], cosines[:kept]
 

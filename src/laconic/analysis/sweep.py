@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import singledispatch
 from typing import NamedTuple
 
 from laconic.data.corpus import Corpus
@@ -44,24 +45,40 @@ class Setting(NamedTuple):
     at: Callable[[Value], Ranker]  # the ranker with that value
 
 
+@singledispatch
 def setting_of(ranker: Ranker) -> Setting:
-    match ranker:
-        case FusedRanker():
-            return Setting("tail", TAIL_BIASES, (-10, 10), ranker.leaning)
-        case Reranker():
-            return Setting("alpha", SHARES, (0, 1), ranker.blended)
-        case CandidatesRanker():
-            return Setting("beta", SHARES, (0, 1), ranker.blended)
-        case ShortlistRanker():
-            clusters = ranker.clusters.classifier.num_labels
-            return Setting("top", _doubling(ranker.top, clusters), (1, clusters), lambda top: ranker.opening(int(top)))
-        case Ensemble():
-            settings = [setting_of(member) for member in ranker.rankers()]
-            return settings[0]._replace(at=lambda value: Ensemble([setting.at(value) for setting in settings]))
+    """Return the setting of a ranker that can be swept."""
     raise ConfigError(
         "this model has no setting to sweep; models of inceptionxml+ and decaf have one (top), of astec (beta), "
         "re-ranked (alpha: --rerank) and fused ones (tail: --fuse)"
     )
+
+
+@setting_of.register
+def _(ranker: FusedRanker) -> Setting:
+    return Setting("tail", TAIL_BIASES, (-10, 10), ranker.leaning)
+
+
+@setting_of.register
+def _(ranker: Reranker) -> Setting:
+    return Setting("alpha", SHARES, (0, 1), ranker.blended)
+
+
+@setting_of.register
+def _(ranker: CandidatesRanker) -> Setting:
+    return Setting("beta", SHARES, (0, 1), ranker.blended)
+
+
+@setting_of.register
+def _(ranker: ShortlistRanker) -> Setting:
+    clusters = ranker.clusters.classifier.num_labels
+    return Setting("top", _doubling(ranker.top, clusters), (1, clusters), lambda top: ranker.opening(int(top)))
+
+
+@setting_of.register
+def _(ranker: Ensemble) -> Setting:
+    settings = [setting_of(member) for member in ranker.rankers()]
+    return settings[0]._replace(at=lambda value: Ensemble([setting.at(value) for setting in settings]))
 
 
 def sweep_model(predictor: Predictor, corpus: Corpus, split_name: str, values: Sequence[Value] = ()) -> list[Point]:
