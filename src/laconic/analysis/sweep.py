@@ -1,9 +1,9 @@
 """Evaluates a model over a range of the one setting that can be changed after training.
 
-top     clusters that are opened (InceptionXML+, DECAF): a longer shortlist finds more and takes longer
+top     clusters to probe (InceptionXML+, DECAF): a longer shortlist finds more and takes longer
 beta    the classifier's weight in a score (Astec); the rest is how near a label is, which is kinder to rare ones
 alpha   the re-ranker's weight in a score; the rest is that of what it re-ranks
-tail    how far a fused model leans to rare labels
+tail    tail bias of a fused model
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def evaluate(
 def sweep(
     model: ModelFolder,
     data: Data,
-    places: Annotated[
+    values: Annotated[
         list[float] | None,
         typer.Option("--at", "--top", metavar="VALUE", help="Value of the setting to evaluate; repeatable."),
     ] = None,
@@ -112,16 +112,16 @@ def sweep(
     corpus = read_corpus(data, table, separator, model=model, keep_self=keep_self, propensity=propensity)
     print_notes(corpus)
     texts = evaluation_texts(corpus, split, [predictor.trained_on])
-    found = sweep_model(predictor, texts.corpus, texts.split, places or ())
+    found = sweep_model(predictor, texts.corpus, texts.split, values or ())
     seen = predictor.trained_on.overlap(texts.texts)
-    dial = next(iter(found[0]))
-    title = f"{model} on {data}, {texts}: {len(texts.texts):,} texts{seen_words(seen)}; {TITLES[dial]}"
+    setting = next(iter(found[0]))
+    title = f"{model} on {data}, {texts}: {len(texts.texts):,} texts{seen_words(seen)}; {TITLES[setting]}"
     out.print(sweep_table(found, title))
     if plots is not None:
         from laconic.analysis.plots import plot_sweep
 
-        plot_sweep(found, dial, plots / f"sweep-{dial}.png")
-        out.print(f"{plots / f'sweep-{dial}.png'}")
+        plot_sweep(found, setting, plots / f"sweep-{setting}.png")
+        out.print(f"{plots / f'sweep-{setting}.png'}")
     if json_file is not None:
         about: dict[str, Any] = {"model": str(model), "data": data, "split": texts.name, "texts": len(texts.texts)}
         constants = predictor.constants(corpus)

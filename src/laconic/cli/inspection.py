@@ -64,9 +64,9 @@ def inspect_model(folder: Path, *, verify: bool) -> Inspection:
 
 def inspect_packed(folder: Path, *, verify: bool) -> Inspection:
     packed, size = open_packed(folder, verify=verify), bytes_in(folder)
-    told = {name: fact for name, fact in packed.facts.items() if name != "ranker"}
+    facts = {name: fact for name, fact in packed.facts.items() if name != "ranker"}
     shown: list[Table | str] = [packed_table(str(folder), packed, size), *["every byte is as it was written"] * verify]
-    return Inspection({**told, "bytes": size, "kept_texts": packed.num_kept}, shown)
+    return Inspection({**facts, "bytes": size, "kept_texts": packed.num_kept}, shown)
 
 
 def plot_data(corpus: Corpus, folder: Path) -> None:

@@ -61,11 +61,11 @@ def add(
         print_note(f"not added: {refusal}")
     if refusals[_SHOWN:]:
         print_note(f"{counted(len(refusals) - _SHOWN, 'more label was', 'more labels were')} not added")
-    told = changed.facts["changes"][-1]
-    known = f"{told['unknown_words']:,} of the {counted(told['words'], 'word')} in their texts"
-    known += f" {plural(told['unknown_words'], 'is', 'are')} unknown to the model."
-    by = f" from {counted(told['examples'], 'example')}" if examples else ""
-    added = f"Added {counted(told['labels'], 'label')}{by} (now {len(changed.labels):,})"
+    change = changed.facts["changes"][-1]
+    known = f"{change['unknown_words']:,} of the {counted(change['words'], 'word')} in their texts"
+    known += f" {plural(change['unknown_words'], 'is', 'are')} unknown to the model."
+    by = f" from {counted(change['examples'], 'example')}" if examples else ""
+    added = f"Added {counted(change['labels'], 'label')}{by} (now {len(changed.labels):,})"
     out.print(f"{to or model}: {added}. {known}", soft_wrap=True)
 
 
@@ -157,12 +157,12 @@ def update_model(
         err.print("interrupted; run the same command again to resume")
         raise typer.Exit(130) from None
     _write(changed, to or model)
-    told = changed.facts["changes"][-1]
-    added = f"{counted(told['labels'], 'label')} added (now {len(changed.labels):,})"
-    words = counted(told["new_words"], "new word")
-    if told["unknown_words"]:
-        words += f"; {told['unknown_words']:,} of the texts' {counted(told['words'], 'word')} remain unknown"
-    out.print(f"{to or model}: Trained on {counted(told['texts'], 'text')}; {added}; {words}", soft_wrap=True)
+    change = changed.facts["changes"][-1]
+    added = f"{counted(change['labels'], 'label')} added (now {len(changed.labels):,})"
+    words = counted(change["new_words"], "new word")
+    if change["unknown_words"]:
+        words += f"; {change['unknown_words']:,} of the texts' {counted(change['words'], 'word')} remain unknown"
+    out.print(f"{to or model}: Trained on {counted(change['texts'], 'text')}; {added}; {words}", soft_wrap=True)
 
 
 def _write(model: SavedModel, folder: Path) -> None:
@@ -176,5 +176,5 @@ def _write(model: SavedModel, folder: Path) -> None:
     if had_packed:
         again = f"laconic pack {folder}" + " --data DATA --keep-texts" * had_texts
         texts = " with the texts that it kept" * had_texts
-        told = f"{folder / PACKED} belonged to the old model and was removed{texts}; `{again}` makes a new one"
-        print_note(told)
+        note = f"{folder / PACKED} belonged to the old model and was removed{texts}; `{again}` makes a new one"
+        print_note(note)

@@ -136,5 +136,5 @@ def print_constants(corpus: Corpus) -> None:
 
     if corpus.propensity is None and known_propensity(corpus.source) is None:
         used = "PSP uses A = {0.a} and B = {0.b}".format(corpus.constants())
-        told = f"{used}, the constants for data that laconic does not know by name; set others with --propensity"
-        print_note(told)
+        message = f"{used}, the constants for data that laconic does not know by name; set others with --propensity"
+        print_note(message)

@@ -128,8 +128,8 @@ class _Tally:
         if self.count:
             what = counted(self.count, "text could", "texts could") + " not be read and "
             what += plural(self.count, "was passed over, so it has", "were passed over, so they have")
-            told = f"{what} no answer; the first: "
-            err.print(Text.assemble(("note: ", "yellow"), told + self.first), soft_wrap=True)
+            message = f"{what} no answer; the first: "
+            err.print(Text.assemble(("note: ", "yellow"), message + self.first), soft_wrap=True)
 
 
 def _texts(file: str, reading: Reading, on_bad: OnBad) -> AbstractContextManager[Stream]:

@@ -207,9 +207,9 @@ def _with_test(corpus: Corpus, fraction: float | None) -> Corpus:
         err.print("There are too few different texts to hold out a test split.")
         return corpus
     train, test = (parted.split(name) for name in ("train", "test"))
-    told = f"Held out {len(test):,} of {len(train) + len(test):,} texts as the test split (--test 0 trains on all)."
+    message = f"Held out {len(test):,} of {len(train) + len(test):,} texts as the test split (--test 0 trains on all)."
     only = int(((label_counts(train.labels) == 0) & (label_counts(test.labels) > 0)).sum())
-    err.print(told + f" {only:,} labels occur in them alone." * (only > 0), soft_wrap=True)
+    err.print(message + f" {only:,} labels occur in them alone." * (only > 0), soft_wrap=True)
     return parted
 
 
@@ -309,12 +309,12 @@ def _trained(
     from laconic.methods.train import Training
     from laconic.training.run import Run, device_named
 
-    taught = corpus if teacher_model is None else taught_by(teacher_model, corpus, device_named(device), Distilling())
+    labelled = corpus if teacher_model is None else taught_by(teacher_model, corpus, device_named(device), Distilling())
     began, anew = perf_counter(), not folder.exists()
     try:
         with training_display(err) as watcher:
             run = Run(folder, watcher=watcher, device=device_named(device), ignore_memory=ignore_memory)
-            training = Training.of(taught, recipe.method, recipe.config, ensemble)
+            training = Training.of(labelled, recipe.method, recipe.config, ensemble)
             if finished and not run.unfinished(training.facts) and finished.is_made_by(training):
                 return None
             trained = training.run(run)

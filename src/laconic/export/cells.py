@@ -15,7 +15,7 @@ from laconic.models.shortlisters.centres import k_means, nearest_means
 from laconic.packed.engine.cells import Cells
 from laconic.packed.engine.rows import Rows
 
-BEAM = 12  # one of so many clusters is opened, where no text says how many it takes
+BEAM = 12  # one of so many clusters is probed, where no text says how many it takes
 _CELL = 64  # rows of a cell, about
 _SEEN_OF_CELL = 24  # rows by which its middle is found
 _ROUNDS = 6  # of k-means
@@ -23,7 +23,7 @@ _SCANNED_CELLS = 2048  # cells whose middles are all looked at
 _CELLS_OF_GROUP = 32
 _SCANNED = 8192  # clusters that are all scored; where there are more, they are in groups
 _GROUP = 128  # clusters of a group
-_GROUPS = 16  # groups that are opened, at first
+_GROUPS = 16  # groups that are probed, at first
 
 
 def rows_of(classifier: Classifier) -> tuple[Float[np.ndarray, "labels dim"], Float[np.ndarray, "labels"]]:

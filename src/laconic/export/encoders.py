@@ -1,6 +1,6 @@
 """Converts torch encoders and transforms to those of the packed engine.
 
-What need not be computed for every text is folded into the weights. Word vectors are kept in half precision.
+What need not be computed for every text is folded into the weights. Word vectors are kept in float16.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def _words(encoder: WordEncoder) -> Float[np.ndarray, "ids dim"]:
     table = encoder.embedding.weight.detach().cpu()
     if not table.abs().max() <= _LARGEST:
         raise ModelError(
-            f"the model's word vectors reach {float(table.abs().max()):g}, but half precision ends at {_LARGEST:,.0f}:"
+            f"the model's word vectors reach {float(table.abs().max()):g}, but float16 ends at {_LARGEST:,.0f}:"
             " it cannot be packed"
         )
     words = table.numpy().astype(np.float16)

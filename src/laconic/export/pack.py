@@ -25,7 +25,7 @@ from laconic.training.run import device_named
 
 _TOLD = ("laconic", "method", "config", "ensemble", "inputs", "sizes", "created", "data", "propensity")
 _MEASURED = ("calibration", "metrics")
-_PROBES = 28_000  # training texts from which trees are learnt, and by which dials are set
+_TUNING_TEXTS = 28_000  # training texts from which trees are learnt, and by which search widths are tuned
 
 
 def pack(model: SavedModel, corpus: Corpus | None = None, device: str = "auto") -> PackedModel:
@@ -36,7 +36,7 @@ def pack(model: SavedModel, corpus: Corpus | None = None, device: str = "auto") 
     train = "" if corpus is None else _first_split(corpus, "train", "all")
     tuning_texts = None
     if corpus is not None and train and (train == "train" or is_of_training(known, corpus.split(train), train)):
-        tuning_texts = inputs_of(DatasetView.of(model).rows_and_truth(corpus.sampled(train, _PROBES), train)[0])
+        tuning_texts = inputs_of(DatasetView.of(model).rows_and_truth(corpus.sampled(train, _TUNING_TEXTS), train)[0])
     return PackedModel(
         facts={name: model.facts[name] for name in (*_TOLD, *_MEASURED) if name in model.facts},
         ranker=pack_ranker(ranker, tuning_texts, device_named(device)),

@@ -53,7 +53,7 @@ NEARLY = 0.993  # and cells: a text that is not found changes what others are wo
 ALIKE = 0.998  # and groups of learnt clusters, of what all clusters would give
 _WALKED = 30_000  # texts of words' lists
 _HOLDOUT = 4000  # tuning_texts that say how much is found
-_SPARED = 64  # one of so many clusters is opened at least: fewer save no time, and some ask for more than five
+_SPARED = 64  # one of so many clusters is probed at least: fewer save no time, and some ask for more than five
 
 
 @singledispatch

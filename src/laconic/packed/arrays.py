@@ -49,10 +49,10 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
             end += filler
         header[name] = _entry(_NAMES[array.dtype], array.shape, end, end + array.nbytes)
         end += array.nbytes
-    told = json.dumps(header, ensure_ascii=False).encode()
-    told += b" " * (-(8 + len(told)) % _ALIGNED)
+    header_bytes = json.dumps(header, ensure_ascii=False).encode()
+    header_bytes += b" " * (-(8 + len(header_bytes)) % _ALIGNED)
     with path.open("wb") as file:
-        file.write(len(told).to_bytes(8, "little") + told)
+        file.write(len(header_bytes).to_bytes(8, "little") + header_bytes)
         for number, array in enumerate(arrays.values()):
             file.write(bytes(-file.tell() % _ALIGNED) if number else b"")
             file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)

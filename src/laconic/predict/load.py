@@ -29,7 +29,7 @@ _GPUS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # one of these is there wher
 class Speed:
     """Search settings of a packed model."""
 
-    beam: int | None = None  # clusters or cells that are opened; None: as it was packed
+    beam: int | None = None  # clusters or cells to probe; None: as it was packed
     exact: bool = False  # nothing is passed over: answers are those of the model that was packed
     threads: int | None = None  # among which many texts are divided; None: as many as there are cores
 

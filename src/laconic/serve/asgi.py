@@ -63,7 +63,7 @@ class Gateway:
         except Gone:  # or what came in its place was no body; whoever is still there hears of it
             await self._refuse(visit, Refusal(400, "bad_request", "the body did not come as it was announced"))
         finally:
-            if visit.status:  # somebody was told something
+            if visit.status:  # a response was begun
                 self._note(visit)
 
     async def _turn_away(self, scope: Scope, send: Send) -> None:
@@ -107,7 +107,7 @@ class Gateway:
         if visit.status == 503 and visit.path == PREDICT:
             self._service.refused += 1
         elif self._settings.log_requests:
-            log.info("request", extra={"told": visit.told(seconds)})
+            log.info("request", extra={"fields": visit.log_fields(seconds)})
 
 
 class _Visit:
@@ -141,7 +141,7 @@ class _Visit:
             message = {**message, "headers": [*message.get("headers", ()), *own]}
         await self._send(message)
 
-    def told(self, seconds: float) -> dict[str, Any]:
+    def log_fields(self, seconds: float) -> dict[str, Any]:
         return {
             "request_id": self.request_id,
             "method": self.method if self.method in _METHODS else "other",

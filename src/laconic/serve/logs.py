@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 LOG = "laconic.serve"
-_KEYS = "told"  # what else a line says, as a dict: log.info("stopped", extra={"told": {...}})
+_KEYS = "fields"  # what else a line says, as a dict: log.info("stopped", extra={"fields": {...}})
 
 
 class JsonLines(logging.Formatter):

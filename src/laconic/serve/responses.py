@@ -66,12 +66,12 @@ def _told(
     least = question.min_score
     kept = found if least is None else [one for one in found if one.score >= least]
     texts = packed_predictor.texts_of([one.label for one in kept])
-    told = [_one(*own) for own in zip(kept, texts, strict=True)]
+    listed = [_one(*own) for own in zip(kept, texts, strict=True)]
     if question.explain:
-        for one, explained in zip(told, packed_predictor.explained(text, kept), strict=True):
+        for one, explained in zip(listed, packed_predictor.explained(text, kept), strict=True):
             one["words"] = [word._asdict() for word in explained.words]
             one |= {"texts": [near._asdict() for near in explained.texts]} if explained.texts else {}
-    return told
+    return listed
 
 
 def _one(prediction: Prediction, text: str) -> dict[str, Any]:

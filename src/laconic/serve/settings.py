@@ -47,7 +47,7 @@ class TimeLimits:
 class Serving:
     """All settings of a service except its model's."""
 
-    host: str = "127.0.0.1"  # nobody else's machine, unless told otherwise
+    host: str = "127.0.0.1"  # nobody else's machine, unless set otherwise
     port: int = 8000  # 0: any that is free
     workers: int = 1  # processes; they share the model's pages
     queue: int = 256  # texts that may wait in a worker

@@ -34,7 +34,7 @@ class Service:
             answering(served), queue=settings.queue, batch=settings.batch, on_batch=self._on_batch
         )
         self.stopping = False  # no new clients are wanted
-        self.refused = self.turned_away = 0  # requests since that was last told; turned away: before they were read
+        self.refused = self.turned_away = 0  # requests since that was last logged; turned away: before they were read
         self._look_now = asyncio.Event()
         self._parent = os.getppid()
 
@@ -52,7 +52,9 @@ class Service:
         beside = [asyncio.create_task(self._again_and_again(*each)) for each in rounds.items()]
         self.measures.loaded.set(time())
         version = self.served.now
-        log.info("serving", extra={"told": {"url": self.settings.url, "model": version.name, "folder": version.folder}})
+        log.info(
+            "serving", extra={"fields": {"url": self.settings.url, "model": version.name, "folder": version.folder}}
+        )
         yield
         for task in beside:
             task.cancel()
@@ -74,7 +76,7 @@ class Service:
             try:
                 await round()
             except Exception:  # nobody awaits this task, so it would end without a word
-                log.exception("an unforeseen error in a background task, which goes on", extra={"told": {"task": task}})
+                log.exception("unexpected error in a background task; it continues", extra={"fields": {"task": task}})
                 self.measures.errors.labels(task).inc()
                 await asyncio.sleep(_PAUSE)
 
@@ -114,4 +116,4 @@ class Service:
             self.measures.refusals.labels("busy").inc(turned_away)
             self.measures.requests.labels(PREDICT, 503).inc(turned_away)
         if refused:
-            log.warning("too busy", extra={"told": {"refused": refused}})
+            log.warning("too busy", extra={"fields": {"refused": refused}})

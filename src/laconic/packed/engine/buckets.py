@@ -1,6 +1,6 @@
 """MACH as a packed ranker: the mean, over members, of the probability of a label's bucket.
 
-Every label is added up from coarse rows of buckets; the best are added up again in half precision.
+Every label is added up from coarse rows of buckets; the best are added up again in float16.
 """
 
 from __future__ import annotations

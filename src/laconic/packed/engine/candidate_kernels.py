@@ -68,11 +68,11 @@ def nearest_rows(tree, limits, vector, found, places, wanted, best, cosines):  #
     numbers = np.empty(len(vector), np.int16)
     scale = quantise(vector, numbers)
     count = near_clusters(tree, limits, numbers, scale, scores, cluster_of, scratch, chosen)
-    opened = choose(scores, count, limits.clusters, scratch, chosen)
+    probed = choose(scores, count, limits.clusters, scratch, chosen)
     count = 0
-    for i in range(opened):
+    for i in range(probed):
         first, last = tree.starts[cluster_of[chosen[i]]], tree.starts[cluster_of[chosen[i]] + 1]
-        if i + _AHEAD < opened:
+        if i + _AHEAD < probed:
             ahead = cluster_of[chosen[i + _AHEAD]]
             fetch_run(tree.rows, tree.starts[ahead], tree.starts[ahead + 1])
         end = score_run(tree.rows, first, last, numbers, scale, found, count)

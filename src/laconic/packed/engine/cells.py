@@ -28,7 +28,7 @@ class Cells(Part):
     group_starts: np.ndarray  # int32: where groups of cells begin
     groups: Rows | None  # None: every cell's middle is looked at
     open_groups: int
-    beam: int  # cells that are opened
+    beam: int  # cells that are probed
 
     def __post_init__(self) -> None:
         check_kind(self.rows, "rows of cells", Rows)

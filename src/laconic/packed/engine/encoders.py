@@ -238,7 +238,7 @@ class Layered(Encoder):
 def _check_words(words: np.ndarray) -> None:
     check_array(words, "word vectors", np.float16, (None, None))
     check_whole(words.shape[1], "word vectors' width", 1)
-    # By their bits: a table is large, and the largest of whole numbers is found without a copy.
+    # By their bits: a table is large, and the largest of integers is found without a copy.
     if words.size and (words.view(np.int16).max() >= _INFINITE or words.view(np.uint16).max() >= _MINUS_INFINITE):
         raise ModelError("the packed model's word vectors are not all finite; pack it again")
 

@@ -49,10 +49,10 @@ def readable(texts, num_ids):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def decode(halves, out):  # type: ignore[no-untyped-def]
+def decode(bits, out):  # type: ignore[no-untyped-def]
     """Convert float16 bits to float32: shift the exponent, and correct it by one product, also for subnormals."""
     for i in range(len(out)):
-        out[i] = single(halves[i])
+        out[i] = single(bits[i])
 
 
 @compiled

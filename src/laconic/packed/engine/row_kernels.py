@@ -1,6 +1,6 @@
 """Kernels over label rows: scores of runs of rows, selection of the best, and re-scoring in float16.
 
-Rows are int8 with a scale each. A text's vector is rounded to whole numbers of 12 bits, so that what is lost is lost by
+Rows are int8 with a scale each. A text's vector is rounded to integers of 12 bits, so that what is lost is lost by
 the rows alone, and no sum of up to 8,000 products overflows.
 """
 

@@ -34,7 +34,7 @@ class Rows(Part):
             check_array(getattr(self, name), f"rows' {name}", np.float32, (count,))
             check_finite(getattr(self, name), f"rows' {name}")
         if self.exact is not None:
-            check_array(self.exact, "rows in half precision", np.float16, (count, dim))
+            check_array(self.exact, "rows in float16", np.float16, (count, dim))
         if not 0 < dim <= MOST_DIM or not count:
             raise ModelError(
                 f"the packed model's rows must be 1 or more of 1 to {MOST_DIM:,} numbers, but are {count:,} of {dim:,};"
@@ -49,7 +49,7 @@ class Rows(Part):
             largest = np.abs(rows[part]).max(1, initial=0)
             if with_exact and not largest.max() <= _LARGEST_HALF:
                 raise ModelError(
-                    f"the model's rows reach {largest.max():g}, but half precision ends at {_LARGEST_HALF:,.0f}: it"
+                    f"the model's rows reach {largest.max():g}, but float16 ends at {_LARGEST_HALF:,.0f}: it"
                     " cannot be packed"
                 )
             scales[part] = np.where(largest > 0, largest, 1) / _LARGEST
@@ -84,7 +84,7 @@ def check_exact(rows: Any, name: str) -> None:
     """Refuse rows without a float16 copy."""
     check_kind(rows, name, Rows)
     if rows.exact is None:
-        raise ModelError(f"the packed model's {name} are not there in half precision; pack it again")
+        raise ModelError(f"the packed model's {name} are not there in float16; pack it again")
 
 
 def check_groups(groups: Any, starts: Any, clusters: Rows) -> None:

@@ -45,10 +45,10 @@ class Searched(PackedRanker):
     group_starts: np.ndarray  # int32: where groups of clusters begin
     groups: Rows | None  # None: every cluster is scored
     open_groups: int
-    beam: int  # clusters that are opened
+    beam: int  # clusters that are probed
     rescored: int = _LEAST_RESCORED
     product: bool = False
-    trained: int = 0  # clusters that training opened; 0: every label was scored in training, or this is not known
+    trained: int = 0  # clusters that training probed; 0: every label was scored in training, or this is not known
 
     def __post_init__(self) -> None:
         check_exact(self.rows, "rows")
@@ -65,7 +65,7 @@ class Searched(PackedRanker):
         for name in ("beam", "open_groups", "rescored"):
             check_whole(getattr(self, name), name.replace("_", " "), 1)
         check_kind(self.product, "product", bool)
-        check_whole(self.trained, "clusters opened in training", 0)
+        check_whole(self.trained, "clusters probed in training", 0)
 
     @property
     def num_labels(self) -> int:
@@ -99,7 +99,7 @@ class Searched(PackedRanker):
 
     def exact(self) -> Searched:
         """Return the ranker that answers as the model does, with nothing passed over: every label is scored or, where
-        training opened some clusters, every cluster. More of the best labels are scored a second time.
+        training probed some clusters, every cluster. More of the best labels are scored a second time.
         """
         whole, beam = (
             np.array([0, self.clusters.size], dtype=np.int32),

@@ -1,6 +1,6 @@
 """The kernel from a text's vectors to its best labels: groups of clusters, clusters, labels.
 
-Every level is a run of rows that is scored at once. What the coarse rows find best is scored again in half precision.
+Every level is a run of rows that is scored at once. What the coarse rows find best is scored again in float16.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Tree(NamedTuple):
     clusters: Grid
     starts: Int[np.ndarray, "clusters+1"]
     rows: Grid
-    bits: Int[np.ndarray, "labels dim"]  # the rows in half precision
+    bits: Int[np.ndarray, "labels dim"]  # the rows in float16
     order: Int[np.ndarray, "labels"]  # the label of each place
 
 
@@ -34,10 +34,10 @@ class SearchLimits(NamedTuple):
 
     groups: int  # to probe
     clusters: int
-    rescored: int  # labels that are scored again in half precision
+    rescored: int  # labels that are scored again in float16
     capacity: int  # labels that the probed clusters have at most
     product: bool  # a label's probability is multiplied with its cluster's
-    scored: int = 0  # clusters that the opened groups may have together; 0: there may be all
+    scored: int = 0  # clusters that the probed groups may have together; 0: there may be all
 
 
 class Vectors(NamedTuple):
@@ -63,7 +63,7 @@ def search(tree, limits, vectors, labels, scores):  # type: ignore[no-untyped-de
         vector = vectors.for_labels[text]
         scale = quantise(vectors.for_clusters[text], numbers)
         count = near_clusters(tree, limits, numbers, scale, cluster_scores, cluster_of, scratch, chosen)
-        opened = choose(cluster_scores, count, limits.clusters, scratch, chosen)
+        probed = choose(cluster_scores, count, limits.clusters, scratch, chosen)
         scale = quantise(vector, own_numbers)
         count = score_run(tree.rows, 0, tree.starts[0], own_numbers, scale, found, 0)
         for i in range(count):
@@ -71,10 +71,10 @@ def search(tree, limits, vectors, labels, scores):  # type: ignore[no-untyped-de
             from_cluster[i] = 0
             if limits.product:
                 found[i] = log_sigmoid(found[i])
-        for i in range(opened):
+        for i in range(probed):
             cluster = cluster_of[chosen[i]]
             first, last = tree.starts[cluster], tree.starts[cluster + 1]
-            if i + _AHEAD < opened:
+            if i + _AHEAD < probed:
                 ahead = cluster_of[chosen[i + _AHEAD]]
                 fetch_run(tree.rows, tree.starts[ahead], tree.starts[ahead + 1])
             end = score_run(tree.rows, first, last, own_numbers, scale, found, count)
@@ -110,8 +110,8 @@ def near_clusters(tree, limits, numbers, scale, scores, cluster_of, scratch, cho
         return count
     of_groups = np.empty(num_groups, np.float32)
     score_run(tree.groups, 0, num_groups, numbers, scale, of_groups, 0)
-    opened, count = choose(of_groups, num_groups, limits.groups, scratch, chosen), 0
-    for i in range(opened):
+    probed, count = choose(of_groups, num_groups, limits.groups, scratch, chosen), 0
+    for i in range(probed):
         first, last = tree.group_starts[chosen[i]], tree.group_starts[chosen[i] + 1]
         end = score_run(tree.clusters, first, last, numbers, scale, scores, count)
         for j in range(count, end):

@@ -102,7 +102,7 @@ class ClusterLabels(Shortlist):
 
     @property
     def cells(self) -> int:
-        return 1  # as many clusters are opened as a list takes
+        return 1  # as many clusters are probed as a list takes
 
     def listed(self, inputs: Inputs, vectors: Float[np.ndarray, "texts dim"], size: int) -> Ranked:
         labels = np.full((len(vectors), size), NO_LABEL, dtype=np.int64)
@@ -193,10 +193,10 @@ def list_clusters(leaves, beam, vectors, into):  # type: ignore[no-untyped-def]
     for text in range(len(labels)):
         scale = quantise(vectors[text], numbers)
         score_run(leaves.rows, 0, clusters, numbers, scale, scores, 0)
-        opened, count = choose(scores, clusters, beam, scratch, chosen), 0
-        for i in range(opened):
+        probed, count = choose(scores, clusters, beam, scratch, chosen), 0
+        for i in range(probed):
             scratch[i] = -(float16_dot(leaves.bits[chosen[i]], vectors[text], decoded) + leaves.rows.biases[chosen[i]])
-        for best in np.argsort(scratch[:opened], kind="mergesort"):
+        for best in np.argsort(scratch[:probed], kind="mergesort"):
             first, last = leaves.starts[chosen[best]], leaves.starts[chosen[best] + 1]
             for place in range(first, min(last, first + labels.shape[1] - count)):
                 labels[text, count], nearness[text, count] = leaves.order[place], -scratch[best]

@@ -28,9 +28,9 @@ def encode_sums(words, bias, texts, length, relu, out):  # type: ignore[no-untyp
 
 
 @compiled
-def _add_word(halves, weight, row):  # type: ignore[no-untyped-def]
+def _add_word(bits, weight, row):  # type: ignore[no-untyped-def]
     for k in range(len(row)):
-        row[k] += weight * single(halves[k])
+        row[k] += weight * single(bits[k])
 
 
 @compiled_in_any_order
