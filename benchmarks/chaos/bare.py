@@ -25,7 +25,7 @@ class Question(BaseModel):
 
 
 def application() -> FastAPI:
-    app, packed_predictor = FastAPI(), PackedPredictor.open(os.environ[_MODEL])
+    app, answerer = FastAPI(), PackedPredictor.open(os.environ[_MODEL])
 
     @app.get("/readyz")
     async def ready() -> dict[str, str]:
@@ -33,8 +33,8 @@ def application() -> FastAPI:
 
     @app.post("/v1/predict")
     async def predict(question: Question) -> dict[str, Any]:
-        (answer,) = packed_predictor.predict([question.text], question.k)
-        return {"model": packed_predictor.version, "answers": [{"predictions": [one._asdict() for one in answer]}]}
+        (answer,) = answerer.predict([question.text], question.k)
+        return {"model": answerer.version, "answers": [{"predictions": [one._asdict() for one in answer]}]}
 
     return app
 

@@ -129,9 +129,9 @@ class _Sender:
                 await asyncio.sleep(0)
         self.tally.seconds = perf_counter() - self._start
 
-    async def end(self, time_limits: float = 30) -> None:
+    async def end(self, patience: float = 30) -> None:
         """After the last answer."""
-        end = perf_counter() + time_limits
+        end = perf_counter() + patience
         while self._under_way and perf_counter() < end:
             await asyncio.sleep(0.01)
         self.tally.lost += self._under_way

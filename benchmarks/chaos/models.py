@@ -29,9 +29,9 @@ class Known:
 
     @staticmethod
     def of(folder: Path, texts: Sequence[str], k: int = 5) -> Known:
-        packed_predictor = PackedPredictor.open(folder)
-        answers = [[(one.label, one.score) for one in answer] for answer in packed_predictor.predict(texts, k)]
-        return Known(folder=folder, version=packed_predictor.version, texts=texts, answers=answers)
+        answerer = PackedPredictor.open(folder)
+        answers = [[(one.label, one.score) for one in answer] for answer in answerer.predict(texts, k)]
+        return Known(folder=folder, version=answerer.version, texts=texts, answers=answers)
 
 
 def said(answer: dict[str, Any]) -> Said:

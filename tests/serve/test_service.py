@@ -89,7 +89,7 @@ def test_the_folder_is_watched_on_after_an_unforeseen_error(
         run(claim())
     told = [record for record in caplog.records if record.exc_info]
     assert told
-    assert {record.getMessage() for record in told} == {"an unforeseen error in a background task, which goes on"}
+    assert {record.getMessage() for record in told} == {"unexpected error in a background task; it continues"}
     assert told[0].exc_info is not None
     assert told[0].exc_info[0] is ZeroDivisionError
 
