@@ -53,7 +53,7 @@ chromium: .venv/browser
 .venv/laconic: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(PIP) $(TORCH)
-	$(PIP) --editable .
+	$(PIP) --editable '.[train]'
 	@touch $@
 
 .venv/dev: .venv/laconic

@@ -191,7 +191,9 @@ def test_nothing_of_the_users_is_lost(nearest: Path, data: Path, tmp_path: Path)
 def test_a_changed_model_loses_what_was_packed_of_it_and_says_so(nearest: Path, data: Path, tmp_path: Path) -> None:
     shutil.copytree(nearest, tmp_path / "model")
     _, told = shown_and_told("remove-labels", tmp_path / "model", "--label", "L0")
-    assert f"packed was of the old model and is gone; `laconic pack {tmp_path / 'model'}` makes a new one" in told
+    assert (
+        f"packed belonged to the old model and was removed; `laconic pack {tmp_path / 'model'}` makes a new one" in told
+    )
     assert not (tmp_path / "model" / "packed").exists()
     assert "L0" not in {name for own in names(answers(tmp_path / "model")) for name in own}
     assert shown_and_told("remove-labels", tmp_path / "model", "--label", "L1")[1] == ""

@@ -365,14 +365,14 @@ def test_the_command_line_adds_and_removes_and_updates(tmp_path: Path) -> None:
     records = [{"id": name, "text": text} for name, text in zip(NEW.names, OWN, strict=True)]
     (tmp_path / "labels.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     said = laconic("add-labels", tmp_path / "model", tmp_path / "labels.jsonl", "--out", tmp_path / "more")
-    assert "2 labels more, 14 in all" in said
+    assert "Added 2 labels" in said
     assert len(read_model(tmp_path / "model").labels) == 12
     (tmp_path / "names.txt").write_text("L0\nL3\n")
     said = laconic("remove-labels", tmp_path / "more", tmp_path / "names.txt", "--label", NEW.names[0])
-    assert "3 labels fewer, 11 are left" in said
+    assert "Removed 3 labels (now 11)" in said
     (tmp_path / "new.jsonl").write_text(json.dumps({"text": OWN[0], "labels": ["L1", NEW.names[0]]}) + "\n")
     said = laconic("update", tmp_path / "more", tmp_path / "new.jsonl", "--epochs", 1, "--set", "validation=0.0")
-    assert "learnt from 1 text; 1 label more, 12 in all" in said
+    assert "Trained on 1 text; 1 label added (now 12)" in said
     assert not (tmp_path / "more" / "run").exists()
     card = (tmp_path / "more" / "README.md").read_text()
     assert "`add-labels` (2 labels)" in card
@@ -405,7 +405,7 @@ def test_one_label_that_cannot_be_added_does_not_keep_out_the_others(tmp_path: P
     ]
     (tmp_path / "labels.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     said, told = shown_and_told("add-labels", tmp_path / "model", tmp_path / "labels.jsonl")
-    assert "2 labels more, 14 in all" in said
+    assert "Added 2 labels" in said
     assert list(read_model(tmp_path / "model").labels.names)[12:] == list(NEW.names)
     for refusal in (
         "labels.jsonl:2: 'L3': the model has it already",
@@ -422,7 +422,7 @@ def test_an_example_makes_a_label_usable_whose_words_are_unknown(tmp_path: Path)
     (tmp_path / "examples.jsonl").write_text(json.dumps({"text": OWN[0], "labels": ["4711"]}) + "\n")
     add = ["add-labels", tmp_path / "model", tmp_path / "labels.jsonl", "--examples", tmp_path / "examples.jsonl"]
     said, told = shown_and_told(*add)
-    assert "1 label more, 13 in all" in said
+    assert "Added 1 label from 1 example (now 13)" in said
     assert "1 example" in said
     assert "'4712': no word of its text" in told
 

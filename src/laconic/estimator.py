@@ -28,8 +28,8 @@ from laconic.methods.auto import chosen, config_for, situation
 from laconic.methods.registry import config_of
 from laconic.methods.train import train_model
 from laconic.packed.folder import is_packed, of_version, write_packed
-from laconic.predict.load import answerer, on_cpu, open_answerer, packed_of
-from laconic.predict.packed_predictor import Answerer
+from laconic.predict.interface import TextPredictor
+from laconic.predict.load import on_cpu, open_packed_predictor, packed_of, packed_predictor
 from laconic.predict.prediction import Prediction
 from laconic.predict.predictor import Predictor
 from laconic.storage.manifest import PACKED, version_of
@@ -57,7 +57,7 @@ class Laconic:
 
     labels_: Sequence[str]
     model_: SavedModel  # not there where a packed model was loaded alone
-    predictor_: Predictor | Answerer
+    predictor_: TextPredictor
 
     def __init__(
         self,
@@ -201,14 +201,14 @@ class Laconic:
         model, every = self._whole(), _texts(texts)
         split = Split(labels=csr_array((len(every), len(model.labels)), dtype=np.float32), texts=every)
         corpus = Corpus(splits={"train": split}, labels=model.labels, source="texts in memory")
-        return self._answering(model, answerer(pack(model, corpus, self.device)))
+        return self._answering(model, packed_predictor(pack(model, corpus, self.device)))
 
     def save(self, folder: Path | str) -> None:
         """Writes a model folder, for `Laconic.load` and for the command line; an older model there is replaced."""
         model, folder = self._whole(), Path(folder)
         write_model(model, folder)
-        if isinstance(self.predictor_, Answerer):
-            write_packed(of_version(self.predictor_.model, version_of(folder)), folder / PACKED)
+        if self.predictor_.packed is not None:
+            write_packed(of_version(self.predictor_.packed, version_of(folder)), folder / PACKED)
 
     @staticmethod
     def load(folder: Path | str, *, device: str = "auto") -> Laconic:
@@ -218,12 +218,12 @@ class Laconic:
         """
         folder = Path(folder)
         if is_packed(folder):
-            alone = open_answerer(folder, device=device)
+            alone = open_packed_predictor(folder, device=device)
             loaded = _described(alone.facts, device)
             loaded.predictor_, loaded.labels_ = alone, alone.labels
             return loaded
         model, packed = read_model(folder), packed_of(folder) if on_cpu(device) else None
-        predictor = Predictor(model, device) if packed is None else answerer(packed)
+        predictor = Predictor(model, device) if packed is None else packed_predictor(packed)
         return _described(model.facts, device)._answering(model, predictor)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -244,7 +244,7 @@ class Laconic:
         targets = TargetTags(required=True, multi_output=True, single_output=False)
         return Tags(estimator_type=None, target_tags=targets, input_tags=inputs)
 
-    def _answering(self, model: SavedModel, predictor: Predictor | Answerer) -> Laconic:
+    def _answering(self, model: SavedModel, predictor: TextPredictor) -> Laconic:
         self.model_, self.predictor_, self.labels_ = model, predictor, model.labels.names
         return self
 
@@ -257,7 +257,7 @@ class Laconic:
             )
         return self.model_
 
-    def _learnt(self) -> Predictor | Answerer:
+    def _learnt(self) -> TextPredictor:
         if not hasattr(self, "predictor_"):
             from sklearn.exceptions import NotFittedError
 

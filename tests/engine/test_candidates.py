@@ -43,7 +43,7 @@ def test_the_compiled_walk_is_the_plain_way(data: st.DataObject) -> None:
     part = candidates(
         beta=data.draw(st.sampled_from([0.0, 0.3, 1.0])),
         size=data.draw(st.sampled_from([1, 12, 30, LABELS, 99])),
-        near=near(**data.draw(st.sampled_from([{}, NO_TEXTS, {"counted": 7}, {"several": 30}]))).opening(
+        near=near(**data.draw(st.sampled_from([{}, NO_TEXTS, {"counted": 7}, {"several": 30}]))).with_beam(
             data.draw(st.sampled_from([2, 8]))
         ),
         transform=data.draw(st.sampled_from([given_vectors()["transform"], layer()])),

@@ -24,9 +24,9 @@ LABELS = 50
 
 
 def nearest(part: Cells, vector: np.ndarray, wanted: int) -> tuple[np.ndarray, np.ndarray]:
-    dial, best, cosines = part.dial, np.empty(wanted, np.int32), np.empty(wanted, np.float32)
-    found, places = np.empty(dial.room, np.float32), np.empty(dial.room, np.int32)
-    kept = nearest_rows(part.tree, dial, vector, found, places, wanted, best, cosines)
+    limits, best, cosines = part.limits, np.empty(wanted, np.int32), np.empty(wanted, np.float32)
+    found, places = np.empty(limits.capacity, np.float32), np.empty(limits.capacity, np.int32)
+    kept = nearest_rows(part.tree, limits, vector, found, places, wanted, best, cosines)
     return best[:kept], cosines[:kept]
 
 
@@ -64,7 +64,7 @@ def test_with_all_cells_opened_nothing_is_passed_over() -> None:
     vectors = units(5, DIM, seed=8)
     assert np.isinf(plain(part, vectors)).any()
     assert np.isfinite(plain(part.exact(), vectors)).all()
-    assert np.isfinite(plain(part.opening(99), vectors)).all()
+    assert np.isfinite(plain(part.with_beam(99), vectors)).all()
     assert len(nearest(part.exact(), vectors[0], 99)[0]) == 50
 
 
@@ -165,7 +165,7 @@ def test_near_labels_are_those_of_both_lists_merged(way: str, size: int) -> None
 
 
 def test_of_cells_that_are_not_opened_no_label_is_near_by_its_centre() -> None:
-    part, vectors = near(**NO_TEXTS, counted=3).opening(2), units(10, DIM, seed=8)
+    part, vectors = near(**NO_TEXTS, counted=3).with_beam(2), units(10, DIM, seed=8)
     found = part.listed(vectors, vectors, 3)
     enough = replace(part, centres=part.centres.enough_for(3))
     np.testing.assert_allclose(found.scores, np.sort(by_centres(enough, vectors), axis=1)[:, :-4:-1], atol=2e-5)
@@ -186,10 +186,10 @@ def test_a_list_is_full_however_many_centres_its_nearest_labels_have() -> None:
 
 
 def test_opening_opens_as_large_a_share_of_texts() -> None:
-    part = near().opening(2)
+    part = near().with_beam(2)
     assert part.texts is not None
     assert (part.centres.beam, part.texts.beam, part.cells) == (2, 1, 8)
-    assert near(**NO_TEXTS).opening(2).texts is None
+    assert near(**NO_TEXTS).with_beam(2).texts is None
 
 
 def test_a_text_without_direction_is_near_to_as_many_labels() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from laconic.export.rankers import packed
+from laconic.export.rankers import pack_ranker
 from laconic.kernels.checks import for_kernels
 from laconic.models.fusion.evidence import numbers_of
 from laconic.models.fusion.network import Combiner
@@ -41,7 +41,7 @@ def fused(width: int = 4, tail: float = 0.0, *, second: bool = False) -> tuple[F
     frequency = torch.from_numpy(np.log1p(np.arange(LABELS, dtype=np.float32)))
     weighing = combiner(rankers=1 + second)
     whole = FusedRanker(base, ranker, weighing, frequency, width=width, tail=tail, trees=trees)
-    part = packed(whole)
+    part = pack_ranker(whole)
     assert isinstance(part, Fused)
     return part, whole, asked
 
@@ -118,4 +118,4 @@ def test_mapped_arrays_answer_the_same(folder: Path) -> None:
     part, ranker, asked = fused()
     assert np.array_equal(mapped(part, folder).rank(asked, 7).scores, part.rank(asked, 7).scores)
     assert isinstance(ranker.nearest, NearestRanker)
-    assert isinstance(part.exact().opening(3).nearest, Neighbours)
+    assert isinstance(part.exact().with_beam(3).nearest, Neighbours)

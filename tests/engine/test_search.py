@@ -120,7 +120,7 @@ def test_the_labels_of_the_best_clusters_are_found(data: st.DataObject) -> None:
         product=data.draw(st.booleans()),
         cluster_transform=layer() if data.draw(st.booleans()) else None,
         transform=layer(seed=4) if data.draw(st.booleans()) else given_vectors()["transform"],
-    ).opening(data.draw(st.integers(1, 13)))
+    ).with_beam(data.draw(st.integers(1, 13)))
     check(part, numbers(3, DIM, seed=data.draw(st.integers(0, 9))), data.draw(st.integers(1, 20)))
 
 

@@ -160,7 +160,7 @@ def test_mapped_arrays_answer_the_same(folder: Path) -> None:
     inputs = texts(BAGS)
     part, vectors = worded(), numbers(len(BAGS), DIM)
     expected = part.listed(inputs, vectors, 12)
-    for back in (mapped(part, folder), mapped(part, folder).exact().opening(3)):
+    for back in (mapped(part, folder), mapped(part, folder).exact().with_beam(3)):
         assert np.array_equal(back.listed(inputs, vectors, 12).labels, expected.labels)
         assert np.array_equal(back.listed(inputs, vectors, 12).scores, expected.scores)
     assert replace(part, others=clusters(transform=Unchanged(inputs=DIM))).dim == DIM

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from laconic.analysis.sweep import dial_of
+from laconic.analysis.sweep import setting_of
 from laconic.data.corpus import Corpus, Labels
 from laconic.data.prepare import prepare
 from laconic.errors import ConfigError
@@ -104,9 +104,9 @@ def test_the_dial_leans_to_rare_labels(model: SavedModel) -> None:
         return float(np.mean([frequency[answer.label] for answers in turned.predict(texts, k=3) for answer in answers]))
 
     assert mean(2.0) < mean(0.0) < mean(-2.0)
-    dial = dial_of(restore_ranker(model, CPU))
-    assert dial.name == "tail"
-    assert isinstance(dial.at(0.3), FusedRanker)
+    setting = setting_of(restore_ranker(model, CPU))
+    assert setting.name == "tail"
+    assert isinstance(setting.at(0.3), FusedRanker)
 
 
 def test_texts_must_be_held_out() -> None:

@@ -16,7 +16,7 @@ import torch
 from laconic.config import Settings, configure
 from laconic.data.prepare import input_rows, prepare
 from laconic.data.tokenizer import inputs_of
-from laconic.export.rankers import packed
+from laconic.export.rankers import pack_ranker
 from laconic.methods.registry import METHODS, ensemble_of
 from laconic.models.rankers import Ranker, ShortlistRanker
 from laconic.models.trees_ranker import TreesRanker
@@ -86,8 +86,10 @@ def pair(request: pytest.FixtureRequest) -> Pair:
     ranker = method.train(data, config, Run.unkept()).ranker.eval()
     rows = input_rows(corpus.split("test"), tokenizer)
     if tokenizer is None:
-        return Pair(ranker, packed(ranker), inputs_of(rows), rows, None)
-    return Pair(ranker, packed(ranker), inputs_of(rows), texts_of(rows), texts_of(tokenizer.rows(["", "xyzzy", "!?"])))
+        return Pair(ranker, pack_ranker(ranker), inputs_of(rows), rows, None)
+    return Pair(
+        ranker, pack_ranker(ranker), inputs_of(rows), texts_of(rows), texts_of(tokenizer.rows(["", "xyzzy", "!?"]))
+    )
 
 
 @torch.no_grad()
@@ -159,7 +161,7 @@ def test_no_texts_and_texts_that_say_nothing_are_answered(pair: Pair) -> None:
 
 
 def test_dials_change_what_is_opened_and_nothing_else(pair: Pair) -> None:
-    for part in (pair.part.opening(1), pair.part.opening(1 << 20), pair.part.exact()):
+    for part in (pair.part.with_beam(1), pair.part.with_beam(1 << 20), pair.part.exact()):
         labels, scores = part.rank(pair.inputs, 3)
         assert type(part) is type(pair.part)
         assert ((labels >= 0) & (labels < part.num_labels)).all()
@@ -168,7 +170,7 @@ def test_dials_change_what_is_opened_and_nothing_else(pair: Pair) -> None:
 
 @pytest.mark.parametrize("count", some_slow([0, 1, 2, 40], 2))
 def test_probes_set_dials_however_few_they_are(pair: Pair, count: int) -> None:
-    part = packed(pair.ranker, some(pair.inputs, 0, count))
+    part = pack_ranker(pair.ranker, some(pair.inputs, 0, count))
     wanted, found = (one.rank(pair.inputs, 5).labels for one in (pair.part, part))
     assert type(part) is type(pair.part)
     assert (wanted[:, :, None] == found[:, None]).any(2).mean() > 0.7

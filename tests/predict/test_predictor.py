@@ -216,7 +216,7 @@ def test_a_sweep_stays_on_the_dial(clustered: SavedModel) -> None:
         with pytest.raises(ConfigError, match=f"top must be 1 to the model's 8 clusters, but is {top}"):
             sweep_model(Predictor(clustered, "cpu"), CORPUS, "test", [top])
     flat = train_model(CORPUS, "nearest", config_of("nearest", {}), Run.unkept())
-    with pytest.raises(ConfigError, match="this model has no dial to sweep"):
+    with pytest.raises(ConfigError, match="this model has no setting to sweep"):
         sweep_model(Predictor(flat, "cpu"), CORPUS, "test")
 
 

@@ -8,12 +8,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from jaxtyping import Float, Int, UInt64
-from scipy.sparse import csr_array
 
 from laconic.data.catalogue import Propensity, propensity_of
 from laconic.data.hashes import feature_hashes, text_hashes
 from laconic.data.holdout import Holdout
 from laconic.errors import DataError
+from laconic.system.sparse import csr_array
 
 Features: TypeAlias = csr_array | Float[np.ndarray, "texts dim"]
 

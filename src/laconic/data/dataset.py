@@ -8,9 +8,9 @@ from typing import TypeAlias
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy.sparse import csr_array
 
 from laconic.data.vectors import WordVectors
+from laconic.system.sparse import csr_array
 
 MOST_HELD_OUT = 20_000  # texts; more would not choose better, and are ranked after every epoch
 Rows: TypeAlias = csr_array | Float[np.ndarray, "texts dim"]

@@ -10,7 +10,8 @@ from hashlib import blake2b
 
 import numpy as np
 from jaxtyping import Float, UInt64
-from scipy.sparse import csr_array
+
+from laconic.system.sparse import csr_array
 
 
 def folded(text: str) -> str:

@@ -8,11 +8,11 @@ from functools import cached_property
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy.sparse import csr_array
 
 from laconic.data.subwords import MOST_BUCKETS, subwords_of
 from laconic.data.text import WordTable
 from laconic.errors import ConfigError
+from laconic.system.sparse import csr_array
 from laconic.types import FIRST_WORD, UNKNOWN
 
 

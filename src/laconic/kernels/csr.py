@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.sparse import csr_array
 
 from laconic.errors import ModelError
 from laconic.kernels.jit import compiled
 from laconic.system.machine import usable_cores
+from laconic.system.sparse import csr_array
 
 TRACE = np.float32(1e-30)
 

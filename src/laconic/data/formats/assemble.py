@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from laconic.data.corpus import Corpus, Features, Labels, Split, TableFacts, pair_matrix, self_pairs
 from laconic.errors import DataError
+from laconic.system.sparse import csr_array
 from laconic.units import counted, plural
 
 LARGEST = float(np.finfo(np.float32).max)

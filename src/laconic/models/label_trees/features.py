@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.sparse import csr_array
 
 from laconic.kernels.csr import Lists, make_unit
 from laconic.kernels.jit import compiled
+from laconic.system.sparse import csr_array
 from laconic.types import FIRST_WORD
 
 MOST_FEATURES = 1 << 31  # numbers of features are counted in 32 bits

@@ -1,4 +1,4 @@
-"""Trees of labels with sparse classifiers: the method `trees`, in mapped arrays."""
+"""The method `trees` as a packed ranker: label trees with sparse classifiers."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ from laconic.types import NO_LABEL
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Trees(PackedRanker):
+    """The packed form of a TreesRanker."""
+
     roots: np.ndarray  # int32; these and the next are as models/label_trees/forest.py has them
     child_starts: np.ndarray  # int64
     targets: np.ndarray  # int32
@@ -60,21 +62,21 @@ class Trees(PackedRanker):
         labels = np.full((size_of(inputs), k), NO_LABEL, dtype=np.int64)
         scores = np.zeros(labels.shape, dtype=np.float32)
         trees, span = (self.forest, self._ways), (0, len(labels))
-        rank_texts(trees, self._queries(inputs), self.beam, span, self._room, (labels, scores))
+        rank_texts(trees, self._queries(inputs), self.beam, span, self._scratch, (labels, scores))
         return Ranked(labels, scores)
 
     def score(self, inputs: Inputs, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:
         check_numbers(labels, "labels to be scored", NO_LABEL, self.num_labels)
         scores = np.zeros(labels.shape, dtype=np.float32)
         trees, span = (self.forest, self._ways), (0, len(labels))
-        score_texts(trees, self._queries(inputs), span, self._room, (np.ascontiguousarray(labels), scores))
+        score_texts(trees, self._queries(inputs), span, self._scratch, (np.ascontiguousarray(labels), scores))
         return scores
 
-    def opening(self, beam: int) -> Trees:
+    def with_beam(self, beam: int) -> Trees:
         return replace(self, beam=min(beam, len(self.child_starts)))
 
     def exact(self) -> Trees:
-        return self.opening(len(self.child_starts))
+        return self.with_beam(len(self.child_starts))
 
     @cached_property
     def forest(self) -> Forest:
@@ -97,13 +99,13 @@ class Trees(PackedRanker):
         return features_of(tokens_of(inputs), self._reading)
 
     @property
-    def _room(self) -> Workspace:
-        """Which each thread keeps: to make it takes longer than to use it."""
+    def _scratch(self) -> Workspace:
+        """Return this thread's scratch arrays; allocating them takes longer than using them."""
         mine = self._rooms
-        if not hasattr(mine, "room"):
-            mine.room = make_workspace(len(self._ways.child_to), self.num_labels, len(self.roots))
-        room: Workspace = mine.room
-        return room
+        if not hasattr(mine, "scratch"):
+            mine.scratch = make_workspace(len(self._ways.child_to), self.num_labels, len(self.roots))
+        scratch: Workspace = mine.scratch
+        return scratch
 
     @cached_property
     def _rooms(self) -> threading.local:

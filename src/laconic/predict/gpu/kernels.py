@@ -1,4 +1,4 @@
-"""Which kernels score: Triton's on a GPU that has it, otherwise their plain twins."""
+"""Choose the scoring kernels: Triton's on a GPU that has it, otherwise their reference implementations."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ Scores: TypeAlias = Callable[[Tensor, Tensor, Tensor | None, Shortlist], Tensor]
 
 
 class Kernels(NamedTuple):
+    """The two kernels that rankers on a GPU score with."""
+
     maxima: Maxima  # of groups of labels, roughly
     scores: Scores  # of the labels of picked clusters
 
