@@ -167,7 +167,7 @@ def test_one_member_is_no_ensemble() -> None:
 
 @pytest.mark.parametrize("members", [0, -1])
 def test_a_number_of_members_is_at_least_1(members: int) -> None:
-    with pytest.raises(ConfigError, match=f"ensemble must be a whole number of 1 or more, but is {members}"):
+    with pytest.raises(ConfigError, match=f"ensemble must be an integer of 1 or more, but is {members}"):
         trained(members)
 
 

@@ -24,7 +24,7 @@ from laconic.data.formats.records import text
 from laconic.errors import ConfigError, DataError, ModelError
 from laconic.evaluation.metrics import TrainingCounts, judge, report
 from laconic.export.pack import pack
-from laconic.methods.auto import chosen, config_for, situation
+from laconic.methods.auto import choose, config_for, describe_situation
 from laconic.methods.registry import config_of
 from laconic.methods.train import train_model
 from laconic.packed.folder import is_packed, of_version, write_packed
@@ -91,7 +91,7 @@ class Laconic:
         corpus, method = _corpus("train", texts, labels, label_texts), self.method
         run = Run.unkept(self.device, ignore_memory=self.ignore_memory)
         if config is None:
-            choice = chosen(situation(corpus, gpu=run.device.type == "cuda", budget=None))
+            choice = choose(describe_situation(corpus, gpu=run.device.type == "cuda", budget=None))
             method, (_, config) = choice.method, config_for(choice, _nested(self.settings))
         model = train_model(corpus, method, config, run, _plain(self.ensemble))
         return self._answering(model, Predictor(model, self.device))

@@ -28,7 +28,7 @@ from laconic.methods.decaf import recipe as decaf
 from laconic.methods.decaf.beam import theorem_3_1, true_ranks
 from laconic.methods.decaf.config import Module, plan_of
 from laconic.methods.decaf.modules import learn_shortlister, learn_words
-from laconic.methods.decaf.recipe import Config, sized
+from laconic.methods.decaf.recipe import Config, with_sizes
 from laconic.methods.estimates import expected_costs
 from laconic.methods.registry import config_of
 from laconic.methods.restore import restore_ranker, with_settings
@@ -395,7 +395,7 @@ def test_a_model_that_looked_up_nearest_labels_otherwise_still_answers() -> None
     restored = decaf.restore(config, ranker.state_dict())
     torch.testing.assert_close(restored.rank(tokens(), 3), ranker.rank(tokens(), 3))
     with pytest.raises(ConfigError, match="beam says how many of the nearest labels are taken"):
-        sized(config, 20, LABELS, 4)
+        with_sizes(config, 20, LABELS, 4)
 
 
 def data_of(corpus: Corpus = CORPUS) -> Dataset:
@@ -553,7 +553,7 @@ def test_labels_without_texts_are_learnt_too() -> None:
 
 def test_the_beam_is_judged_by_texts_cut_where_the_model_cuts_them() -> None:
     data = data_of()
-    config = sized(config_of("decaf", settings(epochs=4, length=1)), len(data), data.num_labels, 8)
+    config = with_sizes(config_of("decaf", settings(epochs=4, length=1)), len(data), data.num_labels, 8)
     words, _ = learn_words(data, config, Run.unkept())
     shortlister = learn_shortlister(data, words, config, Run.unkept())
     ids, weights = (part[:, 0].numpy() for part in padded(data.inputs, 1))
@@ -587,7 +587,7 @@ def test_data_is_told_what_it_would_cost() -> None:
     model = train_model(CORPUS, "decaf", config_of("decaf", {"epochs": 1}), Run.unkept())
     ranker = restore_ranker(model, CPU)
     assert sum(told["parameters"].values()) == sum(parameter.numel() for parameter in ranker.parameters())
-    assert told["epochs"] == sized(Config(), 240, 12, 6).epochs
+    assert told["epochs"] == with_sizes(Config(), 240, 12, 6).epochs
 
 
 @pytest.mark.parametrize(
@@ -610,16 +610,16 @@ def test_a_wrong_setting_is_refused_with_what_is_known(wrong: dict[str, Any], na
 
 
 def test_sizes_come_from_the_data() -> None:
-    large = sized(Config(), 693_082, 312_330, 9)
+    large = with_sizes(Config(), 693_082, 312_330, 9)
     assert (large.clusters, large.batch_size, large.length) == (65_536, 256, 9)
-    small = sized(Config(epochs=40, learning_rate=0.02), 45_000, 36_306, 12)
+    small = with_sizes(Config(epochs=40, learning_rate=0.02), 45_000, 36_306, 12)
     epochs = (small.surrogate.epochs, small.shortlister.epochs, small.ranker.epochs)
     rates = (small.surrogate.learning_rate, small.shortlister.learning_rate, small.ranker.learning_rate)
     assert (small.clusters, epochs, rates) == (8192, (20, 10, 10), pytest.approx((0.02, 0.016, 0.016)))
-    tiny = sized(Config(), 20, 3, 5)
+    tiny = with_sizes(Config(), 20, 3, 5)
     assert (tiny.clusters, tiny.epochs) == (1, 84)
     with pytest.raises(ConfigError, match="at most the 3 labels"):
-        sized(Config(clusters=4), 20, 3, 5)
+        with_sizes(Config(clusters=4), 20, 3, 5)
 
 
 # Presets: clusters, beam, width, rate of the surrogate task, dropout of the later modules
@@ -634,7 +634,7 @@ DATASETS = {
 @pytest.mark.parametrize("name", DATASETS)
 def test_a_dataset_has_the_settings_of_the_published_code(name: str) -> None:
     clusters, beam, width, rate, dropout = DATASETS[name]
-    config = sized(config_of("decaf", read_settings(preset_path("decaf", name), [])), 500_000, 1 << 20, 9)
+    config = with_sizes(config_of("decaf", read_settings(preset_path("decaf", name), [])), 500_000, 1 << 20, 9)
     assert (config.clusters, config.beam, config.embedding, config.batch_size) == (clusters, beam, width, 255)
     modules = (config.surrogate, config.shortlister, config.ranker)
     assert [module.epochs for module in modules] == [20, 10, 10]

@@ -238,12 +238,12 @@ def _checked(recipe: _Recipe) -> _Recipe:
 
 def _settled(recipe: _Recipe, corpus: Corpus, device: str) -> _Recipe:
     """With a method, which the data, the machine and the time choose where none was named."""
-    from laconic.methods.auto import chosen, config_for, situation
+    from laconic.methods.auto import choose, config_for, describe_situation
     from laconic.training.run import device_named
 
     if recipe.config is not None:
         return recipe
-    choice = chosen(situation(corpus, gpu=device_named(device).type == "cuda", budget=recipe.budget))
+    choice = choose(describe_situation(corpus, gpu=device_named(device).type == "cuda", budget=recipe.budget))
     err.print(f"{choice.method}: {choice.why}", soft_wrap=True)
     return _Recipe(choice.method, *config_for(choice, recipe.settings))
 
@@ -289,11 +289,11 @@ def _taught(
     """The finished model, with how it was made and how long that took; None: that is what is there already."""
     from laconic.cli.tables import training_display
     from laconic.methods.distillation import Config as Distilling
-    from laconic.methods.distillation import as_counted, taught_by
+    from laconic.methods.distillation import with_teacher_facts, with_teacher_labels
     from laconic.methods.train import Training
     from laconic.training.run import Run, device_named
 
-    taught = corpus if elder is None else taught_by(elder, corpus, device_named(device), Distilling())
+    taught = corpus if elder is None else with_teacher_labels(elder, corpus, device_named(device), Distilling())
     began, anew = perf_counter(), not folder.exists()
     try:
         with training_display(err) as watcher:
@@ -305,7 +305,7 @@ def _taught(
     except KeyboardInterrupt:
         err.print("stopped; the same command goes on from here")
         raise typer.Exit(130) from None
-    trained = trained if elder is None else as_counted(trained, elder)
+    trained = trained if elder is None else with_teacher_facts(trained, elder)
     made = {"command": "laconic " + shlex.join(sys.argv[1:])}
     took = {"seconds": round(perf_counter() - began, 2)} if anew else {}  # how long a stopped run took is not known
     return replace(trained, facts={**trained.facts, **made, **took})

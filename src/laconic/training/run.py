@@ -118,7 +118,7 @@ class Run:
         free = _free_memory(self.device)
         return free is None or memory <= free
 
-    def announce(self, memory: int, seconds: float, remedies: Mapping[str, int]) -> None:
+    def report_costs(self, memory: int, seconds: float, remedies: Mapping[str, int]) -> None:
         """Says what a run will take, and refuses one that cannot fit; `remedies`: options and what each would need."""
         # Finished members wait on the host: their weights, beside which training has a gradient and two moments.
         waiting = self.whose.following / 4 if self.device.type == "cpu" else 0.0
