@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import torch
 
-from laconic.training.step import leave_capture, rehearse
+from laconic.training.step import leave_capture, warm_up
 
 Result = TypeVar("Result")
 Run = Callable[[], object]
@@ -25,7 +25,7 @@ def graphed(run: Run, device: torch.device) -> Run:
     """The same as a CUDA graph; on a CPU, as it is."""
     if device.type != "cuda":
         return run
-    rehearse(run)
+    warm_up(run)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         run()

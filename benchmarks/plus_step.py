@@ -27,7 +27,7 @@ from laconic.models.classifiers import LinearClassifier
 from laconic.models.clustering import random_tree
 from laconic.training.optimizer import Adam, OneCycle, Plan
 from laconic.training.step import Step
-from laconic.training.tasks import Jointly
+from laconic.training.tasks import ClustersAndLabels
 from laconic.types import FIRST_WORD
 
 
@@ -131,11 +131,11 @@ def main() -> None:
     save("plus_step_" + options.shape.split("-")[-1].lower() + ("_lazy" if options.lazy else ""), figures)
 
 
-def built(config: Config, num_ids: int, labels: int) -> Jointly:
+def built(config: Config, num_ids: int, labels: int) -> ClustersAndLabels:
     with torch.device("cuda"):
         ranker = build(config, num_ids, random_tree(labels, config.clusters, 0))
     assert isinstance(ranker.classifier, LinearClassifier)
-    task = Jointly(
+    task = ClustersAndLabels(
         ranker.encoder,
         ranker.clusters,
         ranker.classifier,
@@ -148,7 +148,7 @@ def built(config: Config, num_ids: int, labels: int) -> Jointly:
 
 
 @torch.no_grad()
-def scatter(task: Jointly) -> None:
+def scatter(task: ClustersAndLabels) -> None:
     """Makes texts pick clusters as far apart as those of a model at the end of training, or further."""
     task.clusters.classifier.weight.normal_()
     assert task.clusters.classifier.bias is not None
@@ -156,7 +156,7 @@ def scatter(task: Jointly) -> None:
 
 
 @torch.no_grad()
-def touched(task: Jointly, data: Resident, rows: torch.Tensor) -> float:
+def touched(task: ClustersAndLabels, data: Resident, rows: torch.Tensor) -> float:
     """The share of clusters that any text of the batch picks."""
     batch = data.take(rows)
     vectors = task.encode(batch.inputs, torch.zeros((), device="cuda"))[0]

@@ -29,7 +29,7 @@ from laconic.training import losses
 from laconic.training.loop import rows_as_planned
 from laconic.training.optimizer import OPTIMISERS, Adam, OneCycle, Plan
 from laconic.training.step import Step
-from laconic.training.tasks import AllLabels, Jointly, Task
+from laconic.training.tasks import AllLabels, ClustersAndLabels, Task
 from laconic.types import FIRST_WORD
 
 BYTES = {"adam": 24, "adam-bf16": 12, "adagrad-bf16": 4}
@@ -100,7 +100,7 @@ def measured(case: Case, texts: Resident, optimiser: str, *, captured: bool = Tr
         for rows in order[:WARM_UP]:
             step(rows)
         found: dict[str, Any] = {"how": how}
-        if isinstance(task, Jointly):
+        if isinstance(task, ClustersAndLabels):
             scatter(task)
             found["share_of_clusters_touched"] = touched(task, texts, order[WARM_UP])
         times = [timed(step, rows) for rows in order[WARM_UP : WARM_UP + TIMED]]

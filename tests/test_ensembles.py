@@ -211,7 +211,7 @@ def test_another_number_of_members_is_not_mixed_into_a_run(tmp_path: Path) -> No
     with pytest.raises(KeyboardInterrupt):
         trained(2, kept(tmp_path, Watched(4)))
     for members in (1, 3):
-        with pytest.raises(TrainingError, match=rf"ensemble = 2 \(now {members}\) was begun here"):
+        with pytest.raises(TrainingError, match=rf"ensemble = 2 \(now {members}\) was started here"):
             trained(members, kept(tmp_path, Watched()))
 
 

@@ -25,7 +25,8 @@ from laconic.data.tokenizer import padded
 from laconic.errors import ConfigError, DataError
 from laconic.methods.decaf import modules as decaf_modules
 from laconic.methods.decaf import recipe as decaf
-from laconic.methods.decaf.beam import theorem_3_1, true_ranks
+from laconic.methods.decaf.ablations import theorem_3_1
+from laconic.methods.decaf.beam import true_ranks
 from laconic.methods.decaf.config import Module, plan_of
 from laconic.methods.decaf.modules import learn_shortlister, learn_words
 from laconic.methods.decaf.recipe import Config, with_sizes
@@ -45,7 +46,7 @@ from laconic.storage.model_folder import SavedModel, read_model, write_model
 from laconic.training.loop import Silent
 from laconic.training.optimizer import clock_table
 from laconic.training.run import Run
-from laconic.training.tasks import AllLabels, Opened
+from laconic.training.tasks import AllLabels, PickedClusters
 from laconic.types import NO_LABEL, Batch, Tokens
 from tests.planted import planted_texts
 from tests.test_rankers import SETTINGS
@@ -262,7 +263,7 @@ def test_nothing_is_learnt_about_pairs_that_are_left_out() -> None:
     task = AllLabels(encoder, classifier, dropout=0.0, chunk=4).eval()
     losses = counted * functional.binary_cross_entropy_with_logits(scores, wanted(), reduction="none")
     check_slopes(task(Batch(tokens(), POSITIVES, left_out=left_out), torch.zeros(())), losses.mean(), task)
-    opened = Opened(encoder, classifier, random_tree(LABELS, 4, 0).starts).eval()
+    opened = PickedClusters(encoder, classifier, random_tree(LABELS, 4, 0).starts).eval()
     picks = torch.tensor([[0, 1, 2, 3]] * 2 + [[0, 1, 2, 4]])  # 4: none
     counted[2, opened.starts[3] :] = 0
     losses = counted * functional.binary_cross_entropy_with_logits(scores, wanted(), reduction="none")
@@ -274,7 +275,7 @@ def test_nothing_is_learnt_about_pairs_that_are_left_out() -> None:
 def test_the_loss_is_over_the_labels_of_opened_clusters_and_of_missing_positives(missing: bool) -> None:
     encoder, classifier = both()
     tree = random_tree(LABELS, 4, 0)
-    task = Opened(encoder, classifier, tree.starts, missing=missing).eval()
+    task = PickedClusters(encoder, classifier, tree.starts, missing=missing).eval()
     picks = torch.tensor([[0, 2], [3, 1], [1, 2]])
     scores, truth, starts = plain_scores(encoder, classifier), wanted(), tree.starts.tolist()
     total = torch.zeros(())
@@ -292,7 +293,7 @@ def test_the_loss_is_over_the_labels_of_opened_clusters_and_of_missing_positives
 
 def test_rows_of_opened_clusters_alone_move() -> None:
     encoder, classifier = both()
-    task = Opened(encoder, classifier, random_tree(LABELS, 4, 0).starts)
+    task = PickedClusters(encoder, classifier, random_tree(LABELS, 4, 0).starts)
     batch = Batch(tokens()._replace(), torch.full((3, 1), NO_LABEL), None, None, torch.tensor([[1]] * 3))
     slopes = gradients(task(batch, torch.zeros(())), task)["classifier.refinement"]
     starts = task.starts.tolist()
@@ -370,14 +371,14 @@ def test_nearest_labels_are_learnt_and_scored_as_those_of_learnt_clusters() -> N
 
 
 def test_nearest_labels_are_learnt_by_the_loss_of_opened_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Opened] = []
+    seen: list[PickedClusters] = []
 
-    class Watched(Opened):
+    class Watched(PickedClusters):
         def __init__(self, *parts: Any, **more: Any) -> None:
             super().__init__(*parts, **more)
             seen.append(self)
 
-    monkeypatch.setattr(decaf_modules, "Opened", Watched)
+    monkeypatch.setattr(decaf_modules, "PickedClusters", Watched)
     trained(shortlist="nearest", missing=False, epochs=3)
     assert [(task.size, task.missing, len(task.starts)) for task in seen] == [(1, False, 13)]
 

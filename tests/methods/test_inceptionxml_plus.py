@@ -39,7 +39,7 @@ from laconic.predict.predictor import Predictor
 from laconic.storage.model_folder import SavedModel, write_model
 from laconic.training.loop import Silent
 from laconic.training.run import Run
-from laconic.training.tasks import Jointly
+from laconic.training.tasks import ClustersAndLabels
 from laconic.types import NO_LABEL
 from tests.planted import planted_texts, planted_vectors, share_of_right_first_labels
 
@@ -186,11 +186,11 @@ def test_what_is_learnt_depends_on_how_it_is_learnt_and_not_on_how_it_answers(
 def test_the_task_is_made_as_the_settings_say(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, Any] = {}
 
-    def watched(*parts: Any, **options: Any) -> Jointly:
+    def watched(*parts: Any, **options: Any) -> ClustersAndLabels:
         seen.update(options)
-        return Jointly(*parts, **options)
+        return ClustersAndLabels(*parts, **options)
 
-    monkeypatch.setattr(inceptionxml_plus, "Jointly", watched)
+    monkeypatch.setattr(inceptionxml_plus, "ClustersAndLabels", watched)
     trained(cluster_dropout=0.1, classifier_dropout=0.2, detached=0.3, chunk=7, top=4, answer_top=1, precision="bf16")
     assert seen == {
         "dropouts": (0.1, 0.2),

@@ -64,6 +64,8 @@ def training_machine(device: torch.device) -> Machine:
 
 
 class TrainingCosts(NamedTuple):
+    """What a training takes."""
+
     memory: int  # bytes
     seconds: float
 
@@ -293,6 +295,8 @@ def report_inception_costs(
 
 
 class FlatCosts(NamedTuple):
+    """What a training of a flat model takes, and its size."""
+
     parameters: int
     memory: int  # bytes
     seconds: float

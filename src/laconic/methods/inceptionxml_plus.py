@@ -44,7 +44,7 @@ from laconic.models.shortlisters.clusters import Clusters
 from laconic.training.loop import TrainState
 from laconic.training.optimizer import OneCycle, Plan
 from laconic.training.run import Run
-from laconic.training.tasks import Jointly
+from laconic.training.tasks import ClustersAndLabels
 from laconic.units import counted
 
 HEADS = ("synchronised", "lightxml")
@@ -195,7 +195,7 @@ def _fit(
     ranker.to(run.device)
     classifier = ranker.classifier
     assert isinstance(classifier, LinearClassifier)
-    task = Jointly(
+    task = ClustersAndLabels(
         ranker.encoder,
         ranker.clusters,
         classifier,

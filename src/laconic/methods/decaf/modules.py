@@ -29,7 +29,7 @@ from laconic.models.rankers import ShortlistRanker
 from laconic.models.shortlisters.clusters import Clusters
 from laconic.training.loop import TrainState
 from laconic.training.run import Run
-from laconic.training.tasks import AllLabels, Opened
+from laconic.training.tasks import AllLabels, PickedClusters
 
 CHUNK = 65_536  # clusters scored at a time
 Words = Float[Tensor, "ids dim"]
@@ -100,7 +100,7 @@ def learn_ranker(
     placed = data.renumbered(tree.places().numpy())  # inside, a cluster is a range of labels
     encoder, seen = _reader(placed, shortlister.words, config, run)
     classifier = label_rows(placed, encoder, shortlister.words, config)
-    task = Opened(encoder, classifier, tree.starts, missing=config.missing).to(run.device)
+    task = PickedClusters(encoder, classifier, tree.starts, missing=config.missing).to(run.device)
 
     def ranker() -> ShortlistRanker:
         words = encoder.embedding.weight if isinstance(encoder, SumEncoder) else None
