@@ -36,7 +36,7 @@ from laconic.data.text import Splitter
 from laconic.errors import ConfigError
 from laconic.methods.auto import Situation, choose
 from laconic.methods.config import FusionConfig
-from laconic.methods.registry import METHODS, with_extra_texts
+from laconic.methods.registry import METHODS, add_extra_texts
 from laconic.methods.result import Trained
 from laconic.methods.wrappers import fusion
 from laconic.models.rankers import Ranker
@@ -100,7 +100,7 @@ class Working:
 
     def __call__(self, job: Job) -> Figures:
         have, run = of(job.data, self.rows), Remembering(Run.unkept(self.device))
-        method = with_extra_texts(METHODS[job.method]) if "extra_texts" in job.settings else METHODS[job.method]
+        method = add_extra_texts(METHODS[job.method]) if "extra_texts" in job.settings else METHODS[job.method]
         settings = {name: value for name, value in job.settings.items() if name != "fusion"}
         config = configure(method.config, {"seed": job.seed} | settings)
         base = method.train(have.prepared.data, config, run)

@@ -26,7 +26,7 @@ from benchmarks.training_step import copy_bandwidth, timed
 from laconic.data.resident import Resident
 from laconic.methods import inceptionxml, inceptionxml_plus
 from laconic.training import losses
-from laconic.training.loop import rows_as_planned
+from laconic.training.loop import rows_in_half_precision
 from laconic.training.optimizer import OPTIMISERS, Adam, OneCycle, Plan
 from laconic.training.step import Step
 from laconic.training.tasks import AllLabels, ClustersAndLabels, Task
@@ -92,7 +92,7 @@ def measured(case: Case, texts: Resident, optimiser: str, *, captured: bool = Tr
     held = torch.cuda.memory_allocated()
     task = made(case)
     plan = Plan(epochs=1, batch_size=case.batch, schedule=OneCycle(warm_up=0.33), optimiser=optimiser)
-    with rows_as_planned(task, plan, torch.device("cuda")):
+    with rows_in_half_precision(task, plan, torch.device("cuda")):
         steps = 10 * texts.steps(case.batch)
         step = Step(task, texts, Adam(dict(task.named_parameters()), plan, steps, task.tables, task.rows()))
         how = step.capture(case.batch) if captured else "eager"

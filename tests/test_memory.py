@@ -74,9 +74,9 @@ def test_time_is_estimated_by_the_cores_that_may_be_used(monkeypatch: pytest.Mon
     before = torch.get_num_threads()
     torch.set_num_threads(4)
     try:
-        monkeypatch.setattr("laconic.training.run.usable_cores", lambda: 2)
+        monkeypatch.setattr("laconic.methods.costs.usable_cores", lambda: 2)
         assert training_machine(torch.device("cpu")).name == "2 × CPU core"
-        monkeypatch.setattr("laconic.training.run.usable_cores", lambda: 64)
+        monkeypatch.setattr("laconic.methods.costs.usable_cores", lambda: 64)
         assert training_machine(torch.device("cpu")).name == "4 × CPU core"
         assert training_machine(torch.device("cuda")).name == "H200"
     finally:

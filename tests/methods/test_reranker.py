@@ -31,7 +31,7 @@ from laconic.methods.restore import restore_ranker, with_settings
 from laconic.methods.result import Trained
 from laconic.methods.train import train_model
 from laconic.methods.wrappers import reranker
-from laconic.methods.wrappers.ensemble import agreed
+from laconic.methods.wrappers.ensemble import common_settings
 from laconic.methods.wrappers.reranker import best_alpha, with_sizes
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import Identity
@@ -502,7 +502,7 @@ def test_what_members_chose_differently_is_as_it_was_given() -> None:
         for seed, beta, alpha in ((5, 0.1, 0.6), (6, 0.3, 0.9))
     ]
     expected = replace(given, seed=5, beta=-1.0, length=9, reranker=replace(given.reranker, alpha=-1.0, length=8))
-    assert agreed(configs, given) == expected
+    assert common_settings(configs, given) == expected
 
 
 def test_every_member_has_a_re_ranker_with_a_share_of_its_own(pair: SavedModel, tmp_path: Path) -> None:
