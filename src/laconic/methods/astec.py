@@ -267,14 +267,8 @@ def _report_costs(config: Config, data: Dataset, run: Run) -> None:
 
 
 def _plan(config: Config, stage: Surrogate | Extreme) -> Plan:
-    return Plan(
-        epochs=stage.epochs,
-        batch_size=config.batch_size,
-        learning_rate=stage.learning_rate,
-        schedule=Halving(after=stage.halve_after),
-        lazy=True,
-        seed=config.seed,
-    )
+    schedule = Halving(after=stage.halve_after)
+    return config.plan(epochs=stage.epochs, learning_rate=stage.learning_rate, schedule=schedule, lazy=True)
 
 
 def _transform(config: Config, dim: int) -> nn.Module:

@@ -13,7 +13,7 @@ from laconic.data.text import Splitter
 from laconic.data.vocabulary import VocabularyConfig
 from laconic.errors import ConfigError
 from laconic.models.encoders import ENCODERS
-from laconic.training.optimizer import OPTIMISERS
+from laconic.training.optimizer import OPTIMISERS, Plan
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16}
 UNORDERED = ("bag", "mlp")  # encoders that do not depend on the order of words
@@ -192,6 +192,11 @@ class NeuralConfig(MethodConfig):
     validation: float = 0.05  # fraction of training texts held out to choose the epoch; 0: the last epoch is kept
     vectors: str = ""  # file of word vectors to start from
 
+    def plan(self, **more: Any) -> Plan:
+        """Return a training plan with these settings, and with `more` in addition or instead."""
+        own = {name: getattr(self, name) for name in ("epochs", "batch_size", "learning_rate", "seed")}
+        return Plan(**(own | more))
+
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderConfig(NeuralConfig):
@@ -219,3 +224,27 @@ class FlatConfig(EncoderConfig):
             check_batch_norm(self.batch_size, self.encoder)
         if self.refit and not self.validation:
             raise ConfigError("refit needs a validation split to choose the epoch; validation is 0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifierConfig(FlatConfig):
+    """Settings of a flat method with a classifier of its own."""
+
+    dropout: float = 0.25
+    classifier_dropout: float = 0.5
+    eps: float = 1e-8  # of Adam
+    prior: bool = False  # start biases at log-odds, not at 0: rare labels take far fewer steps
+    chunk: int = 65_536  # labels, or clusters, scored at a time
+
+
+@dataclass(frozen=True, kw_only=True)
+class InceptionConfig(ClassifierConfig):
+    """Settings of InceptionXML and InceptionXML+."""
+
+    encoder: str = "inception"  # or bag or cnn
+    hidden: int = 0  # width of the layer before label rows; 0: the encoder's (the paper's 3M model: 300)
+    optimiser: str = "adam"  # of label rows; adam-bf16 and adagrad-bf16 take less memory, on a GPU
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_batch_norm(self.batch_size)

@@ -19,13 +19,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import ceil
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import nn
 
 from laconic.errors import ConfigError
-from laconic.methods.config import FlatConfig
+from laconic.methods.config import FlatConfig, InceptionConfig
 from laconic.methods.flat import FlatTraining
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import WordEncoder
@@ -254,21 +254,7 @@ def _activations(shape: Shape) -> int:
     return attentions + projection + 12 * CHANNELS * _positions(shape.dim) + 10 * encoder_width(shape.dim)
 
 
-@runtime_checkable
-class InceptionSettings(Protocol):
-    """Settings on which the costs of an inception model depend, besides its shape."""
-
-    @property
-    def epochs(self) -> int: ...
-    @property
-    def batch_size(self) -> int: ...
-    @property
-    def optimiser(self) -> str: ...
-    @property
-    def refit(self) -> bool: ...
-
-
-S = TypeVar("S", bound=InceptionSettings)
+S = TypeVar("S", bound=InceptionConfig)
 
 
 def report_inception_costs(

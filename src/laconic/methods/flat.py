@@ -21,7 +21,7 @@ from laconic.methods.common import (
     sizes_from,
     start_encoder,
 )
-from laconic.methods.config import UNORDERED, Encoding, FlatConfig
+from laconic.methods.config import PRECISIONS, UNORDERED, ClassifierConfig, Encoding, FlatConfig
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import Encoder
 from laconic.models.rankers import FlatRanker
@@ -50,6 +50,17 @@ class FlatTraining:
     prior: bool  # start biases at the labels' log-odds
     precision: torch.dtype
     build: Callable[[int, int], Parts]  # from the numbers of token ids and of labels
+
+
+def flat_training(config: ClassifierConfig, plan: Plan, build: Callable[[int, int], Parts]) -> FlatTraining:
+    return FlatTraining(
+        plan=plan,
+        dropout=config.classifier_dropout,
+        chunk=config.chunk,
+        prior=config.prior,
+        precision=PRECISIONS[config.precision],
+        build=build,
+    )
 
 
 def with_sizes(config: C, texts: int, usual: int, *, batch_size: int = 128, fraction: float = 1.0) -> C:

@@ -14,39 +14,26 @@ from torch import Tensor
 
 from laconic.data.dataset import Dataset
 from laconic.methods.common import build_encoder, train_and_refit, usual_length
-from laconic.methods.config import PRECISIONS, FlatConfig, check_batch_norm
+from laconic.methods.config import InceptionConfig
 from laconic.methods.costs import Shape, report_inception_costs, training_memory
-from laconic.methods.flat import FlatTraining, fit_flat, restore_flat, with_sizes
+from laconic.methods.flat import fit_flat, flat_training, restore_flat, with_sizes
 from laconic.methods.result import Trained
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import Encoder
 from laconic.models.layers import Residual
 from laconic.models.rankers import FlatRanker
-from laconic.training.optimizer import Plan
 from laconic.training.run import Run
 
 _SMALLEST_CHUNK = 1024  # labels; below it matrix products are too small to be fast
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(FlatConfig):
+class Config(InceptionConfig):
     """Settings of InceptionXML."""
 
     epochs: int = 0  # 0: from 12 for half a million texts and more to 100 for a few
     batch_size: int = 0  # 0: 128, less for small data
     learning_rate: float = 0.005  # at the peak of the cycle
-    encoder: str = "inception"  # or bag or cnn
-    hidden: int = 0  # width of label rows; 0: the encoder's
-    dropout: float = 0.25
-    classifier_dropout: float = 0.5
-    eps: float = 1e-8  # of Adam
-    optimiser: str = "adam"  # of label rows; adam-bf16 and adagrad-bf16 take less memory, on a GPU
-    prior: bool = False  # start biases at the labels' log-odds, not at 0: rare labels take far fewer steps
-    chunk: int = 65_536  # labels scored at a time
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_batch_norm(self.batch_size)
 
 
 def train(data: Dataset, config: Config, run: Run) -> Trained:
@@ -55,7 +42,8 @@ def train(data: Dataset, config: Config, run: Run) -> Trained:
     config = _with_chunk(config, shape_of(config, words, labels), run)
     shape = partial(shape_of, words=words, labels=labels)
     report_inception_costs(run, config, shape, len(data), chunk=min(config.chunk, labels), small_batch=128)
-    return train_and_refit(partial(fit_flat, _training(config)), data, config, run)
+    plan = config.plan(eps=config.eps, optimiser=config.optimiser)
+    return train_and_refit(partial(fit_flat, flat_training(config, plan, partial(build, config))), data, config, run)
 
 
 def restore(config: Config, tensors: Mapping[str, Tensor]) -> FlatRanker:
@@ -78,22 +66,3 @@ def _with_chunk(config: Config, shape: Shape, run: Run) -> Config:
     while chunk > _SMALLEST_CHUNK and not run.fits(training_memory(shape, batch=config.batch_size, chunk=chunk)):
         chunk = max(_SMALLEST_CHUNK, chunk // 2)
     return config if chunk == min(config.chunk, shape.labels) else replace(config, chunk=chunk)
-
-
-def _training(config: Config) -> FlatTraining:
-    plan = Plan(
-        epochs=config.epochs,
-        batch_size=config.batch_size,
-        learning_rate=config.learning_rate,
-        eps=config.eps,
-        optimiser=config.optimiser,
-        seed=config.seed,
-    )
-    return FlatTraining(
-        plan=plan,
-        dropout=config.classifier_dropout,
-        chunk=config.chunk,
-        prior=config.prior,
-        precision=PRECISIONS[config.precision],
-        build=partial(build, config),
-    )

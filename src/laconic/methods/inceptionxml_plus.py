@@ -32,7 +32,7 @@ from laconic.methods.common import (
     train_and_refit,
     usual_length,
 )
-from laconic.methods.config import PRECISIONS, UNORDERED, Bounds, FlatConfig, check_batch_norm
+from laconic.methods.config import PRECISIONS, UNORDERED, Bounds, InceptionConfig
 from laconic.methods.costs import Shape, report_inception_costs
 from laconic.methods.result import Trained
 from laconic.models.classifiers import LinearClassifier
@@ -42,7 +42,7 @@ from laconic.models.layers import SpectralResidual
 from laconic.models.rankers import ShortlistRanker
 from laconic.models.shortlisters.clusters import Clusters
 from laconic.training.loop import TrainState
-from laconic.training.optimizer import OneCycle, Plan
+from laconic.training.optimizer import OneCycle
 from laconic.training.run import Run
 from laconic.training.tasks import ClustersAndLabels
 from laconic.units import counted
@@ -53,11 +53,11 @@ _LABELS_PER_CLUSTER, _MOST_CLUSTERS = 6, 1 << 17  # give Table 7's numbers of cl
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(FlatConfig):
+class Config(InceptionConfig):
     """Settings of InceptionXML+."""
 
     bounds: ClassVar[Bounds] = {
-        **FlatConfig.bounds,
+        **InceptionConfig.bounds,
         "learning_rate": (0, 100),
         "clusters": (0, 1 << 30),
         "top": (0, 1 << 30),
@@ -65,7 +65,7 @@ class Config(FlatConfig):
         "detached": (0, 1),
         "cluster_dropout": (0, 0.99),
     }
-    choices: ClassVar[Mapping[str, Collection[str]]] = {**FlatConfig.choices, "heads": HEADS, "ranking": RANKINGS}
+    choices: ClassVar[Mapping[str, Collection[str]]] = {**InceptionConfig.choices, "heads": HEADS, "ranking": RANKINGS}
 
     epochs: int = 0  # 0: from 8 for half a million texts and more to 67 for a few
     batch_size: int = 0  # 0: 256, less for small data
@@ -76,24 +76,15 @@ class Config(FlatConfig):
     ranking: str = "extreme"  # by the extreme classifier's scores, or by their product with the meta-classifier's
     detached: float = 0.25  # fraction of training in which the encoder learns from clusters alone
     heads: str = "synchronised"  # or lightxml: no layer before the clusters, a plain one before the labels
-    encoder: str = "inception"  # or bag or cnn
-    hidden: int = 0  # width of both heads; 0: the encoder's (the paper's 3M model: 300)
-    dropout: float = 0.25
     cluster_dropout: float = 0.3
-    classifier_dropout: float = 0.5
     bias: bool = False  # a bias for every label
-    prior: bool = False  # start biases at the log-odds of clusters and labels, not at 0
-    eps: float = 1e-8  # of Adam
-    optimiser: str = "adam"  # of label rows; adam-bf16 and adagrad-bf16 take less memory, on a GPU
     lazy: bool = False  # skip Adam's update of words and labels without a gradient
-    chunk: int = 65_536  # clusters scored at a time
     clustering: Clustering = Clustering()
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.clusters & (self.clusters - 1):
             raise ConfigError(f"clusters must be a power of two (or 0, chosen by the data), but is {self.clusters}")
-        check_batch_norm(self.batch_size)
         if self.heads == "lightxml" and self.hidden:
             raise ConfigError("heads=lightxml has no layer whose width hidden could set")
 
@@ -205,16 +196,7 @@ def _fit(
         chunk=config.chunk,
         precision=PRECISIONS[config.precision],
     )
-    plan = Plan(
-        epochs=config.epochs,
-        batch_size=config.batch_size,
-        learning_rate=config.learning_rate,
-        schedule=OneCycle(warm_up=0.33),
-        eps=config.eps,
-        optimiser=config.optimiser,
-        lazy=config.lazy,
-        seed=config.seed,
-    )
+    plan = config.plan(schedule=OneCycle(warm_up=0.33), eps=config.eps, optimiser=config.optimiser, lazy=config.lazy)
 
     def figures() -> dict[str, float]:
         return validation_figures(ranker, held) | shortlist_figures(ranker, held.inputs, held.labels)

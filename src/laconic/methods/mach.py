@@ -29,7 +29,7 @@ from laconic.models.clustering.groups import partition
 from laconic.models.encoders import Encoder
 from laconic.models.rankers import BucketsRanker, FlatRanker
 from laconic.training.loop import TrainState
-from laconic.training.optimizer import Halving, Plan
+from laconic.training.optimizer import Halving
 from laconic.training.run import Run
 
 _REMEDIES = ({"members": 4}, {"embedding": 64}, {"embedding": 64, "members": 4})
@@ -102,14 +102,8 @@ def with_sizes(config: Config, texts: int, labels: int, usual: int) -> Config:
 
 
 def _training(config: Config, seed: int) -> FlatTraining:
-    plan = Plan(
-        epochs=config.epochs,
-        batch_size=config.batch_size,
-        learning_rate=config.learning_rate,
-        schedule=Halving(after=config.halve_after),
-        lazy=True,  # a batch has few of the words, and there are many members
-        seed=seed,
-    )
+    # Lazy, as a batch has few of the words and there are many members.
+    plan = config.plan(schedule=Halving(after=config.halve_after), lazy=True, seed=seed)
     return FlatTraining(
         plan=plan,
         dropout=0.0,  # the encoder's own is enough

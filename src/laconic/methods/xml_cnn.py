@@ -15,19 +15,19 @@ from torch import Tensor
 
 from laconic.data.dataset import Dataset
 from laconic.methods.common import train_and_refit, usual_length
-from laconic.methods.config import PRECISIONS, FlatConfig
+from laconic.methods.config import ClassifierConfig
 from laconic.methods.costs import TrainingCosts, flat_costs, report_costs, training_machine
-from laconic.methods.flat import FlatTraining, build, fit_flat, restore_flat, with_sizes
+from laconic.methods.flat import FlatTraining, build, fit_flat, flat_training, restore_flat, with_sizes
 from laconic.methods.result import Trained
 from laconic.models.rankers import FlatRanker
-from laconic.training.optimizer import Halving, Plan
+from laconic.training.optimizer import Halving
 from laconic.training.run import Run
 
 _REMEDIES = ({"chunk": 8192}, {"batch_size": 32}, {"embedding": 64, "batch_size": 32})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(FlatConfig):
+class Config(ClassifierConfig):
     """Settings of XML-CNN."""
 
     epochs: int = 0  # 0: from 12 for half a million texts and more to 100 for a few
@@ -36,12 +36,7 @@ class Config(FlatConfig):
     # The published rate is constant. The validation split chooses the epoch, so a rate that falls only takes longer.
     halve_after: float = 1.0  # fraction of the epochs until the learning rate is first halved; 1: never
     encoder: str = "cnn"  # or any other, directly followed by the classifier
-    dropout: float = 0.25
-    classifier_dropout: float = 0.5
-    eps: float = 1e-8  # of Adam
-    prior: bool = False  # start biases at the labels' log-odds, not at 0: rare labels take far fewer steps
     lazy: bool = False  # skip Adam's update of words without a gradient
-    chunk: int = 65_536  # labels scored at a time
 
 
 def train(data: Dataset, config: Config, run: Run) -> Trained:
@@ -61,20 +56,5 @@ def restore(config: Config, tensors: Mapping[str, Tensor]) -> FlatRanker:
 
 
 def _training(config: Config) -> FlatTraining:
-    plan = Plan(
-        epochs=config.epochs,
-        batch_size=config.batch_size,
-        learning_rate=config.learning_rate,
-        schedule=Halving(after=config.halve_after),
-        eps=config.eps,
-        lazy=config.lazy,
-        seed=config.seed,
-    )
-    return FlatTraining(
-        plan=plan,
-        dropout=config.classifier_dropout,
-        chunk=config.chunk,
-        prior=config.prior,
-        precision=PRECISIONS[config.precision],
-        build=partial(build, config),
-    )
+    plan = config.plan(schedule=Halving(after=config.halve_after), eps=config.eps, lazy=config.lazy)
+    return flat_training(config, plan, partial(build, config))

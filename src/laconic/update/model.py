@@ -151,7 +151,7 @@ def _joined(labels: Labels, new: Labels) -> Labels:
 def _tokenizer(model: SavedModel) -> Tokenizer:
     if model.vocabulary is None:
         raise DataError(
-            "this model reads features, not texts: labels can be removed from it, but train it anew for more"
+            "this model reads features, not texts: labels can be removed from it, but train it again to add any"
         )
     return Tokenizer(restore_config(model).text, model.vocabulary)
 

@@ -134,14 +134,8 @@ def _module_with_sizes(module: Module, epochs: float, rate: float) -> Module:
 
 
 def plan_of(config: Config, module: Module, *, lazy: bool = False) -> Plan:
-    return Plan(
-        epochs=module.epochs,
-        batch_size=config.batch_size,
-        learning_rate=module.learning_rate,
-        schedule=Halving(after=module.halve_after),
-        lazy=lazy,
-        seed=config.seed,
-    )
+    schedule = Halving(after=module.halve_after)
+    return config.plan(epochs=module.epochs, learning_rate=module.learning_rate, schedule=schedule, lazy=lazy)
 
 
 def shape_of(config: Config, words: int, labels: int, texts: int) -> DecafShape:
