@@ -30,8 +30,8 @@ class Method:
     config: type[MethodConfig]
     train: Callable[[Dataset, Any, Run], Trained]
     restore: Callable[[Any, Mapping[str, Tensor]], Ranker]
-    reads_label_texts: Callable[[Any], bool]  # whether its config has a use for them
-    on_gpu: bool  # whether its ranker may be moved to one
+    reads_label_texts: Callable[[Any], bool] = lambda config: False  # whether its config has a use for them
+    on_gpu: bool = True  # whether its ranker may be moved to one
     prediction_settings: frozenset[str] = frozenset()  # that can change without training
     # Returns what trains that many members, where they share something; None: each is trained by itself.
     train_members: Callable[[int], Callable[[Dataset, Any, Run], Trained]] | None = None
@@ -46,27 +46,12 @@ METHODS = {
         on_gpu=False,
         prediction_settings=frozenset({"neighbours", "power", "label_text"}),
     ),
-    "trees": Method(
-        trees.Config,
-        trees.train,
-        trees.restore,
-        reads_label_texts=lambda config: False,
-        on_gpu=False,
-        prediction_settings=frozenset({"beam"}),
-    ),
-    "inceptionxml": Method(
-        inceptionxml.Config,
-        inceptionxml.train,
-        inceptionxml.restore,
-        reads_label_texts=lambda config: False,
-        on_gpu=True,
-    ),
+    "trees": Method(trees.Config, trees.train, trees.restore, on_gpu=False, prediction_settings=frozenset({"beam"})),
+    "inceptionxml": Method(inceptionxml.Config, inceptionxml.train, inceptionxml.restore),
     "inceptionxml+": Method(
         inceptionxml_plus.Config,
         inceptionxml_plus.train,
         inceptionxml_plus.restore,
-        reads_label_texts=lambda config: False,
-        on_gpu=True,
         prediction_settings=frozenset({"answer_top", "ranking"}),
     ),
     "astec": Method(
@@ -74,7 +59,6 @@ METHODS = {
         astec.train,
         astec.restore,
         reads_label_texts=lambda config: config.label_texts > 0,
-        on_gpu=True,
         prediction_settings=frozenset({"beta", "votes", "shortlist"}),
     ),
     "decaf": Method(
@@ -82,24 +66,11 @@ METHODS = {
         decaf.train,
         decaf.restore,
         reads_label_texts=lambda config: config.label_text,
-        on_gpu=True,
         prediction_settings=frozenset({"answer_beam"}),
         train_members=lambda members: partial(decaf.train_members, members),
     ),
-    "xml-cnn": Method(
-        xml_cnn.Config,
-        xml_cnn.train,
-        xml_cnn.restore,
-        reads_label_texts=lambda config: False,
-        on_gpu=True,
-    ),
-    "mach": Method(
-        mach.Config,
-        mach.train,
-        mach.restore,
-        reads_label_texts=lambda config: False,
-        on_gpu=True,
-    ),
+    "xml-cnn": Method(xml_cnn.Config, xml_cnn.train, xml_cnn.restore),
+    "mach": Method(mach.Config, mach.train, mach.restore),
 }
 
 
