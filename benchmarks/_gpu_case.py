@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import cycle, islice
@@ -18,11 +18,13 @@ from benchmarks.shapes import PAPER_SHAPES, make
 from laconic.evaluation.evaluate import on_device
 from laconic.models.rankers import Ranker
 from laconic.predict.gpu.graphs import GraphRanker
+from laconic.training.step import leave_capture
 from laconic.types import FIRST_WORD, PAD, Ranking, Tokens
 
 SHAPE, LENGTH, TEXTS = PAPER_SHAPES["AmazonTitles-670K"], 32, 4096
 NUM_IDS = SHAPE.words + FIRST_WORD
 Kind = TypeVar("Kind", bound=Ranker)
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +105,19 @@ def made_of(quick: Ranker) -> dict[str, Any]:
     """What answered: a quick way that could not run would not be seen in its times."""
     assert isinstance(quick, GraphRanker)
     return {"answered by": type(quick.quick).__name__, "shapes captured": [list(shape) for shape in quick.captured]}
+
+
+def attempt(what: str, run: Callable[[], Result], device: torch.device) -> Result | str:
+    """Return what came of it, and print it at once; a failure must not cost a run all that comes after."""
+    result: Result | str
+    try:
+        result = run()
+    except Exception as error:  # noqa: BLE001 - whatever a compiler or a driver may raise
+        result = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        if device.type == "cuda":
+            leave_capture(device)
+    print(f"{what}: {result}", flush=True)
+    return result
 
 
 def _seconds(case: Case, ranker: Ranker, asked: Sequence[Tokens], times: int) -> list[float]:

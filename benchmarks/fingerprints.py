@@ -96,9 +96,8 @@ def main() -> int:
     if options.out:
         options.out.write_text(json.dumps(found, indent=1))
     before = json.loads(options.against.read_text()) if options.against else found
-    differ = [
-        f"{variant}: {name}" for variant in found for name in before[variant] if found[variant].get(name) != before[variant][name]
-    ]
+    wanted = [(variant, name, value) for variant in found for name, value in before[variant].items()]
+    differ = [f"{variant}: {name}" for variant, name, value in wanted if found[variant].get(name) != value]
     print("\n".join(["These differ:", *differ] if differ else ["Every hash is equal."] if options.against else []))
     return 1 if differ else 0
 

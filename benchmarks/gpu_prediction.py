@@ -1,7 +1,6 @@
 """How quickly a GPU answers, from token ids on the host to labels on the host, at the shape of AmazonTitles-670K.
 
-Batches are scored against all labels: as FlatRanker does it, and roughly first and then exactly, in all ways that are
-worth trying (chunks, tiles, groups), beside what bounds them: the rows read once, the product alone. Single texts go
+Batches are scored against all labels: as FlatRanker does it, and roughly first and then exactly. Single texts go
 through InceptionXML+'s shortlist, as the ranker does it and as a CUDA graph. Weights are drawn at random; how many of
 the best five labels are those of float32 is counted.
 

@@ -10,19 +10,17 @@ quickest form, with the conversion and the left-out pairs not counted.
 
 from __future__ import annotations
 
-import json
 import os
-import platform
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 from napkinxc import metrics as napkin
 from scipy.sparse import csr_array
 
+from benchmarks.common import save
 from laconic.evaluation.metrics import (
     KS,
     Judged,
@@ -40,8 +38,6 @@ from laconic.types import NO_LABEL, Ranking
 
 T = TypeVar("T")
 
-RESULTS = Path(__file__).parent / "results" / "metrics_speed.json"
-COMMAND = "python -m benchmarks.metrics_speed"
 TEXTS, LABELS, TRAINING_TEXTS, K = 150_000, 670_091, 485_176, 20
 LIMIT_SECONDS = 3
 ROUNDS = 5
@@ -57,9 +53,9 @@ def main() -> None:
     true, ranked, weights = lists_of_truth(judged), lists_of_labels(judged), training.inverse_propensities()
     their_seconds, theirs = timed(lambda: napkins(true, ranked, weights))
     check_agreement(ours, theirs)
-    show(
+    save(
+        "metrics_speed",
         {
-            "command": COMMAND,
             "texts": TEXTS,
             "labels": LABELS,
             "rounds": ROUNDS,
@@ -70,8 +66,7 @@ def main() -> None:
             "times_faster": round(their_seconds / seconds, 1),
             "bootstrap_1000_resamples_seconds": round(bootstrap_seconds, 2),
             "top_20_of_a_score_matrix_seconds": round(ranking_seconds, 2),
-            "machine": f"{platform.machine()}, one core, Python {platform.python_version()}, numpy {np.__version__}",
-        }
+        },
     )
 
 
@@ -147,13 +142,6 @@ def timed(work: Callable[[], T]) -> tuple[float, T]:
     start = time.perf_counter()
     result = work()
     return time.perf_counter() - start, result
-
-
-def show(figures: dict[str, object]) -> None:
-    for name, figure in figures.items():
-        print(f"{name:36} {figure}")
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(figures, indent=2) + "\n")
 
 
 if __name__ == "__main__":

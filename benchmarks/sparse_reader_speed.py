@@ -8,8 +8,6 @@ same lines less the header, which it cannot read. Both turn the file into label 
 
 from __future__ import annotations
 
-import json
-import platform
 import statistics
 import tempfile
 import time
@@ -19,10 +17,9 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import load_svmlight_file
 
+from benchmarks.common import save
 from laconic.data.formats.sparse_text import read_labelled
 
-RESULTS = Path(__file__).parent / "results" / "sparse_reader_speed.json"
-COMMAND = "python -m benchmarks.sparse_reader_speed"
 TEXTS, FEATURES, LABELS = 100_000, 135_909, 670_091  # the widths of AmazonTitles-670K's files
 ROUNDS = 5
 
@@ -73,8 +70,7 @@ def seconds(read: Callable[[], object]) -> float:
 
 def report(timings: list[tuple[float, float]], compile_seconds: float, megabytes: float) -> None:
     ours, theirs = (statistics.median(times) for times in zip(*timings, strict=True))
-    figures = {
-        "command": COMMAND,
+    figures: dict[str, object] = {
         "file_megabytes": round(megabytes, 1),
         "rounds": ROUNDS,
         "laconic_seconds": round(ours, 4),
@@ -83,14 +79,10 @@ def report(timings: list[tuple[float, float]], compile_seconds: float, megabytes
         "sklearn_megabytes_per_second": round(megabytes / theirs, 1),
         "times_faster": round(theirs / ours, 1),
         "times_faster_worst_round": round(min(their / our for our, their in timings), 1),
+        # With compilation, or with loading what an earlier run has compiled.
         "first_call_seconds": round(compile_seconds, 2),
-        "machine": f"{platform.machine()}, Python {platform.python_version()}",
     }
-    for name, figure in figures.items():
-        print(f"{name:30} {figure}")
-    print("(the first call is with compilation, or with loading what an earlier run has compiled)")
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(figures, indent=2) + "\n")
+    save("sparse_reader_speed", figures)
 
 
 if __name__ == "__main__":

@@ -20,11 +20,11 @@ from unittest import mock
 import torch
 
 from benchmarks.common import save
-from benchmarks.plus_step import built, scatter, touched
 from benchmarks.shapes import PAPER_SHAPES, make
-from benchmarks.training_step import copy_bandwidth, timed
 from laconic.data.resident import Resident
 from laconic.methods import inceptionxml, inceptionxml_plus
+from laconic.models.classifiers import LinearClassifier
+from laconic.models.clustering import random_tree
 from laconic.training import losses
 from laconic.training.loop import rows_in_half_precision
 from laconic.training.optimizer import OPTIMISERS, Adam, OneCycle, Plan
@@ -119,11 +119,66 @@ def made(case: Case) -> Task:
     shape = PAPER_SHAPES[case.shape]
     if case.clusters:
         plus = inceptionxml_plus.Config(length=32, clusters=case.clusters, top=800, hidden=case.hidden)
-        return built(plus, shape.words + FIRST_WORD, shape.labels)
+        return jointly(plus, shape.words + FIRST_WORD, shape.labels)
     config = inceptionxml.Config(length=32, hidden=case.hidden)
     with torch.device("cuda"):
         encoder, classifier = inceptionxml.build(config, shape.words + FIRST_WORD, shape.labels)
     return AllLabels(encoder, classifier, dropout=0.5, chunk=config.chunk).cuda().train()
+
+
+def jointly(config: inceptionxml_plus.Config, num_ids: int, labels: int) -> Jointly:
+    with torch.device("cuda"):
+        ranker = inceptionxml_plus.build(config, num_ids, random_tree(labels, config.clusters, 0))
+    assert isinstance(ranker.classifier, LinearClassifier)
+    task = Jointly(
+        ranker.encoder,
+        ranker.clusters,
+        ranker.classifier,
+        top=config.top,
+        dropouts=(config.cluster_dropout, config.classifier_dropout),
+        detached=config.detached,
+        chunk=config.chunk,
+    )
+    return task.cuda().train()
+
+
+@torch.no_grad()
+def scatter(task: Jointly) -> None:
+    """Make texts pick clusters as far apart as those of a model at the end of training, or further."""
+    task.clusters.classifier.weight.normal_()
+    assert task.clusters.classifier.bias is not None
+    task.clusters.classifier.bias.zero_()
+
+
+@torch.no_grad()
+def touched(task: Jointly, data: Resident, rows: torch.Tensor) -> float:
+    """Return the share of clusters that any text of the batch picks."""
+    batch = data.take(rows)
+    vectors = task.encode(batch.inputs, torch.zeros((), device="cuda"))[0]
+    picks = task.clusters.pick(vectors, task.clusters.of(batch.positives), task.top).picks
+    return round(len(picks.unique()) / task.clusters.classifier.num_labels, 3)
+
+
+def timed(step: Step, rows: torch.Tensor) -> float:
+    begun, ended = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    begun.record()
+    step(rows)
+    ended.record()
+    torch.cuda.synchronize()
+    return float(begun.elapsed_time(ended))
+
+
+def copy_bandwidth() -> float:
+    """Return bytes a second, read and written."""
+    source = torch.empty(1 << 28, device="cuda")
+    target = torch.empty_like(source)
+    begun, ended = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    for _ in range(3):
+        begun.record()
+        target.copy_(source)
+        ended.record()
+    torch.cuda.synchronize()
+    return 2 * source.nbytes / begun.elapsed_time(ended) * 1e3
 
 
 if __name__ == "__main__":

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._plus_pictures import plot_bars, plot_permutations, plot_progress
-from benchmarks._plus_results import spreads
 from benchmarks.papers.datasets import Dataset
+from benchmarks.papers.plots import plot_bars, plot_permutations, plot_progress
 from benchmarks.papers.report import SIX
+from benchmarks.tables import spreads
 from laconic.analysis.plots import COLOURS, canvas, plot_contributions, write_picture
 
 Rows = Mapping[str, Any]
@@ -49,7 +49,7 @@ def plot_negatives(rows: Rows, path: Path) -> None:
     axes.set_xscale("log")
     axes.set_xlabel("random negatives a text (logarithmic)")
     axes.set_ylabel("P@1 (%)")
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="lower right")
     write_picture(figure, path)
 
 
@@ -67,7 +67,7 @@ def plot_ensembles(rows: Rows, path: Path) -> None:
     axes.set_xticks(range(1, len(names) + 2))
     axes.set_xlabel("instances, which share the surrogate task")
     axes.set_ylabel("points")
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="upper left")
     write_picture(figure, path)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from benchmarks._plus_results import Spread, joined, table
 from benchmarks.papers.datasets import PUBLISHED, Dataset
+from benchmarks.tables import Spread, joined, table
 from laconic.config import configure
 from laconic.methods import astec
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from laconic.errors import ModelError
-from laconic.packed.engine import parts
+from laconic.kernels import checks
 from laconic.packed.engine.parts import Part, flattened, restored
 
 
@@ -77,32 +77,32 @@ def test_a_structure_of_something_else_is_refused(change: Callable[[dict[str, An
 
 FAR = np.iinfo(np.int64).max
 REFUSED: dict[str, Callable[[], None]] = {
-    "no array": lambda: parts.check_array([1, 2], "numbers", np.int32, (2,)),
-    "another kind": lambda: parts.check_array(np.zeros(2), "numbers", np.int32, (2,)),
-    "another shape": lambda: parts.check_array(np.zeros((2, 3), np.int32), "numbers", np.int32, (2, 2)),
-    "too many axes": lambda: parts.check_array(np.zeros((2, 3), np.int32), "numbers", np.int32, (2,)),
-    "number below": lambda: parts.check_numbers(np.array([0, -1]), "numbers", 0, 5),
-    "number above": lambda: parts.check_numbers(np.array([0, 5]), "numbers", 0, 5),
-    "no bounds": lambda: parts.check_starts(np.array([], np.int64), "bounds", 0),
-    "bounds that begin late": lambda: parts.check_starts(np.array([1, 5]), "bounds", 5),
-    "bounds that end early": lambda: parts.check_starts(np.array([0, 4]), "bounds", 5),
-    "bounds that go back": lambda: parts.check_starts(np.array([0, 3, 2, 5]), "bounds", 5),
+    "no array": lambda: checks.check_array([1, 2], "numbers", np.int32, (2,)),
+    "another kind": lambda: checks.check_array(np.zeros(2), "numbers", np.int32, (2,)),
+    "another shape": lambda: checks.check_array(np.zeros((2, 3), np.int32), "numbers", np.int32, (2, 2)),
+    "too many axes": lambda: checks.check_array(np.zeros((2, 3), np.int32), "numbers", np.int32, (2,)),
+    "number below": lambda: checks.check_numbers(np.array([0, -1]), "numbers", 0, 5),
+    "number above": lambda: checks.check_numbers(np.array([0, 5]), "numbers", 0, 5),
+    "no bounds": lambda: checks.check_starts(np.array([], np.int64), "bounds", 0),
+    "bounds that begin late": lambda: checks.check_starts(np.array([1, 5]), "bounds", 5),
+    "bounds that end early": lambda: checks.check_starts(np.array([0, 4]), "bounds", 5),
+    "bounds that go back": lambda: checks.check_starts(np.array([0, 3, 2, 5]), "bounds", 5),
     # Their differences overflow to numbers that are not negative.
-    "bounds round the world": lambda: parts.check_starts(np.array([0, FAR, -2, 5]), "bounds", 5),
-    "order with a gap": lambda: parts.check_order(np.array([0, 2, 2]), "order"),
-    "order that points outside": lambda: parts.check_order(np.array([0, 3, 1]), "order"),
-    "order that points back": lambda: parts.check_order(np.array([0, -1, 1]), "order"),
-    "not finite": lambda: parts.check_finite(np.array([0, np.nan]), "numbers"),
-    "no whole number": lambda: parts.check_whole(2.0, "number", 1),
-    "a yes for a number": lambda: parts.check_whole(True, "number", 1),
-    "small whole number": lambda: parts.check_whole(0, "number", 1),
-    "large whole number": lambda: parts.check_whole(1 << 31, "number", 1),
-    "no real number": lambda: parts.check_real("2", "number", 0.0),
-    "real number that is none": lambda: parts.check_real(np.nan, "number", 0.0),
-    "small real number": lambda: parts.check_real(-0.1, "number", 0.0),
-    "large real number": lambda: parts.check_real(1.1, "number", 0.0, 1.0),
-    "endless real number": lambda: parts.check_real(np.inf, "number", 0.0),
-    "another kind of part": lambda: parts.check_kind(leaf(), "branch", Branch),
+    "bounds round the world": lambda: checks.check_starts(np.array([0, FAR, -2, 5]), "bounds", 5),
+    "order with a gap": lambda: checks.check_order(np.array([0, 2, 2]), "order"),
+    "order that points outside": lambda: checks.check_order(np.array([0, 3, 1]), "order"),
+    "order that points back": lambda: checks.check_order(np.array([0, -1, 1]), "order"),
+    "not finite": lambda: checks.check_finite(np.array([0, np.nan]), "numbers"),
+    "no whole number": lambda: checks.check_whole(2.0, "number", 1),
+    "a yes for a number": lambda: checks.check_whole(True, "number", 1),
+    "small whole number": lambda: checks.check_whole(0, "number", 1),
+    "large whole number": lambda: checks.check_whole(1 << 31, "number", 1),
+    "no real number": lambda: checks.check_real("2", "number", 0.0),
+    "real number that is none": lambda: checks.check_real(np.nan, "number", 0.0),
+    "small real number": lambda: checks.check_real(-0.1, "number", 0.0),
+    "large real number": lambda: checks.check_real(1.1, "number", 0.0, 1.0),
+    "endless real number": lambda: checks.check_real(np.inf, "number", 0.0),
+    "another kind of part": lambda: checks.check_kind(leaf(), "branch", Branch),
 }
 
 
@@ -113,22 +113,22 @@ def test_what_does_not_fit_is_refused(check: Callable[[], None]) -> None:
 
 
 def test_what_fits_is_not() -> None:
-    parts.check_array(np.zeros((2, 3), np.int32), "numbers", np.int32, (None, 3))
-    parts.check_numbers(np.array([-1, 4]), "numbers", -1, 5)
-    parts.check_numbers(np.array([], np.int64), "numbers", 0, 0)
-    parts.check_starts(np.array([0, 0, 3, 3, 5]), "bounds", 5)
-    parts.check_starts(np.array([0]), "bounds", 0)
-    parts.check_order(np.array([2, 0, 1]), "order")
-    parts.check_whole(1, "number", 1)
-    parts.check_real(1, "number", 0.0, 1.0)
-    parts.check_real(0.5, "number", 0.0, 1.0)
-    parts.check_kind(leaf(), "leaf", Part)
+    checks.check_array(np.zeros((2, 3), np.int32), "numbers", np.int32, (None, 3))
+    checks.check_numbers(np.array([-1, 4]), "numbers", -1, 5)
+    checks.check_numbers(np.array([], np.int64), "numbers", 0, 0)
+    checks.check_starts(np.array([0, 0, 3, 3, 5]), "bounds", 5)
+    checks.check_starts(np.array([0]), "bounds", 0)
+    checks.check_order(np.array([2, 0, 1]), "order")
+    checks.check_whole(1, "number", 1)
+    checks.check_real(1, "number", 0.0, 1.0)
+    checks.check_real(0.5, "number", 0.0, 1.0)
+    checks.check_kind(leaf(), "leaf", Part)
 
 
 def test_arrays_for_kernels_are_of_one_kind_and_cannot_be_written() -> None:
     array = np.arange(12).reshape(3, 4)
     for one in (array, array.T, array[:, ::2]):
-        plain = parts.for_kernels(one)
+        plain = checks.for_kernels(one)
         assert np.array_equal(plain, one)
         assert plain.flags.c_contiguous
         assert not plain.flags.writeable

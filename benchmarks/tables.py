@@ -1,20 +1,19 @@
-"""Measured results as sentences and tables: means with deviations, differences with standard errors, plain gaps."""
+"""Results as markdown: the files of results, means with deviations, differences with standard errors, one table."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
-import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from benchmarks.papers.datasets import Dataset
-from laconic.config import configure, merged
-from laconic.methods.inceptionxml_plus import Config
+from benchmarks.common import RESULTS
 
 PAPERS = ("inceptionxml", "deepxml", "decaf")
 PRECISIONS = ("P@1", "P@3", "P@5")
 FIGURES = (*PRECISIONS, "PSP@1", "PSP@3", "PSP@5")
+USUAL = ("P@1", "P@5", "PSP@5", "tail R@10")  # what README's tables have
 
 Results = Mapping[str, Any]  # what the files of results hold, by their names
 
@@ -31,7 +30,7 @@ class Spread(NamedTuple):
 
     @classmethod
     def of(cls, value: Any) -> Spread:
-        """From any of the forms in which results are written."""
+        """Read any of the forms in which results are written."""
         if isinstance(value, dict):
             return cls(value["mean"], value["sd"])
         if isinstance(value, str):
@@ -49,8 +48,13 @@ class Spread(NamedTuple):
         return f"{self.mean:+.2f}".replace("-", "−") + (f" ± {self.deviation:.2f}" if self.deviation else "")
 
 
+def every_result() -> dict[str, Any]:
+    """Read all files of results, by name."""
+    return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob("*.json"))}
+
+
 def found(results: Results, *keys: str) -> Any:
-    """What a file of results holds under these keys."""
+    """Return what a file of results holds under these keys."""
     file, *inside = keys
     value: Any = results.get(file)
     if value is None:
@@ -64,6 +68,11 @@ def found(results: Results, *keys: str) -> Any:
     return value
 
 
+def by_data(results: Results, file: str) -> dict[str, dict[str, Any]]:
+    """Return a file's runs by dataset; what else a file tells is no dict."""
+    return {data: runs for data, runs in sorted(found(results, file).items()) if isinstance(runs, dict)}
+
+
 def maker(file: str) -> str:
     """Return the command of a results file that is missing: those of papers are named PAPER_table_N and the like."""
     paper, _, what = file.partition("_")
@@ -74,16 +83,17 @@ def maker(file: str) -> str:
 
 
 def spreads(figures: Mapping[str, Any]) -> dict[str, Spread]:
-    """Those of a model's figures that are numbers."""
+    """Return those of a model's figures that are numbers."""
     return {name: Spread.of(value) for name, value in figures.items() if name in FIGURES}
 
 
-def over(values: Sequence[float]) -> Spread:
-    return Spread(statistics.mean(values), statistics.stdev(values) if len(values) > 1 else 0.0)
+def cells(run: Mapping[str, Any], prefix: str = "", columns: Sequence[str] = USUAL, digits: int = 2) -> list[str]:
+    """Return a run's figures, of which those of one kind begin with a prefix; "–" where one is missing."""
+    return [Spread.of(run[prefix + name]).told(digits) if prefix + name in run else "–" for name in columns]
 
 
 def apart(one: Mapping[str, Any], other: Mapping[str, Any], names: Sequence[str]) -> dict[str, Spread]:
-    """Differences of two models' means, with their standard errors."""
+    """Return the differences of two models' means, with their standard errors."""
     pairs = {name: (Spread.of(one[name]), Spread.of(other[name])) for name in names}
     return {
         name: Spread(a.mean - b.mean, math.sqrt(a.deviation**2 / one["seeds"] + b.deviation**2 / other["seeds"]))
@@ -92,7 +102,7 @@ def apart(one: Mapping[str, Any], other: Mapping[str, Any], names: Sequence[str]
 
 
 def told(gaps: Mapping[str, Spread], sign: int) -> str:
-    """The differences of that sign, and which of them are too small to mean much."""
+    """List the differences of that sign, and say which of them are too small to mean much."""
     return listed(
         [
             f"{name} ({gap.signed}" + (", less than two standard errors)" if abs(gap.mean) < 2 * gap.deviation else ")")
@@ -103,9 +113,13 @@ def told(gaps: Mapping[str, Spread], sign: int) -> str:
 
 
 def side_by_side(figures: Mapping[str, Any]) -> str:
-    """How many trainings shared the GPU, as the command says that made the figures."""
+    """Say how many trainings shared the GPU, as the command says that made the figures."""
     at_once = re.search(r"--at-once (\d+)", figures.get("command", ""))
-    return f"up to {at_once[1]} trainings at once on one GPU" if at_once else "several trainings at once on one GPU"
+    return "one training at a time" if at_once is None or at_once[1] == "1" else f"up to {at_once[1]} trainings at once"
+
+
+def seeds_of(count: int) -> str:
+    return "one seed" if count == 1 else f"mean of {count} seeds"
 
 
 def number(value: float | None, digits: int) -> str:
@@ -127,14 +141,3 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def joined(*parts: str) -> str:
     return "\n\n".join(part for part in parts if part)
-
-
-def config_of(data: str, settings: Mapping[str, Any] | None = None) -> Config:
-    """Return what InceptionXML+ is trained with on our data; `settings` are an ablation's own."""
-    own = Dataset(data, "inceptionxml").settings("inceptionxml+")
-    return configure(Config, merged(own, dict(settings or {})))
-
-
-def how(data: str, settings: Mapping[str, Any] | None = None) -> str:
-    config = config_of(data, settings)
-    return f"{config.epochs} epochs, batches of {config.batch_size}, {config.clusters:,} clusters, K = {config.top}"

@@ -67,7 +67,7 @@ def plot_permutations(permuted: Mapping[str, Sequence[float]], unpermuted: Mappi
     axes.set_xticks(places, [f"{name}\n{median:.2f}" for name, median in medians.items()])
     axes.set_xlabel("figure, and its median over the ten")
     axes.set_ylabel("points from the median")
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="upper right")
     write_picture(figure, path)
 
 
@@ -82,7 +82,7 @@ def plot_bars(models: Mapping[str, Mapping[str, tuple[float, float]]], path: Pat
         axes.bar_label(bars, fmt="%.2f", fontsize=7, padding=2)
         axes.set_xticks(np.arange(len(figures)), list(figures))
     axes.set_ylabel("%, bars are deviations of seeds")
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="upper right")
     write_picture(figure, path)
 
 

@@ -1,0 +1,205 @@
+"""Blocks of README and of the pages on the combined model, the service, changed labels, peers and single methods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from benchmarks.combined_quality import DATASETS, WAYS
+from benchmarks.tables import USUAL, Results, Spread, by_data, cells, found, joined, number, seeds_of, table
+
+LABELS = {"debian-related": 36_306, "npm-names-deps": 24_989, "yso-titles": 25_244, "eurlex57k-titles": 4_271}
+PEERS = ("omikuji, Bonsai-like", "PECOS, XR-Linear", "authors' InceptionXML")
+ALONE = {
+    "inceptionxml": "InceptionXML with label texts learnt, alone",
+    "astec": "Astec, narrow, with label texts learnt, alone",
+    "trees": "label trees alone",
+}
+LOADS = ("offered", "sent", "goodput", "p50_ms", "p99_ms")
+SERVERS = {"laconic": "`laconic serve`", "bare": "bare FastAPI, no batches"}
+DEBIAN, YSO = "debian-related", "yso-titles"
+
+
+def first_table(results: Results) -> str:
+    """Return peers, and what `laconic train` makes by itself."""
+    rows: list[list[str]] = []
+    for data in DATASETS:
+        rows.append([f"**{data}** ({LABELS[data]:,} labels)", *[""] * len(USUAL)])
+        theirs = results.get("peers", {}).get(data, {})
+        kept = {"authors' InceptionXML": " ¹"} if data == DEBIAN else {}
+        rows += [[f"{name}{kept.get(name, '')}", *cells(theirs[name], digits=1)] for name in PEERS if name in theirs]
+        for file, named in (
+            ("combined_cpu", "`laconic train --device cpu --budget 10m`"),
+            ("combined_quality", "**`laconic train`** on a GPU"),
+        ):
+            if data in results.get(file, {}):
+                run = results[file][data]["combined"]
+                shown = [f"{run[f'all: {one}']['mean']:.1f}" for one in USUAL]
+                bold = [f"**{one}**" for one in shown] if file == "combined_quality" else shown
+                rows.append([f"{named}, {seeds_of(run['seeds'])}", *bold])
+    return table(["test split, %", *USUAL], rows)
+
+
+def channels(results: Results, file: str = "combined_quality") -> str:
+    """Return what each channel has alone, and what is lost without it."""
+    names = {**ALONE, **{way: "all of them" if way == "all" else f"all {way}" for way in WAYS}}
+    parts = []
+    for data in (one for one in DATASETS if one in found(results, file)):
+        run = results[file][data]["combined"]
+        rows = [[named, *cells(run, f"{name}: ")] for name, named in names.items() if f"{name}: P@1" in run]
+        if "all: P@1 ±" in run:
+            halves = (f"± {run[f'all: {one} ±']['mean']:.2f}" for one in USUAL)
+            rows.append(["all of them: 95 % of bootstrap samples", *halves])
+        parts.append(table([f"{data}, {seeds_of(run['seeds'])}", *USUAL], rows))
+    return joined(*parts)
+
+
+def channels_on_cpu(results: Results) -> str:
+    """Return the channels' figures on a CPU, and where the whole is below its trees."""
+    below = [
+        f"{one} of {data} ({run[f'all: {one}']['mean']:.2f}, the trees alone {run[f'trees: {one}']['mean']:.2f})"
+        for data, runs in by_data(results, "combined_cpu").items()
+        for run in [runs["combined"]]
+        for one in USUAL
+        if f"trees: {one}" in run and run[f"all: {one}"]["mean"] < run[f"trees: {one}"]["mean"]
+    ]
+    told = f"The combined model is below its own label trees in {', '.join(below)}." if below else ""
+    return joined(channels(results, "combined_cpu"), told, f"Made by `{found(results, 'combined_cpu')['command']}`.")
+
+
+def load(results: Results) -> str:
+    """Return requests a second and milliseconds, at each load and one at a time."""
+    figures = found(results, "chaos", "load")
+    rows = [
+        [SERVERS[name], *(f"{one[key]:,.0f}" for key in LOADS), f"{one['megabytes'][1]:.0f}"]
+        for name in SERVERS
+        for one in figures[name]["loads"]
+    ]
+    header = ["", "offered, a second", "sent", "answered in time", "p50 ms", "p99 ms", "MB"]
+    alone = ", ".join(f"{SERVERS[name]} {figures[name]['one_at_a_time']['p50_ms']:.2f} ms" for name in SERVERS)
+    annif = f"Annif's REST interface is known to take {figures['annif_p50_ms']:.0f} ms (not measured here)"
+    return joined(table(header, rows), f"One client at a time waits (p50): {alone}; {annif}.")
+
+
+def claims(results: Results) -> str:
+    rows = [
+        [claim["what"], claim["found"], "yes" if claim["holds"] else "**no**"]
+        for figures in found(results, "chaos").values()
+        if isinstance(figures, dict)
+        for claim in figures["claims"]
+    ]
+    return table(["wanted", "seen", "holds"], rows)
+
+
+def hidden_labels(results: Results) -> str:
+    """Return labels that were hidden in training and added later from their texts."""
+    rows = []
+    for name, run in sorted(found(results, "label_changes_hidden", DEBIAN).items()):
+        without, added, trained = run["without"], run["added"], run["trained"]
+        recalls = [
+            number(one[key], 1) for key in ("recall@10", "mean recall@10 of a label") for one in (added, trained)
+        ]
+        precisions = f"{without['P@1']:.1f}, {added['P@1']:.1f}"
+        lost = Spread(added["P@5"] - without["P@5"]).signed
+        rows.append([named(name), *recalls, precisions, lost, f"{added['places of ten']:.2f}", run_seconds(run, "add")])
+    head = ["hidden labels, R@10", "added", "trained with them", "a label: added", "trained", "P@1: without, added"]
+    return table([*head, "P@5", "places of ten", "added in"], rows)
+
+
+def updated(results: Results) -> str:
+    """Return models that learnt on from new texts."""
+    rows = []
+    for name, run in sorted(found(results, "label_changes_update", DEBIAN).items()):
+        shown = [
+            f"{run[when]['P@1 among old labels']:.1f} ({run[when]['P@5 among old labels']:.1f})"
+            for when in ("before", "updated", "trained on all")
+        ]
+        rows.append([named(name), *shown, run_seconds(run, "update")])
+    return table(["P@1 (P@5) among old labels", "before", "updated", "trained on all", "updated in"], rows)
+
+
+def named(run: str) -> str:
+    """Return a method as its command has it: "astec laptop" is a preset, "nearest seed 1" another draw of labels."""
+    method, _, rest = run.partition(" ")
+    preset, seed = ("", rest) if rest.startswith("seed") else (f" --preset {rest}" if rest else "", "seed 0")
+    return f"`{method}{preset}`, {seed}"
+
+
+def run_seconds(run: Mapping[str, Any], what: str) -> str:
+    return f"{run[f'seconds to {what}']:.0f} s"
+
+
+def peers_table(results: Results) -> str:
+    """Return the table of `laconic bench --against all`, as its markdown has it, from its JSON."""
+    bench = found(results, "peers_bench")
+    columns = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@5", "tail R@10")
+    rows = [
+        [
+            one["name"],
+            *(number(one["figures"].get(name), 1) for name in columns),
+            number(one["seconds"], 1),
+            number(one["size"] / 1e6, 1),
+            number(one["p50"], 2),
+        ]
+        for one in bench["entries"]
+    ]
+    title = f"{bench['data']}, {bench['split']}: {bench['texts']:,} texts, one at a time on one thread"
+    how = "\n".join(f"- {one['name']}: `{one['how']}`" for one in bench["entries"])
+    head = ["%", *columns, "train s", "disk MB", "ms a text"]
+    cores = f"trained on {bench['cores']} core" + "s" * (bench["cores"] > 1)
+    return joined(f"{title}; {cores}", table(head, rows), f"Made by `{bench['command']}`.", how)
+
+
+def each_method(results: Results) -> str:
+    """Return every method alone, each row with the file that has it."""
+    rows: list[list[str]] = []
+    for data, runs in METHODS.items():
+        rows.append([f"**{data}** ({LABELS[data]:,} labels)", *[""] * (len(USUAL) + 3)])
+        for name, seconds, note, path in runs:
+            run = found(results, *path)
+            prefix = "1 instance: " if "1 instance: P@1" in run else ""
+            time = seconds_of(results, seconds)
+            means = [number(Spread.of(run[prefix + one]).mean, 1) for one in USUAL]
+            rows.append([name, *means, time, note, f"`{path[0]}.json`"])
+    return table(["test split, %", *USUAL, "seconds", "", "file"], rows)
+
+
+def seconds_of(results: Results, path: Sequence[str]) -> str:
+    return f"{Spread.of(found(results, *path)).mean:,.0f}" if path else ""
+
+
+_TREES, _PLAIN = "omikuji, Bonsai-like", "Astec without its re-ranker"
+_SELF = "self pairs kept"
+METHODS: dict[str, list[tuple[str, Sequence[str], str, Sequence[str]]]] = {  # name, seconds, note, where it stands
+    DEBIAN: [
+        (
+            "omikuji, Bonsai-like trees",
+            ("peers", DEBIAN, _TREES, "train seconds"),
+            "2 cores",
+            ("peers", DEBIAN, _TREES),
+        ),
+        ("`nearest`", ("nearest_quality", DEBIAN, "train_seconds"), "2 cores", ("nearest_quality", DEBIAN, "nearest")),
+        ("`inceptionxml`, 42 epochs", (), f"{_SELF}, 3 seeds", ("inception_quality", DEBIAN, "protocol")),
+        ("`inceptionxml+`, 28 epochs", (), f"{_SELF}, 3 seeds", ("inceptionxml_table_3", DEBIAN, "InceptionXML+")),
+        ("`inceptionxml+ --ensemble 3`", (), _SELF, ("inceptionxml_table_2", DEBIAN, "InceptionXML+*")),
+        ("`astec`", (), f"{_SELF}, 3 seeds", ("deepxml_table_1", DEBIAN, _PLAIN)),
+        ("`astec --ensemble 3`", (), _SELF, ("deepxml_table_1", DEBIAN, f"{_PLAIN}, ensemble of 3")),
+        ("`decaf`", (), "one seed", ("decaf_table_1", DEBIAN, "DECAF")),
+        ("`astec --preset laptop`", (), "3 seeds", ("decaf_table_1_laptop", DEBIAN, "Astec")),
+        ("`decaf --preset laptop`", (), "3 seeds", ("decaf_table_1_laptop", DEBIAN, "DECAF")),
+    ],
+    YSO: [
+        ("omikuji, Bonsai-like trees", ("peers", YSO, _TREES, "train seconds"), "2 cores", ("peers", YSO, _TREES)),
+        ("`nearest`", ("nearest_quality", YSO, "train_seconds"), "2 cores", ("nearest_quality", YSO, "nearest")),
+        (
+            "`inceptionxml`, 12 epochs",
+            ("inception_yso_alone", YSO, "our cleaning", "seconds"),
+            "one seed; alone on one H200, with its evaluation",
+            ("inception_yso_alone", YSO, "our cleaning"),
+        ),
+        ("`inceptionxml+`, 7 epochs", (), "3 seeds", ("inceptionxml_table_6", YSO, "4K, 200: Ours")),
+        ("`astec`", (), "3 seeds", ("deepxml_table_1", YSO, _PLAIN)),
+        ("`astec --ensemble 3`", (), "", ("deepxml_table_1", YSO, f"{_PLAIN}, ensemble of 3")),
+        ("`decaf`", (), "2 seeds", ("decaf_table_1", YSO, "DECAF")),
+    ],
+}
