@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from shutil import which
 from time import perf_counter
 from typing import Any
@@ -33,8 +34,9 @@ from benchmarks.common import data_folder
 from laconic.config import configure, merged, read_settings
 from laconic.data.text import Splitter
 from laconic.errors import ConfigError
-from laconic.methods.auto import Situation, chosen
-from laconic.methods.registry import METHODS, with_extra_texts
+from laconic.methods.auto import Situation, choose
+from laconic.methods.config import FusionConfig
+from laconic.methods.registry import METHODS, add_extra_texts
 from laconic.methods.result import Trained
 from laconic.methods.wrappers import fusion
 from laconic.models.rankers import Ranker
@@ -84,7 +86,7 @@ def job(name: str, seed: int, options: Any) -> Job:
     about = Situation(
         len(data), data.num_labels, data.labels.nnz, "text", data.label_inputs is not None, gpu, cores, budget
     )
-    choice = chosen(about)
+    choice = choose(about)
     if "fusion" not in choice.settings:
         raise ConfigError(f"{name}: {choice.method} would be chosen, which combines nothing; more rows or time, please")
     return Job(name, "combined", seed, merged(choice.settings, read_settings(None, options.settings)), choice.method)
@@ -98,7 +100,7 @@ class Working:
 
     def __call__(self, job: Job) -> Figures:
         have, run = of(job.data, self.rows), Remembering(Run.unkept(self.device))
-        method = with_extra_texts(METHODS[job.method]) if "extra_texts" in job.settings else METHODS[job.method]
+        method = add_extra_texts(METHODS[job.method]) if "extra_texts" in job.settings else METHODS[job.method]
         settings = {name: value for name, value in job.settings.items() if name != "fusion"}
         config = configure(method.config, {"seed": job.seed} | settings)
         base = method.train(have.prepared.data, config, run)
@@ -125,8 +127,7 @@ def intervals(ranker: Ranker, have: Material) -> Figures:
 
 
 def combined(base: Trained, have: Material, settings: dict[str, Any], run: Any) -> Trained:
-    kind = fusion.config_over(type(base.config))
-    config = kind(**{**vars(base.config), "fusion": configure(fusion.Config, settings)})
+    config = replace(base.config, fusion=configure(FusionConfig, settings))
     learnt = base._replace(config=config)
     return fusion.train_over(lambda data, config, run: learnt, have.prepared.data, config, run)
 

@@ -26,10 +26,10 @@ from laconic.methods import inceptionxml, inceptionxml_plus
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.clustering import random_tree
 from laconic.training import losses
-from laconic.training.loop import rows_as_planned
+from laconic.training.loop import rows_in_half_precision
 from laconic.training.optimizer import OPTIMISERS, Adam, OneCycle, Plan
 from laconic.training.step import Step
-from laconic.training.tasks import AllLabels, Jointly, Task
+from laconic.training.tasks import AllLabels, ClustersAndLabels, Task
 from laconic.types import FIRST_WORD
 
 BYTES = {"adam": 24, "adam-bf16": 12, "adagrad-bf16": 4}
@@ -92,7 +92,7 @@ def measured(case: Case, texts: Resident, optimiser: str, *, captured: bool = Tr
     held = torch.cuda.memory_allocated()
     task = made(case)
     plan = Plan(epochs=1, batch_size=case.batch, schedule=OneCycle(warm_up=0.33), optimiser=optimiser)
-    with rows_as_planned(task, plan, torch.device("cuda")):
+    with rows_in_half_precision(task, plan, torch.device("cuda")):
         steps = 10 * texts.steps(case.batch)
         step = Step(task, texts, Adam(dict(task.named_parameters()), plan, steps, task.tables, task.rows()))
         how = step.capture(case.batch) if captured else "eager"
@@ -100,7 +100,7 @@ def measured(case: Case, texts: Resident, optimiser: str, *, captured: bool = Tr
         for rows in order[:WARM_UP]:
             step(rows)
         found: dict[str, Any] = {"how": how}
-        if isinstance(task, Jointly):
+        if isinstance(task, ClustersAndLabels):
             scatter(task)
             found["share_of_clusters_touched"] = touched(task, texts, order[WARM_UP])
         times = [timed(step, rows) for rows in order[WARM_UP : WARM_UP + TIMED]]

@@ -1,4 +1,4 @@
-"""A new encoder in one class, trained through DeepXML's four modules. Runs on the first texts of the bundled data."""
+"""A new encoder in one class, trained in DeepXML's four modules. Runs on the first texts of the bundled data."""
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ SEED, DIM, LENGTH = 1, 64, 16
 
 
 class PairsEncoder(WordEncoder):
-    """The sum of a text's words and of what neighbours make of each other: "web server" is more than web and server."""
+    """The sum of a text's word vectors and of products of neighbouring words, such as "web server"."""
 
     def __init__(self, *, num_ids: int, length: int, embedding: int = DIM) -> None:
         super().__init__(num_ids=num_ids, length=length, embedding=embedding)

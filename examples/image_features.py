@@ -1,4 +1,4 @@
-"""Dense features, as an image model gives them, through the same four modules: an array and label names in.
+"""Train Astec on dense features, such as those of an image model, given as an array with label names.
 
 The features here are made up: every label is a direction, and an image is near the directions of its labels.
 """

@@ -17,7 +17,7 @@ TEXTS = [
 LABEL_TEXTS = {"web": "pages, browsers and HTTP", "mail": "letters and newsletters"}
 
 texts, labels = zip(*TEXTS, strict=True)
-model = Laconic("nearest").fit(texts, labels, LABEL_TEXTS)  # "inceptionxml" learns, and wants more texts than these
+model = Laconic("nearest").fit(texts, labels, LABEL_TEXTS)  # "inceptionxml" trains, and needs more texts than these
 
 print(model.predict("a strategy game about newsletters", k=3))
 print(model.predict(["image editor", "server"], k=2, block=["web"]))

@@ -253,7 +253,7 @@ def test_the_dial_of_a_re_ranked_model_goes_from_what_it_re_ranks_to_the_re_rank
 
 def test_what_a_re_ranker_has_learnt_is_not_overruled(reranked, data):
     complained = laconic("evaluate", reranked, data, "--set", "reranker.epochs=9", code=2).replace("\n", " ")
-    assert "reranker.epochs is part of what the model has learnt" in complained
+    assert "reranker.epochs cannot be changed without training" in complained
     assert "neighbours, power, reranker.alpha, reranker.size" in complained
 
 

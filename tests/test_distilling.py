@@ -13,7 +13,7 @@ from laconic.data.corpus import Labels, pair_matrix
 from laconic.data.prepare import prepare
 from laconic.data.tokenizer import inputs_of
 from laconic.errors import ConfigError
-from laconic.methods.distillation import Config, _forgetting, as_counted, taught_by
+from laconic.methods.distillation import Config, _ignoring_the_text, with_teacher_facts, with_teacher_labels
 from laconic.methods.registry import config_of
 from laconic.methods.restore import restore_config, restore_ranker
 from laconic.methods.train import train_model
@@ -37,7 +37,7 @@ def teacher() -> SavedModel:
 
 def test_what_is_true_stays_and_what_the_teacher_holds_possible_joins(teacher: SavedModel) -> None:
     config = Config(answers=3, trust=0.5, least=0.0, validation=0.0)
-    split, taught = CORPUS.split("train"), taught_by(teacher, CORPUS, CPU, config).split("train")
+    split, taught = CORPUS.split("train"), with_teacher_labels(teacher, CORPUS, CPU, config).split("train")
     before, after = split.labels.toarray(), taught.labels.toarray()
     assert (after[before > 0] == before[before > 0]).all()
     others = after[before == 0]
@@ -46,7 +46,7 @@ def test_what_is_true_stays_and_what_the_teacher_holds_possible_joins(teacher: S
 
 
 def test_texts_that_choose_the_epoch_keep_what_is_true(teacher: SavedModel) -> None:
-    taught = taught_by(teacher, CORPUS, CPU, Config(validation=0.1))
+    taught = with_teacher_labels(teacher, CORPUS, CPU, Config(validation=0.1))
     valid = taught.split("valid")
     assert len(valid) == 32
     assert len(taught.split("train")) == 320 - 32
@@ -61,16 +61,16 @@ def test_pairs_that_are_left_out_are_not_taught(teacher: SavedModel) -> None:
     labels = split.labels.toarray()
     labels[:, :2] = 0
     corpus = replace(CORPUS, splits={"train": replace(split, leave_out=left_out, labels=type(split.labels)(labels))})
-    taught = taught_by(teacher, corpus, CPU, Config(validation=0.0)).split("train").labels.toarray()
+    taught = with_teacher_labels(teacher, corpus, CPU, Config(validation=0.0)).split("train").labels.toarray()
     assert not taught[:, :2].any()
     kept = replace(corpus, splits={"train": replace(corpus.split("train"), leave_out=None)})
-    assert taught_by(teacher, kept, CPU, Config(validation=0.0)).split("train").labels.toarray()[:, :2].any()
+    assert with_teacher_labels(teacher, kept, CPU, Config(validation=0.0)).split("train").labels.toarray()[:, :2].any()
 
 
 def test_the_teacher_does_not_remember_the_text_itself(teacher: SavedModel) -> None:
     ranker, config = restore_ranker(teacher, CPU), restore_config(teacher)
     data = prepare(CORPUS, config.text, config.vocabulary).data.rows(np.arange(10))
-    forgetting = _forgetting(ranker)
+    forgetting = _ignoring_the_text(ranker)
     assert isinstance(forgetting, FusedRanker)
     assert isinstance(ranker, FusedRanker)
     before: Any = ranker.nearest
@@ -80,9 +80,9 @@ def test_the_teacher_does_not_remember_the_text_itself(teacher: SavedModel) -> N
 
 
 def test_a_student_learns_and_counts_as_its_teacher_does(teacher: SavedModel) -> None:
-    taught = taught_by(teacher, CORPUS, CPU, Config())
+    taught = with_teacher_labels(teacher, CORPUS, CPU, Config())
     student = train_model(taught, "inceptionxml", config_of("inceptionxml", STUDENT), Run.unkept())
-    student = as_counted(student, teacher)
+    student = with_teacher_facts(student, teacher)
     assert np.array_equal(student.label_counts, teacher.label_counts)
     assert student.facts["teacher"] == "trees"
     assert Predictor(student, "cpu").evaluate(CORPUS, "test").metrics["P@1"] > 80
@@ -91,4 +91,4 @@ def test_a_student_learns_and_counts_as_its_teacher_does(teacher: SavedModel) ->
 def test_a_teacher_of_other_labels_is_refused(teacher: SavedModel) -> None:
     other = replace(CORPUS, labels=Labels(names=[f"X{i}" for i in range(12)]))
     with pytest.raises(ConfigError, match="are not the data's"):
-        taught_by(teacher, other, CPU, Config())
+        with_teacher_labels(teacher, other, CPU, Config())

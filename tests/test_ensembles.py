@@ -168,7 +168,7 @@ def test_one_member_is_no_ensemble() -> None:
 
 @pytest.mark.parametrize("members", [0, -1])
 def test_a_number_of_members_is_at_least_1(members: int) -> None:
-    with pytest.raises(ConfigError, match=f"ensemble must be a whole number of 1 or more, but is {members}"):
+    with pytest.raises(ConfigError, match=f"ensemble must be an integer of 1 or more, but is {members}"):
         trained(members)
 
 
@@ -212,7 +212,7 @@ def test_another_number_of_members_is_not_mixed_into_a_run(tmp_path: Path) -> No
     with pytest.raises(KeyboardInterrupt):
         trained(2, kept(tmp_path, Watched(4)))
     for members in (1, 3):
-        with pytest.raises(TrainingError, match=rf"ensemble = 2 \(now {members}\) was begun here"):
+        with pytest.raises(TrainingError, match=rf"ensemble = 2 \(now {members}\) was started here"):
             trained(members, kept(tmp_path, Watched()))
 
 

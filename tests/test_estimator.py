@@ -274,7 +274,7 @@ def test_what_has_not_learnt_says_so(tmp_path: Path) -> None:
         lambda: model.save(tmp_path / "model"),
     ]
     for ask in asks:
-        with pytest.raises(NotFittedError, match=r"has not learnt anything yet; call fit\(texts, labels\)"):
+        with pytest.raises(NotFittedError, match=r"is not fitted yet; call fit\(texts, labels\)"):
             ask()
 
 
@@ -383,7 +383,7 @@ def test_a_packed_folder_alone_answers_and_no_more(packed: Laconic, tmp_path: Pa
         lambda: alone.update(TEXTS, LABELS),
     ]
     for ask in asks:
-        with pytest.raises(ModelError, match="a packed model answers, but it can neither be saved nor changed"):
+        with pytest.raises(ModelError, match="a packed model can only predict, not be saved or changed"):
             ask()
     assert isinstance(clone(alone).fit(TEXTS[:40], LABELS[:40]).predictor_, Predictor)
 

@@ -38,15 +38,15 @@ def test_a_limit_of_the_container_refuses_a_run(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.usefixtures("little_memory")
 def test_a_refusal_names_what_overrules_it() -> None:
     with pytest.raises(TrainingError, match=r"but 1\.0 kB are free .*; --ignore-memory \(Python: ignore_memory=True\)"):
-        Run.unkept("cpu").announce(2000, 1.0, {})
+        Run.unkept("cpu").report_costs(2000, 1.0, {})
 
 
 @pytest.mark.usefixtures("little_memory")
 def test_every_member_of_an_ensemble_is_overruled_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
     run = Run(None, watcher=Silent(), device=torch.device("cpu"), ignore_memory=True)
     with caplog.at_level(logging.WARNING):
-        run.announce(2000, 1.0, {})
-        run.member(1, of=3).announce(2000, 1.0, {})
+        run.report_costs(2000, 1.0, {})
+        run.member(1, of=3).report_costs(2000, 1.0, {})
     assert ["training anyway" in message for message in caplog.messages] == [True, True]
 
 
@@ -74,9 +74,9 @@ def test_time_is_estimated_by_the_cores_that_may_be_used(monkeypatch: pytest.Mon
     before = torch.get_num_threads()
     torch.set_num_threads(4)
     try:
-        monkeypatch.setattr("laconic.training.run.usable_cores", lambda: 2)
+        monkeypatch.setattr("laconic.methods.costs.usable_cores", lambda: 2)
         assert training_machine(torch.device("cpu")).name == "2 × CPU core"
-        monkeypatch.setattr("laconic.training.run.usable_cores", lambda: 64)
+        monkeypatch.setattr("laconic.methods.costs.usable_cores", lambda: 64)
         assert training_machine(torch.device("cpu")).name == "4 × CPU core"
         assert training_machine(torch.device("cuda")).name == "H200"
     finally:

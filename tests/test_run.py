@@ -205,18 +205,18 @@ def test_what_writes_for_tensorboard_is_closed_however_a_stage_ends(tmp_path, mo
 def test_the_first_member_announces_for_all_and_finished_ones_take_memory():
     watcher = Watched()
     run = Run(None, watcher=watcher, device=CPU)
-    run.announce(1000, 60.0, {})
+    run.report_costs(1000, 60.0, {})
     for number in range(3):
-        run.member(number, of=3).announce(1000, 60.0, {})
+        run.member(number, of=3).report_costs(1000, 60.0, {})
     assert watcher.plans == [(1000, 60.0), (1500, 180.0)]
 
 
 def test_an_ensemble_that_cannot_fit_is_refused_with_what_would_make_it_fit(monkeypatch):
     monkeypatch.setattr("laconic.training.run._free_memory", lambda device: 1200)
-    Run.unkept().announce(1000, 60.0, {})
+    Run.unkept().report_costs(1000, 60.0, {})
     first, last = (Run.unkept().member(number, of=3) for number in (0, 2))
     with pytest.raises(
         TrainingError, match=r"about 1\.5 kB, but 1\.2 kB are free .* with --set tiny=true it would fit"
     ):
-        first.announce(1000, 60.0, {"--set small=true": 900, "--set tiny=true": 800})
-    last.announce(1000, 60.0, {})
+        first.report_costs(1000, 60.0, {"--set small=true": 900, "--set tiny=true": 800})
+    last.report_costs(1000, 60.0, {})

@@ -104,7 +104,7 @@ class Asking(AllLabels):
 def test_a_step_that_cannot_be_captured_trains_all_the_same():
     task, data, optimiser = parts("cuda", dropout=0.2, task_class=Asking)
     step = Step(task, data, optimiser)
-    assert step.capture(BATCH) == "eager on the GPU: it could not be captured"
+    assert step.capture(BATCH) == "eager on the GPU: the step could not be captured"
     for rows in data.order(0, 0, BATCH).to("cuda"):
         step(rows)
     assert int(step.first_bad) == -1

@@ -16,7 +16,7 @@ from laconic.models.clustering import random_tree
 from laconic.models.encoders import Encoder, Identity
 from laconic.models.layers import Residual, SpectralResidual
 from laconic.models.shortlisters.clusters import Clusters
-from laconic.training.tasks import AllLabels, Jointly, Opened, Shortlisted, Task
+from laconic.training.tasks import AllLabels, ClustersAndLabels, PickedClusters, Shortlisted, Task
 from laconic.types import NO_LABEL, Batch, Inputs
 
 TEXTS, LABELS, CLUSTERS, DIM = 5, 22, 8, 6  # clusters of 2 or 3 labels
@@ -51,7 +51,9 @@ class Turned(Encoder):
         return inputs @ self.matrix
 
 
-def jointly(*, top: int = 4, bias: bool = True, dropouts: tuple[float, float] = (0.0, 0.0), **options: Any) -> Jointly:
+def jointly(
+    *, top: int = 4, bias: bool = True, dropouts: tuple[float, float] = (0.0, 0.0), **options: Any
+) -> ClustersAndLabels:
     torch.manual_seed(0)
     meta, classifier = (
         LinearClassifier(DIM, rows, transform=SpectralResidual(DIM, DIM, dropout=0.0), bias=biases)
@@ -62,7 +64,7 @@ def jointly(*, top: int = 4, bias: bool = True, dropouts: tuple[float, float] = 
             nn.init.normal_(head.bias)
     clusters = Clusters(meta, random_tree(LABELS, CLUSTERS, 0))
     settings: dict[str, Any] = {"detached": 0.25, "chunk": 3} | options
-    return Jointly(Turned(), clusters, classifier, top=top, dropouts=dropouts, **settings)
+    return ClustersAndLabels(Turned(), clusters, classifier, top=top, dropouts=dropouts, **settings)
 
 
 def batch(**more: Tensor) -> Batch:
@@ -70,7 +72,7 @@ def batch(**more: Tensor) -> Batch:
     return Batch(inputs, POSITIVES, **more)
 
 
-def plain_loss(task: Jointly, batch: Batch, *, attached: bool) -> Tensor:
+def plain_loss(task: ClustersAndLabels, batch: Batch, *, attached: bool) -> Tensor:
     """The mean over every cluster, and that over so many clusters of the largest size, of each text in turn."""
     meta, classifier, starts = task.clusters.classifier, task.classifier, task.clusters.starts.tolist()
     vectors = task.encoder(batch.inputs)
@@ -225,18 +227,18 @@ def shortlisted() -> Shortlisted:
     return Shortlisted(Turned(), LinearClassifier(DIM, LABELS), random=20 * LABELS)  # every label is drawn
 
 
-def opened() -> Opened:
+def opened() -> PickedClusters:
     torch.manual_seed(0)
-    return Opened(Turned(), LinearClassifier(DIM, LABELS), random_tree(LABELS, CLUSTERS, 0).starts)
+    return PickedClusters(Turned(), LinearClassifier(DIM, LABELS), random_tree(LABELS, CLUSTERS, 0).starts)
 
 
 LEFT_OUT = 10  # of a text whose only label is 0: in a cluster of its own
 TASKS: dict[str, tuple[Callable[[], Task], int]] = {  # and what a text's negatives are numbers of
     "AllLabels": (all_labels, LABELS),
-    "Jointly": (lambda: jointly(top=CLUSTERS), LABELS),
-    "Jointly, few picked": (lambda: jointly(top=3), LABELS),
+    "ClustersAndLabels": (lambda: jointly(top=CLUSTERS), LABELS),
+    "ClustersAndLabels, few picked": (lambda: jointly(top=3), LABELS),
     "Shortlisted": (shortlisted, LABELS),
-    "Opened": (opened, CLUSTERS),
+    "PickedClusters": (opened, CLUSTERS),
 }
 
 
@@ -263,7 +265,7 @@ def test_a_left_out_pair_moves_no_weight(name: str) -> None:
     assert float(found["classifier.weight"][LEFT_OUT].abs().max()) < 1e-6 * float(
         found["classifier.weight"].abs().max()
     )
-    if isinstance(task, Jointly):
+    if isinstance(task, ClustersAndLabels):
         cluster = int(task.clusters.of(torch.tensor(LEFT_OUT)))
         assert float(found["clusters.classifier.weight"][cluster].abs().max()) < 1e-7
         assert float(found["clusters.classifier.bias"][cluster].abs()) < 1e-7
@@ -281,7 +283,9 @@ def test_a_cluster_with_a_true_label_is_true_whatever_else_of_it_is_left_out() -
     task = jointly()
     same = int(task.clusters.starts[int(task.clusters.of(torch.tensor(0))) + 1]) - 1
     assert same != 0
-    (found, _), (expected, _) = (learnt_from_one_text("Jointly", [0], left_out) for left_out in ([same], [NO_LABEL]))
+    (found, _), (expected, _) = (
+        learnt_from_one_text("ClustersAndLabels", [0], left_out) for left_out in ([same], [NO_LABEL])
+    )
     torch.testing.assert_close(found["clusters.classifier.weight"], expected["clusters.classifier.weight"])
 
 

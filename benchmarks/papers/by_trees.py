@@ -11,11 +11,11 @@ from torch import Tensor, nn
 
 from laconic.data.dataset import Dataset
 from laconic.methods import trees
-from laconic.methods.decaf.config import Config, opened
+from laconic.methods.decaf.ablations import nearest_labels
+from laconic.methods.decaf.config import Config, probed_clusters
 from laconic.methods.decaf.modules import learn_ranker, learn_words, sum_of
-from laconic.methods.decaf.nearest import nearest_labels
-from laconic.methods.decaf.recipe import _fitting
-from laconic.methods.deepxml import encoded
+from laconic.methods.decaf.recipe import _checked_sizes
+from laconic.methods.deepxml import encode_all
 from laconic.methods.result import Trained
 from laconic.models.rankers import Ranker, ShortlistRanker, in_order
 from laconic.models.shortlisters.base import Shortlister
@@ -28,17 +28,17 @@ _AT_ONCE = 64  # texts whose label rows are gathered
 
 def trained_by_trees(data: Dataset, config: Config, run: Run) -> Trained:
     """Train modules I, III and IV of DECAF, and trees for module II; nothing is held out."""
-    config = _fitting(replace(config, validation=0.0), data)
+    config = _checked_sizes(replace(config, validation=0.0), data)
     learn, held = data.split(0.0, config.seed)
     words, _ = learn_words(learn, config, run)
     near = nearest_labels(learn, words, config, run)  # for its clusters, which are labels
     block, encoder = near.clusters.classifier.transform, sum_of(words, config.length).to(run.device)
     with torch.no_grad():
-        vectors = block(encoded(encoder, learn.inputs, run.device).to(run.device)).cpu()
+        vectors = block(encode_all(encoder, learn.inputs, run.device).to(run.device)).cpu()
     # One tree: of several, every label of so long a shortlist would be looked up in each.
     growing = trees.Config(trees=1, fan_out=2, pairs=0, seed=config.seed)
     forest = trees.build(replace(learn, inputs=vectors.numpy()), growing)
-    size = min(_MOST, opened(config, data.num_labels, config.beam) or data.num_labels)
+    size = min(_MOST, probed_clusters(config, data.num_labels, config.beam) or data.num_labels)
     picks = forest.rank(vectors, size).labels
     picks[picks == NO_LABEL] = data.num_labels  # one more than the last is none
     ranker, state = learn_ranker(learn, held, near, picks.int(), config, run)

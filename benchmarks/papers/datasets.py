@@ -18,7 +18,7 @@ from laconic.config import Settings, merged, preset_path, read_settings
 from laconic.data.corpus import Corpus
 from laconic.data.text import Splitter
 from laconic.errors import ConfigError
-from laconic.methods.common import UNORDERED
+from laconic.methods.config import UNORDERED
 from laconic.methods.registry import METHODS, config_of, ensemble_of
 
 HERE = Path(__file__).parent
@@ -119,7 +119,7 @@ def with_epochs(method: str, settings: Settings, epochs: int) -> Settings:
     """Return settings with so many epochs in every stage; 0: as they are."""
     if not epochs:
         return settings
-    kind = ensemble_of(method, 1, over=settings).config()
+    kind = config_of(method, settings)
     groups = {each.name: getattr(kind, each.name) for each in fields(kind)}
     stages = {name: {"epochs": epochs} for name, one in groups.items() if is_dataclass(one) and hasattr(one, "epochs")}
     return merged(settings, stages | ({"epochs": epochs} if hasattr(kind, "epochs") else {}))

@@ -28,7 +28,7 @@ from laconic.evaluation.evaluate import (
 from laconic.evaluation.metrics import judge, report
 from laconic.methods import trees
 from laconic.methods.costs import Shape, inception_cost
-from laconic.methods.deepxml import encoded
+from laconic.methods.deepxml import encode_all
 from laconic.methods.result import Trained
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import Identity
@@ -135,7 +135,7 @@ def recalls(one: Trainee) -> Figures:
     """What other shortlists of 500 the same vectors could give."""
     near, device = one.ranker.shortlister, one.ranker.beta.device
     assert isinstance(near, NearestLabels)
-    vectors = encoded(one.ranker.encoder, one.data.inputs, device).to(device)
+    vectors = encode_all(one.ranker.encoder, one.data.inputs, device).to(device)
     kinds: dict[str, dict[str, Any]] = {
         "centroids alone": {"neighbours": 0, "centroids": 500},
         "300 neighbours": {"neighbours": 300},
@@ -176,7 +176,7 @@ def linear(one: Trainee) -> Figures:
 
 def against_all(one: Trainee, transform: torch.nn.Module | None) -> FlatRanker:
     encoder, run, config = one.ranker.encoder, one.run, one.config
-    vectors = encoded(encoder, one.data.inputs, run.device)
+    vectors = encode_all(encoder, one.data.inputs, run.device)
     classifier = LinearClassifier(encoder.dim, one.data.num_labels, transform=transform)
     classifier.start_from(torch.from_numpy(one.data.label_counts / len(one.data)))
     task = AllLabels(Identity(encoder.dim), classifier, dropout=0.0, chunk=65_536).to(run.device)
@@ -194,7 +194,7 @@ def against_all(one: Trainee, transform: torch.nn.Module | None) -> FlatRanker:
 def forest(one: Trainee) -> Figures:
     """Label trees over the frozen vectors: what Table 6 calls Parabel."""
     encoder = one.ranker.encoder
-    vectors = [encoded(encoder, rows, one.run.device).numpy() for rows in (one.data.inputs, one.have.rows)]
+    vectors = [encode_all(encoder, rows, one.run.device).numpy() for rows in (one.data.inputs, one.have.rows)]
     grown = trees.build(replace(one.data, inputs=vectors[0]), trees.Config(fan_out=2, pairs=0, seed=one.config.seed))
     return scored(grown, replace(one.have, rows=vectors[1]))
 
@@ -247,7 +247,7 @@ def theorem_1(one: Trainee) -> Figures:
 
 def _both_vectors(one: Trainee) -> tuple[Tensor, Tensor]:
     """The training texts' vectors before transfer and after it."""
-    before = encoded(one.ranker.encoder, one.data.inputs, one.run.device).to(one.run.device)
+    before = encode_all(one.ranker.encoder, one.data.inputs, one.run.device).to(one.run.device)
     transfer = one.ranker.classifier.transform.eval()
     return before, torch.cat([transfer(part) for part in torch.split(before, 4096)])
 

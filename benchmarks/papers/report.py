@@ -172,7 +172,7 @@ def settings(data: Dataset, rows: Mapping[str, Any]) -> str:
     """Table 5 of DeepXML: Astec's settings here."""
     corpus, own = data.corpus.split("train"), data.settings("astec")
     sizes = len(corpus), corpus.labels.shape[1], 8, int(corpus.labels.nnz)
-    config = astec.sized(configure(astec.Config, own), *sizes)
+    config = astec.with_sizes(configure(astec.Config, own), *sizes)
     mine = [config.surrogate.count, config.surrogate.learning_rate, config.extreme.learning_rate]
     lines = [[data.name, "ours", *map(str, mine)]]
     for name in PUBLISHED["deepxml"]["5"]:

@@ -72,9 +72,20 @@ def configure(kind: type[C], settings: Mapping[str, Any], prefix: str = "") -> C
 
 
 def settings_of(config: Any) -> Settings:
-    """Return the config as plain values, such that `configure` restores it."""
+    """Return the config as plain values, such that `configure` restores it; a group that is not used is left out."""
     values = {field.name: getattr(config, field.name) for field in fields(config)}
-    return {name: settings_of(value) if is_dataclass(value) else value for name, value in values.items()}
+    unused = {name for name, kind in typing.get_type_hints(type(config)).items() if _optional_group(kind)}
+    return {
+        name: settings_of(value) if is_dataclass(value) else value
+        for name, value in values.items()
+        if value is not None or name not in unused
+    }
+
+
+def _optional_group(wanted: Any) -> Any:
+    """Return the dataclass of a type such as `Group | None`; None for any other type."""
+    kinds = typing.get_args(wanted) if isinstance(wanted, types.UnionType) else ()
+    return next((kind for kind in kinds if is_dataclass(kind)), None)
 
 
 def _read_toml(path: Path) -> Settings:
@@ -108,6 +119,7 @@ def _parsed(value: str) -> Any:
 
 
 def _value(value: Any, wanted: Any, name: str) -> Any:
+    wanted = _optional_group(wanted) or wanted
     if is_dataclass(wanted):
         if not isinstance(value, Mapping):
             raise ConfigError(f"{name} is a group of settings; set {name}.{fields(wanted)[0].name}=... and the like")

@@ -1,5 +1,6 @@
-"""Laconic: fit, predict, score, save and load, as scikit-learn's users expect. Lists of texts and of label names in and
-out; nothing is written until `save`.
+"""The estimator `Laconic`: fit, predict, score, save and load, with scikit-learn's conventions.
+
+It takes and returns lists of texts and of label names; nothing is written until `save`.
 
     model = Laconic("inceptionxml", epochs=20).fit(texts, labels)
     GridSearchCV(model, {"learning_rate": [0.002, 0.005]}, scoring=scorer("nDCG@5")).fit(texts, labels)
@@ -24,7 +25,7 @@ from laconic.data.formats.records import text
 from laconic.errors import ConfigError, DataError, ModelError
 from laconic.evaluation.metrics import TrainingCounts, judge, report
 from laconic.export.pack import pack
-from laconic.methods.auto import chosen, config_for, situation
+from laconic.methods.auto import choose, config_for, describe_situation
 from laconic.methods.registry import config_of
 from laconic.methods.train import train_model
 from laconic.packed.folder import is_packed, of_version, write_packed
@@ -40,23 +41,23 @@ from laconic.update.model import add_labels, calibrate, remove_labels, update
 from laconic.update.rankers import Config as Further
 
 log = logging.getLogger(__name__)
-_OWN = ("method", "device", "ensemble", "ignore_memory")  # parameters that are no settings of a method
-LabelName = str | int  # a number is a name too: 7 is the label "7"
+_OWN = ("method", "device", "ensemble", "ignore_memory")  # parameters that are not a method's settings
+LabelName = str | int  # 7 is the label "7"
 
 
 class Laconic:
-    """A method with its settings and, once it has learnt, a model that answers.
+    """A method with its settings and, once it is fitted, a model.
 
-    Where no method is named, one is chosen that suits the data and the machine (choosing.py).
-    `ensemble` is how many models are trained, with one seed after another, and answer with the mean of their scores.
-    `ignore_memory` trains also where memory seems too small; otherwise `fit` refuses.
-    A group's settings are written `text={"stop_words": False}` or, as grid searches want it, `text__stop_words=False`,
-    which overrules the former; mistakes among them are found by `fit`. Learnt are `labels_`, the names; `model_`, all
-    that a model folder holds; and `predictor_`, which answers: from the model, or from what was packed of it.
+    Without a method, one is chosen that suits the data and the machine (methods/auto.py).
+    `ensemble` is the number of models, with different seeds, whose scores are averaged.
+    `ignore_memory` trains even where memory seems too small; otherwise `fit` refuses.
+    Settings of a group are written `text={"stop_words": False}` or, for grid searches, `text__stop_words=False`, which
+    takes precedence; `fit` checks them. Fitted attributes are `labels_`, the names; `model_`, the contents of a model
+    folder; and `predictor_`, which predicts from the model or from its packed version.
     """
 
     labels_: Sequence[str]
-    model_: SavedModel  # not there where a packed model was loaded alone
+    model_: SavedModel  # missing where a packed model was loaded alone
     predictor_: TextPredictor
 
     def __init__(
@@ -83,18 +84,18 @@ class Laconic:
         labels: Iterable[Iterable[LabelName]],
         label_texts: Mapping[str, str] | Mapping[int, str] | None = None,
     ) -> Laconic:
-        """Learns from texts with their labels' names and, where a method reads them, what the labels say of themselves.
+        """Train on texts with their labels' names and, where a method reads them, the labels' own texts.
 
-        A label that only `label_texts` has can be answered too.
+        A label that is in `label_texts` alone can be predicted too.
         """
         config = None if self.method == AUTO else config_of(self.method, _nested(self.settings))
         corpus, method = _corpus("train", texts, labels, label_texts), self.method
         run = Run.unkept(self.device, ignore_memory=self.ignore_memory)
         if config is None:
-            choice = chosen(situation(corpus, gpu=run.device.type == "cuda", budget=None))
+            choice = choose(describe_situation(corpus, gpu=run.device.type == "cuda", budget=None))
             method, (_, config) = choice.method, config_for(choice, _nested(self.settings))
         model = train_model(corpus, method, config, run, _plain(self.ensemble))
-        return self._answering(model, Predictor(model, self.device))
+        return self._with_model(model, Predictor(model, self.device))
 
     @overload
     def predict(  # type: ignore[overload-overlap]  # a string is also a sequence of strings; the first overload decides
@@ -121,8 +122,8 @@ class Laconic:
         allow: Iterable[LabelName] | None = None,
         block: Iterable[LabelName] | None = None,
     ) -> list[Prediction] | list[list[Prediction]]:
-        """The best k labels of each text, or of the one text: of those in `allow` (None: all), without `block`."""
-        predictor = self._learnt()
+        """Return the best k labels of each text, or of the one text, among `allow` (None: all) and not in `block`."""
+        predictor = self._predictor()
         many = [texts] if isinstance(texts, str) else texts
         answers = predictor.predict(_texts(many), k, allow=_listed(allow), block=_listed(block))
         return answers[0] if isinstance(texts, str) else answers
@@ -136,18 +137,17 @@ class Laconic:
     def known_words(self, texts: str | Iterable[str]) -> int | list[int]:
         """Count the words of each text, or of the one text, that the model knows.
 
-        Where there are none, `predict` answers as it does for an empty text.
+        A text without any is predicted like an empty one.
         """
-        counts = self._learnt().known_words(_texts([texts] if isinstance(texts, str) else texts))
+        counts = self._predictor().known_words(_texts([texts] if isinstance(texts, str) else texts))
         return counts[0] if isinstance(texts, str) else counts
 
     def score(self, texts: Iterable[str], labels: Iterable[Iterable[LabelName]]) -> dict[str, float]:
-        """Every metric by its name, in percent; `scorer` makes one of them the figure of a grid search.
+        """Return every metric by its name, in percent; `scorer` makes one of them the score of a grid search.
 
-        A label that training never saw is there to be missed. Texts that the model was trained on are counted, and a
-        warning is logged where they are many.
+        Labels that training never saw count as misses. A warning is logged where many of the texts are training texts.
         """
-        evaluation = self._learnt().evaluate(_corpus("test", texts, labels), "test")
+        evaluation = self._predictor().evaluate(_corpus("test", texts, labels), "test")
         if evaluation.seen is not None and evaluation.seen.substantial:
             log.warning("score on %s texts, %s", f"{evaluation.texts:,}", evaluation.seen)
         return evaluation.metrics
@@ -158,20 +158,20 @@ class Laconic:
         texts: Iterable[str] = (),
         labels: Iterable[Iterable[LabelName]] = (),
     ) -> Laconic:
-        """Gives the model labels that it has not seen, by what they say of themselves or by texts that have them.
+        """Add labels that the model has not seen, described by their own texts or by example texts.
 
         Nothing is trained; a label that has examples may have an empty text.
         """
-        model = self._whole()
+        model = self._whole_model()
         new = corpus_of({}, _label_rows(label_texts), source="label_texts").labels
         every = list(texts)
         model = add_labels(model, new, _corpus("train", every, labels) if every else None)
-        return self._answering(model, Predictor(model, self.device))
+        return self._with_model(model, Predictor(model, self.device))
 
     def remove_labels(self, labels: Iterable[LabelName]) -> Laconic:
-        """Takes labels out of the model; what it has learnt of the others stays."""
-        model = remove_labels(self._whole(), _names(labels, "labels"))
-        return self._answering(model, Predictor(model, self.device))
+        """Remove labels from the model; the others do not change."""
+        model = remove_labels(self._whole_model(), _names(labels, "labels"))
+        return self._with_model(model, Predictor(model, self.device))
 
     def update(
         self,
@@ -180,57 +180,58 @@ class Laconic:
         label_texts: Mapping[str, str] | Mapping[int, str] | None = None,
         **settings: Any,
     ) -> Laconic:
-        """Lets the model learn from new texts, whose labels may be old or new; `settings` are those of the update."""
-        model = self._whole()
+        """Train the model further on new texts, with known or new labels; `settings` are those of the update."""
+        model = self._whole_model()
         corpus, config = _corpus("train", texts, labels, label_texts), configure(Further, _nested(settings))
         model = update(model, corpus, config, Run.unkept(self.device))
-        return self._answering(model, Predictor(model, self.device))
+        return self._with_model(model, Predictor(model, self.device))
 
     def calibrate(self, texts: Iterable[str], labels: Iterable[Iterable[LabelName]]) -> Laconic:
-        """Makes scores probabilities by texts that the model was not trained on, at least 50 of them.
+        """Calibrate scores on at least 50 texts that the model was not trained on.
 
-        A curve from before is replaced. A change of the model ends its calibration, unless `update` fits it anew.
+        A later change of the model ends its calibration, unless `update` fits a new one.
         """
-        model = calibrate(self._whole(), _corpus("test", texts, labels), "test", device_named(self.device))
-        return self._answering(model, Predictor(model, self.device))
+        model = calibrate(self._whole_model(), _corpus("test", texts, labels), "test", device_named(self.device))
+        return self._with_model(model, Predictor(model, self.device))
 
     def pack(self, texts: Iterable[str] = ()) -> Laconic:
-        """Lets the model answer from its packed form, which is much quicker on a CPU and nearly the same; `save` writes
-        it too. `texts`, such as those of training, say how much of it must be looked at.
+        """Pack the model for prediction on a CPU, which is much faster and nearly as accurate; `save` writes it too.
+
+        `texts`, such as those of training, tune how much of the model is searched.
         """
-        model, every = self._whole(), _texts(texts)
+        model, every = self._whole_model(), _texts(texts)
         split = Split(labels=csr_array((len(every), len(model.labels)), dtype=np.float32), texts=every)
         corpus = Corpus(splits={"train": split}, labels=model.labels, source="texts in memory")
-        return self._answering(model, packed_predictor(pack(model, corpus, self.device)))
+        return self._with_model(model, packed_predictor(pack(model, corpus, self.device)))
 
     def save(self, folder: Path | str) -> None:
-        """Writes a model folder, for `Laconic.load` and for the command line; an older model there is replaced."""
-        model, folder = self._whole(), Path(folder)
+        """Write a model folder, for `Laconic.load` and for the command line; replace an older model there."""
+        model, folder = self._whole_model(), Path(folder)
         write_model(model, folder)
         if self.predictor_.packed is not None:
             write_packed(of_version(self.predictor_.packed, version_of(folder)), folder / PACKED)
 
     @staticmethod
     def load(folder: Path | str, *, device: str = "auto") -> Laconic:
-        """The model of a folder, with all of its settings, also those that training chose.
+        """Load the model of a folder with all of its settings, including those that training chose.
 
-        On a CPU it answers from what was packed of it, where the folder has that. A packed folder alone answers too.
+        On a CPU its packed version is used, where the folder has one. A packed folder can be loaded alone.
         """
         folder = Path(folder)
         if is_packed(folder):
             alone = open_packed_predictor(folder, device=device)
-            loaded = _described(alone.facts, device)
+            loaded = _estimator_of(alone.facts, device)
             loaded.predictor_, loaded.labels_ = alone, alone.labels
             return loaded
         model, packed = read_model(folder), packed_of(folder) if on_cpu(device) else None
         predictor = Predictor(model, device) if packed is None else packed_predictor(packed)
-        return _described(model.facts, device)._answering(model, predictor)
+        return _estimator_of(model.facts, device)._with_model(model, predictor)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         return {**{name: getattr(self, name) for name in _OWN}, **self.settings}
 
     def set_params(self, **params: Any) -> Laconic:
-        """For the next `fit`. A group that is set whole takes the place of what was set inside it."""
+        """Set parameters for the next `fit`. A group that is set as a whole replaces settings inside it."""
         for name in _OWN:
             setattr(self, name, params.pop(name, getattr(self, name)))
         kept = {name: value for name, value in self.settings.items() if name.partition("__")[0] not in params}
@@ -244,29 +245,29 @@ class Laconic:
         targets = TargetTags(required=True, multi_output=True, single_output=False)
         return Tags(estimator_type=None, target_tags=targets, input_tags=inputs)
 
-    def _answering(self, model: SavedModel, predictor: TextPredictor) -> Laconic:
+    def _with_model(self, model: SavedModel, predictor: TextPredictor) -> Laconic:
         self.model_, self.predictor_, self.labels_ = model, predictor, model.labels.names
         return self
 
-    def _whole(self) -> SavedModel:
-        """All that was learnt."""
-        self._learnt()
+    def _whole_model(self) -> SavedModel:
+        """Return the whole model; refuse where only its packed version was loaded."""
+        self._predictor()
         if not hasattr(self, "model_"):
             raise ModelError(
-                "a packed model answers, but it can neither be saved nor changed; load the model that it was made from"
+                "a packed model can only predict, not be saved or changed; load the model that it was packed from"
             )
         return self.model_
 
-    def _learnt(self) -> TextPredictor:
+    def _predictor(self) -> TextPredictor:
         if not hasattr(self, "predictor_"):
             from sklearn.exceptions import NotFittedError
 
-            raise NotFittedError("this Laconic has not learnt anything yet; call fit(texts, labels), or Laconic.load")
+            raise NotFittedError("this Laconic is not fitted yet; call fit(texts, labels), or Laconic.load")
         return self.predictor_
 
 
-def _described(facts: Mapping[str, Any], device: str) -> Laconic:
-    """The method and the settings of a model, which must be known to this version."""
+def _estimator_of(facts: Mapping[str, Any], device: str) -> Laconic:
+    """Return an estimator with the method and settings of a model, which this version must know."""
     match facts:
         case {"method": str(method), "config": dict(settings)}:
             try:
@@ -274,11 +275,11 @@ def _described(facts: Mapping[str, Any], device: str) -> Laconic:
             except ConfigError as error:
                 raise ModelError(f"the model's settings are not those of this version: {error}") from None
             return Laconic(method, device=device, ensemble=facts.get("ensemble", 1), **settings)
-    raise ModelError("the model does not tell its method and settings; pack it again")
+    raise ModelError("the model does not state its method and settings; pack it again")
 
 
 def scorer(metric: str) -> Callable[[Laconic, Iterable[str], Iterable[Iterable[LabelName]]], float]:
-    """One figure of `Laconic.score`, such as nDCG@5, as the `scoring` of a grid search."""
+    """Return one metric of `Laconic.score`, such as nDCG@5, as the `scoring` of a grid search."""
     one = csr_array(np.ones((1, 1)))
     known = report(judge(np.zeros((1, 1), dtype=np.int64), one), TrainingCounts.of(one))
     if metric not in known:
@@ -291,7 +292,7 @@ def _figure(metric: str, model: Laconic, texts: Iterable[str], labels: Iterable[
 
 
 def _nested(settings: Mapping[str, Any]) -> Settings:
-    """Settings as `configure` reads them: group__name inside its group, numbers of a numpy grid as Python's own."""
+    """Return settings as `configure` reads them: group__name inside its group, numpy numbers as Python's own."""
     nested = {name: value for name, value in settings.items() if "__" not in name}
     for name in settings:
         group, marker, inner = name.partition("__")
@@ -348,7 +349,7 @@ def _listed(names: Iterable[LabelName] | None) -> Iterable[str] | None:
 
 
 def _items(values: object, place: str, needed: str) -> list[Any]:
-    """What can be gone through in order; a string's letters and a matrix's rows are taken for a mistake."""
+    """Return the items of a sequence; refuse strings, whose items are letters, and matrices."""
     mistaken = isinstance(values, str | bytes | Mapping | set | frozenset) or getattr(values, "ndim", 1) != 1
     if mistaken or not isinstance(values, Iterable):
         remedy = f"; write [{reprlib.repr(values)}]" if isinstance(values, str) else ""
@@ -357,7 +358,7 @@ def _items(values: object, place: str, needed: str) -> list[Any]:
 
 
 def _names(values: object, place: str) -> list[str]:
-    if isinstance(values, set | frozenset):  # of one text's labels; the same set gives the same model
+    if isinstance(values, set | frozenset):  # of one text's labels: sorted, so that equal sets give equal models
         values = sorted(values, key=str)
     return [_name(value, f"{place}[{i}]") for i, value in enumerate(_items(values, place, "a list of label names"))]
 

@@ -21,7 +21,7 @@ from laconic.models.shortlisters.clusters import Clusters
 from laconic.models.shortlisters.labels import NearestLabels, Nearness
 from laconic.types import FIRST_WORD, NO_LABEL, Inputs, Ranking, Tokens
 from laconic.update.rankers import Additions, with_labels, without_labels
-from laconic.update.rankers.shortlisters import fewer
+from laconic.update.rankers.shortlisters import shortlister_without_labels
 from tests.variants import examples
 
 WORDS, LABELS = 40, 30
@@ -154,7 +154,7 @@ def near_labels(**changes: object) -> NearestLabels:
 @pytest.mark.parametrize("changes", [{}, {"centres": 2, "frequent": 0.0}, {"neighbours": 0}], ids=str)
 def test_what_is_left_of_nearest_labels_is_where_it_was(changes: dict[str, object]) -> None:
     before, kept = near_labels(**changes), torch.tensor([0, 3, 4, 17, 29])
-    after = fewer(before, kept)
+    after = shortlister_without_labels(before, kept)
     assert isinstance(after, NearestLabels)
     assert torch.equal(after.centres[:5], before.centres[kept])
     assert after.centre_labels[:5].tolist() == [0, 1, 2, 3, 4]

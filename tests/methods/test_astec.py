@@ -13,7 +13,7 @@ from laconic.data.prepare import prepare
 from laconic.data.sources import read
 from laconic.errors import ConfigError, DataError
 from laconic.methods import astec
-from laconic.methods.astec import Config, sized
+from laconic.methods.astec import Config, with_sizes
 from laconic.methods.registry import config_of
 from laconic.methods.restore import restore_ranker, with_settings
 from laconic.methods.train import train_model
@@ -222,13 +222,13 @@ def test_a_wrong_setting_is_refused_with_what_is_known(wrong, named):
 
 
 def test_sizes_come_from_the_data():
-    large = sized(Config(), 485_176, 670_091, 20, 2_615_099)
+    large = with_sizes(Config(), 485_176, 670_091, 20, 2_615_099)
     assert (large.surrogate.count, large.epochs, large.batch_size, large.length) == (65_536, 14, 256, 20)
     assert (large.surrogate.epochs, large.extreme.epochs) == (10, 4)
     assert (large.surrogate.learning_rate, large.extreme.learning_rate) == (0.01, pytest.approx(0.003))
-    small = sized(Config(epochs=14, learning_rate=0.02), 45_000, 36_306, 12, 231_000)
+    small = with_sizes(Config(epochs=14, learning_rate=0.02), 45_000, 36_306, 12, 231_000)
     assert (small.surrogate.epochs, small.extreme.epochs, small.surrogate.count) == (10, 4, 4096)
-    tiny = sized(Config(), 20, 3, 5, 30)
+    tiny = with_sizes(Config(), 20, 3, 5, 30)
     assert (tiny.surrogate.count, tiny.epochs) == (1, 42)
 
 

@@ -25,10 +25,11 @@ from laconic.data.tokenizer import padded
 from laconic.errors import ConfigError, DataError
 from laconic.methods.decaf import modules as decaf_modules
 from laconic.methods.decaf import recipe as decaf
-from laconic.methods.decaf.beam import theorem_3_1, true_ranks
+from laconic.methods.decaf.ablations import theorem_3_1
+from laconic.methods.decaf.beam import true_ranks
 from laconic.methods.decaf.config import Module, plan_of
 from laconic.methods.decaf.modules import learn_shortlister, learn_words
-from laconic.methods.decaf.recipe import Config, sized
+from laconic.methods.decaf.recipe import Config, with_sizes
 from laconic.methods.estimates import expected_costs
 from laconic.methods.registry import config_of
 from laconic.methods.restore import restore_ranker, with_settings
@@ -45,7 +46,7 @@ from laconic.storage.model_folder import SavedModel, read_model, write_model
 from laconic.training.loop import Silent
 from laconic.training.optimizer import clock_table
 from laconic.training.run import Run
-from laconic.training.tasks import AllLabels, Opened
+from laconic.training.tasks import AllLabels, PickedClusters
 from laconic.types import NO_LABEL, Batch, Tokens
 from tests.planted import planted_texts
 from tests.test_rankers import SETTINGS
@@ -263,7 +264,7 @@ def test_nothing_is_learnt_about_pairs_that_are_left_out() -> None:
     task = AllLabels(encoder, classifier, dropout=0.0, chunk=4).eval()
     losses = counted * functional.binary_cross_entropy_with_logits(scores, wanted(), reduction="none")
     check_slopes(task(Batch(tokens(), POSITIVES, left_out=left_out), torch.zeros(())), losses.mean(), task)
-    opened = Opened(encoder, classifier, random_tree(LABELS, 4, 0).starts).eval()
+    opened = PickedClusters(encoder, classifier, random_tree(LABELS, 4, 0).starts).eval()
     picks = torch.tensor([[0, 1, 2, 3]] * 2 + [[0, 1, 2, 4]])  # 4: none
     counted[2, opened.starts[3] :] = 0
     losses = counted * functional.binary_cross_entropy_with_logits(scores, wanted(), reduction="none")
@@ -275,7 +276,7 @@ def test_nothing_is_learnt_about_pairs_that_are_left_out() -> None:
 def test_the_loss_is_over_the_labels_of_opened_clusters_and_of_missing_positives(missing: bool) -> None:
     encoder, classifier = both()
     tree = random_tree(LABELS, 4, 0)
-    task = Opened(encoder, classifier, tree.starts, missing=missing).eval()
+    task = PickedClusters(encoder, classifier, tree.starts, missing=missing).eval()
     picks = torch.tensor([[0, 2], [3, 1], [1, 2]])
     scores, truth, starts = plain_scores(encoder, classifier), wanted(), tree.starts.tolist()
     total = torch.zeros(())
@@ -293,7 +294,7 @@ def test_the_loss_is_over_the_labels_of_opened_clusters_and_of_missing_positives
 
 def test_rows_of_opened_clusters_alone_move() -> None:
     encoder, classifier = both()
-    task = Opened(encoder, classifier, random_tree(LABELS, 4, 0).starts)
+    task = PickedClusters(encoder, classifier, random_tree(LABELS, 4, 0).starts)
     batch = Batch(tokens()._replace(), torch.full((3, 1), NO_LABEL), None, None, torch.tensor([[1]] * 3))
     slopes = gradients(task(batch, torch.zeros(())), task)["classifier.refinement"]
     starts = task.starts.tolist()
@@ -374,14 +375,14 @@ def test_nearest_labels_are_learnt_and_scored_as_those_of_learnt_clusters() -> N
 
 
 def test_nearest_labels_are_learnt_by_the_loss_of_opened_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Opened] = []
+    seen: list[PickedClusters] = []
 
-    class Watched(Opened):
+    class Watched(PickedClusters):
         def __init__(self, *parts: Any, **more: Any) -> None:
             super().__init__(*parts, **more)
             seen.append(self)
 
-    monkeypatch.setattr(decaf_modules, "Opened", Watched)
+    monkeypatch.setattr(decaf_modules, "PickedClusters", Watched)
     trained(shortlist="nearest", missing=False, epochs=3)
     assert [(task.size, task.missing, len(task.starts)) for task in seen] == [(1, False, 13)]
 
@@ -400,7 +401,7 @@ def test_a_model_that_looked_up_nearest_labels_otherwise_still_answers() -> None
     restored = decaf.restore(config, ranker.state_dict())
     torch.testing.assert_close(restored.rank(tokens(), 3), ranker.rank(tokens(), 3))
     with pytest.raises(ConfigError, match="beam says how many of the nearest labels are taken"):
-        sized(config, 20, LABELS, 4)
+        with_sizes(config, 20, LABELS, 4)
 
 
 def data_of(corpus: Corpus = CORPUS) -> Dataset:
@@ -560,7 +561,7 @@ def test_labels_without_texts_are_learnt_too() -> None:
 
 def test_the_beam_is_judged_by_texts_cut_where_the_model_cuts_them() -> None:
     data = data_of()
-    config = sized(config_of("decaf", settings(epochs=4, length=1)), len(data), data.num_labels, 8)
+    config = with_sizes(config_of("decaf", settings(epochs=4, length=1)), len(data), data.num_labels, 8)
     words, _ = learn_words(data, config, Run.unkept())
     shortlister = learn_shortlister(data, words, config, Run.unkept())
     ids, weights = (part[:, 0].numpy() for part in padded(data.inputs, 1))
@@ -594,7 +595,7 @@ def test_data_is_told_what_it_would_cost() -> None:
     model = train_model(CORPUS, "decaf", config_of("decaf", {"epochs": 1}), Run.unkept())
     ranker = restore_ranker(model, CPU)
     assert sum(told["parameters"].values()) == sum(parameter.numel() for parameter in ranker.parameters())
-    assert told["epochs"] == sized(Config(), 240, 12, 6).epochs
+    assert told["epochs"] == with_sizes(Config(), 240, 12, 6).epochs
 
 
 @pytest.mark.parametrize(
@@ -617,16 +618,16 @@ def test_a_wrong_setting_is_refused_with_what_is_known(wrong: dict[str, Any], na
 
 
 def test_sizes_come_from_the_data() -> None:
-    large = sized(Config(), 693_082, 312_330, 9)
+    large = with_sizes(Config(), 693_082, 312_330, 9)
     assert (large.clusters, large.batch_size, large.length) == (65_536, 256, 9)
-    small = sized(Config(epochs=40, learning_rate=0.02), 45_000, 36_306, 12)
+    small = with_sizes(Config(epochs=40, learning_rate=0.02), 45_000, 36_306, 12)
     epochs = (small.surrogate.epochs, small.shortlister.epochs, small.ranker.epochs)
     rates = (small.surrogate.learning_rate, small.shortlister.learning_rate, small.ranker.learning_rate)
     assert (small.clusters, epochs, rates) == (8192, (20, 10, 10), pytest.approx((0.02, 0.016, 0.016)))
-    tiny = sized(Config(), 20, 3, 5)
+    tiny = with_sizes(Config(), 20, 3, 5)
     assert (tiny.clusters, tiny.epochs) == (1, 84)
     with pytest.raises(ConfigError, match="at most the 3 labels"):
-        sized(Config(clusters=4), 20, 3, 5)
+        with_sizes(Config(clusters=4), 20, 3, 5)
 
 
 # Presets: clusters, beam, width, rate of the surrogate task, dropout of the later modules
@@ -641,7 +642,7 @@ DATASETS = {
 @pytest.mark.parametrize("name", DATASETS)
 def test_a_dataset_has_the_settings_of_the_published_code(name: str) -> None:
     clusters, beam, width, rate, dropout = DATASETS[name]
-    config = sized(config_of("decaf", read_settings(preset_path("decaf", name), [])), 500_000, 1 << 20, 9)
+    config = with_sizes(config_of("decaf", read_settings(preset_path("decaf", name), [])), 500_000, 1 << 20, 9)
     assert (config.clusters, config.beam, config.embedding, config.batch_size) == (clusters, beam, width, 255)
     modules = (config.surrogate, config.shortlister, config.ranker)
     assert [module.epochs for module in modules] == [20, 10, 10]

@@ -93,7 +93,7 @@ def test_a_model_keeps_their_settings_and_is_restored_as_any_other(method, membe
     assert {name: part.shape for name, part in ranker.state_dict().items() if "embedding" not in name} == {
         name: part.shape for name, part in other.state_dict().items() if "embedding" not in name
     }
-    with pytest.raises(ConfigError, match=r"extra_texts\.weight is part of what the model has learnt"):
+    with pytest.raises(ConfigError, match=r"extra_texts\.weight cannot be changed without training"):
         with_settings(model, {"extra_texts": {"weight": 1.0}})
 
 

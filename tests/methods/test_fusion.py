@@ -14,11 +14,11 @@ from laconic.analysis.sweep import setting_of
 from laconic.data.corpus import Corpus, Labels
 from laconic.data.prepare import prepare
 from laconic.errors import ConfigError
+from laconic.methods.config import FusionConfig as Config
 from laconic.methods.registry import config_of
 from laconic.methods.restore import restore_config, restore_ranker, with_settings
 from laconic.methods.train import train_model
 from laconic.methods.wrappers import fusion
-from laconic.methods.wrappers.fusion import Config
 from laconic.models.fusion import NUMBERS
 from laconic.models.fusion.ranker import FusedRanker
 from laconic.predict.predictor import Predictor
@@ -110,7 +110,7 @@ def test_the_dial_leans_to_rare_labels(model: SavedModel) -> None:
 
 
 def test_texts_must_be_held_out() -> None:
-    with pytest.raises(ConfigError, match="held out, but none are"):
+    with pytest.raises(ConfigError, match="fusion needs held-out texts"):
         train_model(CORPUS, "astec", config_of("astec", {"validation": 0.0, "fusion": {}}), Run.unkept())
     with pytest.raises(ConfigError, match="a method that trains"):
         train_model(CORPUS, "nearest", config_of("nearest", {"fusion": {}}), Run.unkept())

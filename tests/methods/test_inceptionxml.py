@@ -8,9 +8,8 @@ import torch
 from laconic.errors import TrainingError
 from laconic.export.rankers import pack_ranker
 from laconic.methods import inceptionxml
-from laconic.methods.costs import Shape, training_memory
+from laconic.methods.costs import Shape, report_inception_costs, training_memory
 from laconic.methods.registry import config_of
-from laconic.methods.requirements import announce
 from laconic.methods.restore import restore_ranker
 from laconic.methods.train import train_model
 from laconic.training.run import Run
@@ -28,16 +27,16 @@ def with_free(monkeypatch: pytest.MonkeyPatch, memory: int) -> Run:
 def test_labels_are_taken_fewer_at_a_time_until_they_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     config = inceptionxml.Config(batch_size=64)
     needed = training_memory(SHAPE, batch=64, chunk=5000)
-    found = inceptionxml._chunked(config, SHAPE, with_free(monkeypatch, needed))
+    found = inceptionxml._with_chunk(config, SHAPE, with_free(monkeypatch, needed))
     assert found.chunk == 5000
-    assert inceptionxml._chunked(config, SHAPE, with_free(monkeypatch, 1 << 50)) is config
+    assert inceptionxml._with_chunk(config, SHAPE, with_free(monkeypatch, 1 << 50)) is config
 
 
 def test_what_does_not_fit_at_all_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    config = inceptionxml._chunked(inceptionxml.Config(batch_size=64), SHAPE, run := with_free(monkeypatch, 10_000))
+    config = inceptionxml._with_chunk(inceptionxml.Config(batch_size=64), SHAPE, run := with_free(monkeypatch, 10_000))
     assert config.chunk == inceptionxml._SMALLEST_CHUNK
     with pytest.raises(TrainingError, match="are free"):
-        announce(config, SHAPE, 100, run, chunk=config.chunk, small_batch=128)
+        report_inception_costs(run, config, lambda one: SHAPE, 100, chunk=config.chunk, small_batch=128)
 
 
 def test_rows_may_be_narrower_than_the_encoder() -> None:

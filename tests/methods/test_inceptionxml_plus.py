@@ -27,7 +27,7 @@ from laconic.data.vocabulary import VocabularyConfig, bags
 from laconic.errors import ConfigError, DataError, ModelError, TrainingError, UserError
 from laconic.methods import inceptionxml_plus
 from laconic.methods.estimates import expected_costs
-from laconic.methods.inceptionxml_plus import Config, sized
+from laconic.methods.inceptionxml_plus import Config, with_sizes
 from laconic.methods.registry import config_of
 from laconic.methods.restore import restore_ranker
 from laconic.methods.train import train_model
@@ -39,7 +39,7 @@ from laconic.predict.predictor import Predictor
 from laconic.storage.model_folder import SavedModel, write_model
 from laconic.training.loop import Silent
 from laconic.training.run import Run
-from laconic.training.tasks import Jointly
+from laconic.training.tasks import ClustersAndLabels
 from laconic.types import NO_LABEL
 from tests.planted import planted_texts, planted_vectors, share_of_right_first_labels
 from tests.variants import some_slow
@@ -137,7 +137,7 @@ def test_every_option_trains_and_is_kept(few: Dataset, options: Settings) -> Non
     trained = inceptionxml_plus.train(few, asked, Run.unkept())
     assert all(np.isfinite(epoch["loss"]) for epoch in trained.facts["training"]["epochs"])
     kept = config_of("inceptionxml+", json.loads(json.dumps(settings_of(trained.config))))
-    assert kept == trained.config == sized(asked, len(few), LABELS, 6)
+    assert kept == trained.config == with_sizes(asked, len(few), LABELS, 6)
     restored = inceptionxml_plus.restore(kept, trained.ranker.state_dict())
     inputs = inputs_of(few.inputs)
     for one, other in zip(trained.ranker.rank(inputs, 7), restored.rank(inputs, 7), strict=True):
@@ -193,11 +193,11 @@ def test_what_is_learnt_depends_on_how_it_is_learnt_and_not_on_how_it_answers(
 def test_the_task_is_made_as_the_settings_say(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, Any] = {}
 
-    def watched(*parts: Any, **options: Any) -> Jointly:
+    def watched(*parts: Any, **options: Any) -> ClustersAndLabels:
         seen.update(options)
-        return Jointly(*parts, **options)
+        return ClustersAndLabels(*parts, **options)
 
-    monkeypatch.setattr(inceptionxml_plus, "Jointly", watched)
+    monkeypatch.setattr(inceptionxml_plus, "ClustersAndLabels", watched)
     trained(cluster_dropout=0.1, classifier_dropout=0.2, detached=0.3, chunk=7, top=4, answer_top=1, precision="bf16")
     assert seen == {
         "dropouts": (0.1, 0.2),
@@ -299,7 +299,7 @@ def test_a_seed_or_eps_that_nobody_can_use_is_told(name: str, value: float) -> N
     ],
 )
 def test_clusters_are_chosen_by_the_number_of_labels(labels: int, clusters: int, top: int) -> None:
-    config = sized(Config(), 1000, labels, 6)
+    config = with_sizes(Config(), 1000, labels, 6)
     assert (config.clusters, config.top, config.answer_top) == (clusters, top, top)
     assert config.top <= config.clusters <= labels
 
@@ -311,20 +311,20 @@ def test_clusters_are_chosen_by_the_number_of_labels(labels: int, clusters: int,
 def test_few_texts_want_many_epochs_of_small_batches_and_steps(
     texts: int, epochs: int, batch_size: int, learning_rate: float
 ) -> None:
-    config = sized(Config(), texts, 1000, 6)
+    config = with_sizes(Config(), texts, 1000, 6)
     assert (config.epochs, config.batch_size) == (epochs, batch_size)
     assert config.learning_rate == pytest.approx(learning_rate, rel=0.05)
 
 
 def test_the_papers_steps_have_the_papers_learning_rate() -> None:
-    config = sized(Config(epochs=35), 485_176, 670_091, 32)
+    config = with_sizes(Config(epochs=35), 485_176, 670_091, 32)
     assert config.learning_rate == pytest.approx(0.008, rel=1e-6)
 
 
 def test_what_is_given_is_not_chosen() -> None:
     given = Config(epochs=5, batch_size=7, learning_rate=0.1, clusters=8, top=3, answer_top=5, length=9)
-    assert sized(given, 1000, 1000, 6) == given
-    most = sized(Config(clusters=8, top=30, answer_top=40), 1000, 1000, 6)
+    assert with_sizes(given, 1000, 1000, 6) == given
+    most = with_sizes(Config(clusters=8, top=30, answer_top=40), 1000, 1000, 6)
     assert (most.top, most.answer_top) == (8, 8)
 
 
@@ -343,7 +343,7 @@ def test_presets_have_the_papers_values(name: str) -> None:
     config = preset(name)
     assert (config.epochs, config.learning_rate, config.clusters, config.top) == (epochs, 0.008, clusters, 800)
     assert (config.hidden, config.length) == (300 if name == "AmazonTitles-3M" else 0, 32)
-    fitting = sized(config, texts, labels, 32)
+    fitting = with_sizes(config, texts, labels, 32)
     assert (fitting.clusters, fitting.top, fitting.answer_top) == (clusters, 800, 800)
 
 
@@ -570,7 +570,7 @@ def test_members_differ_by_seed_and_so_by_their_clusters(tmp_path: Path) -> None
 
 def test_data_is_told_what_both_methods_would_cost() -> None:
     costs = expected_costs(describe(CORPUS))
-    config = sized(Config(), 80, LABELS, 6)
+    config = with_sizes(Config(), 80, LABELS, 6)
     model = train_model(CORPUS, "inceptionxml+", config_of("inceptionxml+", {"epochs": 1}), Run.unkept())
     assert list(costs) == ["inceptionxml", "inceptionxml+", "astec", "decaf"]
     assert costs["inceptionxml+"]["epochs"] == config.epochs

@@ -11,7 +11,7 @@ from laconic.config import configure
 from laconic.data.prepare import prepare
 from laconic.errors import ConfigError, DataError, ModelError, TrainingError
 from laconic.methods import mach
-from laconic.methods.mach import Config, drawn, sized
+from laconic.methods.mach import Config, draw_member, with_sizes
 from laconic.methods.registry import config_of, ensemble_of
 from laconic.methods.train import train_model
 from laconic.models.classifiers import HashedClassifier, LinearClassifier
@@ -187,21 +187,21 @@ def test_chances_of_0_and_1_are_ranked_too():
 
 def test_buckets_are_the_seeds_and_the_members_alone():
     config = Config(buckets=50, seed=3)
-    again, other = drawn(config, 0, 1000), drawn(config, 1, 1000)
-    assert np.array_equal(drawn(config, 0, 1000).bucket_of, again.bucket_of)
-    assert again.seed == drawn(config, 0, 1000).seed != other.seed
+    again, other = draw_member(config, 0, 1000), draw_member(config, 1, 1000)
+    assert np.array_equal(draw_member(config, 0, 1000).bucket_of, again.bucket_of)
+    assert again.seed == draw_member(config, 0, 1000).seed != other.seed
     # As many labels agree as chance would have it, also with the members of a MACH whose seed is one more.
-    for draw in (other, drawn(replace(config, seed=4), 0, 1000), drawn(replace(config, seed=4), 1, 1000)):
+    for draw in (other, draw_member(replace(config, seed=4), 0, 1000), draw_member(replace(config, seed=4), 1, 1000)):
         assert 0 < (draw.bucket_of == again.bucket_of).mean() < 0.05
     assert np.bincount(again.bucket_of, minlength=50).min() > 5
 
 
 def test_sizes_come_from_the_data():
-    large, small, few = (sized(Config(), 485_176, labels, 20) for labels in (670_091, 36_306, 12))
+    large, small, few = (with_sizes(Config(), 485_176, labels, 20) for labels in (670_091, 36_306, 12))
     assert (large.buckets, small.buckets, few.buckets) == (16_384, 2048, 64)
     assert (large.members, large.epochs, large.batch_size, large.length) == (16, 6, 128, 20)
     given = Config(buckets=20_000, members=32, epochs=3, batch_size=7, length=9)
-    assert sized(given, 485_176, 670_091, 20) == given
+    assert with_sizes(given, 485_176, 670_091, 20) == given
 
 
 # Runs

@@ -25,13 +25,14 @@ from laconic.data.vectors import WordVectors
 from laconic.errors import ConfigError, DataError, ModelError
 from laconic.evaluation.evaluate import rank_all
 from laconic.methods import inceptionxml, nearest
+from laconic.methods.config import RerankerConfig as Config
 from laconic.methods.registry import config_of
 from laconic.methods.restore import restore_ranker, with_settings
 from laconic.methods.result import Trained
 from laconic.methods.train import train_model
 from laconic.methods.wrappers import reranker
-from laconic.methods.wrappers.ensemble import agreed
-from laconic.methods.wrappers.reranker import Config, best_alpha, sized
+from laconic.methods.wrappers.ensemble import common_settings
+from laconic.methods.wrappers.reranker import best_alpha, with_sizes
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import Identity
 from laconic.models.rankers import SHARES, Ranker, Reranker
@@ -376,13 +377,13 @@ def test_sizes_come_from_the_data_and_the_seed_from_the_base() -> None:
         return Dataset(inputs=empty, labels=empty)
 
     base = replace(BASE_CONFIG, seed=7)
-    large, small = sized(Config(), many(485_000), base), sized(Config(), many(45_000), base)
+    large, small = with_sizes(Config(), many(485_000), base), with_sizes(Config(), many(45_000), base)
     assert (large.epochs, large.batch_size, large.seed, large.encoder) == (10, 256, 7, "bag")
     assert large.learning_rate == pytest.approx(50 / 18_945, rel=0.01)  # steps
     assert (small.epochs, small.learning_rate) == (30, pytest.approx(50 / 5273, rel=0.01))
-    assert sized(Config(), many(500), base).learning_rate == 0.02
-    assert sized(Config(), many(4_000_000), base).learning_rate == 0.002
-    assert sized(Config(seed=1, epochs=3, learning_rate=0.5), many(500), base).learning_rate == 0.5
+    assert with_sizes(Config(), many(500), base).learning_rate == 0.02
+    assert with_sizes(Config(), many(4_000_000), base).learning_rate == 0.002
+    assert with_sizes(Config(seed=1, epochs=3, learning_rate=0.5), many(500), base).learning_rate == 0.5
 
 
 def test_the_share_can_be_overruled_and_what_was_learnt_cannot(model: SavedModel) -> None:
@@ -503,7 +504,7 @@ def test_what_members_chose_differently_is_as_it_was_given() -> None:
         for seed, beta, alpha in ((5, 0.1, 0.6), (6, 0.3, 0.9))
     ]
     expected = replace(given, seed=5, beta=-1.0, length=9, reranker=replace(given.reranker, alpha=-1.0, length=8))
-    assert agreed(configs, given) == expected
+    assert common_settings(configs, given) == expected
 
 
 @pytest.mark.slow

@@ -136,7 +136,7 @@ def test_data_without_any_label_still_gives_a_ranker() -> None:
 def test_the_beam_can_be_overruled_and_nothing_that_was_learnt() -> None:
     model = train_model(planted_texts(), "trees", config_of("trees", {"leaf": 2}), Run.unkept())
     assert with_settings(model, {"beam": 3}).facts["config"]["beam"] == 3
-    with pytest.raises(ConfigError, match="leaf is part of what the model has learnt"):
+    with pytest.raises(ConfigError, match="leaf cannot be changed without training"):
         with_settings(model, {"leaf": 3})
 
 

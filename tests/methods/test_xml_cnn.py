@@ -1,6 +1,7 @@
 """XML-CNN: every label's row right after the bottleneck, all labels at once."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -9,10 +10,11 @@ from laconic.config import configure
 from laconic.data.prepare import prepare
 from laconic.errors import ConfigError, DataError, ModelError, TrainingError
 from laconic.methods import xml_cnn
-from laconic.methods.flat import Training, needs
+from laconic.methods.costs import flat_costs, training_machine
+from laconic.methods.flat import FlatTraining, build
 from laconic.methods.registry import config_of, ensemble_of
 from laconic.methods.train import train_model
-from laconic.methods.xml_cnn import Config, sized
+from laconic.methods.xml_cnn import Config, with_sizes
 from laconic.models.encoders.cnn import BOTTLENECK
 from laconic.predict.predictor import Predictor
 from laconic.training.loop import Silent
@@ -116,12 +118,12 @@ def test_the_rate_is_constant_as_published_unless_it_is_to_be_halved():
 
 
 def test_sizes_come_from_the_data():
-    large = sized(Config(), 485_176, 20)
+    large = with_sizes(Config(), 485_176, 20)
     assert (large.epochs, large.batch_size, large.length) == (13, 128, 20)
-    assert sized(Config(), 45_000, 60).length == 32
-    assert sized(Config(encoder="mlp"), 45_000, 60).length == 60
+    assert with_sizes(Config(), 45_000, 60).length == 32
+    assert with_sizes(Config(encoder="mlp"), 45_000, 60).length == 60
     given = Config(epochs=3, batch_size=7, length=9)
-    assert sized(given, 485_176, 20) == given
+    assert with_sizes(given, 485_176, 20) == given
 
 
 # What it takes
@@ -132,10 +134,17 @@ def test_weights_and_their_moments_are_counted_and_time_goes_with_the_work():
     data = prepare(CORPUS, config.text, config.vocabulary, with_label_texts=False).data
 
     def of(labels=12, **changes):
-        training = Training(
-            plan=Plan(epochs=1, batch_size=8), dropout=0.0, chunk=64, prior=False, precision=torch.float32
+        own = replace(config, **changes)
+        training = FlatTraining(
+            plan=Plan(epochs=1, batch_size=8),
+            dropout=0.0,
+            chunk=64,
+            prior=False,
+            precision=torch.float32,
+            build=partial(build, own),
         )
-        return needs(training, replace(config, **changes), data, labels, CPU)
+        sizes = {"words": data.inputs.shape[1], "labels": labels, "texts": len(data)}
+        return flat_costs(training, own, **sizes, machine=training_machine(CPU))
 
     model = trained(BRIEF | {"epochs": 1})
     assert of().parameters == sum(tensor.numel() for tensor in model.tensors.values())

@@ -254,12 +254,12 @@ def _checked(recipe: _Recipe) -> _Recipe:
 
 def _settled(recipe: _Recipe, corpus: Corpus, device: str) -> _Recipe:
     """Choose a method by the data, the machine and the time budget where none was named."""
-    from laconic.methods.auto import chosen, config_for, situation
+    from laconic.methods.auto import choose, config_for, describe_situation
     from laconic.training.run import device_named
 
     if recipe.config is not None:
         return recipe
-    choice = chosen(situation(corpus, gpu=device_named(device).type == "cuda", budget=recipe.budget))
+    choice = choose(describe_situation(corpus, gpu=device_named(device).type == "cuda", budget=recipe.budget))
     err.print(f"{choice.method}: {choice.why}", soft_wrap=True)
     return _Recipe(choice.method, *config_for(choice, recipe.settings))
 
@@ -305,11 +305,15 @@ def _trained(
     """Train and return the model with the command and duration; None if the same model is already there."""
     from laconic.cli.tables import training_display
     from laconic.methods.distillation import Config as Distilling
-    from laconic.methods.distillation import as_counted, taught_by
+    from laconic.methods.distillation import with_teacher_facts, with_teacher_labels
     from laconic.methods.train import Training
     from laconic.training.run import Run, device_named
 
-    labelled = corpus if teacher_model is None else taught_by(teacher_model, corpus, device_named(device), Distilling())
+    labelled = (
+        corpus
+        if teacher_model is None
+        else with_teacher_labels(teacher_model, corpus, device_named(device), Distilling())
+    )
     began, anew = perf_counter(), not folder.exists()
     try:
         with training_display(err) as watcher:
@@ -321,7 +325,7 @@ def _trained(
     except KeyboardInterrupt:
         err.print("interrupted; run the same command again to resume")
         raise typer.Exit(130) from None
-    trained = trained if teacher_model is None else as_counted(trained, teacher_model)
+    trained = trained if teacher_model is None else with_teacher_facts(trained, teacher_model)
     made = {"command": "laconic " + shlex.join(sys.argv[1:])}
     took = {"seconds": round(perf_counter() - began, 2)} if anew else {}  # how long a stopped run took is not known
     return replace(trained, facts={**trained.facts, **made, **took})

@@ -1,11 +1,10 @@
-"""What the neural methods share: settings within bounds, an encoder from settings, sizes that the data decides, tensors
-that are looked at before they are used."""
+"""Steps that neural methods share: an encoder from settings, sizes chosen by the data, training, checked restoring."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import field, make_dataclass, replace
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -14,91 +13,28 @@ from torch import Tensor, nn
 
 from laconic.data.dataset import Dataset
 from laconic.data.vectors import permuted
-from laconic.data.vocabulary import VocabularyConfig
 from laconic.errors import ConfigError, DataError, ModelError
+from laconic.methods.config import UNORDERED, Encoding, MethodConfig, WordStart
 from laconic.methods.result import Trained
 from laconic.models.encoders import ENCODERS, Encoder, WordEncoder
 from laconic.models.rankers import Ranker
 from laconic.training.loop import TrainState
 from laconic.training.run import Run
 
-PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16}
-BOUNDS: dict[str, tuple[int | float, int | float]] = {
-    "epochs": (0, 100_000),
-    "batch_size": (0, 1_000_000),
-    "learning_rate": (1e-9, 100),
-    "seed": (0, 1 << 40),
-    "embedding": (8, 4096),
-    "length": (0, 4096),
-    "validation": (0, 0.9),
-    "dropout": (0, 0.99),
-    "classifier_dropout": (0, 0.99),
-}
-UNORDERED = ("bag", "mlp")  # encoders that do not ask for the order of words
-
 R = TypeVar("R", bound=nn.Module)
 C = TypeVar("C")
 
 
-@runtime_checkable
-class WordStart(Protocol):
-    """The settings of word vectors to start from."""
-
-    @property
-    def embedding(self) -> int: ...
-    @property
-    def permutation(self) -> int: ...
-    @property
-    def seed(self) -> int: ...
-
-
-@runtime_checkable
-class Encoding(WordStart, Protocol):
-    """The settings of an encoder, as most neural methods have them."""
-
-    @property
-    def encoder(self) -> str: ...
-    @property
-    def attention(self) -> bool: ...
-    @property
-    def length(self) -> int: ...
-    @property
-    def dropout(self) -> float: ...
-
-
-def check_within(config: Any, bounds: Mapping[str, tuple[int | float, int | float]]) -> None:
-    """Raises an error for the first setting that is outside its bounds."""
-    for name, (low, high) in bounds.items():
-        if not low <= getattr(config, name) <= high:
-            raise ConfigError(f"{name} must be {low} to {high}, but is {getattr(config, name)}")
-
-
-def check_known(config: Any, known: Mapping[str, Any]) -> None:
-    """Raises an error for the first setting that is none of its known names."""
-    for name, names in known.items():
-        if getattr(config, name) not in names:
-            raise ConfigError(f"{name} must be {' or '.join(names)}, but is {getattr(config, name)!r}")
-
-
-def check_subwords(encoder: str, vocabulary: VocabularyConfig) -> None:
-    """Sub-words have no reading order, so only a bag may read them."""
-    if vocabulary.subwords and encoder not in UNORDERED:
-        raise ConfigError(
-            f"vocabulary.subwords must be 0 for the encoder {encoder}, which reads words in their order, but is "
-            f"{vocabulary.subwords}; --encoder {UNORDERED[0]} reads sub-words"
-        )
-
-
 def build_encoder(config: Encoding, num_ids: int, **more: Any) -> Encoder:
-    """`num_ids` is how wide the inputs are: tokens or features. `more` goes to InceptionXML's own encoder alone."""
+    """Build an encoder for inputs of `num_ids` tokens or features; `more` is passed to the inception encoder alone."""
     more = {"attention": config.attention, **more} if config.encoder == "inception" else {}
     return ENCODERS[config.encoder](
         num_ids=num_ids, length=config.length, embedding=config.embedding, dropout=config.dropout, **more
     )
 
 
-def sizes_in(config: C, tensors: Mapping[str, Tensor]) -> tuple[C, int]:
-    """The config with the embedding's width, and how wide inputs are, as a model's tensors have them."""
+def sizes_from(tensors: Mapping[str, Tensor], config: C) -> tuple[C, int]:
+    """Return the config with the embedding width of a model's tensors, and the width of its inputs."""
     if "encoder.linear.weight" in tensors and "encoder.embedding.weight" not in tensors:  # dense features
         embedding, num_ids = tensors["encoder.linear.weight"].shape
     else:
@@ -107,7 +43,7 @@ def sizes_in(config: C, tensors: Mapping[str, Tensor]) -> tuple[C, int]:
 
 
 def start_encoder(encoder: Encoder, config: WordStart, data: Dataset) -> None:
-    """Begins with the word vectors that came with the data, if any; their dimensions in another order if wanted."""
+    """Initialise the encoder with the data's word vectors, if there are any, permuted where the config says so."""
     if data.word_vectors is None:
         return
     assert isinstance(encoder, WordEncoder)
@@ -118,7 +54,7 @@ def start_encoder(encoder: Encoder, config: WordStart, data: Dataset) -> None:
 
 
 def usual_length(data: Dataset, config: Encoding, method: str) -> int:
-    """How many words 99.5 % of texts do not exceed; data without an order of words is refused where it matters."""
+    """Return the 99.5 % quantile of words per text; refuse data whose inputs do not suit the encoder."""
     if not isinstance(data.inputs, csr_array):
         if config.encoder != "dense":
             raise DataError(
@@ -137,43 +73,47 @@ def usual_length(data: Dataset, config: Encoding, method: str) -> int:
 
 
 def usual_words(rows: csr_array) -> int:
-    """How many words 99.5 % of texts do not exceed."""
+    """Return the 99.5 % quantile of words per text."""
     return int(np.quantile(np.diff(rows.indptr), 0.995, method="inverted_cdf"))
 
 
-def sized_length(length: int, usual: int, *, bag: bool) -> int:
-    """A bag reads all of a text, which may have many sub-words or features; others the first 32 words."""
-    return length or int(np.clip(usual, 4, 4096 if bag else 32))
+def choose_length(length: int, usual: int, *, ordered: bool) -> int:
+    """Choose how many words to read: all of a text without order (it may have many sub-words), else 32 at most."""
+    return length or int(np.clip(usual, 4, 32 if ordered else 4096))
 
 
-def sized_epochs(epochs: int, texts: int, share: float = 1.0) -> int:
-    """Few texts want many epochs: from 12 for half a million and more to 100, or that share of it."""
-    return epochs or round(share * np.clip(42 * (45_000 / max(texts, 1)) ** 0.5, 12, 100))
+def choose_epochs(epochs: int, texts: int, fraction: float = 1.0) -> int:
+    """Choose more epochs for fewer texts: from 12 for half a million and more to 100, times `fraction`."""
+    return epochs or round(fraction * np.clip(42 * (45_000 / max(texts, 1)) ** 0.5, 12, 100))
 
 
-def sized_batch(batch_size: int, texts: int, usual: int) -> int:
+def choose_batch_size(batch_size: int, texts: int, usual: int) -> int:
     return batch_size or int(np.clip(2 ** int(np.log2(max(texts / 16, 1))), 8, usual))
 
 
-def trained_by(fitted: Callable[..., tuple[Ranker, TrainState]], data: Dataset, config: Any, run: Run) -> Trained:
-    """Trains on all but a validation split, which chooses the epoch; once more on all of the data where that is wanted.
+def train_and_refit(
+    fit: Callable[..., tuple[Ranker, TrainState]], data: Dataset, config: MethodConfig, run: Run
+) -> Trained:
+    """Train with a validation split that chooses the epoch; then, with `refit`, once more on all of the data.
 
-    `fitted` takes a stage's name, the data to learn from and to choose by, config, run, and when to stop (last_epoch).
+    `fit` takes a stage's name, texts to learn from, held-out texts, config, run, and `last_epoch`, when to stop.
     """
     learn, held = data.split(config.validation, config.seed)
-    ranker, state = fitted("train", learn, held, config, run)
+    ranker, state = fit("train", learn, held, config, run)
     if not (config.refit and len(held)):
         return Trained(ranker, config, {"training": {"best_epoch": state.best_epoch, "epochs": state.history}})
     chosen, before = state.best_epoch, state.history
-    ranker, state = fitted("refit", data.extended(), held.rows(np.arange(0)), config, run, last_epoch=chosen)
+    ranker, state = fit("refit", data.extended(), held.rows(np.arange(0)), config, run, last_epoch=chosen)
     facts = {"best_epoch": chosen, "epochs": state.history, "before_refit": before}
     return Trained(ranker, config, {"training": facts})
 
 
-def filled(method: str, make: Callable[[], R], tensors: Mapping[str, Tensor], may_be_empty: Collection[str] = ()) -> R:
-    """A ranker with these tensors; what is missing, too much, of another shape or type, or not finite is refused.
+def restore_module(
+    method: str, make: Callable[[], R], tensors: Mapping[str, Tensor], may_be_empty: Collection[str] = ()
+) -> R:
+    """Return the module of `make` (called on the meta device) with these tensors.
 
-    `make` is called where it allocates nothing.
+    Refuse tensors that are missing, too many, of another shape or type, or not finite.
     """
     try:
         if not all(tensor.numel() for name, tensor in tensors.items() if name not in may_be_empty):
@@ -192,16 +132,5 @@ def _check_tensors(tensors: Mapping[str, Tensor], types: Mapping[str, torch.dtyp
     for name, tensor in tensors.items():
         if tensor.dtype != types[name]:
             raise ValueError(f"{name} is {tensor.dtype}, where {types[name]} is needed")
-        if not tensor.sum().isfinite():  # one pass without a copy; a sum is not finite where any number is not
+        if not tensor.sum().isfinite():  # one pass without a copy: a sum is not finite where any value is not
             raise ValueError(f"{name} has numbers that are not finite")
-
-
-_GROUPED: dict[tuple[type[Any], str], type[Any]] = {}
-
-
-def config_with(kind: type[Any], name: str, group: Any) -> type[Any]:
-    """A method's config with one group of settings more; of each kind there is one, so that equal configs are equal."""
-    if (kind, name) not in _GROUPED:
-        more = [(name, type(group), field(default=group))]
-        _GROUPED[kind, name] = make_dataclass(kind.__name__, more, bases=(kind,), frozen=True, kw_only=True)
-    return _GROUPED[kind, name]

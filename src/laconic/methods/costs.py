@@ -1,43 +1,121 @@
-"""What InceptionXML costs, from shapes alone: parameters, bytes, arithmetic of one text, memory and time of training.
+"""The cost model: parameters, bytes, arithmetic per text, and memory and time of training, from shapes alone.
 
-A shape with clusters is InceptionXML+. Multiply-accumulates are counted as the paper's Table 4 counts "Giga FLOPS", so
-that its column comes out (length 32 on AmazonTitles-670K, 14 on the two Wikipedia datasets):
+Parameters are counted by building modules on torch's meta device, which allocates nothing. Multiply-accumulates of
+InceptionXML are counted as the paper's Table 4 counts "Giga FLOPS", so that its column comes out (length 32 on
+AmazonTitles-670K, 14 on the two Wikipedia datasets):
 
 - one for every weight of a convolution or linear layer at every place where it is applied;
 - three products in either attention, in the paper's order with dim × dim scores: W x, x yᵀ, and one times the other;
 - every label or, with clusters, every cluster and then the labels of `top` clusters of average size;
 - nothing for the word lookup, biases, norms, activations, skips, or choosing the top.
 
-Our encoder orders the dimension attention more cheaply and runs at a text's own length; neither is counted off.
+Our encoder orders the dimension attention more cheaply and runs at a text's own length; neither is subtracted.
+Memory is estimated from above, time to a factor of two or so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from math import ceil
+from typing import Any, NamedTuple, TypeVar
 
 import torch
+from torch import nn
 
 from laconic.errors import ConfigError
+from laconic.methods.config import FlatConfig, InceptionConfig
+from laconic.methods.flat import FlatTraining
+from laconic.models.classifiers import LinearClassifier
+from laconic.models.encoders import WordEncoder
+from laconic.models.encoders.inception import CHANNELS, STRIDE, InceptionEncoder
+from laconic.models.layers import Residual, SpectralResidual
 from laconic.system.machine import usable_cores
+from laconic.training.run import Run
 from laconic.units import counted
 
-CHANNELS = 32  # the encoder's layers are spelled out here once more, so that counting needs no torch; a test compares
-KERNELS = (4, 8, 16)
-STRIDE = 4
-SMALLEST_DIM = 6  # the widest branch wraps so many places around either end
+SMALLEST_DIM = 6  # the widest convolution wraps this many positions around either end
+_LABEL_WORDS = 8  # words of a label's text, usually
+
+C = TypeVar("C")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """Rates that a training step reaches in practice, well below the vendors' figures."""
+
+    name: str
+    flops: float  # per second
+    bandwidth: float  # bytes per second
+    launch: float  # seconds that any step takes, however small
+
+    def times(self, cores: int) -> Machine:
+        return replace(self, name=f"{cores} × {self.name}", flops=cores * self.flops, bandwidth=cores * self.bandwidth)
+
+
+GPU = Machine(name="H200", flops=60e12, bandwidth=3.5e12, launch=1.5e-3)  # fp32 and tf32 mixed
+CPU = Machine(name="CPU core", flops=25e9, bandwidth=8e9, launch=5e-3)  # a machine is CPU.times(cores)
+
+
+def training_machine(device: torch.device) -> Machine:
+    """Return the rates to estimate training time with: of a GPU, or of the cores that torch uses here."""
+    return GPU if device.type == "cuda" else CPU.times(min(torch.get_num_threads(), usable_cores()))
+
+
+class TrainingCosts(NamedTuple):
+    """What a training takes."""
+
+    memory: int  # bytes
+    seconds: float
+
+
+def report_costs(
+    run: Run, config: C, costs_of: Callable[[C], TrainingCosts], remedies: Sequence[Mapping[str, int | str]]
+) -> None:
+    """Report what a training will take, or refuse it where memory is short; `remedies` are settings that save some."""
+    needed = {
+        " and ".join(f"--set {name}={value}" for name, value in remedy.items()): costs_of(
+            lowered(config, remedy)
+        ).memory
+        for remedy in remedies
+    }
+    run.report_costs(*costs_of(config), needed)
+
+
+def lowered(config: C, settings: Mapping[str, int | str]) -> C:
+    """Return the config with these settings, `group.name` inside its group, where they are smaller than its own."""
+    for name, value in settings.items():
+        group, dot, inner = name.partition(".")
+        own: Any = getattr(config, group)
+        if dot:
+            own = lowered(own, {inner: value})
+        elif isinstance(value, str):
+            own = value
+        else:
+            own = min(value, own or value)
+        config = replace(config, **{group: own})  # type: ignore[type-var]
+    return config
+
+
+def num_parameters(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+# InceptionXML and InceptionXML+
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    words: int  # rows of the embedding, those of padding and of unknown words among them
+    """Sizes of an InceptionXML model or, with clusters, of InceptionXML+."""
+
+    words: int  # rows of the embedding, including those of padding and of unknown words
     labels: int
     length: int = 32
     dim: int = 300
     clusters: int = 0  # 0: every label is scored
     top: int = 0  # clusters whose labels are scored
-    row: int = 0  # numbers of a label's row; 0: as many as the encoder makes of a text
+    row: int = 0  # width of a label's row; 0: that of the encoder
 
     def __post_init__(self) -> None:
         for name, least in (("words", 1), ("labels", 1), ("length", 1), ("dim", SMALLEST_DIM), ("clusters", 0)):
@@ -56,14 +134,16 @@ class Shape:
 
     @property
     def candidates(self) -> int:
-        """Labels scored for one text; with clusters, on average."""
+        """Return the labels scored per text; with clusters, on average."""
         return round(self.top * self.labels / self.clusters) if self.clusters else self.labels
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
+    """Size and arithmetic of a finished model."""
+
     parameters: Mapping[str, int]  # by part
-    macs: Mapping[str, int]  # multiply-accumulates of one text, by the same parts
+    macs: Mapping[str, int]  # multiply-accumulates per text, by the same parts
 
     @property
     def total_parameters(self) -> int:
@@ -75,55 +155,61 @@ class Cost:
 
     @property
     def bytes(self) -> int:
-        """In fp32, without buffers and optimiser state. The model sizes of Table 4 are these in units of 2³⁰."""
+        """Return the size in fp32, without buffers and optimiser state: Table 4's model sizes, in units of 2³⁰."""
         return 4 * self.total_parameters
 
 
-@dataclass(frozen=True, kw_only=True)
-class Machine:
-    """What a training step can count on: rates reached in practice, well under the makers'."""
-
-    name: str
-    flops: float  # a second
-    bandwidth: float  # bytes a second
-    launch: float  # seconds that a step takes however small it is
-
-    def times(self, cores: int) -> Machine:
-        return replace(self, name=f"{cores} × {self.name}", flops=cores * self.flops, bandwidth=cores * self.bandwidth)
-
-
-GPU = Machine(name="H200", flops=60e12, bandwidth=3.5e12, launch=1.5e-3)  # fp32 and tf32 mixed
-CPU = Machine(name="CPU core", flops=25e9, bandwidth=8e9, launch=5e-3)  # a machine is CPU.times(cores)
-
-
+@cache
 def inception_cost(shape: Shape) -> Cost:
-    width, row = encoder_width(shape.dim), shape.row_width
-    parts = {"embeddings": _Part(shape.words * shape.dim, 0), "encoder": _encoder(shape)}
-    if shape.clusters:
-        # Spectral normalisation has buffers but no parameters; label rows have no bias.
-        parts["head"] = _linear(width, row) + _linear(width, row)
-        parts["meta"] = _linear(row, shape.clusters)
-        parts["classifier"] = _Part(shape.labels * row, shape.candidates * row)
-    else:
-        parts["head"] = _linear(width, row) + _norm(row)
-        parts["classifier"] = _linear(row, shape.labels)
-    return Cost(
-        parameters={name: part.parameters for name, part in parts.items()},
-        macs={name: part.macs for name, part in parts.items()},
+    """Count a model's parameters and multiply-accumulates."""
+    with torch.device("meta"):
+        encoder = InceptionEncoder(num_ids=shape.words, length=shape.length, embedding=shape.dim)
+        width, row = encoder.dim, shape.row_width
+        head = SpectralResidual if shape.clusters else Residual
+        heads = nn.ModuleList(head(width, row, dropout=0.0) for _ in range(2 if shape.clusters else 1))
+        meta = LinearClassifier(row, shape.clusters) if shape.clusters else None
+        classifier = LinearClassifier(row, shape.labels, bias=not shape.clusters)
+    parts: dict[str, tuple[nn.Module, int]] = {
+        "embeddings": (encoder.embedding, 0),
+        "encoder": (encoder, _encoder_macs(encoder, shape)),
+        "head": (heads, len(heads) * width * row),
+        **({} if meta is None else {"meta": (meta, shape.clusters * row)}),
+        "classifier": (classifier, shape.candidates * row),
+    }
+    parameters = {name: num_parameters(part) for name, (part, _) in parts.items()}
+    parameters["encoder"] -= parameters["embeddings"]
+    return Cost(parameters=parameters, macs={name: macs for name, (_, macs) in parts.items()})
+
+
+def _encoder_macs(encoder: InceptionEncoder, shape: Shape) -> int:
+    attentions = 3 * shape.length * shape.dim * (shape.length + shape.dim)
+    projection = encoder.projection.weight.numel() * shape.dim
+    branches = sum(one.weight.numel() for one in encoder.branches if isinstance(one, nn.Conv1d))
+    return (
+        attentions
+        + projection
+        + branches * _positions(shape.dim)
+        + encoder.final.weight.numel() * (encoder.dim // CHANNELS)
     )
 
 
+def _positions(dim: int) -> int:
+    """Return the steps along the embedding that every branch makes; circular padding makes them equal."""
+    return (dim - STRIDE) // STRIDE + 1
+
+
+@cache
 def encoder_width(dim: int) -> int:
-    """How many values the encoder makes of a text: 480 from words of 300."""
-    _, _, after = _places(dim)
-    return CHANNELS * after
+    """Return the width of the encoder's vector: 480 for an embedding of 300."""
+    with torch.device("meta"):
+        return InceptionEncoder(num_ids=1, length=1, embedding=dim).dim
 
 
 def training_memory(shape: Shape, *, batch: int, chunk: int) -> int:
-    """Bytes, estimated from above, for fp32 Adam that updates in place; one that makes copies needs more.
+    """Return the bytes that fp32 Adam needs when it updates in place.
 
-    `chunk` is how many labels of a text are scored at once. With clusters, their rows are gathered text by text, and
-    so are the rows' gradients; for a kernel that goes cluster by cluster and gathers nothing, give a small chunk.
+    `chunk` labels of a text are scored at a time. With clusters, their rows and the rows' gradients are gathered text
+    by text; for a kernel that goes cluster by cluster and gathers nothing, give a small chunk.
     """
     adam = 16 * inception_cost(shape).total_parameters  # weight, gradient, two moments
     scored = min(chunk, shape.candidates)
@@ -133,39 +219,98 @@ def training_memory(shape: Shape, *, batch: int, chunk: int) -> int:
     return adam + 4 * batch * numbers
 
 
-ROW_BYTES = {"adam": 12, "adam-bf16": 6, "adagrad-bf16": 6}  # of a label row's number: in half precision it is made of
-# a whole one; beside rows and their state there is never a gradient, which is multiplied out where it is used
+# Bytes per number of a label row, with optimiser state. A gradient of rows is never stored: its factors are multiplied
+# where they are used.
+ROW_BYTES = {"adam": 12, "adam-bf16": 6, "adagrad-bf16": 6}
 
 
 def gpu_memory(shape: Shape, *, batch: int, optimiser: str = "adam") -> int:
-    """Bytes of a run on a GPU, right to 15 % where labels are many, without the texts that wait there.
+    """Return the bytes of a run on a GPU, without the resident texts; right to 15 % where labels are many.
 
-    Every text and label, or every pick, has a slope; nothing depends on how many labels are scored at a time.
+    Every text and label, or every pick, has a gradient; how many labels are scored at a time makes no difference.
     """
     rows = (shape.labels + shape.clusters) * shape.row_width
     others = inception_cost(shape).total_parameters - rows
+    scored = 2 * shape.labels
     if shape.clusters:
         size = -(-shape.labels // shape.clusters)
-        picks = shape.top * (4 * max(16, size) + 28)  # slopes, and the picks in the order of clusters
-        scored = (
-            picks + 14 * shape.clusters
-        )  # how clusters' scores should move, and three copies while the best are found
-    else:
-        scored = 2 * shape.labels
+        picks = shape.top * (4 * max(16, size) + 28)  # gradients, and the picks in the order of clusters
+        scored = picks + 14 * shape.clusters  # gradients of cluster scores, and three copies while the best are found
     return ROW_BYTES[optimiser] * rows + 16 * others + batch * (scored + 4 * _activations(shape))
 
 
 def training_seconds(shape: Shape, *, texts: int, epochs: int, batch: int, machine: Machine) -> float:
-    """Right to a factor of two, where the data wait on the device and nothing else runs on it."""
+    """Return the seconds of a training, to a factor of two, on a machine that does nothing else."""
     cost = inception_cost(shape)
     arithmetic = 6 * cost.gmacs * 1e9 * batch / machine.flops  # two operations forward, four backward
     optimiser = 28 * cost.total_parameters / machine.bandwidth  # weight, gradient, moments read; all but one written
     return ceil(texts / batch) * epochs * (arithmetic + optimiser + machine.launch)
 
 
+def _activations(shape: Shape) -> int:
+    """Count the numbers kept per text for the backward pass: activations, dropout masks, a gradient per layer."""
+    attentions = 10 * shape.length * shape.dim + 2 * shape.length**2
+    projection = 4 * CHANNELS * shape.dim
+    return attentions + projection + 12 * CHANNELS * _positions(shape.dim) + 10 * encoder_width(shape.dim)
+
+
+S = TypeVar("S", bound=InceptionConfig)
+
+
+def report_inception_costs(
+    run: Run, config: S, shape_of: Callable[[S], Shape], texts: int, *, chunk: int, small_batch: int
+) -> None:
+    """Report what a training will take; a CPU scores `chunk` labels at a time, `small_batch` is a remedy."""
+    gpu, machine = run.device.type == "cuda", training_machine(run.device)
+
+    def costs(one: S) -> TrainingCosts:
+        shape, batch = shape_of(one), one.batch_size
+        seconds = training_seconds(shape, texts=texts, epochs=one.epochs, batch=batch, machine=machine)
+        if gpu:
+            memory = gpu_memory(shape, batch=batch, optimiser=one.optimiser)
+        else:
+            memory = training_memory(shape, batch=batch, chunk=chunk)
+        return TrainingCosts(memory, seconds * (1 + one.refit))
+
+    remedies: list[dict[str, int | str]] = [{"optimiser": "adam-bf16"}] if gpu else []
+    remedies += [{"batch_size": small_batch}, {"embedding": 128}, {"embedding": 64, "batch_size": 32}]
+    report_costs(run, config, costs, remedies)
+
+
+# Flat methods: XML-CNN, and a member of MACH
+
+
+class FlatCosts(NamedTuple):
+    """What a training of a flat model takes, and its size."""
+
+    parameters: int
+    memory: int  # bytes
+    seconds: float
+
+
+def flat_costs(
+    training: FlatTraining, config: FlatConfig, *, words: int, labels: int, texts: int, machine: Machine
+) -> FlatCosts:
+    with torch.device("meta"):
+        encoder, classifier = training.build(words, labels)
+    plan, parameters = training.plan, num_parameters(encoder) + num_parameters(classifier)
+    table = num_parameters(encoder.embedding) if isinstance(encoder, WordEncoder) else 0
+    read = config.length * config.embedding  # numbers that are looked up per text
+    # Filters, activations and gradients take about ten times the numbers of a text's words.
+    numbers = 10 * (read + encoder.dim) + 3 * min(training.chunk, labels)
+    memory = 16 * parameters + 4 * plan.batch_size * numbers  # weight, gradient, two moments
+    macs = config.length * (num_parameters(encoder) - table) + labels * encoder.dim  # layers are used at every word
+    updated = parameters - table + (min(table, plan.batch_size * read) if plan.lazy else table)
+    step = 6 * macs * plan.batch_size / machine.flops + 28 * updated / machine.bandwidth + machine.launch
+    return FlatCosts(parameters, memory, plan.epochs * -(-texts // plan.batch_size) * step)
+
+
+# DeepXML's four modules
+
+
 @dataclass(frozen=True, kw_only=True)
 class StagedShape:
-    """What DeepXML's four modules are about."""
+    """Sizes of a training in DeepXML's four modules."""
 
     words: int
     labels: int
@@ -174,19 +319,20 @@ class StagedShape:
     length: int
     dim: int
     batch: int
-    shortlist: int  # labels of a text, those of chance included
-    neighbours: bool  # whether texts are kept to be found again
+    shortlist: int  # labels scored per text, including random ones
+    neighbours: bool  # whether vectors of training texts are kept
+    epochs: tuple[int, int]  # of the surrogate task, of the extreme classifier
 
 
 def staged_memory(shape: StagedShape) -> int:
-    """Bytes at the largest of the stages: weight, gradient and two moments of a number; what is kept of every text."""
+    """Return the bytes of the largest stage: four numbers per parameter, and what is kept of every text."""
     rows = max(shape.groups, shape.labels) + shape.words
     kept = shape.dim * (1 + shape.neighbours) + 2 * shape.length + shape.shortlist
     return 16 * rows * shape.dim + 4 * shape.texts * kept + 12 * shape.batch * max(shape.groups, shape.shortlist)
 
 
-def staged_seconds(shape: StagedShape, *, epochs: tuple[int, int], machine: Machine) -> float:
-    """To a factor of two: surrogate epochs, shortlists by all cosines, epochs on shortlists whose rows lie apart."""
+def staged_seconds(shape: StagedShape, machine: Machine) -> float:
+    """Return the seconds of surrogate epochs, exact search of shortlists, and epochs on scattered rows."""
     steps = -(-shape.texts // shape.batch)
     words = min(shape.words, shape.batch * shape.length)
     scored = shape.batch * shape.shortlist
@@ -195,66 +341,65 @@ def staged_seconds(shape: StagedShape, *, epochs: tuple[int, int], machine: Mach
     extreme = (8 * 12 * scored + 28 * min(shape.labels, scored)) * shape.dim / machine.bandwidth + machine.launch
     compared = shape.labels + shape.texts * shape.neighbours
     search = 4 * shape.texts * compared * shape.dim / machine.flops
-    return steps * (epochs[0] * surrogate * (shape.groups > 0) + epochs[1] * extreme) + search
+    return steps * (shape.epochs[0] * surrogate * (shape.groups > 0) + shape.epochs[1] * extreme) + search
 
 
-@dataclass(frozen=True)
-class _Part:
-    parameters: int
-    macs: int
-
-    def __add__(self, other: _Part) -> _Part:
-        return _Part(self.parameters + other.parameters, self.macs + other.macs)
+# DECAF
 
 
-def _encoder(shape: Shape) -> _Part:
-    branches, kernel, after = _places(shape.dim)
-    wide = len(KERNELS) * CHANNELS
-    layers = [
-        _attention(shape.length, shape.dim),
-        _attention(shape.dim, shape.length),
-        _convolution(shape.length, CHANNELS, kernel=1, places=shape.dim),
-        _norm(CHANNELS),
-        *(_convolution(CHANNELS, CHANNELS, kernel=size, places=branches) for size in KERNELS),
-        _norm(wide),
-        _convolution(wide, CHANNELS, kernel=kernel, places=after),
-        _norm(CHANNELS),
-    ]
-    return sum(layers, start=_Part(0, 0))
+@dataclass(frozen=True, kw_only=True)
+class DecafShape:
+    """Sizes of a training of DECAF."""
+
+    words: int
+    labels: int
+    texts: int
+    length: int
+    dim: int
+    batch: int
+    clusters: int
+    beam: int  # clusters whose labels are scored
+    word_tables: int  # 2: shortlister and ranker each have their own
+    epochs: tuple[int, int]  # over clusters, over labels
+
+    @property
+    def scored(self) -> int:
+        return self.beam * -(-self.labels // self.clusters)
 
 
-def _places(dim: int) -> tuple[int, int, int]:
-    """Steps along the embedding that every branch makes, the final kernel, and the steps that it makes over them."""
-    branches = (dim - min(KERNELS)) // STRIDE + 1  # circular padding gives wider kernels as many
-    kernel = min(max(KERNELS), branches)
-    return branches, kernel, (branches - kernel) // STRIDE + 1
+def decaf_cost(shape: DecafShape) -> Cost:
+    dim, blocks = shape.dim, 2 * shape.dim * (shape.dim + 3)
+    parameters = {
+        "embeddings": shape.word_tables * shape.words * dim,
+        "blocks": blocks,
+        "clusters": shape.clusters * (dim + 1),
+        "classifier": shape.labels * (dim + 1),
+    }
+    macs = {
+        "embeddings": shape.word_tables * shape.length * dim,
+        "blocks": blocks,
+        "clusters": shape.clusters * dim,
+        "classifier": shape.scored * dim,
+    }
+    return Cost(parameters=parameters, macs=macs)
 
 
-def _attention(rows: int, columns: int) -> _Part:
-    return _Part(rows * rows + 1, 3 * rows * rows * columns)  # W and gamma; W x, x yᵀ, (x yᵀ)(W x)
+def decaf_memory(shape: DecafShape) -> int:
+    """Return the bytes of parameters with gradients and moments, label texts, resident texts, and a batch's scores."""
+    rows = 16 * (shape.words + shape.labels) * shape.dim
+    texts = 36 * shape.labels * shape.dim + 16 * shape.labels * _LABEL_WORDS
+    resident = 4 * shape.texts * (2 * shape.length + shape.beam)
+    return rows + texts + resident + 12 * shape.batch * max(shape.clusters, shape.scored)
 
 
-def _convolution(inputs: int, outputs: int, *, kernel: int, places: int) -> _Part:
-    weights = inputs * outputs * kernel
-    return _Part(weights + outputs, weights * places)
+def decaf_seconds(shape: DecafShape, machine: Machine) -> float:
+    label_texts = 16 * shape.labels * _LABEL_WORDS * shape.dim / machine.bandwidth  # forward and backward
 
+    def step(rows: int, products: int) -> float:
+        arithmetic = 6 * shape.dim * (products + rows * shape.dim) / machine.flops
+        moved = (28 * (shape.words + rows) + 80 * rows) * shape.dim / machine.bandwidth
+        return arithmetic + moved + label_texts + machine.launch
 
-def _linear(inputs: int, outputs: int) -> _Part:
-    return _convolution(inputs, outputs, kernel=1, places=1)
-
-
-def _norm(channels: int) -> _Part:
-    return _Part(2 * channels, 0)  # running statistics are buffers
-
-
-def _activations(shape: Shape) -> int:
-    """Numbers kept for the backward pass of one text, dropout masks among them, and a gradient in flight a layer."""
-    branches, _, _ = _places(shape.dim)
-    attentions = 10 * shape.length * shape.dim + 2 * shape.length**2
-    projection = 4 * CHANNELS * shape.dim
-    return attentions + projection + 4 * len(KERNELS) * CHANNELS * branches + 10 * encoder_width(shape.dim)
-
-
-def training_machine(device: torch.device) -> Machine:
-    """Return the rates to estimate a training's time by: of a GPU, or of the cores that torch uses here."""
-    return GPU if device.type == "cuda" else CPU.times(min(torch.get_num_threads(), usable_cores()))
+    of_clusters = step(shape.clusters, shape.batch * shape.clusters)
+    of_labels = step(shape.labels, shape.batch * shape.scored)
+    return -(-shape.texts // shape.batch) * (shape.epochs[0] * of_clusters + shape.epochs[1] * of_labels)

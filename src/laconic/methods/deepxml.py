@@ -1,11 +1,11 @@
-"""DeepXML: four modules with their parts left open (paper, section 3).
+"""DeepXML: training in four modules whose parts a method chooses (paper, section 3).
 
-    1. surrogate    the encoder learns an easier task, over fewer and better-fed groups of labels
+    1. surrogate    the encoder learns an easier task, over fewer and larger groups of labels
     2. shortlist    for every training text, the labels most easily mistaken for its own
-    3. transfer     the encoder stays as it is, so its vectors are computed once; a classifier's transform still learns
-    4. extreme      one row per label, against its hard negatives
+    3. transfer     the encoder is frozen, so its vectors are computed once; a classifier's transform still learns
+    4. extreme      one row per label, trained against its hard negatives
 
-A recipe of one's own is a Parts and two Plans; methods/astec.py is the best known.
+A new recipe is a Parts and two Plans; methods/astec.py is the best known.
 """
 
 from __future__ import annotations
@@ -35,38 +35,44 @@ from laconic.training.run import Run
 from laconic.training.tasks import AllLabels, Shortlisted
 from laconic.types import NO_LABEL, Ranking
 
-_AT_ONCE = 4096  # texts that are encoded or looked up at a time
+_AT_ONCE = 4096  # texts encoded or looked up at a time
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
+    """The parts of a recipe."""
+
     encoder: Encoder
-    surrogate: Callable[[Dataset], csr_array] | None  # labels × groups; None: the encoder stays as it came
+    surrogate: Callable[[Dataset], csr_array] | None  # labels × groups; None: the encoder is not trained
     shortlister: Callable[[Dataset, Float[Tensor, "texts dim"], Run], Shortlister]  # from texts and their vectors
-    transform: Callable[[], nn.Module]  # a fresh one for each classifier
-    random: int  # random negatives a text
-    length: int  # words of a text that are read
+    transform: Callable[[], nn.Module]  # a new one for each classifier
+    random: int  # random negatives per text
+    length: int  # words read per text
     seed: int
-    beta: float = 0.6  # the classifier's share of a score
-    hard: bool = True  # whether a text's shortlist are its negatives; if not, only random ones are
-    likely: Float[Tensor, "labels"] | None = None  # how often each label is a random negative; None: all alike
-    prior: bool = False  # biases start at the log-odds of groups and labels
-    fine_tuned: bool = False  # the encoder learns in the last stage too, and the shortlist is made anew after it
+    beta: float = 0.6  # weight of the classifier's score
+    hard: bool = True  # train against shortlists; if not, against random negatives alone
+    likely: Float[Tensor, "labels"] | None = None  # how often each label is a random negative; None: all equally
+    prior: bool = False  # start biases at the log-odds of groups and labels
+    fine_tuned: bool = False  # train the encoder in the last stage too, and rebuild the shortlist after it
 
 
 class Plans(NamedTuple):
+    """How both stages are trained."""
+
     surrogate: Plan
     extreme: Plan
 
 
 class Learnt(NamedTuple):
+    """A trained ranker, with the states of its stages."""
+
     ranker: CandidatesRanker
     surrogate: TrainState | None
     extreme: TrainState
 
 
 def train(data: Dataset, held: Dataset, parts: Parts, plans: Plans, run: Run) -> Learnt:
-    """`held` chooses the extreme classifier's epoch; where it is empty, the last is kept."""
+    """Train all modules; `held` chooses the extreme classifier's epoch, and where it is empty the last is kept."""
     encoder = parts.encoder.to(run.device)
 
     # 1. Surrogate
@@ -75,7 +81,7 @@ def train(data: Dataset, held: Dataset, parts: Parts, plans: Plans, run: Run) ->
         surrogate = _learn_surrogate(data, parts, plans.surrogate, run)
 
     # 2. Shortlist, on vectors that no longer change
-    vectors = run.remember("vectors", lambda: {"vectors": encoded(encoder, data.inputs, run.device)})["vectors"]
+    vectors = run.remember("vectors", lambda: {"vectors": encode_all(encoder, data.inputs, run.device)})["vectors"]
     shortlister = parts.shortlister(data, vectors, run)
     shortlists = None
     if parts.hard:
@@ -87,7 +93,7 @@ def train(data: Dataset, held: Dataset, parts: Parts, plans: Plans, run: Run) ->
     def ranker() -> CandidatesRanker:
         near = shortlister
         if parts.fine_tuned:
-            near = parts.shortlister(data, encoded(encoder, data.inputs, run.device), run)
+            near = parts.shortlister(data, encode_all(encoder, data.inputs, run.device), run)
         return CandidatesRanker(encoder, near, classifier, beta=parts.beta).to(run.device)
 
     learner, seen = (encoder, data) if parts.fine_tuned else _as_vectors(data, vectors)
@@ -99,12 +105,12 @@ def train(data: Dataset, held: Dataset, parts: Parts, plans: Plans, run: Run) ->
 
 
 def _as_vectors(data: Dataset, vectors: Float[Tensor, "texts dim"]) -> tuple[Encoder, Dataset]:
-    """The data as a frozen encoder sees it."""
+    """Return an identity encoder, and the data with the frozen encoder's vectors as inputs."""
     return Identity(vectors.shape[1]), replace(data, inputs=vectors.numpy())
 
 
 def _learn_surrogate(data: Dataset, parts: Parts, plan: Plan, run: Run) -> TrainState:
-    """Of what learns here only the encoder is kept."""
+    """Train encoder and surrogate classifier; only the encoder is kept."""
     make = parts.surrogate
     assert make is not None
     mapping = _matrix(run.remember("surrogate-groups", lambda: _tensors(make(data))))
@@ -124,8 +130,8 @@ def _classifier(parts: Parts, data: Dataset) -> LinearClassifier:
 
 
 @torch.no_grad()
-def encoded(encoder: Encoder, rows: Rows, device: torch.device) -> Float[Tensor, "texts dim"]:
-    """The vectors of all texts, as they are when nothing is dropped."""
+def encode_all(encoder: Encoder, rows: Rows, device: torch.device) -> Float[Tensor, "texts dim"]:
+    """Return the vectors of all texts, without dropout."""
     encoder.eval()
     parts = [
         encoder(on_device(inputs_of(rows[first : first + _AT_ONCE]), device)).float().cpu()
@@ -138,7 +144,7 @@ def encoded(encoder: Encoder, rows: Rows, device: torch.device) -> Float[Tensor,
 def shortlists_of(
     shortlister: Shortlister, data: Dataset, vectors: Float[Tensor, "texts dim"]
 ) -> Int[Tensor, "texts n"]:
-    """Every text's shortlist, but for pairs that are left out: they are neither true nor false."""
+    """Return every text's shortlist, without pairs that are left out: they are neither true nor false."""
     size, device = min(shortlister.size, shortlister.num_labels), _device_of(shortlister)
     found = torch.empty((len(data), size), dtype=torch.int32)
     for first in range(0, len(data), _AT_ONCE):
@@ -166,8 +172,8 @@ def _matrix(tensors: Mapping[str, Tensor]) -> csr_array:
 
 
 @torch.no_grad()
-def best_beta(ranker: CandidatesRanker, held: Dataset, betas: Sequence[float]) -> dict[float, float]:
-    """What each share of the classifier gives on held-out texts (nDCG@5), the best first."""
+def scores_by_beta(ranker: CandidatesRanker, held: Dataset, betas: Sequence[float]) -> dict[float, float]:
+    """Return nDCG@5 on held-out texts for each weight of the classifier's score, the best first."""
     k, device, parts = places_to_validate(held), _device_of(ranker), []
     for first in range(0, len(held), _AT_ONCE):
         inputs = on_device(inputs_of(held.inputs[first : first + _AT_ONCE]), device)

@@ -1,7 +1,7 @@
-"""A small model that learns from a large one: beside a text's own labels, those that the teacher holds possible.
+"""Distillation: train a small model on a large one's predictions, besides the texts' own labels.
 
-The teacher's answers become labels with a weight below 1, which every method that learns can read. Texts that choose
-the epoch keep the labels that are true. A teacher that remembers texts is asked as if it had not seen this one.
+The teacher's predictions become labels with a weight below 1, which every method that trains can read. Validation texts
+keep their true labels alone. A teacher that stores training texts ignores the text that it predicts for.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from laconic.data.sketch import TextSketch
 from laconic.errors import ConfigError
 from laconic.evaluation.dataset_view import DatasetView
 from laconic.evaluation.evaluate import rank_all
-from laconic.methods.common import check_within
+from laconic.methods.config import check_within
 from laconic.methods.restore import restore_ranker
 from laconic.models.fusion import Channels
 from laconic.models.fusion.ranker import FusedRanker, Neighbourhood
@@ -29,23 +29,25 @@ from laconic.models.rankers import Ranker
 from laconic.storage.model_folder import SavedModel
 from laconic.types import NO_LABEL, Inputs, Ranking
 
-_ITSELF = 0.97  # a neighbour's weight above which it is the text itself, or as good as that
+_ITSELF = 0.97  # a neighbour's weight above which it counts as the text itself
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    answers: int = 10  # labels of a text that the teacher names
-    trust: float = 0.5  # what its scores count: a label that it is sure of is so true
-    least: float = 0.02  # what counts less teaches nothing
-    validation: float = 0.05  # share of texts that choose the epoch, where the data have no split for it
+    """Settings of distillation."""
+
+    answers: int = 10  # labels that the teacher predicts per text
+    trust: float = 0.5  # factor of its scores: the weight of a label of probability 1
+    least: float = 0.02  # smaller weights are dropped
+    validation: float = 0.05  # fraction of texts that choose the epoch, where the data have no split for it
     seed: int = 0
 
     def __post_init__(self) -> None:
         check_within(self, {"answers": (1, 1000), "trust": (0, 1), "least": (0, 1), "validation": (0, 0.9)})
 
 
-def taught_by(teacher: SavedModel, corpus: Corpus, device: torch.device, config: Config) -> Corpus:
-    """The corpus with the teacher's answers among the labels of its training texts."""
+def with_teacher_labels(teacher: SavedModel, corpus: Corpus, device: torch.device, config: Config) -> Corpus:
+    """Return the corpus with the teacher's predictions among the labels of its training texts."""
     if list(teacher.labels.names) != list(corpus.labels.names):
         raise ConfigError(
             f"the teacher's {len(teacher.labels):,} labels are not the data's {len(corpus.labels):,}, in their order; "
@@ -53,16 +55,16 @@ def taught_by(teacher: SavedModel, corpus: Corpus, device: torch.device, config:
         )
     corpus = _with_validation(corpus, config)
     split = corpus.split("train")
-    ranker = _forgetting(restore_ranker(teacher, device).eval())
+    ranker = _ignoring_the_text(restore_ranker(teacher, device).eval())
     ranking = rank_all(ranker, input_rows(split, DatasetView.of(teacher).tokenizer), config.answers)
-    taught = replace(split, labels=_softened(split, ranking, config))
-    return replace(corpus, splits={**corpus.splits, "train": taught})
+    train = replace(split, labels=_soft_labels(split, ranking, config))
+    return replace(corpus, splits={**corpus.splits, "train": train})
 
 
-def as_counted(student: SavedModel, teacher: SavedModel) -> SavedModel:
-    """What is rare is what few texts really have, whatever the teacher made of them.
+def with_teacher_facts(student: SavedModel, teacher: SavedModel) -> SavedModel:
+    """Return the student with the teacher's label counts (soft labels do not make a label frequent) and training texts.
 
-    What the teacher was trained on, the student has learnt from too.
+    Texts that the teacher was trained on count as seen by the student too.
     """
     sketches = [sketch for sketch in (student.sketch, teacher.sketch) if sketch is not None]
     return replace(
@@ -83,8 +85,8 @@ def _with_validation(corpus: Corpus, config: Config) -> Corpus:
     return replace(corpus, splits={**others, "train": learn, "valid": valid})
 
 
-def _softened(split: Split, ranking: Ranking, config: Config) -> csr_array:
-    """True labels as they are; others as true as the teacher says. What is to be left out stays out."""
+def _soft_labels(split: Split, ranking: Ranking, config: Config) -> csr_array:
+    """Return true labels with their own weights, others with the teacher's; left-out pairs stay left out."""
     scores = (config.trust * ranking.scores).clamp(0, 1).numpy()
     text, place = np.nonzero((ranking.labels.numpy() != NO_LABEL) & (scores >= max(config.least, 1e-6)))
     pairs = text, ranking.labels.numpy()[text, place]
@@ -95,14 +97,14 @@ def _softened(split: Split, ranking: Ranking, config: Config) -> csr_array:
     return csr_array(split.labels.maximum(answers), dtype=np.float32)
 
 
-def _forgetting(ranker: Ranker) -> Ranker:
+def _ignoring_the_text(ranker: Ranker) -> Ranker:
     if not isinstance(ranker, FusedRanker):
         return ranker
     return ranker.of(ranker.base, _WithoutItself(ranker.nearest), ranker.frequency, ranker.trees).eval()
 
 
 class _WithoutItself(Ranker):
-    """Nearest texts but for the text that is asked about."""
+    """Nearest texts except the text itself."""
 
     def __init__(self, nearest: Ranker) -> None:
         super().__init__()
@@ -115,5 +117,5 @@ class _WithoutItself(Ranker):
         return self.nearest.score(inputs, labels)
 
     def channels(self, inputs: Inputs) -> Channels:
-        nearest: Neighbourhood = self.nearest  # type: ignore[assignment] # as in fusing.py
+        nearest: Neighbourhood = self.nearest  # type: ignore[assignment] # as in the fused ranker
         return nearest.channels(inputs).without(_ITSELF)

@@ -1,14 +1,16 @@
-"""InceptionXML+, also called SyncXML: the same encoder at millions of labels (paper, section 5).
+"""InceptionXML+, also called SyncXML: InceptionXML's encoder for millions of labels (paper, section 5).
 
-A meta-classifier ranks clusters of labels, an extreme classifier the labels of the best clusters; both learn together,
-and negatives are as hard as the meta-classifier is good. Defaults are those of Table 7 and of the code behind the
-paper's figures; what depends on the size of the data is 0 here and chosen by `sized`.
+A meta-classifier ranks clusters of labels, an extreme classifier the labels of the best clusters. Both are trained
+together, so negatives become harder as the meta-classifier improves. Defaults are those of Table 7 and of the code
+behind the paper's figures; what depends on the size of the data is 0 here and chosen by `with_sizes`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -17,117 +19,86 @@ from torch import Tensor, nn
 
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
-from laconic.data.text import Splitter
-from laconic.data.vocabulary import VocabularyConfig
 from laconic.errors import ConfigError, ModelError
 from laconic.evaluation.evaluate import shortlist_figures, validation_figures
 from laconic.methods.common import (
-    BOUNDS,
-    PRECISIONS,
-    UNORDERED,
     build_encoder,
-    check_known,
-    check_subwords,
-    check_within,
-    filled,
-    sized_batch,
-    sized_epochs,
-    sized_length,
-    sizes_in,
+    choose_batch_size,
+    choose_epochs,
+    choose_length,
+    restore_module,
+    sizes_from,
     start_encoder,
-    trained_by,
+    train_and_refit,
     usual_length,
 )
-from laconic.methods.costs import Shape
-from laconic.methods.requirements import announce
+from laconic.methods.config import PRECISIONS, UNORDERED, Bounds, InceptionConfig
+from laconic.methods.costs import Shape, report_inception_costs
 from laconic.methods.result import Trained
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.clustering import Clustering, LabelTree, cluster_labels
-from laconic.models.encoders import ENCODERS, Encoder
+from laconic.models.encoders import Encoder
 from laconic.models.layers import SpectralResidual
 from laconic.models.rankers import ShortlistRanker
 from laconic.models.shortlisters.clusters import Clusters
 from laconic.training.loop import TrainState
-from laconic.training.optimizer import OPTIMISERS, OneCycle, Plan
+from laconic.training.optimizer import OneCycle
 from laconic.training.run import Run
-from laconic.training.tasks import Jointly
+from laconic.training.tasks import ClustersAndLabels
 from laconic.units import counted
 
 HEADS = ("synchronised", "lightxml")
 RANKINGS = ("extreme", "product")
-OWN_BOUNDS: dict[str, tuple[int | float, int | float]] = {
-    "learning_rate": (0, 100),
-    "clusters": (0, 1 << 30),
-    "top": (0, 1 << 30),
-    "answer_top": (0, 1 << 30),
-    "detached": (0, 1),
-    "eps": (1e-30, 1),
-    "hidden": (0, 65_536),
-    "cluster_dropout": (0, 0.99),
-    "chunk": (1, 1 << 30),
-}
-_LABELS_A_CLUSTER, _MOST_CLUSTERS = 6, 1 << 17  # at least; with them Table 7's counts come out, but for WikiTitles-500K
+_LABELS_PER_CLUSTER, _MOST_CLUSTERS = 6, 1 << 17  # give Table 7's numbers of clusters, except WikiTitles-500K's
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config:
+class Config(InceptionConfig):
+    """Settings of InceptionXML+."""
+
+    bounds: ClassVar[Bounds] = {
+        **InceptionConfig.bounds,
+        "learning_rate": (0, 100),
+        "clusters": (0, 1 << 30),
+        "top": (0, 1 << 30),
+        "answer_top": (0, 1 << 30),
+        "detached": (0, 1),
+        "cluster_dropout": (0, 0.99),
+    }
+    choices: ClassVar[Mapping[str, Collection[str]]] = {**InceptionConfig.choices, "heads": HEADS, "ranking": RANKINGS}
+
     epochs: int = 0  # 0: from 8 for half a million texts and more to 67 for a few
     batch_size: int = 0  # 0: 256, less for small data
     learning_rate: float = 0.0  # at the peak of the cycle; 0: from 0.002 for short runs to the paper's 0.008
-    seed: int = 29
-    clusters: int = 0  # a power of two; 0: the largest that leaves 6 labels a cluster, at most 131,072
+    clusters: int = 0  # a power of two; 0: the largest that leaves 6 labels per cluster, at most 131,072
     top: int = 0  # clusters whose labels are scored; 0: clusters^0.6, at most 800
-    answer_top: int = 0  # clusters opened when texts are answered; 0: top. More than top: ranking is by product
+    answer_top: int = 0  # clusters probed in prediction; 0: top. More than top: ranking is by product
     ranking: str = "extreme"  # by the extreme classifier's scores, or by their product with the meta-classifier's
-    detached: float = 0.25  # share of training in which the encoder learns from clusters alone
+    detached: float = 0.25  # fraction of training in which the encoder learns from clusters alone
     heads: str = "synchronised"  # or lightxml: no layer before the clusters, a plain one before the labels
-    encoder: str = "inception"  # or bag or cnn
-    attention: bool = True  # inception's two attention layers
-    length: int = 0  # words of a text that are read; 0: as many as 99.5 % of texts have, at most 32 where order counts
-    embedding: int = 300
-    permutation: int = 0  # a seed that puts the dimensions of `vectors` in another order; 0: as they are
-    hidden: int = 0  # width of both heads; 0: the encoder's (the paper's 3M model: 300)
-    dropout: float = 0.25
     cluster_dropout: float = 0.3
-    classifier_dropout: float = 0.5
     bias: bool = False  # a bias for every label
-    prior: bool = False  # start biases at the log-odds of clusters and labels, not at 0
-    eps: float = 1e-8  # of Adam
-    optimiser: str = "adam"  # of label rows; adam-bf16 and adagrad-bf16 take less memory, on a GPU
-    lazy: bool = False  # Adam rests where a word or label has no gradient
-    precision: str = "fp32"  # or bf16, of the encoder's and the meta-classifier's products
-    chunk: int = 65_536  # clusters that are scored at a time
-    validation: float = 0.05  # share of training texts that choose the epoch; 0: the last epoch is kept
-    refit: bool = False  # train once more on all texts, as many epochs as were best
-    vectors: str = ""  # a file of word vectors to start from
+    lazy: bool = False  # skip Adam's update of words and labels without a gradient
     clustering: Clustering = Clustering()
-    text: Splitter = Splitter()
-    vocabulary: VocabularyConfig = VocabularyConfig()
 
     def __post_init__(self) -> None:
-        check_within(self, BOUNDS | OWN_BOUNDS)
-        check_known(self, {"encoder": ENCODERS, "precision": PRECISIONS, "optimiser": OPTIMISERS})
-        check_known(self, {"heads": HEADS, "ranking": RANKINGS})
-        check_subwords(self.encoder, self.vocabulary)
+        super().__post_init__()
         if self.clusters & (self.clusters - 1):
             raise ConfigError(f"clusters must be a power of two (or 0, chosen by the data), but is {self.clusters}")
-        if self.batch_size == 1:
-            raise ConfigError("batch_size must be 0 (chosen by the data) or at least 2, because of BatchNorm, but is 1")
         if self.heads == "lightxml" and self.hidden:
             raise ConfigError("heads=lightxml has no layer whose width hidden could set")
-        if self.refit and not self.validation:
-            raise ConfigError("refit needs a validation split to choose the epoch; validation is 0")
 
 
 def train(data: Dataset, config: Config, run: Run) -> Trained:
-    config = sized(config, len(data), data.num_labels, usual_length(data, config, "inceptionxml+"))
+    config = with_sizes(config, len(data), data.num_labels, usual_length(data, config, "inceptionxml+"))
+    shape = partial(shape_of, words=data.inputs.shape[1], labels=data.num_labels)
     # Nothing is gathered on a CPU: rows are read cluster by cluster.
-    announce(config, _shape(config, data), len(data), run, chunk=0, small_batch=64)
-    return trained_by(_fitted, data, config, run)
+    report_inception_costs(run, config, shape, len(data), chunk=0, small_batch=64)
+    return train_and_refit(_fit, data, config, run)
 
 
 def restore(config: Config, tensors: Mapping[str, Tensor]) -> ShortlistRanker:
-    """The ranker from its state_dict, whose shapes say how large it is."""
+    """Restore the ranker from its state_dict, whose shapes give its sizes."""
     try:
         tree = LabelTree(order=tensors["clusters.order"], starts=tensors["clusters.starts"])
     except KeyError as error:
@@ -138,9 +109,9 @@ def restore(config: Config, tensors: Mapping[str, Tensor]) -> ShortlistRanker:
         num_labels, _ = tensors["classifier.weight"].shape
         if num_labels != len(tree.order):
             raise ValueError(f"classifier.weight has {num_labels} rows, but clusters.order {len(tree.order)} labels")
-        return build(*sizes_in(config, tensors), tree)
+        return build(*sizes_from(tensors, config), tree)
 
-    return filled("inceptionxml+", make, tensors)
+    return restore_module("inceptionxml+", make, tensors)
 
 
 def build(config: Config, num_ids: int, tree: LabelTree) -> ShortlistRanker:
@@ -155,37 +126,38 @@ def build(config: Config, num_ids: int, tree: LabelTree) -> ShortlistRanker:
 
 
 def _transform(config: Config, encoder: Encoder, *, for_clusters: bool) -> nn.Module:
-    """Two heads of equal structure or, as LightXML has it, none for the clusters and a plain layer for the labels."""
+    """Build a head: the same kind for both or, as in LightXML, none for clusters and a plain layer for labels."""
     if config.heads == "synchronised":
         return SpectralResidual(encoder.dim, config.hidden or encoder.dim, dropout=config.dropout)
     return nn.Identity() if for_clusters else nn.Linear(encoder.dim, encoder.dim)
 
 
-def sized(config: Config, texts: int, labels: int, usual: int) -> Config:
-    """The config with a number wherever the data decides; `usual` is how many words 99.5 % of texts do not exceed."""
+def with_sizes(config: Config, texts: int, labels: int, usual: int) -> Config:
+    """Return the config with a value wherever the data decides; `usual` is the 99.5 % quantile of words per text."""
     if config.clusters > labels:
         raise ConfigError(f"clusters must be at most the {counted(labels, 'label')}, but is {config.clusters:,}")
-    clusters = config.clusters or 1 << int(np.log2(np.clip(labels // _LABELS_A_CLUSTER, 1, _MOST_CLUSTERS)))
+    clusters = config.clusters or 1 << int(np.log2(np.clip(labels // _LABELS_PER_CLUSTER, 1, _MOST_CLUSTERS)))
     top = min(config.top or min(800, round(clusters**0.6)), clusters)
-    epochs, batch_size = sized_epochs(config.epochs, texts, 2 / 3), sized_batch(config.batch_size, texts, 256)
-    # Through the paper's rate at its 66,000 steps, and those that were best on a validation split of smaller data.
+    epochs = choose_epochs(config.epochs, texts, 2 / 3)
+    batch_size = choose_batch_size(config.batch_size, texts, 256)
+    # A curve through the paper's rate at its 66,000 steps and the best rates on validation splits of smaller data.
     rate = 0.008 * (epochs * texts / batch_size / 66_000) ** 0.4
     return replace(
         config,
         epochs=epochs,
         batch_size=batch_size,
         learning_rate=config.learning_rate or float(np.clip(rate, 0.002, 0.008)),
-        length=sized_length(config.length, usual, bag=config.encoder in UNORDERED),
+        length=choose_length(config.length, usual, ordered=config.encoder not in UNORDERED),
         clusters=clusters,
         top=top,
         answer_top=min(config.answer_top or top, clusters),
     )
 
 
-def _shape(config: Config, data: Dataset) -> Shape:
+def shape_of(config: Config, words: int, labels: int) -> Shape:
     return Shape(
-        words=data.inputs.shape[1],
-        labels=data.num_labels,
+        words=words,
+        labels=labels,
         length=config.length,
         dim=config.embedding,
         clusters=config.clusters,
@@ -194,7 +166,7 @@ def _shape(config: Config, data: Dataset) -> Shape:
     )
 
 
-def _fitted(
+def _fit(
     stage: str, data: Dataset, held: Dataset, config: Config, run: Run, last_epoch: int = 0
 ) -> tuple[ShortlistRanker, TrainState]:
     seed = config.seed if config.clustering.seed < 0 else config.clustering.seed
@@ -207,14 +179,14 @@ def _fitted(
         torch.manual_seed(config.seed)
         ranker = build(config, data.inputs.shape[1], tree)
     start_encoder(ranker.encoder, config, data)
-    # Inside, labels go by their place in the tree: a cluster is then a range.
+    # Inside, labels are numbered in the order of the tree: a cluster is then a range.
     placed = data.renumbered(tree.places().numpy())
     if config.prior:
-        _start_from_shares(ranker, placed)
+        _start_from_frequencies(ranker, placed)
     ranker.to(run.device)
     classifier = ranker.classifier
     assert isinstance(classifier, LinearClassifier)
-    task = Jointly(
+    task = ClustersAndLabels(
         ranker.encoder,
         ranker.clusters,
         classifier,
@@ -224,16 +196,7 @@ def _fitted(
         chunk=config.chunk,
         precision=PRECISIONS[config.precision],
     )
-    plan = Plan(
-        epochs=config.epochs,
-        batch_size=config.batch_size,
-        learning_rate=config.learning_rate,
-        schedule=OneCycle(warm_up=0.33),
-        eps=config.eps,
-        optimiser=config.optimiser,
-        lazy=config.lazy,
-        seed=config.seed,
-    )
+    plan = config.plan(schedule=OneCycle(warm_up=0.33), eps=config.eps, optimiser=config.optimiser, lazy=config.lazy)
 
     def figures() -> dict[str, float]:
         return validation_figures(ranker, held) | shortlist_figures(ranker, held.inputs, held.labels)
@@ -254,7 +217,7 @@ def _tensors(tree: LabelTree) -> dict[str, Tensor]:
 
 
 def _by_cluster(data: Dataset, tree: LabelTree) -> csr_array:
-    """Which clusters each text's labels are in."""
+    """Return a matrix of texts × clusters: which clusters each text's labels are in."""
     cluster = torch.searchsorted(tree.starts, torch.from_numpy(data.labels.indices.astype(np.int64)), right=True) - 1
     pairs = csr_array(
         (np.ones(data.labels.nnz, dtype=np.float32), cluster.numpy(), data.labels.indptr.copy()),
@@ -265,14 +228,16 @@ def _by_cluster(data: Dataset, tree: LabelTree) -> csr_array:
 
 
 def _usual_clusters(data: Dataset, tree: LabelTree) -> int:
-    """Return how many clusters the labels of 99 % of texts are in. Of the others, the best-scored true clusters are
-    picked: one text of very many labels would otherwise make every text's shortlist longer.
+    """Return the 99 % quantile of clusters that a text's labels are in.
+
+    For texts with more, the best-scored true clusters are picked: one text of very many labels would otherwise make
+    every text's shortlist longer.
     """
     counts = np.diff(_by_cluster(data, tree).indptr)
     return int(np.quantile(counts, 0.99, method="inverted_cdf")) if len(counts) else 1
 
 
-def _start_from_shares(ranker: ShortlistRanker, data: Dataset) -> None:
+def _start_from_frequencies(ranker: ShortlistRanker, data: Dataset) -> None:
     meta, classifier = ranker.clusters.classifier, ranker.classifier
     assert isinstance(classifier, LinearClassifier)
     by_cluster = _by_cluster(data, LabelTree(order=ranker.clusters.order, starts=ranker.clusters.starts))

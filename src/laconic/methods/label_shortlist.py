@@ -1,4 +1,4 @@
-"""Module II of DeepXML: a shortlister from the vectors of training texts, or from the tensors of a finished model."""
+"""Module II of DeepXML: make a shortlister from the vectors of training texts, or restore it from tensors."""
 
 from __future__ import annotations
 
@@ -29,28 +29,30 @@ SHORTLISTERS = ("nearest", "clusters")
 
 @dataclass(frozen=True, kw_only=True)
 class Shortlisting:
-    kind: str  # nearest labels, or those of learnt clusters
+    """How a shortlister is made and restored."""
+
+    kind: str  # nearest: labels near the text; clusters: labels of learnt clusters
     nearness: Nearness
-    label_texts: int  # places for labels whose own texts are near
-    transform: Callable[[int], nn.Module]  # of vectors of that width, before the clusters' classifier
+    label_texts: int  # shortlist entries for labels whose own texts are near
+    transform: Callable[[int], nn.Module]  # before the clusters' classifier, for vectors of that width
     clusters: Callable[[Dataset], LabelTree]
     plan: Callable[[], Plan]  # of the clusters' classifier
     seed: int
 
-    def made(self, data: Dataset, vectors: Float[Tensor, "texts dim"], run: Run) -> Shortlister:
+    def make(self, data: Dataset, vectors: Float[Tensor, "texts dim"], run: Run) -> Shortlister:
         if self.label_texts and data.label_inputs is None:
-            raise DataError("label_texts wants labels with texts, but this data has none; leave label_texts at 0")
+            raise DataError("label_texts needs labels with texts, but this data has none; leave label_texts at 0")
         shortlister: Shortlister
         if self.kind == "clusters":
-            shortlister = self._learnt(data, vectors, run)
+            shortlister = self._train(data, vectors, run)
         else:
             shortlister = NearestLabels.of(vectors.to(run.device), data.labels, self.nearness, self.seed)
         if data.label_inputs is None or not self.label_texts:
             return shortlister
         return WithLabelTexts.of(shortlister, self.label_texts, data.label_inputs, run.device)
 
-    def restored(self, tensors: Mapping[str, Tensor], encoder: Encoder, num_labels: int) -> Shortlister:
-        """What a model's tensors hold, once it is known to fit its encoder and labels."""
+    def restore(self, tensors: Mapping[str, Tensor], encoder: Encoder, num_labels: int) -> Shortlister:
+        """Restore a shortlister after checking that its tensors fit the encoder and the labels."""
         name = "shortlister.others" if self.label_texts else "shortlister"
         shortlister: Shortlister
         if self.kind == "clusters":
@@ -67,8 +69,8 @@ class Shortlisting:
             return shortlister
         return WithLabelTexts.of_tensors(tensors, "shortlister", shortlister, self.label_texts, encoder.num_ids)
 
-    def _learnt(self, data: Dataset, vectors: Float[Tensor, "texts dim"], run: Run) -> OfClusters:
-        """A classifier over clusters of labels, as in InceptionXML+, but on vectors that are there already."""
+    def _train(self, data: Dataset, vectors: Float[Tensor, "texts dim"], run: Run) -> OfClusters:
+        """Train a classifier over clusters of labels, as in InceptionXML+, but on fixed vectors."""
         made = run.remember("shortlister-tree", lambda: _tensors(self.clusters(data)))
         tree = LabelTree(order=made["order"], starts=made["starts"])
         with torch.random.fork_rng([]):
@@ -89,10 +91,10 @@ def _tensors(tree: LabelTree) -> dict[str, Tensor]:
     return {"order": tree.order, "starts": tree.starts}
 
 
-def weighing(shortlister: Shortlister, neighbour_weight: float) -> Shortlister:
-    """The same shortlister with another weight of what neighbours say, if it asks any."""
+def with_neighbour_weight(shortlister: Shortlister, neighbour_weight: float) -> Shortlister:
+    """Return the shortlister with another weight of neighbours, if it uses any."""
     if isinstance(shortlister, WithLabelTexts):
-        return shortlister.over(weighing(shortlister.others, neighbour_weight))
+        return shortlister.over(with_neighbour_weight(shortlister.others, neighbour_weight))
     if isinstance(shortlister, NearestLabels):
         return shortlister.with_neighbour_weight(neighbour_weight)
     return shortlister

@@ -1,4 +1,4 @@
-"""nearest: no training at all. The labels of the most similar training texts, and the labels whose own text is similar.
+"""nearest: the labels of the most similar training texts, and labels whose own text is similar. Nothing is trained.
 
 A text's score for a label is the sum, over the nearest training texts that have the label, of their cosine to the power
 `power`, divided by the largest such sum; plus `label_text` times the cosine of the text and the label's own text.
@@ -16,10 +16,10 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from laconic.data.dataset import Dataset
-from laconic.data.text import Splitter
 from laconic.data.vocabulary import VocabularyConfig, bags
 from laconic.errors import ConfigError, ModelError
 from laconic.kernels.csr import Lists
+from laconic.methods.config import MethodConfig
 from laconic.methods.result import Trained
 from laconic.models.nearest_ranker import NearestRanker, votes_of
 from laconic.models.shortlisters.nearest import NearestBags, NearestVectors, StoredLists, tensor_of
@@ -27,14 +27,16 @@ from laconic.training.run import Run
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config:
+class Config(MethodConfig):
+    """Settings of nearest texts."""
+
     neighbours: int = 100
-    power: float = 3.0  # of a neighbour's cosine
-    label_text: float = 0.6  # weight of the label-text cosine; 0 leaves it out
-    text: Splitter = Splitter()
+    power: float = 3.0  # exponent of a neighbour's cosine
+    label_text: float = 0.6  # weight of the label-text cosine; 0: not used
     vocabulary: VocabularyConfig = VocabularyConfig(sublinear=True)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.neighbours < 1:
             raise ConfigError(f"neighbours must be 1 or more, but is {self.neighbours}")
         if not 0 < self.power < math.inf:
@@ -48,7 +50,7 @@ def train(data: Dataset, config: Config, run: Run) -> Trained:
 
 
 def build(data: Dataset, config: Config) -> NearestRanker:
-    """Only sorts the data by word: everything is kept, nothing is learnt."""
+    """Index the data by word; all of it is kept."""
     sparse = isinstance(data.inputs, csr_array)
     texts = NearestBags.of(data.inputs) if sparse else NearestVectors.of(data.inputs)
     has_label_texts = sparse and data.label_inputs is not None and config.label_text > 0
@@ -65,7 +67,7 @@ def build(data: Dataset, config: Config) -> NearestRanker:
 
 
 def restore(config: Config, tensors: Mapping[str, Tensor]) -> NearestRanker:
-    """The ranker from its state_dict, whose every number is looked at before a compiled loop follows it."""
+    """Restore the ranker from its state_dict, after checking every number that compiled loops use as an index."""
     popular = tensor_of(tensors, "popular", torch.int64)
     if not torch.equal(popular.sort().values, torch.arange(popular.numel())):
         raise ModelError("the model's tensor 'popular' must name every label once; the file is damaged: fetch it again")
@@ -74,14 +76,14 @@ def restore(config: Config, tensors: Mapping[str, Tensor]) -> NearestRanker:
         neighbours=config.neighbours,
         power=config.power,
         label_text=config.label_text,
-        texts=_restored_texts(tensors, num_texts=len(votes.starts) - 1),
+        texts=_restore_texts(tensors, num_texts=len(votes.starts) - 1),
         votes=votes,
         label_texts=StoredLists.of_tensors(tensors, "label_texts", below=len(popular)),
         popular=popular,
     )
 
 
-def _restored_texts(tensors: Mapping[str, Tensor], num_texts: int) -> NearestBags | NearestVectors:
+def _restore_texts(tensors: Mapping[str, Tensor], num_texts: int) -> NearestBags | NearestVectors:
     if "texts.vectors" not in tensors:
         return NearestBags(StoredLists.of_tensors(tensors, "texts.index", below=num_texts), num_texts)
     vectors = tensor_of(tensors, "texts.vectors", torch.float32)
@@ -91,6 +93,3 @@ def _restored_texts(tensors: Mapping[str, Tensor], num_texts: int) -> NearestBag
             "fetch it again"
         )
     return NearestVectors(vectors)
-
-
-# Other labels and words

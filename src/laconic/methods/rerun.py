@@ -1,4 +1,4 @@
-"""Whether a model folder holds what a training would make."""
+"""Compare a finished model folder with what a training would produce."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from laconic.errors import ModelError
 from laconic.storage.model_folder import read_facts
 from laconic.training.run import differences
 
-_TOLD = 3  # differences
+_SHOWN = 3  # differences
 
 
 def what_differs(folder: Path, training: Mapping[str, Any], also: Mapping[str, Mapping[str, Any]]) -> str:
-    """Tell why the finished model of a folder is not what this training would make; empty: it is.
+    """Describe how a folder's finished model differs from what this training would produce; empty: it does not.
 
-    `also` are facts of the model that training does not decide, such as its storage.
+    `also` has facts of the model that training does not decide, such as its storage.
     """
     try:
         facts = read_facts(folder)
@@ -28,21 +28,21 @@ def what_differs(folder: Path, training: Mapping[str, Any], also: Mapping[str, M
             return f"it was changed by {_verbs(facts['changes'])} since it was trained"
         now = {name: {**(kept[name] or {}), **one} for name, one in also.items()}
         return _difference({**run, **kept}, {**training, **now})
-    return "it does not tell what it was trained with"
+    return "it does not say what it was trained with"
 
 
 def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Tell the method alone, where that differs; other data, where nothing else does."""
+    """Describe the method alone where that differs, and other data where nothing else does."""
     if before.get("method") != now["method"]:
         return f"it has method = {before.get('method')!r} (now {now['method']!r})"
-    told = list(differences({**before, "data": now["data"]}, now))
-    if told:
-        return f"it has {', '.join(told[:_TOLD])}" + f" and {len(told) - _TOLD} more" * (len(told) > _TOLD)
+    found = list(differences({**before, "data": now["data"]}, now))
+    if found:
+        return f"it has {', '.join(found[:_SHOWN])}" + f" and {len(found) - _SHOWN} more" * (len(found) > _SHOWN)
     return "" if before.get("data") == now["data"] else "it was trained on other data"
 
 
 def _verbs(changes: Any) -> str:
-    """Name what was done to a model; a model may come from anywhere."""
+    """Return the verbs that changed a model; its facts may be anything."""
     listed = changes if isinstance(changes, list) else []
     verbs = [str(change.get("verb")) for change in listed if isinstance(change, dict)]
     return ", ".join(dict.fromkeys(verbs)) or "somebody"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import torch
 
 from laconic.config import Settings, configure, merged, settings_of
 from laconic.errors import ConfigError, ModelError
-from laconic.methods.registry import SHORT, Method, ensemble_of
+from laconic.methods.config import MethodConfig
+from laconic.methods.registry import SHORT_NAMES, Method, ensemble_of
 from laconic.methods.wrappers.ensemble import ensemble_size
 from laconic.models.rankers import Ranker
 from laconic.storage.calibration_facts import uncalibrated, with_calibration
@@ -24,26 +24,26 @@ def restore_ranker(model: SavedModel, device: torch.device) -> Ranker:
 
 
 def with_settings(model: SavedModel, settings: Settings) -> SavedModel:
-    """The model with some settings overruled; what it has learnt cannot be. `alpha` and `tail` are short names.
+    """Return the model with other prediction settings; `alpha` and `tail` may be given without their group.
 
-    What its scores are worth is known of its own settings alone: they are no longer calibrated.
+    Its scores are no longer calibrated: the calibration holds for its own settings alone.
     """
     method = _known(model)
-    for group, name in SHORT.items():
-        if name in settings and f"{group}.{name}" in method.answering:
+    for group, name in SHORT_NAMES.items():
+        if name in settings and f"{group}.{name}" in method.prediction_settings:
             others = {key: value for key, value in settings.items() if key != name}
             settings = merged(others, {group: {name: settings[name]}})
     config = settings_of(configure(method.config, merged(settings_of(restore_config(model)), settings)))
     for name in _dotted(settings):
-        if not any(f"{name}.".startswith(f"{one}.") for one in method.answering):
-            known = ", ".join(sorted(method.answering)) or "nothing"
-            raise ConfigError(f"{name} is part of what the model has learnt; what can be overruled is {known}")
-    facts = with_calibration(model.facts, uncalibrated("settings were overruled"))
+        if not any(f"{name}.".startswith(f"{one}.") for one in method.prediction_settings):
+            known = ", ".join(sorted(method.prediction_settings)) or "nothing"
+            raise ConfigError(f"{name} cannot be changed without training; what can be changed is {known}")
+    facts = with_calibration(model.facts, uncalibrated("settings were changed after training"))
     return replace(model, facts={**facts, "config": config})
 
 
 def _dotted(settings: Settings, prefix: str = "") -> Iterator[str]:
-    """The names of all settings, those of groups as in `reranker.alpha`."""
+    """Yield the names of all settings, those of groups as in `reranker.alpha`."""
     for name, value in settings.items():
         if isinstance(value, dict):
             yield from _dotted(value, f"{prefix}{name}.")
@@ -51,7 +51,7 @@ def _dotted(settings: Settings, prefix: str = "") -> Iterator[str]:
             yield prefix + name
 
 
-def restore_config(model: SavedModel) -> Any:
+def restore_config(model: SavedModel) -> MethodConfig:
     try:
         return configure(_known(model).config, model.facts["config"])
     except (ConfigError, KeyError, TypeError) as error:

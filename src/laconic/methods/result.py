@@ -1,4 +1,4 @@
-"""What a method gives back when it has learnt."""
+"""The result of training a method."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from laconic.methods.config import MethodConfig
 from laconic.models.rankers import Ranker
 
 
 class Trained(NamedTuple):
+    """A trained ranker with its settings and facts."""
+
     ranker: Ranker
-    config: Any  # with every size that the data decided
-    facts: Mapping[str, Any] = MappingProxyType({})  # for model.json: the history of the run and the like
-    # The same ranker as long as it had not seen the texts that were held out; None: it has not seen them now either.
-    unaware: Ranker | None = None
+    config: MethodConfig  # with every value that the data decided
+    facts: Mapping[str, Any] = MappingProxyType({})  # for model.json, such as the history of the run
+    # A ranker that has not seen the held-out texts, to calibrate with; None: `ranker` has not seen them either.
+    calibration_ranker: Ranker | None = None

@@ -1,4 +1,4 @@
-"""Train a method on a corpus: from prepared data to a saved model."""
+"""Train a method on a corpus, from prepared data to a saved model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from laconic.data.prepare import prepare, with_vectors
 from laconic.data.sketch import TextSketch
 from laconic.data.tokenizer import Tokenizer
 from laconic.errors import DataError
-from laconic.methods.registry import ensemble_of, put_over
+from laconic.methods.config import MethodConfig
+from laconic.methods.registry import ensemble_of, wrappers_of
 from laconic.methods.validation import held_out_figures
 from laconic.methods.wrappers.calibrate import learnt_calibration
 from laconic.storage.model_folder import SavedModel
@@ -28,27 +29,27 @@ from laconic.training.run import Run, fingerprint
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Training:
-    """A training with all that decides what is learnt: method, settings and prepared data."""
+    """A training with everything that decides its result: method, settings and prepared data."""
 
     corpus: Corpus
     method_name: str
-    config: Any
+    config: MethodConfig
     members: int
     data: Dataset
     tokenizer: Tokenizer | None  # None: the inputs are features, not texts
 
     @classmethod
-    def of(cls, corpus: Corpus, method_name: str, config: Any, members: int = 1) -> Training:
-        """Prepare the corpus's training split; several members answer together."""
+    def of(cls, corpus: Corpus, method_name: str, config: MethodConfig, members: int = 1) -> Training:
+        """Prepare the corpus's training split; several members are an ensemble."""
         method_name = method_called(method_name)
-        method = ensemble_of(method_name, members, over=put_over(config))
+        method = ensemble_of(method_name, members, over=wrappers_of(config))
         if not len(corpus.split("train")):
             raise DataError(f"{corpus.source}: there are no training texts")
         corpus.check_labelled()
         with_label_texts = method.reads_label_texts(config)
         prepared = prepare(corpus, config.text, config.vocabulary, with_label_texts=with_label_texts)
         data, tokenizer = prepared
-        if getattr(config, "vectors", ""):
+        if config.vectors:
             data = with_vectors(prepared, corpus, Path(config.vectors))
         return cls(
             corpus=corpus, method_name=method_name, config=config, members=members, data=data, tokenizer=tokenizer
@@ -56,7 +57,7 @@ class Training:
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """Return what another training must have in common with this one to learn the same."""
+        """Return what decides the result: another training with equal facts learns the same."""
         holdout, labels = self.corpus.holdout, self.corpus.labels
         return {
             "method": self.method_name,
@@ -68,12 +69,12 @@ class Training:
 
     @torch_within_cores()
     def run(self, run: Run) -> SavedModel:
-        """Train; a run that was stopped goes on."""
+        """Train, or resume a run that was interrupted."""
         corpus, data = self.corpus, self.data
-        method = ensemble_of(self.method_name, self.members, over=put_over(self.config))
+        method = ensemble_of(self.method_name, self.members, over=wrappers_of(self.config))
         run.begin(self.facts)
         trained = method.train(data, self.config, run)
-        one_split = self.members == 1 or method.together is not None
+        one_split = self.members == 1 or method.train_members is not None
         calibration = learnt_calibration(trained, data, one_split=one_split)
         figures = None
         if "test" not in corpus.splits:
@@ -91,8 +92,8 @@ class Training:
         )
 
 
-def train_model(corpus: Corpus, method_name: str, config: Any, run: Run, members: int = 1) -> SavedModel:
-    """Trains on the corpus's training split; a run that was stopped goes on. Several members answer together."""
+def train_model(corpus: Corpus, method_name: str, config: MethodConfig, run: Run, members: int = 1) -> SavedModel:
+    """Train on the corpus's training split, or resume an interrupted run; several members are an ensemble."""
     return Training.of(corpus, method_name, config, members).run(run)
 
 
@@ -122,5 +123,5 @@ def _facts(corpus: Corpus, data: Dataset, method: str) -> dict[str, Any]:
 
 
 def _separator(corpus: Corpus) -> dict[str, str]:
-    """What separated labels in training data that is a table, so that tables for this model are read like it."""
+    """Return the separator of labels in training data that is a table; other tables are then read the same way."""
     return {"separator": corpus.table.separator} if corpus.table is not None and corpus.table.separator else {}

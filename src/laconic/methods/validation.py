@@ -1,4 +1,4 @@
-"""Figures of a finished model on texts that were held out of its training, for data without a test split."""
+"""Evaluate a finished model on its held-out texts, for data without a test split."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def held_out_figures(
 ) -> dict[str, Any] | None:
     """Evaluate a model on its validation texts, for model.json; None where nothing was held out.
 
-    `one_split` is whether all that is in the ranker has learnt from the same texts.
+    `one_split`: all parts of the ranker have learnt from the same texts.
     """
     share = share_held_out(trained.config) if one_split else 0.0
     if data.validation is None and not share:
@@ -26,8 +26,8 @@ def held_out_figures(
         return None
     training = TrainingCounts(per_label=data.label_counts, texts=len(data), propensity=propensity)
     truth = Truth(labels=held.labels, leave_out=held.leave_out, training=training)
-    # A ranker that remembers held-out texts would find each of them, with all its labels.
-    ranker = trained.ranker if trained.unaware is None else trained.unaware
+    # A ranker that stores the held-out texts would find each of them, with all its labels.
+    ranker = trained.ranker if trained.calibration_ranker is None else trained.calibration_ranker
     figures = kept_figures(
         evaluate(rank_all(ranker, held.inputs, places_needed(truth)), truth),
         "validation" if data.validation is None else "valid",

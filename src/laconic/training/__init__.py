@@ -1,1 +1,1 @@
-"""Training: the loop, a step of it, optimisers, losses, tasks, and runs that survive a kill."""
+"""Training: the loop, its step, optimisers, losses, tasks, and runs that can be resumed."""

@@ -1,8 +1,8 @@
-"""fit(): the training loop. There is one.
+"""The training loop, `fit`, with checkpoints and validation.
 
-What a run depends on, and so what a checkpoint holds: the task's weights and buffers, the optimiser's state, the random
-state, the epoch and the step within it, and the best epoch so far with its weights. A run that goes on from one ends
-with the same bits as one that was never stopped (one CPU thread; a GPU adds in no fixed order).
+A checkpoint holds everything that a run depends on: the task's weights and buffers, the optimiser's state, the random
+state, the epoch and the step within it, and the best epoch so far with its weights. A resumed run ends with the same
+bits as an uninterrupted one (on one CPU thread; a GPU adds in no fixed order).
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from laconic.training.tasks import Task
 
 @dataclass(frozen=True, kw_only=True)
 class EpochFacts:
+    """What is logged of an epoch."""
+
     epoch: int  # from 1
     loss: float
     score: float | None  # of the validation split; None: there is none
@@ -37,7 +39,7 @@ class EpochFacts:
 
 @dataclass(kw_only=True)
 class TrainState:
-    """Where a run stands, besides its tensors."""
+    """The progress of a stage, besides its tensors."""
 
     epoch: int = 0
     step: int = 0  # within the epoch
@@ -48,7 +50,7 @@ class TrainState:
 
 @runtime_checkable
 class Checkpoints(Protocol):
-    """Where a stage's checkpoint is kept."""
+    """Storage of a stage's checkpoint."""
 
     def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None: ...
     def due(self) -> bool: ...
@@ -57,7 +59,7 @@ class Checkpoints(Protocol):
 
 @runtime_checkable
 class Watcher(Protocol):
-    """Who looks on: a progress bar, a log, or nobody."""
+    """An observer of training, such as a progress bar or a log."""
 
     def planned(self, memory: int, seconds: float) -> None: ...
     def began(self, how: str, epochs: int, steps: int, done: int) -> None: ...
@@ -66,7 +68,7 @@ class Watcher(Protocol):
 
 
 class Silent:
-    """The watcher of those who want none."""
+    """A watcher that does nothing."""
 
     def planned(self, memory: int, seconds: float) -> None: ...
     def began(self, how: str, epochs: int, steps: int, done: int) -> None: ...
@@ -84,19 +86,18 @@ def fit(
     validate: Callable[[], Mapping[str, float]] | None = None,
     last_epoch: int = 0,
 ) -> TrainState:
-    """Trains the task; it ends with the weights of the best epoch, or of the last where nothing is validated.
+    """Train the task; it ends with the weights of the best epoch or, without validation, of the last.
 
-    `validate` gives figures, of which the first chooses. `last_epoch` stops early without changing the schedule.
+    `validate` returns figures, the first of which chooses the epoch. `last_epoch` stops early without changing the
+    schedule.
     """
     device = data.starts.device
     steps = data.steps(plan.batch_size)
-    # The user's own random state stays as it was.
-    sparsely = plan.lazy and device.type == "cpu"
     with (
-        _fast_products(),
-        _words_by_row(task, sparsely),
-        rows_as_planned(task, plan, device),
-        torch.random.fork_rng([device] if device.type == "cuda" else []),
+        _tf32_products(),
+        _sparse_word_gradients(task, plan.lazy and device.type == "cpu"),
+        rows_in_half_precision(task, plan, device),
+        torch.random.fork_rng([device] if device.type == "cuda" else []),  # restores the caller's random state
     ):
         torch.manual_seed(plan.seed)
         optimiser = Adam(dict(task.named_parameters()), plan, plan.epochs * steps, task.tables, task.rows())
@@ -106,7 +107,7 @@ def fit(
         loop = _Loop(task, step, plan, checkpoints, watcher, validate)
         loop.resume()
         watcher.began(how, plan.epochs, steps, loop.state.epoch * steps + loop.state.step)
-        with _interrupts_wait() as stop:
+        with _deferred_interrupts() as stop:
             while loop.state.epoch < (last_epoch or plan.epochs):
                 loop.epoch(stop)
         loop.save()  # a finished stage is never trained again
@@ -117,8 +118,8 @@ def fit(
 
 
 @contextmanager
-def _words_by_row(task: Task, wanted: bool) -> Iterator[None]:
-    """Gradients of word tables come as lists of the rows that a batch has, not as tables that are nearly all zeros."""
+def _sparse_word_gradients(task: Task, wanted: bool) -> Iterator[None]:
+    """Make gradients of word tables sparse: a batch has few of the words."""
     modules = task.named_modules() if wanted else ()
     tables = [one for name, one in modules if isinstance(one, nn.Embedding) and f"{name}.weight" in task.tables]
     for table in tables:
@@ -131,15 +132,13 @@ def _words_by_row(task: Task, wanted: bool) -> Iterator[None]:
 
 
 @contextmanager
-def rows_as_planned(task: Task, plan: Plan, device: torch.device) -> Iterator[None]:
-    """Label rows in half precision while they are learnt, where the plan says so."""
+def rows_in_half_precision(task: Task, plan: Plan, device: torch.device) -> Iterator[None]:
+    """Keep label rows in bfloat16 during training, where the plan's optimiser does so."""
     if plan.optimiser == "adam":
         yield
         return
     if device.type != "cuda" or find_spec("triton") is None:
-        raise ConfigError(
-            f"optimiser={plan.optimiser} rounds by chance in a GPU's kernels, and there is none here; leave it out"
-        )
+        raise ConfigError(f"optimiser={plan.optimiser} needs a GPU and triton, for stochastic rounding; leave it out")
     rows = [parameter for name, parameter in task.named_parameters() if name in task.rows()]
     for parameter in rows:
         parameter.data = parameter.data.bfloat16()
@@ -151,28 +150,28 @@ def rows_as_planned(task: Task, plan: Plan, device: torch.device) -> Iterator[No
 
 
 @contextmanager
-def _interrupts_wait() -> Iterator[list[int]]:
-    """Ctrl-C is noted in the list and waits for the end of a step, where a checkpoint is whole. A second does not."""
-    asked: list[int] = []
+def _deferred_interrupts() -> Iterator[list[int]]:
+    """Collect Ctrl-C in a list, to be handled after the step, when a checkpoint is complete; raise on a second."""
+    received: list[int] = []
 
     def note(number: int, frame: Any) -> None:
-        if asked:
+        if received:
             raise KeyboardInterrupt
-        asked.append(number)
+        received.append(number)
 
     if threading.current_thread() is not threading.main_thread():
-        yield asked
+        yield received
         return
     before = signal.signal(signal.SIGINT, note)
     try:
-        yield asked
+        yield received
     finally:
         signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
-def _fast_products() -> Iterator[None]:
-    """TF32 where a GPU has it: ten mantissa bits in products, sums in full."""
+def _tf32_products() -> Iterator[None]:
+    """Allow TF32 on a GPU: products have ten mantissa bits, sums are in float32."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")
     try:
@@ -190,7 +189,7 @@ class _Loop:
     watcher: Watcher
     validate: Callable[[], Mapping[str, float]] | None
     state: TrainState = field(default_factory=TrainState)
-    best: dict[str, Tensor] = field(default_factory=dict)  # on the host: a second copy on the device might not fit
+    best: dict[str, Tensor] = field(default_factory=dict)  # kept on the CPU: a second copy might not fit on the GPU
 
     def epoch(self, stop: list[int]) -> None:
         started, state = time.monotonic(), self.state
@@ -202,20 +201,20 @@ class _Loop:
             if not rows.is_cuda:
                 self._check_finite()
             if state.step < len(order):
-                self._save_where_due(stop)
+                self._save_if_due(stop)
         self._check_finite()
         loss = float(self.step.loss_sum) / len(order)
         self.step.loss_sum.zero_()
         state.epoch, state.step = state.epoch + 1, 0
-        figures = self._validated()
+        figures = self._run_validation()
         score = next(iter(figures.values()), None)
         seconds = time.monotonic() - started
         facts = EpochFacts(epoch=state.epoch, loss=loss, score=score, seconds=seconds, figures=figures)
         state.history.append(asdict(facts))
         self.watcher.ended(facts)
-        self._save_where_due(stop)
+        self._save_if_due(stop)
 
-    def _save_where_due(self, stop: list[int]) -> None:
+    def _save_if_due(self, stop: list[int]) -> None:
         if stop or self.checkpoints.due():
             self.save()
         if stop:
@@ -247,14 +246,14 @@ class _Loop:
         if "random.cuda" in tensors and self.step.loss_sum.is_cuda:
             torch.cuda.set_rng_state(tensors["random.cuda"], self.step.loss_sum.device)
 
-    def _validated(self) -> dict[str, float]:
+    def _run_validation(self) -> dict[str, float]:
         if self.validate is None:
             return {}
         self.task.eval()
         figures = dict(self.validate())
         self.task.train()
         score = next(iter(figures.values()))
-        if score >= self.state.best_score:  # of equals the later: its loss is the lower one
+        if score >= self.state.best_score:  # of equals the later, whose loss is lower
             self.state.best_epoch, self.state.best_score = self.state.epoch, score
             weights = self.task.state_dict()
             self.best.update({name: tensor.detach().to("cpu", copy=True) for name, tensor in weights.items()})

@@ -1,7 +1,7 @@
-"""The losses, with their gradients. NO_LABEL among the positives counts for nothing.
+"""The losses, with their gradients. NO_LABEL among the positives is ignored.
 
-On a GPU the gradient of rows that are learnt themselves is left to the optimiser as factors (`kernels.factors`), as
-soon as the loss is known. It is that of the loss itself: whoever scales a loss afterwards does not scale it there.
+On a GPU the gradient of rows that are parameters is stored as factors for the optimiser (`kernels.factors`) in the
+forward pass. It is the gradient of the loss itself: scaling the loss afterwards does not scale it.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ def all_labels_loss(
     chunk: int,
     precision: torch.dtype = torch.float32,
 ) -> Float[Tensor, ""]:
-    """Binary cross-entropy of every text with every label, as a mean.
+    """Return the mean binary cross-entropy of every text with every label.
 
-    The gradient is σ(z) − y. On a GPU the scores are never held, and how they should move is, in half precision; on a
-    CPU labels are taken a chunk at a time, forward and again backward. `precision` is that of the products there; sums
-    and the loss are in float32.
+    The gradient is σ(z) − y. On a GPU scores are never stored, and their gradients are, in half precision; on a CPU
+    labels are processed in chunks, forward and again backward. `precision` is that of the products there; sums and the
+    loss are in float32.
     """
-    share, wanted = _share(batch, vectors, weight.shape[0]), _targets(batch, vectors)
+    text_weights, wanted = _text_weights(batch, vectors, weight.shape[0]), _targets(batch, vectors)
     loss: Tensor
     if _by_kernels(vectors):
-        loss = _EveryLabelCrossEntropy.apply(vectors, weight, bias, batch.positives, wanted, share)  # type: ignore[no-untyped-call]
+        loss = _EveryLabelCrossEntropy.apply(vectors, weight, bias, batch.positives, wanted, text_weights)  # type: ignore[no-untyped-call]
     else:
         loss = _ChunkedCrossEntropy.apply(  # type: ignore[no-untyped-call]
-            vectors, weight, bias, batch.positives, wanted, share, chunk, precision
+            vectors, weight, bias, batch.positives, wanted, text_weights, chunk, precision
         )
     return loss
 
@@ -64,12 +64,12 @@ def shortlist_loss(
     *,
     over: int,
 ) -> Float[Tensor, ""]:
-    """Binary cross-entropy of every text with the labels of its picked clusters: its sum over batch × `over`.
+    """Return the binary cross-entropy of every text with the labels of its picked clusters: its sum / (batch × `over`).
 
     The clusters of a text's positives must be among its picks.
     """
-    share = _share(batch, vectors, over)
-    wanted = ShortlistTargets(batch.positives, _targets(batch, vectors), share)
+    text_weights = _text_weights(batch, vectors, over)
+    wanted = ShortlistTargets(batch.positives, _targets(batch, vectors), text_weights)
     loss: Tensor = _ShortlistCrossEntropy.apply(vectors, weight, bias, shortlist, wanted)  # type: ignore[no-untyped-call]
     return loss
 
@@ -79,18 +79,18 @@ def _by_kernels(vectors: Float[Tensor, "batch dim"]) -> bool:
 
 
 def _targets(batch: Batch, vectors: Float[Tensor, "batch dim"]) -> Float[Tensor, "batch p"]:
-    """How true each positive is; NO_LABEL is not at all."""
+    """Return the target of each positive; that of NO_LABEL is 0."""
     return ((batch.positives != NO_LABEL) * (1.0 if batch.targets is None else batch.targets)).to(vectors.dtype)
 
 
-def _share(batch: Batch, vectors: Float[Tensor, "batch dim"], scores: int) -> Float[Tensor, "batch"]:
-    """What each of a text's scores counts in a mean over all of them."""
-    share = torch.full_like(vectors[:, 0], 1 / (vectors.shape[0] * scores))
-    return share if batch.weights is None else share * batch.weights
+def _text_weights(batch: Batch, vectors: Float[Tensor, "batch dim"], scores: int) -> Float[Tensor, "batch"]:
+    """Return the weight of a text's scores in a mean over `scores` per text."""
+    text_weights = torch.full_like(vectors[:, 0], 1 / (vectors.shape[0] * scores))
+    return text_weights if batch.weights is None else text_weights * batch.weights
 
 
 class _ShortlistCrossEntropy(torch.autograd.Function):
-    """The slopes come with the loss, so that the rows are read once."""
+    """Computes gradients with the loss, so that the rows are read once."""
 
     @staticmethod
     def forward(
@@ -101,18 +101,18 @@ class _ShortlistCrossEntropy(torch.autograd.Function):
         shortlist: Shortlist,
         wanted: ShortlistTargets,
     ) -> Float[Tensor, ""]:
-        plainly = shortlist_gradients_reference if vectors.is_cuda else shortlist_gradients_cpu
-        found = (shortlist_gradients if _by_kernels(vectors) else plainly)(vectors, weight, bias, shortlist, wanted)
-        ctx.rows, ctx.found = len(weight), (found.vectors, _left(found.weight, weight), found.bias)
+        reference = shortlist_gradients_reference if vectors.is_cuda else shortlist_gradients_cpu
+        found = (shortlist_gradients if _by_kernels(vectors) else reference)(vectors, weight, bias, shortlist, wanted)
+        ctx.rows, ctx.found = len(weight), (found.vectors, _leave_factors(found.weight, weight), found.bias)
         return found.loss
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, slope: Float[Tensor, ""]) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, loss_gradient: Float[Tensor, ""]) -> tuple[Tensor | None, ...]:
         by_vectors, by_weight, by_bias = ctx.found
-        del ctx.found  # they are used up: a second backward pass would find them scaled
-        by_bias = None if by_bias is None else by_bias.mul_(slope)
-        return by_vectors.mul_(slope), _of_rows(by_weight, ctx.rows, slope), by_bias, None, None
+        del ctx.found  # scaled in place: a second backward pass must not find them
+        by_bias = None if by_bias is None else by_bias.mul_(loss_gradient)
+        return by_vectors.mul_(loss_gradient), _row_gradients(by_weight, ctx.rows, loss_gradient), by_bias, None, None
 
 
 class _EveryLabelCrossEntropy(torch.autograd.Function):
@@ -124,42 +124,49 @@ class _EveryLabelCrossEntropy(torch.autograd.Function):
         bias: Float[Tensor, "labels"],
         positives: Int[Tensor, "batch p"],
         wanted: Float[Tensor, "batch p"],
-        share: Float[Tensor, "batch"],
+        text_weights: Float[Tensor, "batch"],
     ) -> Float[Tensor, ""]:
-        loss, slopes, by_bias = all_negative_loss(vectors, weight, bias, share)
-        # What is true is little: it is scored once more, and in full, because a large slope is what rounding spoils.
+        loss, logit_gradients, by_bias = all_negative_loss(vectors, weight, bias, text_weights)
+        # The few positives are scored again in float32: rounding harms large gradients most.
         true = positives.clamp(min=0)
         scores = (weight[true].float() @ vectors[:, :, None])[:, :, 0] + bias[true]
         nowhere = torch.full_like(positives, len(weight))
         place = torch.where(positives == NO_LABEL, nowhere, positives)
-        slopes.scatter_(1, place, (scores.sigmoid() - wanted).to(slopes.dtype))
-        by_bias.index_add_(0, true.flatten(), (-wanted * share[:, None]).flatten())
-        by_vectors = input_gradients(slopes, weight) * share[:, None]
-        factors = AllLabelFactors(slopes, vectors * share[:, None])
-        ctx.rows, ctx.found = len(weight), (by_vectors, _left(factors, weight), by_bias)
-        return loss - share @ (wanted * scores).sum(1)
+        logit_gradients.scatter_(1, place, (scores.sigmoid() - wanted).to(logit_gradients.dtype))
+        by_bias.index_add_(0, true.flatten(), (-wanted * text_weights[:, None]).flatten())
+        by_vectors = input_gradients(logit_gradients, weight) * text_weights[:, None]
+        factors = AllLabelFactors(logit_gradients, vectors * text_weights[:, None])
+        ctx.rows, ctx.found = len(weight), (by_vectors, _leave_factors(factors, weight), by_bias)
+        return loss - text_weights @ (wanted * scores).sum(1)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, slope: Float[Tensor, ""]) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, loss_gradient: Float[Tensor, ""]) -> tuple[Tensor | None, ...]:
         by_vectors, factors, by_bias = ctx.found
         del ctx.found
-        return by_vectors.mul_(slope), _of_rows(factors, ctx.rows, slope), by_bias.mul_(slope), None, None, None
+        return (
+            by_vectors.mul_(loss_gradient),
+            _row_gradients(factors, ctx.rows, loss_gradient),
+            by_bias.mul_(loss_gradient),
+            None,
+            None,
+            None,
+        )
 
 
-def _left(found: Tensor | Factors, rows: Float[Tensor, "labels dim"]) -> Tensor | Factors | None:
-    """What is not left to the optimiser: it takes factors of rows that are a parameter."""
+def _leave_factors(found: Tensor | Factors, rows: Float[Tensor, "labels dim"]) -> Tensor | Factors | None:
+    """Store factors of a parameter's gradient for the optimiser and return None; return other gradients."""
     if isinstance(found, Tensor) or not rows.is_leaf:
         return found
     leave(rows, found)
     return None
 
 
-def _of_rows(found: Tensor | Factors | None, rows: int, slope: Float[Tensor, ""]) -> Tensor | None:
-    """The rows' gradient. Whoever made the rows needs it multiplied out."""
+def _row_gradients(found: Tensor | Factors | None, rows: int, loss_gradient: Float[Tensor, ""]) -> Tensor | None:
+    """Return the rows' gradient, with factors multiplied out for rows that are no parameter."""
     if found is None or isinstance(found, Tensor):
-        return None if found is None else found.mul_(slope)
-    return multiply_out(found._replace(vectors=found.vectors * slope), rows)
+        return None if found is None else found.mul_(loss_gradient)
+    return multiply_out(found._replace(vectors=found.vectors * loss_gradient), rows)
 
 
 class _ChunkedCrossEntropy(torch.autograd.Function):
@@ -171,39 +178,39 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         bias: Float[Tensor, "labels"],
         positives: Int[Tensor, "batch p"],
         wanted: Float[Tensor, "batch p"],
-        share: Float[Tensor, "batch"],
+        text_weights: Float[Tensor, "batch"],
         chunk: int,
         precision: torch.dtype,
     ) -> Float[Tensor, ""]:
-        ctx.save_for_backward(vectors, weight, bias, positives, wanted, share)
+        ctx.save_for_backward(vectors, weight, bias, positives, wanted, text_weights)
         ctx.chunk, ctx.precision = chunk, precision
-        by_text = torch.zeros_like(share)
+        by_text = torch.zeros_like(text_weights)
         inputs = vectors.to(precision)
         for labels in _chunks(len(weight), chunk):
             scores = _scores(inputs, weight[labels], bias[labels])
             place, there = _within(labels, positives, wanted)
             by_text += functional.softplus(scores).sum(1) - (scores.gather(1, place) * there).sum(1)
-        return by_text @ share
+        return by_text @ text_weights
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, slope: Float[Tensor, ""]) -> tuple[Tensor | None, ...]:
-        vectors, weight, bias, positives, wanted, share = ctx.saved_tensors
-        # Each text's share scales its row of the gradient; it is cheaper to scale what that row is multiplied with.
-        share = share * slope
-        inputs, scaled = vectors.to(ctx.precision), (vectors * share[:, None]).to(ctx.precision)
+    def backward(ctx: Any, loss_gradient: Float[Tensor, ""]) -> tuple[Tensor | None, ...]:
+        vectors, weight, bias, positives, wanted, text_weights = ctx.saved_tensors
+        # Each text's weight scales its row of the gradient; it is cheaper to scale what that row is multiplied with.
+        text_weights = text_weights * loss_gradient
+        inputs, scaled = vectors.to(ctx.precision), (vectors * text_weights[:, None]).to(ctx.precision)
         by_vectors, by_weight, by_bias = torch.zeros_like(vectors), torch.empty_like(weight), torch.empty_like(bias)
         for labels in _chunks(len(weight), ctx.chunk):
             place, there = _within(labels, positives, wanted)
-            slopes = _scores(inputs, weight[labels], bias[labels]).sigmoid_().scatter_add_(1, place, -there)
-            by_bias[labels] = share @ slopes
-            slopes = slopes.to(ctx.precision)
-            by_vectors += slopes @ weight[labels].to(ctx.precision)
+            logit_gradients = _scores(inputs, weight[labels], bias[labels]).sigmoid_().scatter_add_(1, place, -there)
+            by_bias[labels] = text_weights @ logit_gradients
+            logit_gradients = logit_gradients.to(ctx.precision)
+            by_vectors += logit_gradients @ weight[labels].to(ctx.precision)
             if ctx.precision == weight.dtype:
-                torch.mm(slopes.T, scaled, out=by_weight[labels])
+                torch.mm(logit_gradients.T, scaled, out=by_weight[labels])
             else:
-                by_weight[labels] = slopes.T @ scaled
-        return by_vectors * share[:, None], by_weight, by_bias, None, None, None, None, None
+                by_weight[labels] = logit_gradients.T @ scaled
+        return by_vectors * text_weights[:, None], by_weight, by_bias, None, None, None, None, None
 
 
 def _chunks(num_labels: int, chunk: int) -> Iterator[slice]:
@@ -220,7 +227,7 @@ def _scores(
 def _within(
     labels: slice, positives: Int[Tensor, "batch p"], wanted: Float[Tensor, "batch p"]
 ) -> tuple[Int[Tensor, "batch p"], Float[Tensor, "batch p"]]:
-    """Where the positives stand among a chunk's labels; one that is not there wants 0 at some place of the chunk."""
+    """Return the positions of positives in a chunk of labels, and their targets: 0 for those outside the chunk."""
     place = positives - labels.start
     inside = (place >= 0) & (place < labels.stop - labels.start)
     return place.clamp(0, labels.stop - labels.start - 1), wanted * inside

@@ -1,4 +1,4 @@
-"""The optimiser and its schedule. On a GPU all that changes with the step lies there too, so a step can be captured."""
+"""The optimiser and its schedules; on a GPU their state is there too, so that a step can be captured."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from laconic.kernels.triton.row_update import update_rows
 
 @dataclass(frozen=True, kw_only=True)
 class OneCycle:
-    """The learning rate rises and falls along cosines while beta1 falls and rises (InceptionXML's code)."""
+    """A learning rate that rises and falls along cosines while beta1 falls and rises (InceptionXML's code)."""
 
-    warm_up: float = 0.3  # share of all steps until the peak
+    warm_up: float = 0.3  # fraction of all steps until the peak
     start: float = 1 / 10  # of the peak
     end: float = 1 / 10 / 1e4
     momentum: tuple[float, float] = (0.95, 0.85)  # beta1 at the start and end, and at the peak
 
     def factors(self, steps: int, epochs: int) -> tuple[Float[np.ndarray, "steps"], Float[np.ndarray, "steps"]]:
-        """Of the learning rate, and beta1, for every step."""
+        """Return the factor of the learning rate, and beta1, for every step."""
         peak = self.warm_up * steps - 1
         at = np.arange(steps)
         rising = np.clip(at / peak, 0, 1) if peak > 0 else np.ones(steps)
@@ -45,7 +45,7 @@ class OneCycle:
 
 @dataclass(frozen=True, kw_only=True)
 class Halving:
-    """The learning rate is halved after a share of the epochs and, from then on, twice as often (DeepXML's code).
+    """A learning rate that is halved after a fraction of the epochs and, from then on, twice as often (DeepXML's code).
 
     There: after 14 of 20 epochs; after 10 and 15 of 20; after 7 of 10. Never more often than every fifth epoch.
     """
@@ -69,7 +69,7 @@ OPTIMISERS = ("adam", "adam-bf16", "adagrad-bf16")
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """How one stage is trained. The defaults are InceptionXML's (paper, Table 7; the rest from its code)."""
+    """How one stage is trained. Defaults are InceptionXML's (paper, Table 7; the rest from its code)."""
 
     epochs: int
     batch_size: int
@@ -77,8 +77,8 @@ class Plan:
     schedule: OneCycle | Halving = OneCycle()
     beta2: float = 0.999
     eps: float = 1e-8
-    lazy: bool = False  # rows of word and label tables without a gradient rest, moments and all
-    optimiser: str = "adam"  # of label rows, one of OPTIMISERS; those in half precision need a GPU
+    lazy: bool = False  # skip rows of word and label tables without a gradient, moments included
+    optimiser: str = "adam"  # of label rows, one of OPTIMISERS; those in bfloat16 need a GPU
     seed: int = 29
 
     def __post_init__(self) -> None:
@@ -90,7 +90,7 @@ class Plan:
 
 
 def clock_table(plan: Plan, steps: int) -> Float[np.ndarray, "steps 7"]:
-    """For every step: the learning rate and beta1 of the schedule, then Adam's constants."""
+    """Return, for every step, the learning rate and beta1 of the schedule, then Adam's constants."""
     factors, beta1 = plan.schedule.factors(steps, plan.epochs)
     at, constant = np.arange(steps), np.ones(steps)
     corrections = 1 - beta1 ** (at + 1), 1 - plan.beta2 ** (at + 1)
@@ -101,8 +101,8 @@ def clock_table(plan: Plan, steps: int) -> Float[np.ndarray, "steps 7"]:
 class Adam:
     """Adam over named parameters; as in the published code, no weight decay and no clipping.
 
-    Of the `tables`, where the plan is lazy, only rows with a gradient are updated. The plan may have Adagrad for label
-    `rows` instead, which remembers one number of each.
+    Where the plan is lazy, only rows of the `tables` with a gradient are updated. The plan may use Adagrad for label
+    `rows` instead, which keeps one number per row.
     """
 
     def __init__(
@@ -126,14 +126,14 @@ class Adam:
         self.steps = steps
         fused = device.type == "cuda" and find_spec("triton") is not None
         self._update_all, self._update_rows = (adam, adam_rows) if fused else (adam_reference, adam_rows_reference)
-        self._aside = torch.cuda.Stream() if device.type == "cuda" else None  # type: ignore[no-untyped-call]
+        self._side_stream = torch.cuda.Stream() if device.type == "cuda" else None  # type: ignore[no-untyped-call]
 
     def progress(self) -> Float[Tensor, ""]:
-        """The share of all steps that are done, on the device."""
+        """Return the fraction of all steps that are done, on the device."""
         return self.at / self.steps
 
     def state(self) -> dict[str, Tensor]:
-        """All that a later step depends on, by name."""
+        """Return everything that a later step depends on, by name."""
         means = {f"mean.{name}": tensor for name, tensor in self.means.items()}
         squares = {f"square.{name}": tensor for name, tensor in self.squares.items()}
         return {"at": self.at} | means | squares
@@ -144,15 +144,15 @@ class Adam:
 
     @contextmanager
     def stepping(self, go: Float[Tensor, ""]) -> Iterator[None]:
-        """Within it gradients are found; then they are used up. Where `go` is 0 nothing but the clock moves.
+        """Compute gradients inside the block; they are applied at its end. Where `go` is 0 only the step count changes.
 
-        Rows whose gradient was left as factors are updated meanwhile, on a GPU: that wants its memory and little else.
+        On a GPU, rows whose gradient is stored as factors are updated meanwhile: that needs bandwidth and little else.
         """
         if self.at.is_cuda:
-            # Everything comes from the device, so that the step can be captured and the host never waits.
-            clock = self.clocks.index_select(0, self.at.view(1))[0]  # not self.clocks[self.at]: that would ask the host
+            # Everything is read on the device, so that the step can be captured and the host never waits.
+            clock = self.clocks.index_select(0, self.at.view(1))[0]  # not self.clocks[self.at], which would synchronise
             clock[6] = go
-            with self._rows_aside(clock) as others:
+            with self._rows_on_side_stream(clock) as others:
                 yield
                 self._update(others, clock)
         else:
@@ -162,27 +162,27 @@ class Adam:
         self.at += 1
 
     @contextmanager
-    def _rows_aside(self, clock: Float[Tensor, "7"]) -> Iterator[list[str]]:
-        """Rows are updated beside what is done within it; which parameters are not."""
+    def _rows_on_side_stream(self, clock: Float[Tensor, "7"]) -> Iterator[list[str]]:
+        """Update rows on a side stream during the block; yield the names of the other parameters."""
         left = {name: factors for name, one in self.parameters.items() if (factors := take(one)) is not None}
-        here, aside = torch.cuda.current_stream(), self._aside
-        assert aside is not None
-        aside.wait_stream(here)
-        with torch.no_grad(), torch.cuda.stream(aside):
+        here, side = torch.cuda.current_stream(), self._side_stream
+        assert side is not None
+        side.wait_stream(here)
+        with torch.no_grad(), torch.cuda.stream(side):
             for name, factors in left.items():
                 state = self.means.get(name), self.squares[name]
                 update_rows(self.parameters[name], *state, factors, clock, lazy=name in self.lazy, chance=self.at)
         yield [name for name in self.parameters if name not in left]
-        here.wait_stream(aside)
-        del left  # not before: its memory would be given to others while it is read
+        here.wait_stream(side)
+        del left  # not earlier: its memory would be reused while it is read
 
     @torch.no_grad()
     def _update(self, names: Iterable[str], clock: Float[Tensor, "7"]) -> None:
         for name in names:
-            parameter, slope = self.parameters[name], self.parameters[name].grad
-            assert slope is not None
+            parameter, gradient = self.parameters[name], self.parameters[name].grad
+            assert gradient is not None
             update = self._update_rows if name in self.lazy else self._update_all
-            update(parameter, slope.contiguous(), self.means[name], self.squares[name], clock)
+            update(parameter, gradient.contiguous(), self.means[name], self.squares[name], clock)
 
     @torch.no_grad()
     def _step_on_host(self) -> None:
@@ -190,9 +190,9 @@ class Adam:
         for name, parameter in self.parameters.items():
             assert parameter.grad is not None
             tensors = (parameter.detach(), self.means[name], self.squares[name])
-            touched, slopes = _touched_rows(parameter.grad) if name in self.lazy else (None, parameter.grad)
+            touched, gradients = _touched_rows(parameter.grad) if name in self.lazy else (None, parameter.grad)
             rows = tensors if touched is None else tuple(tensor[touched] for tensor in tensors)
-            groups.append((tensors, touched, (rows[0], slopes, *rows[1:])))
+            groups.append((tensors, touched, (rows[0], gradients, *rows[1:])))
         self._fused([rows for _, _, rows in groups])
         for tensors, touched, (weights, _, *moments) in groups:
             if touched is not None:
@@ -201,10 +201,10 @@ class Adam:
 
     def _fused(self, groups: list[tuple[Tensor, ...]]) -> None:
         rate, beta1, beta2, eps, *_ = self.table[int(self.at)].tolist()
-        weights, slopes, means, squares = (list(parts) for parts in zip(*groups, strict=True))
+        weights, gradients, means, squares = (list(parts) for parts in zip(*groups, strict=True))
         fused_adam(
             weights,
-            slopes,
+            gradients,
             means,
             squares,
             [],
@@ -220,11 +220,11 @@ class Adam:
         )
 
 
-def _touched_rows(slopes: Tensor) -> tuple[Int[Tensor, "n"], Float[Tensor, "n dim"]]:
-    """The rows of a table that have a gradient, and these; it may have come as a list of rows already."""
-    if slopes.is_sparse:
-        slopes = slopes.coalesce()
-        there = slopes.values().any(1)
-        return slopes.indices()[0][there], slopes.values()[there]
-    touched = slopes.any(1).nonzero()[:, 0]
-    return touched, slopes[touched]
+def _touched_rows(gradients: Tensor) -> tuple[Int[Tensor, "n"], Float[Tensor, "n dim"]]:
+    """Return the rows of a table that have a gradient, and their gradients; the table may be sparse."""
+    if gradients.is_sparse:
+        gradients = gradients.coalesce()
+        there = gradients.values().any(1)
+        return gradients.indices()[0][there], gradients.values()[there]
+    touched = gradients.any(1).nonzero()[:, 0]
+    return touched, gradients[touched]

@@ -1,11 +1,11 @@
-"""A run folder that remembers its stages, so that a recipe can be replayed: done ones load, a half-done one goes on.
+"""Runs: a folder keeps finished stages and checkpoints, so that an interrupted training can be resumed.
 
-run.json            what the run was started with; another config or other data is refused
-STAGE.safetensors   a stage's checkpoint, with its place in the run among the metadata
-NAME.safetensors    what was made once and remembered: clusters, shortlists
-metrics.jsonl       a line for every epoch
+run.json            the facts of the run; resuming with another config or other data is refused
+STAGE.safetensors   a stage's checkpoint, with its progress among the metadata
+NAME.safetensors    a value that is computed once, such as clusters or shortlists
+metrics.jsonl       a line per epoch
 
-Of an ensemble, every STAGE and NAME begins with its member, as in member-0.train.
+In an ensemble, every STAGE and NAME is prefixed with its member, as in member-0.train.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 
 def device_named(name: str) -> torch.device:
-    """`auto` is the GPU where there is one."""
+    """Return the device of that name; `auto` is the GPU if available, else the CPU."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -59,16 +59,16 @@ def device_named(name: str) -> torch.device:
 
 @dataclass(frozen=True, kw_only=True)
 class Member:
-    """Whose run it is, where several models are trained one after another; as it stands, that of a single model."""
+    """The member of an ensemble that a run trains; the defaults are those of a single model."""
 
-    prefix: str = ""  # of the names of what is kept
-    title: str = ""  # for those who look on
-    announces: bool = True  # what the run takes; the first member does so for all
-    following: int = 0  # members that are trained after this one
+    prefix: str = ""  # of its files' names
+    title: str = ""  # for progress reports
+    reports: bool = True  # whether it reports costs; the first member does so for all
+    following: int = 0  # members trained after this one
 
 
 class Run:
-    """`folder` None: nothing is kept, and nothing can be resumed. `ignore_memory`: begin also what seems not to fit."""
+    """A training run. Without a folder nothing can be resumed; `ignore_memory` starts also what seems not to fit."""
 
     def __init__(
         self,
@@ -78,53 +78,53 @@ class Run:
         device: torch.device,
         seconds: float = 60.0,
         ignore_memory: bool = False,
-        whose: Member = Member(),  # noqa: B008 - it is frozen
+        member: Member = Member(),  # noqa: B008 - it is frozen
     ) -> None:
-        self.folder, self.watcher, self.device, self.seconds, self.whose = folder, watcher, device, seconds, whose
+        self.folder, self.watcher, self.device, self.seconds, self.member_of = folder, watcher, device, seconds, member
         self.ignore_memory = ignore_memory
-        self._uses: dict[str, str] = {}  # what each name stands for
+        self._uses: dict[str, str] = {}  # the kind of each name: stage or value
 
     @staticmethod
     def unkept(device: str = "cpu", *, ignore_memory: bool = False) -> Run:
-        """A run that leaves nothing behind and says nothing."""
+        """Return a run without files and without progress reports."""
         return Run(None, watcher=Silent(), device=device_named(device), ignore_memory=ignore_memory)
 
     def begin(self, facts: Mapping[str, Any]) -> None:
-        """Refuses to go on with a run that was started with something else."""
+        """Start or resume a run; refuse to resume one that was started with other facts."""
         if self.folder is None:
             return
         if (self.folder / FINISHED).exists():
             shutil.rmtree(self.folder)
         path, text = self.folder / "run.json", _text(facts)
-        if not any(self.folder.glob("*.safetensors")):  # nothing has been learnt yet that could be lost
+        if not any(self.folder.glob("*.safetensors")):  # nothing trained yet that could be lost
             with writing(path) as file:
                 file.write(text.encode())
         elif path.read_text(encoding="utf-8") != text:
             before = differences(json.loads(path.read_text()), facts)
             raise TrainingError(
-                f"{self.folder}: a run with {next(before, 'something else')} was begun "
-                f"here; give the same command to go on with it, or remove {self.folder} to begin anew"
+                f"{self.folder}: a run with {next(before, 'something else')} was started "
+                f"here; run the same command to resume it, or remove {self.folder} to start again"
             )
 
     def unfinished(self, facts: Mapping[str, Any]) -> bool:
-        """Return whether the folder has a run with these facts that can go on."""
+        """Return whether the folder has a run with these facts that can be resumed."""
         if self.folder is None or (self.folder / FINISHED).exists() or not any(self.folder.glob("*.safetensors")):
             return False
         path = self.folder / "run.json"
         return path.exists() and path.read_text(encoding="utf-8") == _text(facts)
 
     def fits(self, memory: int) -> bool:
-        """Whether so many bytes are free, as far as is known."""
+        """Return whether this many bytes are free, as far as is known."""
         free = _free_memory(self.device)
         return free is None or memory <= free
 
-    def announce(self, memory: int, seconds: float, remedies: Mapping[str, int]) -> None:
-        """Says what a run will take, and refuses one that cannot fit; `remedies`: options and what each would need."""
-        # Finished members wait on the host: their weights, beside which training has a gradient and two moments.
-        waiting = self.whose.following / 4 if self.device.type == "cpu" else 0.0
-        memory = round(memory * (1 + waiting))
-        if self.whose.announces:
-            self.watcher.planned(memory, seconds * (1 + self.whose.following))
+    def report_costs(self, memory: int, seconds: float, remedies: Mapping[str, int]) -> None:
+        """Report the costs of a run, and refuse one that does not fit; `remedies` maps options to bytes."""
+        # Weights of finished members stay on the CPU; training has a gradient and two moments besides.
+        finished = self.member_of.following / 4 if self.device.type == "cpu" else 0.0
+        memory = round(memory * (1 + finished))
+        if self.member_of.reports:
+            self.watcher.planned(memory, seconds * (1 + self.member_of.following))
         free = _free_memory(self.device)
         if free is None or memory <= free:
             return
@@ -132,7 +132,7 @@ class Run:
         if self.ignore_memory:
             log.warning("%s; training anyway", lacking)
             return
-        fitting = [option for option, needed in remedies.items() if needed * (1 + waiting) <= free]
+        fitting = [option for option, needed in remedies.items() if needed * (1 + finished) <= free]
         remedy = f"with {fitting[0]} it would fit" if fitting else "--method nearest needs far less"
         raise TrainingError(f"{lacking}; {remedy}; --ignore-memory (Python: ignore_memory=True) trains anyway")
 
@@ -146,15 +146,15 @@ class Run:
         validate: Callable[[], Mapping[str, float]] | None = None,
         last_epoch: int = 0,
     ) -> TrainState:
-        """Trains a stage, or goes on with it, or finds it done."""
+        """Train a stage, resume it, or load it if it is done."""
         kept = _StageFile(self._file(stage, "stage"), self.seconds)
         path = None if self.folder is None else self.folder / "metrics.jsonl"
         with _tensorboard(self.folder) as board:
-            watcher = _Logged(self.watcher, path, self.whose.prefix + stage, self.whose.title, board)
+            watcher = _Logged(self.watcher, path, self.member_of.prefix + stage, self.member_of.title, board)
             return fit(task, data, plan, checkpoints=kept, watcher=watcher, validate=validate, last_epoch=last_epoch)
 
     def remember(self, name: str, make: Callable[[], Mapping[str, Tensor]]) -> dict[str, Tensor]:
-        """What `make` gives, on the host: made once, and read from the folder when the run is replayed."""
+        """Return the tensors of `make`, on the CPU: computed once, and read from the folder when the run is resumed."""
         path = self._file(name, "value")
         if path is not None and path.exists():
             return _read(path)[0]
@@ -165,15 +165,15 @@ class Run:
         return made
 
     def member(self, number: int, of: int | None = None) -> Run:
-        """The same run for one member, from 0, of an ensemble: what it keeps and what it logs stand apart.
+        """Return this run for one member of an ensemble, counted from 0, with files and log lines of its own.
 
-        With `of`, the number of members, the first one announces what all of them take.
+        With `of`, the number of members, the first one reports the costs of all.
         """
         title = f"member {number + 1}" + (f" of {of}" if of else "")
-        whose = Member(
-            prefix=f"{self.whose.prefix}member-{number}.",
-            title=", ".join(filter(None, [self.whose.title, title])),
-            announces=not of or number == 0,
+        member = Member(
+            prefix=f"{self.member_of.prefix}member-{number}.",
+            title=", ".join(filter(None, [self.member_of.title, title])),
+            reports=not of or number == 0,
             following=of - 1 - number if of else 0,
         )
         return Run(
@@ -182,17 +182,17 @@ class Run:
             device=self.device,
             seconds=self.seconds,
             ignore_memory=self.ignore_memory,
-            whose=whose,
+            member=member,
         )
 
     def _file(self, name: str, use: str) -> Path | None:
-        """Where the stage or value is kept. A name is of one or the other: they would overwrite each other."""
+        """Return the file of a stage or value; a name must not be used for both, which would overwrite each other."""
         assert self._uses.setdefault(name, use) == use, f"{name!r} is already the name of a {self._uses[name]}"
-        return None if self.folder is None else self.folder / f"{self.whose.prefix}{name}.safetensors"
+        return None if self.folder is None else self.folder / f"{self.member_of.prefix}{name}.safetensors"
 
 
 def _free_memory(device: torch.device) -> int | None:
-    """Bytes that can still be had; None where nobody knows."""
+    """Return the free bytes; None where they are unknown."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     return free_memory()
@@ -216,7 +216,7 @@ def fingerprint(data: Dataset, names: Sequence[str] = ()) -> str:
 
 
 class _StageFile:
-    """One stage's checkpoint, due every so many seconds."""
+    """A stage's checkpoint, saved every `seconds`."""
 
     def __init__(self, path: Path | None, seconds: float) -> None:
         self.path, self.seconds = path, seconds
@@ -239,31 +239,31 @@ class _StageFile:
 
 
 def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """As a file holds them."""
+    """Return the tensors on the CPU and contiguous, as files need them."""
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
 
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """A file of the run. A damaged one is not made anew: what was learnt since might not fit the new one."""
+    """Read a file of the run. A damaged one is not replaced: later stages might not fit the replacement."""
     try:
         with safe_open(path, "pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no dict
             return tensors, file.metadata() or {}
     except (SafetensorError, OSError) as error:
         raise TrainingError(
-            f"{path}: this file of the run is damaged ({error}); remove {path.parent} to begin anew"
+            f"{path}: this file of the run is damaged ({error}); remove {path.parent} to start again"
         ) from None
 
 
 class _Logged:
-    """Passes on what it sees, and keeps a line of it for every epoch, also for TensorBoard where that is installed."""
+    """A watcher that logs a line per epoch, also to TensorBoard where it is installed, and forwards every event."""
 
     def __init__(self, watcher: Watcher, path: Path | None, stage: str, title: str, board: Any) -> None:
         self.watcher, self.path, self.stage, self.title, self.board = watcher, path, stage, title, board
 
     def began(self, how: str, epochs: int, steps: int, done: int) -> None:
         if self.path is not None and self.path.exists():
-            lines = list(_whole_lines(self.path))
+            lines = list(_complete_lines(self.path))
             # Epochs after the checkpoint are trained again, and logged again.
             kept = [line for line in lines if line["stage"] != self.stage or line["epoch"] * steps <= done]
             with writing(self.path) as file:
@@ -288,8 +288,8 @@ class _Logged:
         self.watcher.ended(facts)
 
 
-def _whole_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The records of a log, but for a last one that a crash has cut off."""
+def _complete_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the records of a log, except a last one that a crash has cut off."""
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             yield json.loads(line)
@@ -298,7 +298,7 @@ def _whole_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _tensorboard(folder: Path | None) -> AbstractContextManager[Any]:
-    """Open what writes for TensorBoard, where that is installed; it is closed when the block ends."""
+    """Open a TensorBoard writer, where it is installed; it is closed when the block ends."""
     if folder is None or not find_spec("tensorboard"):
         return nullcontext()
     from torch.utils.tensorboard import SummaryWriter
@@ -307,7 +307,7 @@ def _tensorboard(folder: Path | None) -> AbstractContextManager[Any]:
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Tell in what two runs differ, for people; `old` was read from JSON."""
+    """Describe the differences of two runs' facts; `old` was read from JSON."""
     new = json.loads(_text(new))
     for name in sorted({*old, *new}):
         one, other = old.get(name), new.get(name)

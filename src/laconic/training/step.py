@@ -1,6 +1,6 @@
 """One training step, from row numbers to new weights: eager, or compiled and captured as a CUDA graph.
 
-Nothing in it makes the host wait. A loss that is not finite leaves weights and optimiser as they are and is remembered.
+A step never synchronises with the host. A loss that is not finite changes no weight, and its step is recorded.
 """
 
 from __future__ import annotations
@@ -21,19 +21,21 @@ _WARM_UP = 3  # eager runs before a capture, as CUDA graphs want
 
 
 class Step:
+    """A training step of a task on resident data."""
+
     def __init__(self, task: Task, data: Resident, optimiser: Adam) -> None:
         self.task, self.data, self.optimiser = task, data, optimiser
         device = optimiser.at.device
         self.loss_sum = torch.zeros((), dtype=torch.float64, device=device)
         self.first_bad = torch.full((), -1, dtype=torch.int64, device=device)
-        self._armed = torch.ones((), device=device)  # 0 while a capture is rehearsed
+        self._armed = torch.ones((), device=device)  # 0 during the warm-up of a capture
         self._run: Callable[[Tensor], None] = self._eager
 
     def __call__(self, rows: Int[Tensor, "batch"]) -> None:
         self._run(rows)
 
     def capture(self, batch_size: int) -> str:
-        """Compiles and captures the step where that works; says what came of it."""
+        """Compile and capture the step where that works; return a description of the result."""
         if not self.optimiser.at.is_cuda:
             return "eager on the CPU"
         buffers = {name: buffer.clone() for name, buffer in self.task.named_buffers()}
@@ -45,7 +47,7 @@ class Step:
             log.warning("the step cannot be captured (%s: %s)", type(error).__name__, str(error).partition("\n")[0])
             vars(self.task).pop("encode", None)
             leave_capture(self.optimiser.at.device)
-            return "eager on the GPU: it could not be captured"
+            return "eager on the GPU: the step could not be captured"
         finally:
             self._undo(buffers)
 
@@ -53,11 +55,11 @@ class Step:
         for parameter in self.optimiser.parameters.values():
             parameter.grad = None
         loss = self.task(self.data.take(rows), self.optimiser.progress())
-        with self.optimiser.stepping(self._accounted(loss.detach())):
+        with self.optimiser.stepping(self._account(loss.detach())):
             loss.backward()
 
-    def _accounted(self, loss: Float[Tensor, ""]) -> Float[Tensor, ""]:
-        """Whether to go on: once a loss was bad, nothing moves any more."""
+    def _account(self, loss: Float[Tensor, ""]) -> Float[Tensor, ""]:
+        """Add up the loss; return 1, or 0 from the first loss on that is not finite: weights no longer change."""
         finite = torch.isfinite(loss)
         self.loss_sum += torch.where(finite, loss, 0)
         self.first_bad.copy_(torch.where(finite | (self.first_bad >= 0), self.first_bad, self.optimiser.at))
@@ -66,12 +68,12 @@ class Step:
     def _captured(self, batch_size: int) -> Callable[[Tensor], None]:
         rows = torch.arange(batch_size, device=self.optimiser.at.device) % len(self.data)
         self._armed.zero_()
-        rehearse(lambda: self._eager(rows))
+        warm_up(lambda: self._eager(rows))
         for parameter in self.optimiser.parameters.values():
             parameter.grad = None
         torch.cuda.empty_cache()
         graph = torch.cuda.CUDAGraph()
-        # Before what is done aside, which would otherwise hold every place until it is through.
+        # With a higher priority than the optimiser's side stream, which would otherwise occupy the whole GPU.
         first = torch.cuda.Stream(priority=-1)  # type: ignore[no-untyped-call]
         with torch.cuda.graph(graph, stream=first):
             self._eager(rows)
@@ -83,7 +85,7 @@ class Step:
         return replay
 
     def _undo(self, buffers: dict[str, Tensor]) -> None:
-        """The rehearsal changed no weight, but counted steps and moved running statistics."""
+        """Reset step counts and running statistics, which the warm-up changed; weights it did not."""
         torch.cuda.synchronize()
         for name, buffer in self.task.named_buffers():
             buffer.copy_(buffers[name])
@@ -93,8 +95,8 @@ class Step:
         self._armed.fill_(1)
 
 
-def rehearse(run: Callable[[], object]) -> None:
-    """A few times before it is captured, and not where it will be: what is made at a first run must not be captured."""
+def warm_up(run: Callable[[], object]) -> None:
+    """Run a few times on another stream before a capture, so that first-run allocations are not captured."""
     stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -104,6 +106,6 @@ def rehearse(run: Callable[[], object]) -> None:
 
 
 def leave_capture(device: torch.device) -> None:
-    """A capture that broke off leaves the random generator believing that it goes on; a new state frees it."""
+    """Give the random generator a new state: a capture that failed leaves it in capture mode."""
     index = torch.cuda.current_device() if device.index is None else device.index
     torch.cuda.default_generators[index].graphsafe_set_state(torch.Generator(device).graphsafe_get_state())

@@ -1,4 +1,4 @@
-"""What training minimises: a batch in, a loss out."""
+"""Tasks: what training minimises, from a batch to a loss."""
 
 from __future__ import annotations
 
@@ -18,24 +18,26 @@ from laconic.types import NO_LABEL, Batch, Inputs
 
 
 class Task(nn.Module, ABC):
+    """Modules that are trained together, with their loss."""
+
     tables: frozenset[str] = frozenset()  # parameters with a row for each word or label, of which a step uses some
 
     def rows(self) -> frozenset[str]:
-        """Parameters that are rows of labels or clusters, each learnt for itself."""
+        """Return the names of parameters with an independent row for each label or cluster."""
         linear = [name for name, part in self.named_modules() if isinstance(part, LinearClassifier)]
         return frozenset(f"{name}.weight" for name in linear)
 
     @abstractmethod
     def forward(self, batch: Batch, progress: Float[Tensor, ""]) -> Float[Tensor, ""]:
-        """The loss; `progress` is the share of the training that is done."""
+        """Return the loss; `progress` is the fraction of training that is done."""
 
     @abstractmethod
     def encode(self, inputs: Inputs, progress: Float[Tensor, ""]) -> Float[Tensor, "heads batch dim"]:
-        """The part of `forward` that is worth compiling: what each head multiplies its rows with."""
+        """Return the vectors that each head multiplies with its rows: the part of `forward` that is compiled."""
 
 
 class AllLabels(Task):
-    """Every text against every label (InceptionXML, section 4.3)."""
+    """The loss of every text with every label (InceptionXML, section 4.3)."""
 
     tables = frozenset({"encoder.embedding.weight"})
 
@@ -58,7 +60,7 @@ class AllLabels(Task):
         assert biases is not None
         with torch.autocast(rows.device.type, self.precision, enabled=self.precision != torch.float32):
             (vectors,) = self.encode(batch.inputs, progress)
-        batch = _leaving_out(batch, vectors.float(), rows, biases)
+        batch = _neutralise_left_out(batch, vectors.float(), rows, biases)
         return all_labels_loss(vectors.float(), rows, biases, batch, chunk=self.chunk, precision=self.precision)
 
     def encode(self, inputs: Inputs, progress: Float[Tensor, ""]) -> Float[Tensor, "1 batch dim"]:
@@ -66,28 +68,28 @@ class AllLabels(Task):
 
 
 def _all_rows(classifier: Classifier) -> tuple[Float[Tensor, "labels dim"], Float[Tensor, "labels"] | None]:
-    if isinstance(classifier, LinearClassifier):  # rows that are there already: a slice would copy their gradient
+    if isinstance(classifier, LinearClassifier):  # existing rows: a slice would copy their gradient
         return classifier.weight, classifier.bias
     every = slice(0, classifier.num_labels)
     return classifier.rows(every), classifier.biases(every)
 
 
 @torch.no_grad()
-def _leaving_out(
+def _neutralise_left_out(
     batch: Batch,
     vectors: Float[Tensor, "batch dim"],
     rows: Float[Tensor, "labels dim"],
     biases: Float[Tensor, "labels"] | None,
 ) -> Batch:
-    """The batch with its left-out pairs as true as they seem: a cross-entropy then has no slope there."""
+    """Return the batch with left-out pairs whose targets are their own predictions, so that their gradient is 0."""
     if batch.left_out is None:
         return batch
     some = batch.left_out.clamp(min=0)
     scores = (rows[some].float() @ vectors[:, :, None])[:, :, 0]
-    seeming = (scores if biases is None else scores + biases[some]).sigmoid()
-    own = (batch.positives != NO_LABEL).to(seeming.dtype) if batch.targets is None else batch.targets
+    predicted = (scores if biases is None else scores + biases[some]).sigmoid()
+    own = (batch.positives != NO_LABEL).to(predicted.dtype) if batch.targets is None else batch.targets
     return batch._replace(
-        positives=torch.cat([batch.positives, batch.left_out], dim=1), targets=torch.cat([own, seeming], dim=1)
+        positives=torch.cat([batch.positives, batch.left_out], dim=1), targets=torch.cat([own, predicted], dim=1)
     )
 
 
@@ -96,8 +98,8 @@ def _holds(lists: Int[Tensor, "batch n"], labels: Int[Tensor, "batch k"]) -> Boo
     return (labels[:, :, None] == lists[:, None]).any(2)
 
 
-def _each_once(labels: Int[Tensor, "batch n"]) -> Int[Tensor, "batch n"]:
-    """Return every label of a row once, and NO_LABEL for what is left over."""
+def _unique(labels: Int[Tensor, "batch n"]) -> Int[Tensor, "batch n"]:
+    """Return every label of a row once, padded with NO_LABEL."""
     return joined(labels, torch.zeros_like(labels, dtype=torch.float32))[0]
 
 
@@ -111,11 +113,10 @@ def _within(batch: Batch, picks: Int[Tensor, "batch k"], clusters_of: Callable[[
     return batch._replace(positives=kept(batch.positives), left_out=left_out)
 
 
-class Jointly(Task):
-    """Every text against every cluster, and against the labels of its best clusters and of its true ones
-    (InceptionXML+, section 5): two means, added up.
+class ClustersAndLabels(Task):
+    """The loss of every text with every cluster, and with the labels of its best and true clusters: a sum of two means.
 
-    Until `detached` of the training is done the encoder learns from the clusters alone.
+    InceptionXML+, section 5. For the first `detached` of training the encoder learns from the clusters alone.
     """
 
     tables = frozenset({"encoder.embedding.weight", "classifier.weight"})
@@ -144,18 +145,18 @@ class Jointly(Task):
             for_clusters, for_labels = self.encode(batch.inputs, progress).float()
         of_clusters = self._of_clusters(batch)
         shortlist = self.clusters.pick(for_clusters, of_clusters.positives, self.top)
-        of_clusters = _leaving_out(of_clusters, for_clusters, meta.weight, meta.bias)
+        of_clusters = _neutralise_left_out(of_clusters, for_clusters, meta.weight, meta.bias)
         meta_loss = all_labels_loss(
             for_clusters, meta.weight, meta.bias, of_clusters, chunk=self.chunk, precision=self.precision
         )
         batch = _within(batch, shortlist.picks, self.clusters.of)
-        batch = _leaving_out(batch, for_labels, rows, self.classifier.bias)
-        scores = self.top * shortlist.size  # the authors' mean is over room for clusters of the largest size
+        batch = _neutralise_left_out(batch, for_labels, rows, self.classifier.bias)
+        scores = self.top * shortlist.size  # the authors' mean is over clusters padded to the largest size
         return meta_loss + shortlist_loss(for_labels, rows, self.classifier.bias, batch, shortlist, over=scores)
 
     def encode(self, inputs: Inputs, progress: Float[Tensor, ""]) -> Float[Tensor, "2 batch dim"]:
         vectors = self.encoder(inputs)
-        # The value is that of `vectors`; its gradient passes once enough is done, which no host need know.
+        # Equal to `vectors`; the gradient passes from `detached` on, without asking the host.
         attached = vectors.detach() + (progress >= self.detached) * (vectors - vectors.detach())
         for_clusters = self.cluster_dropout(self.clusters.classifier.transform(vectors))
         return torch.stack([for_clusters, self.dropout(self.classifier.transform(attached))])
@@ -167,21 +168,21 @@ class Jointly(Task):
         positives, targets = joined(true, targets)
         left_out = None
         if batch.left_out is not None:
-            left_out = _each_once(self.clusters.of(batch.left_out))
+            left_out = _unique(self.clusters.of(batch.left_out))
             left_out = left_out.masked_fill(_holds(positives, left_out), NO_LABEL)
         return Batch(batch.inputs, positives, targets, batch.weights, left_out=left_out)
 
 
 class Shortlisted(Task):
-    """Every text against its own labels, its hard negatives and some random ones (DeepXML, module IV): a sum a text.
+    """The loss of every text with its labels, hard negatives and random ones (DeepXML, module IV): a sum per text.
 
-    A positive is never a negative, however it came among them, and a left-out label is not scored at all. `likely` says
-    how often each label is drawn; without it all are drawn alike.
+    Positives among the negatives are removed, and left-out labels are not scored. `likely` is how often each label is
+    drawn; without it all are equally likely.
     """
 
     tables = frozenset({"classifier.weight", "encoder.embedding.weight"})
     starts: Tensor
-    shares: Tensor | None
+    cumulative: Tensor | None
 
     def __init__(
         self,
@@ -194,37 +195,37 @@ class Shortlisted(Task):
         super().__init__()
         self.encoder, self.classifier, self.random = encoder, classifier, random
         self.register_buffer("starts", torch.arange(classifier.num_labels + 1), persistent=False)
-        shares = None if likely is None else (likely.double().cumsum(0) / likely.double().sum()).float()
-        self.register_buffer("shares", shares, persistent=False)
+        cumulative = None if likely is None else (likely.double().cumsum(0) / likely.double().sum()).float()
+        self.register_buffer("cumulative", cumulative, persistent=False)
 
     def forward(self, batch: Batch, progress: Float[Tensor, ""]) -> Float[Tensor, ""]:
         (vectors,) = self.encode(batch.inputs, progress)
         num_labels = self.classifier.num_labels
         hard = [] if batch.negatives is None else [batch.negatives]
-        labels = torch.cat([batch.positives, *hard, self._drawn(len(vectors))], dim=1)
+        labels = torch.cat([batch.positives, *hard, self._draw(len(vectors))], dim=1)
         if batch.left_out is not None:
             labels = labels.masked_fill(_holds(batch.left_out, labels), NO_LABEL)
-        picks = _each_once(labels)
-        # A label is a cluster of one; the place of no label comes after all of them.
+        picks = _unique(labels)
+        # Every label is a cluster of its own; NO_LABEL becomes an empty one after the last.
         shortlist = Shortlist(torch.where(picks == NO_LABEL, num_labels, picks), self.starts, 1)
         return shortlist_loss(vectors, *_all_rows(self.classifier), batch, shortlist, over=1)
 
     def encode(self, inputs: Inputs, progress: Float[Tensor, ""]) -> Float[Tensor, "1 batch dim"]:
         return self.classifier.transform(self.encoder(inputs))[None]
 
-    def _drawn(self, texts: int) -> Int[Tensor, "texts random"]:
+    def _draw(self, texts: int) -> Int[Tensor, "texts random"]:
         size, device = (texts, self.random), self.starts.device
-        if self.shares is None:
+        if self.cumulative is None:
             return torch.randint(self.classifier.num_labels, size, device=device)
-        found = torch.searchsorted(self.shares, torch.rand(size, device=device), right=True)
+        found = torch.searchsorted(self.cumulative, torch.rand(size, device=device), right=True)
         return found.clamp(max=self.classifier.num_labels - 1)
 
 
-class Opened(Task):
-    """Every text against the labels of clusters that were picked for it once (DECAF, module IV): a mean.
+class PickedClusters(Task):
+    """The loss of every text with the labels of clusters that were picked for it before (DECAF, module IV): a mean.
 
-    Labels are numbered cluster by cluster, and a batch's negatives are the picked clusters. The clusters of missing
-    positives are opened too or, where `missing` is False, what is missing teaches nothing, as in the published code.
+    Labels are numbered cluster by cluster, and a batch's negatives are the picked clusters. Clusters of missing
+    positives are added or, where `missing` is False, missing positives are ignored, as in the published code.
     """
 
     tables = frozenset({"classifier.refinement"})
@@ -243,8 +244,8 @@ class Opened(Task):
     def forward(self, batch: Batch, progress: Float[Tensor, ""]) -> Float[Tensor, ""]:
         (vectors,) = self.encode(batch.inputs, progress)
         rows, biases = _all_rows(self.classifier)
-        picks = self._opened(batch)
-        batch = _leaving_out(_within(batch, picks, self._clusters), vectors, rows, biases)
+        picks = self._picks(batch)
+        batch = _neutralise_left_out(_within(batch, picks, self._clusters), vectors, rows, biases)
         assert batch.negatives is not None
         scores = batch.negatives.shape[1] * self.size
         return shortlist_loss(vectors, rows, biases, batch, Shortlist(picks, self.starts, self.size), over=scores)
@@ -252,13 +253,13 @@ class Opened(Task):
     def encode(self, inputs: Inputs, progress: Float[Tensor, ""]) -> Float[Tensor, "1 batch dim"]:
         return self.classifier.transform(self.encoder(inputs))[None]
 
-    def _opened(self, batch: Batch) -> Int[Tensor, "batch k"]:
+    def _picks(self, batch: Batch) -> Int[Tensor, "batch k"]:
         assert batch.negatives is not None
         if not self.missing:
             return batch.negatives
         picks = torch.cat([batch.negatives, self._clusters(batch.positives)], dim=1)
-        picks = _each_once(picks)
-        return torch.where(picks == NO_LABEL, len(self.starts) - 1, picks)  # one more than the last is none
+        picks = _unique(picks)
+        return torch.where(picks == NO_LABEL, len(self.starts) - 1, picks)  # one past the last is empty
 
     def _clusters(self, labels: Int[Tensor, "batch p"]) -> Int[Tensor, "batch p"]:
         return torch.where(labels == NO_LABEL, NO_LABEL, self.cluster_of[labels.clamp(min=0)])

@@ -1,4 +1,4 @@
-"""The task by which a fused ranker learns to weigh its channels."""
+"""The task that trains the combining network of a fused ranker."""
 
 from __future__ import annotations
 
@@ -11,18 +11,15 @@ from laconic.models.fusion.network import Combiner
 from laconic.training.tasks import Task
 from laconic.types import NO_LABEL, Batch, Inputs
 
-_FIRST = 0.5  # of the loss of whichever true label comes first (docs/log.md)
-
-
-_EACH = 0.1  # of the loss of labels one by one; with 1, order suffers
-
-
-_NEVER = -1e4  # the score of what is not there
+_FIRST = 0.5  # weight of the loss of the best-scored true label (docs/log.md)
+_EACH = 0.1  # weight of the loss of single labels; with 1, the order suffers
+_NEVER = -1e4  # the score of a candidate that is not there
 
 
 class Combining(Task):
-    """A text's candidates against each other, and each against yes and no: the one orders them, the other makes scores
-    probabilities. Inputs are the candidates' numbers, one after another; positives are places among them.
+    """A softmax over a text's candidates, which orders them, and a sigmoid for each, which makes scores probabilities.
+
+    Inputs are the candidates' numbers, concatenated; positives are positions among the candidates.
     """
 
     def __init__(self, combiner: Combiner) -> None:

@@ -1,7 +1,7 @@
-"""A finished model goes with the times: labels are added, labels go, new texts are learnt. Models in, models out.
+"""Add labels to a saved model, remove labels from it, or train it on new texts.
 
-What was done to a model is told in its facts, as `changes`; figures that were measured before stay and are marked so. A
-calibration curve from before goes: it is fitted anew, or scores are no longer calibrated.
+Changes are listed in the model's facts, as `changes`; figures that were measured before are kept and marked so.
+A calibration curve is dropped by every change, and fitted again by `update` and `calibrate`.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from laconic.units import counted
 from laconic.update.rankers import (
     Additions,
     Config,
-    Lesson,
+    NewTexts,
     NewWords,
-    taught,
+    fine_tune_ranker,
     with_known_words,
     with_labels,
     with_words,
@@ -51,14 +51,14 @@ from laconic.update.rankers import (
 )
 
 _SHOWN = 5  # names in a message
-_MOST_HELD = 10_000  # texts to choose by
+_MOST_HELD = 10_000  # held-out texts
 _CPU = torch.device("cpu")
 
 
 def add_labels(model: SavedModel, new: Labels, examples: Corpus | None = None) -> SavedModel:
-    """The model with labels that it has not seen, each by its own text, by examples, or by both. Nothing is trained.
+    """Return the model with new labels, each described by its own text, by examples, or by both. Nothing is trained.
 
-    Of the examples those count that have a new label; what they say of old ones counts too.
+    Only examples with a new label are used, with all of their labels.
     """
     _check_new(model, new)
     labels = _joined(model.labels, new)
@@ -68,13 +68,13 @@ def add_labels(model: SavedModel, new: Labels, examples: Corpus | None = None) -
     additions = _additions(model, labels, texts)
     _check_described(additions, new.names)
     ranker = with_labels(restore_ranker(model, torch.device("cpu")), additions)
-    told = {
+    record = {
         "labels": len(new),
         "examples": len(texts),
         "words": int(np.diff(additions.label_texts.indptr).sum()),
         "unknown_words": int((additions.label_texts.indices == UNKNOWN).sum()),
     }
-    changed = _changed(model, ranker, labels, _counts(model, texts), {"verb": "add-labels", **told})
+    changed = _changed(model, ranker, labels, _counts(model, texts), {"verb": "add-labels", **record})
     return changed if examples is None else _having_seen(changed, examples.split("train").rows(used))
 
 
@@ -97,7 +97,7 @@ def _without(labels: Labels, names: Collection[str]) -> Labels:
 
 
 def remove_labels(model: SavedModel, names: Collection[str]) -> SavedModel:
-    """The model without these labels; the others keep their order and what was learnt of them."""
+    """Return the model without these labels; the others keep their order and their rows."""
     number = {name: at for at, name in enumerate(model.labels.names)}
     _check_known(number, names)
     kept = np.setdiff1d(np.arange(len(number)), [number[name] for name in names])
@@ -108,13 +108,13 @@ def remove_labels(model: SavedModel, names: Collection[str]) -> SavedModel:
     labels = Labels(
         names=[model.labels.names[at] for at in kept], texts=None if texts is None else [texts[at] for at in kept]
     )
-    told = {"verb": "remove-labels", "labels": len(number) - len(kept)}
-    return _changed(model, ranker, labels, model.label_counts[kept], told)
+    record = {"verb": "remove-labels", "labels": len(number) - len(kept)}
+    return _changed(model, ranker, labels, model.label_counts[kept], record)
 
 
 @torch_within_cores()
 def update(model: SavedModel, corpus: Corpus, config: Config, run: Run) -> SavedModel:
-    """The model once it has learnt from new texts, whose labels may be old or new. A run that was stopped goes on."""
+    """Return the model trained further on new texts, with known or new labels; an interrupted run is resumed."""
     corpus.check_labelled()
     new, before = _unknown_in(corpus, model), model
     labels = _joined(model.labels, new)
@@ -129,14 +129,14 @@ def update(model: SavedModel, corpus: Corpus, config: Config, run: Run) -> Saved
     _check_described(additions, new.names)
     ranker = with_words(restore_ranker(before, torch.device("cpu")), words).to(run.device)
     ranker = with_labels(ranker, additions)
-    ranker = taught(ranker, Lesson(learn=learn, held=held, config=config), run)
+    ranker = fine_tune_ranker(ranker, NewTexts(learn=learn, held=held, config=config), run)
     new_texts = _as_new_texts(before, held, learn)
     calibration = _calibration(before, ranker, new_texts, corpus.split("train").rows(np.flatnonzero(chosen)))
     nothing = csr_array((0, data.inputs.shape[1]), dtype=np.float32)
     known = csr_array((len(labels), data.inputs.shape[1]), dtype=np.float32)
-    # What was held out is remembered in the end, by rankers that remember texts.
+    # Rankers that store texts get the held-out ones too.
     ranker = with_labels(ranker, Additions(label_texts=nothing, known_texts=known, examples=held))
-    told = {
+    record = {
         "verb": "update",
         "labels": len(new),
         "texts": len(data),
@@ -146,7 +146,7 @@ def update(model: SavedModel, corpus: Corpus, config: Config, run: Run) -> Saved
         "config": settings_of(config),
     }
     sizes = {"texts": len(data), "pairs": int(data.labels.nnz), "inputs": words.count}
-    changed = _changed(model, ranker.cpu(), labels, _counts(model, data), told, sizes)
+    changed = _changed(model, ranker.cpu(), labels, _counts(model, data), record, sizes)
     changed = replace(changed, facts=with_calibration(changed.facts, calibration))
     return _having_seen(changed, corpus.split("train"))
 
@@ -194,7 +194,7 @@ def _joined(labels: Labels, new: Labels) -> Labels:
 def _tokenizer(model: SavedModel) -> Tokenizer:
     if model.vocabulary is None:
         raise DataError(
-            "this model reads features, not texts: labels can be removed from it, but train it anew for more"
+            "this model reads features, not texts: labels can be removed from it, but train it again to add any"
         )
     return Tokenizer(restore_config(model).text, model.vocabulary)
 
@@ -221,7 +221,7 @@ def _around(model: SavedModel, labels: Labels, corpus: Corpus, table: WordTable)
 
 
 def _texts(model: SavedModel, labels: Labels, corpus: Corpus | None, *, needs_all: bool = False) -> Dataset:
-    """The corpus's training texts as the model reads them, in the numbers of these labels."""
+    """Return the corpus's training texts as the model reads them, with labels in the numbers of these."""
     tokenizer = _tokenizer(model)
     if corpus is None:
         none = csr_array((0, len(labels)), dtype=np.float32)
@@ -247,7 +247,7 @@ def _texts(model: SavedModel, labels: Labels, corpus: Corpus | None, *, needs_al
 
 
 def _additions(model: SavedModel, labels: Labels, examples: Dataset) -> Additions:
-    """What the labels say of themselves, by the rule of training. Of one that training never saw, nothing is learnt."""
+    """Return the labels' own texts, as training reads them; empty for known labels that training never saw."""
     tokenizer, own = _tokenizer(model), label_texts(labels) or [""] * len(labels)
     known = [text if count else "" for text, count in zip(own, model.label_counts, strict=False)]
     return Additions(
@@ -256,7 +256,7 @@ def _additions(model: SavedModel, labels: Labels, examples: Dataset) -> Addition
 
 
 def _unknown_in(corpus: Corpus, model: SavedModel) -> Labels:
-    """The labels of new texts that the model does not have."""
+    """Return the labels of new texts that the model does not have."""
     counts, known = np.diff(corpus.split("train").labels.tocsc().indptr), {*model.labels.names}
     new = [at for at, name in enumerate(corpus.labels.names) if counts[at] and name not in known]
     texts = corpus.labels.texts
@@ -266,7 +266,7 @@ def _unknown_in(corpus: Corpus, model: SavedModel) -> Labels:
 
 
 def _held_out(data: Dataset, config: Config, known: int) -> Bool[np.ndarray, "texts"]:
-    """Choose texts to hold out. No new label is held out whole: it would have no example left."""
+    """Choose texts to hold out; every new label keeps an example to train on."""
     size, chance = min(round(len(data) * config.validation), _MOST_HELD), np.random.default_rng(config.seed)
     chosen = np.zeros(len(data), dtype=bool)
     chosen[chance.permutation(len(data))[:size]] = True
@@ -283,7 +283,7 @@ def _counts(model: SavedModel, texts: Dataset) -> Int[np.ndarray, "labels"]:
 
 
 def _changes(model: SavedModel) -> list[Mapping[str, Any]]:
-    """What was done before; a model may come from anywhere."""
+    """Return the earlier changes; the facts of a model may be anything."""
     changes = model.facts.get("changes")
     return [change for change in changes if isinstance(change, dict)] if isinstance(changes, list) else []
 
@@ -293,18 +293,18 @@ def _changed(
     ranker: Ranker,
     labels: Labels,
     counts: Int[np.ndarray, "labels"],
-    told: Mapping[str, Any],
+    record: Mapping[str, Any],
     more: Mapping[str, int] | None = None,
 ) -> SavedModel:
     sizes = {**model.facts["sizes"], "labels": len(labels)}
     sizes |= {name: sizes[name] + count for name, count in (more or {}).items()}
-    change = {**told, "date": datetime.now(UTC).isoformat(timespec="seconds")}
+    change = {**record, "date": datetime.now(UTC).isoformat(timespec="seconds")}
     facts = without_stale_curve({**model.facts, "sizes": sizes, "changes": [*_changes(model), change]})
     return replace(model, facts=facts, tensors=ranker.state_dict(), labels=labels, label_counts=counts)
 
 
 def _having_seen(model: SavedModel, split: Split) -> SavedModel:
-    """Return the model with more training texts in its sketch; one that does not tell what it saw still does not."""
+    """Return the model with more training texts in its sketch, if it has one."""
     hashes = None if model.sketch is None else split.hashes()
     if hashes is None or model.sketch is None:
         return model
@@ -320,7 +320,7 @@ def _check_new(model: SavedModel, new: Labels) -> None:
 
 
 def _check_described(additions: Additions, names: Sequence[str]) -> None:
-    """A label that nothing is known of could only be guessed."""
+    """Refuse labels with neither a known word nor an example: they could only be guessed."""
     if blank := _undescribed(additions, names):
         raise DataError(
             f"{_named(blank)}: no word of their texts is known to the model, and there are no examples of them; give "

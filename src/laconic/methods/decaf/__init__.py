@@ -1,1 +1,1 @@
-"""DECAF: its recipe, its modules, its settings, and the ablations of its paper."""
+"""DECAF: its recipe, modules, settings, and the ablations of its paper."""

@@ -1,4 +1,4 @@
-"""DECAF's modules, one function each, and what they share: readers of words, rows of labels' texts."""
+"""DECAF's modules, one function each, and the rows of label texts that they share."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from laconic.data.resident import Resident
 from laconic.data.vocabulary import bags
 from laconic.evaluation.evaluate import validation_figures
 from laconic.methods.common import start_encoder
-from laconic.methods.decaf.config import Config, Module, opened, plan_of
-from laconic.methods.deepxml import encoded
+from laconic.methods.decaf.config import Config, Module, plan_of, probed_clusters
+from laconic.methods.deepxml import encode_all
 from laconic.models.classifiers import LabelText, LinearClassifier
 from laconic.models.classifiers.label_text import FixedTexts, Texts
 from laconic.models.clustering import LabelTree, cluster_labels, cluster_vectors, texts_of_labels
@@ -29,36 +29,36 @@ from laconic.models.rankers import ShortlistRanker
 from laconic.models.shortlisters.clusters import Clusters
 from laconic.training.loop import TrainState
 from laconic.training.run import Run
-from laconic.training.tasks import AllLabels, Opened
+from laconic.training.tasks import AllLabels, PickedClusters
 
-CHUNK = 65_536  # clusters that are scored at a time
+CHUNK = 65_536  # clusters scored at a time
 Words = Float[Tensor, "ids dim"]
 
 
 class Shortlister(NamedTuple):
-    """What module II leaves behind."""
+    """The result of module II."""
 
     words: Words
-    length: int  # words of a text that are read
-    clusters: Clusters  # whose classifier reads those words' sums
+    length: int  # words read per text
+    clusters: Clusters  # whose classifier reads sums of these word vectors
     tree: LabelTree
-    state: TrainState | None  # None: nothing was learnt
+    state: TrainState | None  # None: nothing was trained
 
 
 def learn_words(data: Dataset, config: Config, run: Run) -> tuple[Words, TrainState | None]:
-    """Module I: word vectors by which a text and the texts of its labels' clusters are alike."""
-    encoder = _words_at_first(data, config).to(run.device)
+    """Train module I: word vectors that make a text similar to the texts of its labels' clusters."""
+    encoder = _initial_words(data, config).to(run.device)
     if config.given_vectors:
         return encoder.embedding.weight.detach(), None
     seed = config.seed if config.clustering.seed < 0 else config.clustering.seed
-    tree = _remembered(run, "surrogate-tree", lambda: cluster_labels(data, config.clusters, config.clustering, seed))
+    tree = _remember_tree(run, "surrogate-tree", lambda: cluster_labels(data, config.clusters, config.clustering, seed))
     grouped = data.relabelled(of_tree(tree))
     texts = _cluster_texts(data, tree, config)
     rows = None if texts is None else _texts(texts, encoder, encoder.embedding.weight)
     free = None if rows is not None else _random_rows(tree.num_clusters, config)
     classifier = _classifier(rows, free, config, config.surrogate, bias=config.prior)
     if config.prior:
-        classifier.start_from(_shares(grouped))
+        classifier.start_from(_frequencies(grouped))
     task = AllLabels(encoder, classifier, dropout=0.0, chunk=CHUNK).to(run.device)
     resident = Resident.of(grouped, config.length, run.device)
     state = run.fit("surrogate", task, resident, plan_of(config, config.surrogate))
@@ -66,8 +66,8 @@ def learn_words(data: Dataset, config: Config, run: Run) -> tuple[Words, TrainSt
 
 
 def learn_shortlister(data: Dataset, words: Words, config: Config, run: Run) -> Shortlister:
-    """Module II: clusters of labels by what their texts' words have become, and a row for each."""
-    tree = _remembered(run, "shortlister-tree", lambda: _tree_by_words(data, words, config))
+    """Train module II: clusters of labels by the word vectors of their texts, and a row for each."""
+    tree = _remember_tree(run, "shortlister-tree", lambda: _tree_by_words(data, words, config))
     grouped = data.relabelled(of_tree(tree))
     encoder, seen = _reader(grouped, words, config, run)
     texts = _cluster_texts(data, tree, config)
@@ -78,7 +78,7 @@ def learn_shortlister(data: Dataset, words: Words, config: Config, run: Run) -> 
     starts = tree.starts if apart else None
     classifier = _classifier(rows, start, config, config.shortlister, bias=config.bias, starts=starts)
     if config.prior and config.bias:
-        classifier.start_from(_shares(grouped))
+        classifier.start_from(_frequencies(grouped))
     task = AllLabels(encoder, classifier, dropout=0.0, chunk=CHUNK).to(run.device)
     resident = Resident.of(seen, config.length, run.device)
     state = run.fit("shortlister", task, resident, plan_of(config, config.shortlister))
@@ -95,16 +95,16 @@ def learn_ranker(
     config: Config,
     run: Run,
 ) -> tuple[ShortlistRanker, TrainState]:
-    """Modules III and IV: a row for every label; `held` chooses the epoch, or where it is empty the last is kept."""
+    """Train modules III and IV; `held` chooses the epoch, and where it is empty the last is kept."""
     tree = shortlister.tree
     placed = data.renumbered(tree.places().numpy())  # inside, a cluster is a range of labels
     encoder, seen = _reader(placed, shortlister.words, config, run)
     classifier = label_rows(placed, encoder, shortlister.words, config)
-    task = Opened(encoder, classifier, tree.starts, missing=config.missing).to(run.device)
+    task = PickedClusters(encoder, classifier, tree.starts, missing=config.missing).to(run.device)
 
     def ranker() -> ShortlistRanker:
         words = encoder.embedding.weight if isinstance(encoder, SumEncoder) else None
-        return finished(shortlister, words, classifier.materialised(), config)
+        return finish(shortlister, words, classifier.materialised(), config)
 
     resident = Resident.of(seen, config.length, run.device, picks)
     validate = (lambda: validation_figures(ranker(), held)) if len(held) else None
@@ -113,21 +113,21 @@ def learn_ranker(
 
 
 def label_rows(data: Dataset, encoder: Encoder, words: Words, config: Config) -> LabelText:
-    """Module III: every label's row begins with its text."""
+    """Build module III: every label's row starts from its text."""
     texts = _label_texts(data, config)
     start = None if not config.refinement else _start(texts, data.num_labels, words, config)
     rows = None if texts is None else _texts(texts, encoder, words)
     classifier = _classifier(rows, start, config, config.ranker, bias=config.bias)
     if config.prior and config.bias:
-        classifier.start_from(_shares(data))
+        classifier.start_from(_frequencies(data))
     return classifier
 
 
 @torch.no_grad()
-def finished(
+def finish(
     shortlister: Shortlister, words: Words | None, classifier: LinearClassifier, config: Config
 ) -> ShortlistRanker:
-    """What answers: rows alone, without label texts. `words` are the ranker's own vectors, if it has learnt any."""
+    """Return the ranker for prediction: rows alone, without label texts. `words` are its own vectors, if it has any."""
     of_clusters = shortlister.clusters.classifier.transform if config.own_vectors else classifier.transform
     first = [shortlister.words] * (config.own_vectors or words is None)
     table = torch.cat([*first, *([] if words is None else [words])], dim=1)
@@ -145,7 +145,7 @@ def finished(
 
 
 def build(config: Config, tensors: Mapping[str, Tensor]) -> ShortlistRanker:
-    """A ranker into which these tensors fit. Of two sets of word vectors, side by side, each head reads its own."""
+    """Build a ranker that fits these tensors. Of two tables of word vectors, side by side, each head reads its own."""
     tree = LabelTree(order=tensors["clusters.order"], starts=tensors["clusters.starts"])
     num_ids, width = tensors["encoder.embedding.weight"].shape
     num_labels, dim = tensors["classifier.weight"].shape
@@ -158,7 +158,7 @@ def build(config: Config, tensors: Mapping[str, Tensor]) -> ShortlistRanker:
         for rows, first in ((tree.num_clusters, 0), (num_labels, width - dim))
     ]
     encoder = SumEncoder(num_ids=num_ids, length=config.length, embedding=width)
-    top = opened(config, tree.num_clusters, config.answer_beam or config.beam) or tree.num_clusters
+    top = probed_clusters(config, tree.num_clusters, config.answer_beam or config.beam) or tree.num_clusters
     return ShortlistRanker(encoder, Clusters(heads[0], tree), heads[1], top=top, product=True)
 
 
@@ -169,7 +169,7 @@ def sum_of(words: Words, length: int) -> SumEncoder:
     return encoder
 
 
-def _words_at_first(data: Dataset, config: Config) -> SumEncoder:
+def _initial_words(data: Dataset, config: Config) -> SumEncoder:
     with torch.random.fork_rng([]):
         torch.manual_seed(config.seed)
         encoder = SumEncoder(num_ids=data.inputs.shape[1], length=config.length, embedding=config.embedding)
@@ -178,24 +178,22 @@ def _words_at_first(data: Dataset, config: Config) -> SumEncoder:
 
 
 def _reader(data: Dataset, words: Words, config: Config, run: Run) -> tuple[Encoder, Dataset]:
-    """An encoder that begins with these words and goes on learning, and the data for it; where words are to stay,
-    their sums are computed once.
-    """
+    """Return an encoder that starts with these word vectors, and its data; frozen vectors are summed once per text."""
     encoder = sum_of(words, config.length).to(run.device)
     if not (config.lite or config.given_vectors):
         return encoder, data
-    return Identity(encoder.dim), replace(data, inputs=encoded(encoder, data.inputs, run.device).numpy())
+    return Identity(encoder.dim), replace(data, inputs=encode_all(encoder, data.inputs, run.device).numpy())
 
 
 def _tree_by_words(data: Dataset, words: Words, config: Config) -> LabelTree:
-    """By the sums, over a label's texts, of the texts' sums of words."""
+    """Cluster labels by the sums, over a label's texts, of the texts' word vectors."""
     table = words.cpu().numpy()
     centroids = texts_of_labels(data) @ (bags(data.inputs) @ table)
     return cluster_vectors(centroids, config.clusters, config.seed)
 
 
 def _label_texts(data: Dataset, config: Config) -> csr_array | None:
-    """Bags of words of length 1, one a label; None where there are none or they are not wanted."""
+    """Return label texts as bags of words of length 1; None where there are none or they are not used."""
     return None if data.label_inputs is None or not config.label_text else bags(data.label_inputs)
 
 
@@ -205,7 +203,7 @@ def _placed_texts(data: Dataset, tree: LabelTree, config: Config) -> csr_array |
 
 
 def _cluster_texts(data: Dataset, tree: LabelTree, config: Config) -> csr_array | None:
-    """Of each cluster, the sum of its labels' texts; of length 1 where they are taken together."""
+    """Return the sum of label texts of every cluster; normalised to length 1 where they are taken together."""
     texts = _label_texts(data, config)
     if texts is None:
         return None
@@ -227,7 +225,7 @@ def _sums(texts: csr_array, words: Words) -> Float[Tensor, "texts dim"]:
 
 
 def _start(texts: csr_array | None, rows: int, words: Words, config: Config) -> Float[Tensor, "rows dim"]:
-    """Refinement vectors begin with what the texts say."""
+    """Return the initial refinement vectors: sums of the texts' word vectors, or random ones."""
     if texts is None or config.start == "random":
         return _random_rows(rows, config)
     return _sums(texts, words)
@@ -254,11 +252,11 @@ def _classifier(
         return LabelText(texts, refinement, transform, dropout=module.dropout, bias=bias, starts=starts)
 
 
-def _shares(data: Dataset) -> Float[Tensor, "labels"]:
+def _frequencies(data: Dataset) -> Float[Tensor, "labels"]:
     return torch.from_numpy(data.label_counts / len(data))
 
 
-def _remembered(run: Run, name: str, make: Callable[[], LabelTree]) -> LabelTree:
+def _remember_tree(run: Run, name: str, make: Callable[[], LabelTree]) -> LabelTree:
     def tensors() -> dict[str, Tensor]:
         tree = make()
         return {"order": tree.order, "starts": tree.starts}

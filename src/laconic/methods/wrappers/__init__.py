@@ -1,1 +1,1 @@
-"""What goes around any method: re-ranker, fusion, label texts as training texts, ensembles, calibration."""
+"""Wrappers around any method: re-ranker, fusion, label texts as training texts, ensembles, calibration."""

@@ -1,4 +1,4 @@
-"""What the scores of a finished model are worth, learnt on texts that it has not seen."""
+"""Learn the calibration of a finished model's scores on held-out texts."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from laconic.data.dataset import Dataset, Rows
 from laconic.data.vocabulary import limited_to
 from laconic.evaluation.calibration import isotonic, platt
 from laconic.evaluation.evaluate import Truth, places_needed, rank_all, scored_pairs, truth_of
+from laconic.methods.config import MethodConfig
 from laconic.methods.result import Trained
 from laconic.models.rankers import Ranker
 from laconic.storage.calibration_facts import uncalibrated
@@ -26,14 +27,14 @@ _ENOUGH = 300  # texts for a curve that may bend as it likes (docs/log.md)
 def learnt_calibration(trained: Trained, data: Dataset, *, one_split: bool) -> dict[str, Any]:
     """Return what model.json says of calibration: the curve, or why there is none, so that scores stay as they are.
 
-    `one_split` is whether all that is in the ranker has learnt from the same texts.
+    `one_split`: all parts of the ranker have learnt from the same texts.
     """
     share = share_held_out(trained.config) if one_split else 0.0
     if data.validation is None and not share:
         return uncalibrated("no texts were held out of all of its training")
     learnt, held = (data, data.validation) if data.validation is not None else data.split(share, trained.config.seed)
     # A ranker that remembers held-out texts would find each of them, with all its labels.
-    ranker = trained.ranker if trained.unaware is None else trained.unaware
+    ranker = trained.ranker if trained.calibration_ranker is None else trained.calibration_ranker
     return fitted_calibration(ranker, as_new_texts(held, learnt), truth_of(held))
 
 
@@ -65,7 +66,6 @@ def fitted_calibration(ranker: Ranker, rows: Rows, truth: Truth) -> dict[str, An
     return {"calibration": {"how": how, "texts": texts, **asdict(found)}}
 
 
-def share_held_out(config: Any) -> float:
-    """Of all texts; those that a model is trained on once more in the end are not held out from it."""
-    share: float = 0.0 if getattr(config, "refit", False) else getattr(config, "validation", 0.0)
-    return share
+def share_held_out(config: MethodConfig) -> float:
+    """Return the fraction of texts that a model has never learnt from; with `refit` there are none."""
+    return 0.0 if config.refit else config.validation

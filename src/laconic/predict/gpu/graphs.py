@@ -18,7 +18,7 @@ from torch.nn import functional
 from laconic.evaluation.evaluate import on_device
 from laconic.models.rankers import Ranker
 from laconic.predict.gpu.attempts import Attempts
-from laconic.training.step import leave_capture, rehearse
+from laconic.training.step import leave_capture, warm_up
 from laconic.types import PAD, Inputs, Ranking, Tokens
 
 _MOST_TEXTS = 1024  # more at a time are answered without a graph, which would save nothing
@@ -120,7 +120,7 @@ class Graph:
 
     def __init__(self, ranker: Ranker, inputs: Inputs, k: int, other: Graph | None) -> None:
         self.inputs = Tokens(*(part.clone() for part in inputs)) if isinstance(inputs, Tokens) else inputs.clone()
-        rehearse(lambda: ranker.rank(self.inputs, k))
+        warm_up(lambda: ranker.rank(self.inputs, k))
         self.graph = torch.cuda.CUDAGraph()
         pool = None if other is None else other.graph.pool()
         with torch.cuda.graph(self.graph, pool=pool, capture_error_mode="thread_local"):

@@ -1,21 +1,21 @@
-"""A finished ranker with other labels: they join it by their own texts or a few examples, leave it, or learn further.
+"""Change a ranker's labels and words, or train it further, for every kind of ranker.
 
-A kind of ranker is known here by three functions: `with_labels`, `without_labels` and `taught`; a part that goes by
-token ids by a fourth, `add_words`. Knows nothing of names and files; update/model.py does.
+A kind of ranker registers three functions: `with_labels`, `without_labels` and `fine_tune_ranker`; a part that uses
+token ids a fourth, `add_words`. Label names and files are known to update/model.py alone.
 """
 
 from laconic.update.rankers import fusion, nearest, trees  # noqa: F401  # they register how their rankers change
 from laconic.update.rankers.additions import Additions, with_known_words
-from laconic.update.rankers.fine_tune import Config, Lesson, taught
+from laconic.update.rankers.fine_tune import Config, NewTexts, fine_tune_ranker
 from laconic.update.rankers.rankers import with_labels, without_labels
 from laconic.update.rankers.words import NewWords, with_words
 
 __all__ = [
     "Additions",
     "Config",
-    "Lesson",
+    "NewTexts",
     "NewWords",
-    "taught",
+    "fine_tune_ranker",
     "with_known_words",
     "with_labels",
     "with_words",

@@ -1,4 +1,4 @@
-"""What a finished ranker is to have besides, in its own numbers. Knows nothing of names, files or rankers."""
+"""Labels and examples to add to a ranker, in its own numbers, and their vectors."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from laconic.types import FIRST_WORD
 
 _NEAREST = 5  # known labels from which a new one borrows
 _POWER = 3  # of their cosines
-_AT_ONCE = 4096  # texts that are encoded at a time
-_COSINES = 1 << 26  # that are held at a time
+_AT_ONCE = 4096  # texts encoded at a time
+_COSINES = 1 << 26  # cosines held at a time
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Additions:
-    """New labels, numbered after those that are there, and texts that have some of either."""
+    """New labels, numbered after the known ones, and example texts with labels of either kind."""
 
-    label_texts: csr_array  # token rows: what each new label says of itself
-    known_texts: csr_array  # the same of the labels that are there; a row without words: nothing is known of it
-    examples: Dataset  # texts over all labels, the old and the new; there may be none
+    label_texts: csr_array  # token rows: the text of each new label
+    known_texts: csr_array  # token rows: the text of each known label; empty where there is none
+    examples: Dataset  # texts with known and new labels; may be empty
 
     @property
     def num_new(self) -> int:
@@ -45,14 +45,14 @@ class Additions:
         return self.num_known + self.num_new
 
     def texts_of_new(self) -> csr_array:
-        """For each new label its own text, as far as that has known words, and then its examples."""
+        """Return a matrix of new labels × texts: each label's own text, if it has known words, and its examples."""
         own = diags_array(with_known_words(self.label_texts).astype(np.float32))
         examples = csr_array((self.examples.labels != 0).T, dtype=np.float32)[self.num_known :]
         return hstack([own, examples], format="csr", dtype=np.float32)
 
 
 class Borrowed(NamedTuple):
-    """For each new label the nearest known ones, and how much it takes of each: less, the more it has of its own."""
+    """The nearest known labels of each new label, with their weights: smaller, the more texts the new label has."""
 
     labels: Int[Tensor, "new n"]
     weights: Float[Tensor, "new n"]
@@ -63,7 +63,7 @@ class Borrowed(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """Additions as an encoder sees them."""
+    """Vectors of additions, by an encoder."""
 
     known: Float[Tensor, "known dim"]  # labels by their own texts; zeros where nothing is known
     new: Float[Tensor, "new dim"]  # labels by the mean of their own texts and their examples
@@ -83,7 +83,7 @@ class Seen(NamedTuple):
 
 
 def with_known_words(rows: csr_array) -> Bool[np.ndarray, "rows"]:
-    """Which token rows have a word that the vocabulary knows."""
+    """Return which token rows have a known word."""
     of_row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
     return np.bincount(of_row[rows.indices >= FIRST_WORD], minlength=rows.shape[0]) > 0
 
@@ -96,10 +96,10 @@ def _encoded(encoder: Encoder, rows: csr_array, device: torch.device) -> Float[T
 
 
 def _nearest(known: Float[Tensor, "known dim"], new: Float[Tensor, "new dim"]) -> Borrowed:
-    """By cosine. A label that has nothing in common with any known one takes nothing."""
+    """Return the nearest known labels by cosine; the weights of a label without any similar one are 0."""
     known, new = functional.normalize(known, dim=1), functional.normalize(new, dim=1)
     parts = torch.split(new, max(1, _COSINES // max(len(known), 1)))
     best = [(part @ known.T).topk(min(_NEAREST, len(known))) for part in parts]
     weights = torch.cat([part.values for part in best]).clamp(min=0) ** _POWER
-    shares = weights / weights.sum(1, keepdim=True).clamp(min=1e-12)
-    return Borrowed(torch.cat([part.indices for part in best]), shares)
+    normalised = weights / weights.sum(1, keepdim=True).clamp(min=1e-12)
+    return Borrowed(torch.cat([part.indices for part in best]), normalised)

@@ -1,6 +1,6 @@
-"""A finished ranker goes on learning: rows of labels move over an encoder that stays as it is.
+"""Fine-tune the label rows of a finished ranker on new texts, over a frozen encoder.
 
-Each kind of ranker says which of its rows learn; whatever new texts do not touch stays where it was.
+Each kind of ranker says which of its rows are trained; rows that the new texts do not touch stay as they were.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from torch import Tensor, nn
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
 from laconic.data.tokenizer import inputs_of
-from laconic.errors import ConfigError, ModelError
+from laconic.errors import ModelError
 from laconic.evaluation.evaluate import on_device, validation_figures
 from laconic.evaluation.metrics.pairs import holds
+from laconic.methods.config import check_within
 from laconic.models.classifiers import HashedClassifier, LinearClassifier
 from laconic.models.clustering import LabelTree
 from laconic.models.clustering.groups import of_tree, partition
@@ -41,26 +42,26 @@ from laconic.types import NO_LABEL, Inputs, Ranking
 from laconic.update.rankers.rankers import linear
 from laconic.update.rankers.rows import with_rows
 
-_AT_ONCE = 1024  # texts that are encoded and ranked at a time
+_AT_ONCE = 1024  # texts encoded and ranked at a time
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    epochs: int = 5  # at most: where texts are held out, they choose how many count, which may be none
+    """Settings of fine-tuning."""
+
+    epochs: int = 5  # at most: held-out texts choose how many, which may be none
     batch_size: int = 64
-    learning_rate: float = 0.001  # low: what a row has learnt before is not to be forgotten
-    hard: int = 50  # of a text's best wrong labels
-    random: int = 50  # random negatives a text
-    validation: float = 0.1  # share of the new texts that are held out
+    learning_rate: float = 0.001  # low, so that rows do not forget what they have learnt
+    hard: int = 50  # best wrong labels per text, as negatives
+    random: int = 50  # random negatives per text
+    validation: float = 0.1  # fraction of the new texts that are held out
     seed: int = 29
 
     def __post_init__(self) -> None:
-        for name, (low, high) in _BOUNDS.items():
-            if not low <= getattr(self, name) <= high:
-                raise ConfigError(f"{name} must be {low} to {high}, but is {getattr(self, name)}")
+        check_within(self, _BOUNDS)
 
 
-_BOUNDS: dict[str, tuple[float, float]] = {
+_BOUNDS: dict[str, tuple[int | float, int | float]] = {
     "epochs": (1, 10_000),
     "batch_size": (1, 1_000_000),
     "learning_rate": (1e-9, 100),
@@ -72,8 +73,8 @@ _BOUNDS: dict[str, tuple[float, float]] = {
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Lesson:
-    """New texts to learn from and to choose by, in the ranker's numbers."""
+class NewTexts:
+    """New texts to train on and held-out ones to choose the epoch, with labels in the ranker's numbers."""
 
     learn: Dataset
     held: Dataset
@@ -81,130 +82,132 @@ class Lesson:
 
 
 @singledispatch
-def taught(ranker: Ranker, lesson: Lesson, run: Run) -> Ranker:
-    """The ranker once its rows have learnt from new texts; one that only remembers texts is as it was."""
-    raise ModelError(f"a {type(ranker).__name__} cannot go on learning")
+def fine_tune_ranker(ranker: Ranker, texts: NewTexts, run: Run) -> Ranker:
+    """Return the ranker with its rows trained on new texts; one that only stores texts is returned as it is."""
+    raise ModelError(f"a {type(ranker).__name__} cannot be trained further")
 
 
-@taught.register
-def _(ranker: FlatRanker, lesson: Lesson, run: Run) -> FlatRanker:
-    def made(classifier: LinearClassifier) -> FlatRanker:
+@fine_tune_ranker.register
+def _(ranker: FlatRanker, texts: NewTexts, run: Run) -> FlatRanker:
+    def make(classifier: LinearClassifier) -> FlatRanker:
         return FlatRanker(ranker.encoder, classifier, chunk=ranker.chunk).eval()
 
-    return made(_learnt(_Rows("rows", ranker.encoder, linear(ranker.classifier), ranker.rank, made), lesson, run))
+    return make(_train_rows(_Rows("rows", ranker.encoder, linear(ranker.classifier), ranker.rank, make), texts, run))
 
 
-@taught.register
-def _(ranker: CandidatesRanker, lesson: Lesson, run: Run) -> CandidatesRanker:
-    def made(classifier: LinearClassifier) -> CandidatesRanker:
+@fine_tune_ranker.register
+def _(ranker: CandidatesRanker, texts: NewTexts, run: Run) -> CandidatesRanker:
+    def make(classifier: LinearClassifier) -> CandidatesRanker:
         return CandidatesRanker(ranker.encoder, ranker.shortlister, classifier, beta=float(ranker.beta)).eval()
 
-    return made(_learnt(_Rows("rows", ranker.encoder, linear(ranker.classifier), ranker.rank, made), lesson, run))
+    return make(_train_rows(_Rows("rows", ranker.encoder, linear(ranker.classifier), ranker.rank, make), texts, run))
 
 
-@taught.register
-def _(ranker: Reranker, lesson: Lesson, run: Run) -> Reranker:
-    base = taught(ranker.base, lesson, run)
+@fine_tune_ranker.register
+def _(ranker: Reranker, texts: NewTexts, run: Run) -> Reranker:
+    base = fine_tune_ranker(ranker.base, texts, run)
 
-    def made(classifier: LinearClassifier) -> Reranker:
+    def make(classifier: LinearClassifier) -> Reranker:
         return Reranker(base, ranker.encoder, classifier, size=ranker.size, alpha=float(ranker.alpha)).eval()
 
-    return made(_learnt(_Rows("reranker", ranker.encoder, linear(ranker.classifier), base.rank, made), lesson, run))
+    return make(_train_rows(_Rows("reranker", ranker.encoder, linear(ranker.classifier), base.rank, make), texts, run))
 
 
-@taught.register
-def _(ranker: ShortlistRanker, lesson: Lesson, run: Run) -> ShortlistRanker:
-    """Rows of clusters first, then those of labels, which lie in the order of the clusters."""
+@fine_tune_ranker.register
+def _(ranker: ShortlistRanker, texts: NewTexts, run: Run) -> ShortlistRanker:
+    """Train rows of clusters first, then those of labels, which are in the order of the clusters."""
     tree = LabelTree(order=ranker.clusters.order, starts=ranker.clusters.starts)
     own, meta = linear(ranker.classifier), ranker.clusters.classifier
 
-    def made(meta: LinearClassifier, classifier: LinearClassifier) -> ShortlistRanker:
+    def make(meta: LinearClassifier, classifier: LinearClassifier) -> ShortlistRanker:
         return ranker.over(ranker.encoder, Clusters(meta, tree), classifier).eval()
 
-    rows = _Rows("clusters", ranker.encoder, meta, FlatRanker(ranker.encoder, meta).rank, lambda one: made(one, own))
+    rows = _Rows("clusters", ranker.encoder, meta, FlatRanker(ranker.encoder, meta).rank, lambda one: make(one, own))
     mapping = of_tree(LabelTree(order=tree.order.cpu(), starts=tree.starts.cpu()))
-    meta = _learnt(rows, replace(lesson, learn=lesson.learn.relabelled(mapping)), run)
+    meta = _train_rows(rows, replace(texts, learn=texts.learn.relabelled(mapping)), run)
     places = ranker.places(torch.arange(ranker.num_labels))
 
     def placed(inputs: Inputs, k: int) -> Ranking:
-        labels, scores = made(meta, own).rank(inputs, k)
+        labels, scores = make(meta, own).rank(inputs, k)
         return Ranking(torch.where(labels == NO_LABEL, labels, places[labels.clamp(min=0)]), scores)
 
-    rows = _Rows("rows", ranker.encoder, own, placed, lambda one: made(meta, one))
-    placed_lesson = replace(lesson, learn=lesson.learn.renumbered(places.cpu().numpy()))
-    return made(meta, _learnt(rows, placed_lesson, run))
+    rows = _Rows("rows", ranker.encoder, own, placed, lambda one: make(meta, one))
+    placed_texts = replace(texts, learn=texts.learn.renumbered(places.cpu().numpy()))
+    return make(meta, _train_rows(rows, placed_texts, run))
 
 
-@taught.register
-def _(ranker: BucketsRanker, lesson: Lesson, run: Run) -> BucketsRanker:
+@fine_tune_ranker.register
+def _(ranker: BucketsRanker, texts: NewTexts, run: Run) -> BucketsRanker:
     parts = ranker.parts()
     for number, (encoder, classifier) in enumerate(parts):
         bucket_of, own = classifier.bucket_of, classifier.buckets
 
-        def made(buckets: LinearClassifier, at: int = number) -> BucketsRanker:
+        def make(buckets: LinearClassifier, at: int = number) -> BucketsRanker:
             hashed = HashedClassifier(parts[at][1].bucket_of, buckets)
             return BucketsRanker([*parts[:at], (parts[at][0], hashed), *parts[at + 1 :]], at_once=ranker.at_once).eval()
 
         mapping = partition(bucket_of.cpu().numpy(), own.num_labels)
-        rows = _Rows(f"buckets-{number}", encoder, own, FlatRanker(encoder, own).rank, made)
-        learnt = _learnt(rows, replace(lesson, learn=lesson.learn.relabelled(mapping)), run)
+        rows = _Rows(f"buckets-{number}", encoder, own, FlatRanker(encoder, own).rank, make)
+        learnt = _train_rows(rows, replace(texts, learn=texts.learn.relabelled(mapping)), run)
         parts[number] = (encoder, HashedClassifier(bucket_of, learnt))
     return BucketsRanker(parts, at_once=ranker.at_once).eval()
 
 
-@taught.register
-def _(ranker: Ensemble, lesson: Lesson, run: Run) -> Ensemble:
+@fine_tune_ranker.register
+def _(ranker: Ensemble, texts: NewTexts, run: Run) -> Ensemble:
     members = ranker.rankers()
-    learnt = [taught(member, lesson, run.member(number, of=len(members))) for number, member in enumerate(members)]
+    learnt = [
+        fine_tune_ranker(member, texts, run.member(number, of=len(members))) for number, member in enumerate(members)
+    ]
     return Ensemble(learnt, width=ranker.width, at_once=ranker.at_once).eval()
 
 
 class _Rows(NamedTuple):
-    """Rows that learn."""
+    """Rows that are trained."""
 
     stage: str
     encoder: Encoder
     classifier: LinearClassifier
-    ranked: Callable[[Inputs, int], Ranking]  # the rows that a text is most easily mistaken for, in their own numbers
-    made: Callable[[LinearClassifier], Ranker]  # the ranker that they are a part of
+    ranked: Callable[[Inputs, int], Ranking]  # the best rows of a text, its hard negatives, in their own numbers
+    make: Callable[[LinearClassifier], Ranker]  # builds the ranker that they are a part of
 
 
-def _learnt(rows: _Rows, lesson: Lesson, run: Run) -> LinearClassifier:
-    """The classifier after its stage; as it was, where held-out texts find that better."""
+def _train_rows(rows: _Rows, texts: NewTexts, run: Run) -> LinearClassifier:
+    """Return the trained classifier, or the old one where that is better on held-out texts."""
     classifier, device = rows.classifier, rows.classifier.weight.device
-    negatives = run.remember(f"{rows.stage}-negatives", lambda: {"labels": _mistakes(rows, lesson)})["labels"]
-    vectors = _turned(lambda inputs: classifier.transform(rows.encoder(inputs)), lesson.learn, device)
-    moving = _copied(classifier)
-    bare = _copied(classifier)  # over vectors that are transformed already
-    bare.transform, bare.weight, bare.bias = nn.Identity(), moving.weight, moving.bias
-    task = Shortlisted(Identity(vectors.shape[1]), bare, random=lesson.config.random).to(device)
-    ranker = rows.made(moving)
-    before = _score(ranker, lesson)
+    negatives = run.remember(f"{rows.stage}-negatives", lambda: {"labels": _hard_negatives(rows, texts)})["labels"]
+    vectors = _map_texts(lambda inputs: classifier.transform(rows.encoder(inputs)), texts.learn, device)
+    trained = _copy(classifier)
+    bare = _copy(classifier)  # for vectors that are transformed already
+    bare.transform, bare.weight, bare.bias = nn.Identity(), trained.weight, trained.bias
+    task = Shortlisted(Identity(vectors.shape[1]), bare, random=texts.config.random).to(device)
+    ranker = rows.make(trained)
+    before = _score(ranker, texts)
     state = run.fit(
         rows.stage,
         task,
-        Resident.of(replace(lesson.learn, inputs=vectors.numpy()), 0, device, negatives),
-        _plan(lesson.config),
-        validate=(lambda: validation_figures(ranker, lesson.held)) if len(lesson.held) else None,
+        Resident.of(replace(texts.learn, inputs=vectors.numpy()), 0, device, negatives),
+        _plan(texts.config),
+        validate=(lambda: validation_figures(ranker, texts.held)) if len(texts.held) else None,
     )
-    return moving if state.best_score > before or not len(lesson.held) else classifier
+    return trained if state.best_score > before or not len(texts.held) else classifier
 
 
-def _copied(classifier: LinearClassifier) -> LinearClassifier:
+def _copy(classifier: LinearClassifier) -> LinearClassifier:
     bias = None if classifier.bias is None else classifier.bias.detach().clone()
     return with_rows(classifier, classifier.weight.detach().clone(), bias)
 
 
-def _score(ranker: Ranker, lesson: Lesson) -> float:
-    return next(iter(validation_figures(ranker, lesson.held).values())) if len(lesson.held) else 0.0
+def _score(ranker: Ranker, texts: NewTexts) -> float:
+    return next(iter(validation_figures(ranker, texts.held).values())) if len(texts.held) else 0.0
 
 
-def _mistakes(rows: _Rows, lesson: Lesson) -> Int[Tensor, "texts n"]:
-    """The best rows of every text, its own among them; NO_LABEL where a pair is to be left out."""
-    size, data = min(lesson.config.hard, rows.classifier.num_labels), lesson.learn
+def _hard_negatives(rows: _Rows, texts: NewTexts) -> Int[Tensor, "texts n"]:
+    """Return the best rows of every text, its own among them; NO_LABEL for left-out pairs."""
+    size, data = min(texts.config.hard, rows.classifier.num_labels), texts.learn
     if not size:
         return torch.full((len(data), 1), NO_LABEL, dtype=torch.int32)
-    found = _turned(lambda inputs: rows.ranked(inputs, size).labels, data, rows.classifier.weight.device)
+    found = _map_texts(lambda inputs: rows.ranked(inputs, size).labels, data, rows.classifier.weight.device)
     labels = found.to(torch.int32)
     if data.leave_out is not None:
         labels[torch.from_numpy(holds(data.leave_out, labels.numpy()))] = NO_LABEL
@@ -212,9 +215,9 @@ def _mistakes(rows: _Rows, lesson: Lesson) -> Int[Tensor, "texts n"]:
 
 
 @torch.no_grad()
-def _turned(turn: Callable[[Inputs], Tensor], data: Dataset, device: torch.device) -> Tensor:
+def _map_texts(function: Callable[[Inputs], Tensor], data: Dataset, device: torch.device) -> Tensor:
     starts = range(0, len(data), _AT_ONCE)
-    return torch.cat([turn(on_device(inputs_of(data.inputs[at : at + _AT_ONCE]), device)).cpu() for at in starts])
+    return torch.cat([function(on_device(inputs_of(data.inputs[at : at + _AT_ONCE]), device)).cpu() for at in starts])
 
 
 def _plan(config: Config) -> Plan:

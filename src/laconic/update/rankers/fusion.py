@@ -10,7 +10,7 @@ from torch.nn import functional
 from laconic.models.fusion.ranker import FusedRanker
 from laconic.training.run import Run
 from laconic.update.rankers.additions import Additions
-from laconic.update.rankers.fine_tune import Lesson, taught
+from laconic.update.rankers.fine_tune import NewTexts, fine_tune_ranker
 from laconic.update.rankers.rankers import with_labels, without_labels
 
 
@@ -23,7 +23,7 @@ def _(ranker: FusedRanker, kept: Int[Tensor, "kept"]) -> FusedRanker:
 
 @with_labels.register
 def _(ranker: FusedRanker, additions: Additions) -> FusedRanker:
-    """What was learnt of weighing holds for new labels too: it goes by frequency, words and places, not by names."""
+    """Add labels to all channels; the combining network stays: it uses frequencies, words and ranks, not labels."""
     base, near = with_labels(ranker.base, additions), with_labels(ranker.nearest, additions)
     trees = None if ranker.trees is None else with_labels(ranker.trees, additions)
     known = functional.pad(ranker.frequency.expm1(), (0, additions.num_new))
@@ -31,7 +31,7 @@ def _(ranker: FusedRanker, additions: Additions) -> FusedRanker:
     return ranker.of(base, near, frequency, trees).eval()
 
 
-@taught.register
-def _(ranker: FusedRanker, lesson: Lesson, run: Run) -> FusedRanker:
-    trees = None if ranker.trees is None else taught(ranker.trees, lesson, run)
-    return ranker.of(taught(ranker.base, lesson, run), ranker.nearest, ranker.frequency, trees)
+@fine_tune_ranker.register
+def _(ranker: FusedRanker, texts: NewTexts, run: Run) -> FusedRanker:
+    trees = None if ranker.trees is None else fine_tune_ranker(ranker.trees, texts, run)
+    return ranker.of(fine_tune_ranker(ranker.base, texts, run), ranker.nearest, ranker.frequency, trees)

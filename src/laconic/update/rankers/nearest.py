@@ -15,11 +15,11 @@ from laconic.models.shortlisters.nearest import StoredLists
 from laconic.training.run import Run
 from laconic.types import NO_LABEL
 from laconic.update.rankers.additions import Additions
-from laconic.update.rankers.fine_tune import Lesson, taught
+from laconic.update.rankers.fine_tune import NewTexts, fine_tune_ranker
 from laconic.update.rankers.rankers import with_labels, without_labels
 from laconic.update.rankers.words import NewWords, add_words, with_empty_lists
 
-_ALIKE = 20  # known labels whose votes a new one without examples has a share of
+_SIMILAR = 20  # known labels whose votes count for a new one without examples
 
 
 @add_words.register
@@ -29,7 +29,7 @@ def _(ranker: NearestRanker, words: NewWords) -> None:
 
 @without_labels.register
 def _(ranker: NearestRanker, kept: Int[Tensor, "kept"]) -> NearestRanker:
-    """Texts stay where their labels go: so others have the same neighbours as before."""
+    """Keep the texts of removed labels, so that other texts keep their neighbours."""
     numbers, known = kept.numpy(), ranker.num_labels
     place = np.full(known, NO_LABEL)
     place[numbers] = np.arange(len(numbers))
@@ -47,11 +47,11 @@ def _(ranker: NearestRanker, kept: Int[Tensor, "kept"]) -> NearestRanker:
 
 @with_labels.register
 def _(ranker: NearestRanker, additions: Additions) -> NearestRanker:
-    """Words join the labels' words, examples the texts; where words give out, new labels come last."""
+    """Add label texts and examples to the indexes; new labels are the least popular."""
     known, examples = ranker.num_labels, additions.examples
     texts, words = ranker.texts, _matrix(ranker.label_texts, known)
     votes = _matrix(ranker.votes, known)
-    votes = hstack([votes, (votes @ _alike(additions)).minimum(1)], format="csr")
+    votes = hstack([votes, (votes @ _similarity(additions)).minimum(1)], format="csr")
     if ranker.label_text > 0:
         words.resize(additions.label_texts.shape[1], known)
         words = hstack([words, bags(additions.label_texts).T], format="csr")
@@ -69,19 +69,19 @@ def _(ranker: NearestRanker, additions: Additions) -> NearestRanker:
     )
 
 
-@taught.register
-def _(ranker: NearestRanker, lesson: Lesson, run: Run) -> NearestRanker:
-    """It has the new texts already."""
+@fine_tune_ranker.register
+def _(ranker: NearestRanker, texts: NewTexts, run: Run) -> NearestRanker:
+    """Return the ranker as it is: `with_labels` has added the new texts."""
     return ranker
 
 
-def _alike(additions: Additions) -> csr_array:
-    """How much a vote for each known label is one for each new label: labels with like texts go with like texts.
+def _similarity(additions: Additions) -> csr_array:
+    """Return how much a vote for each known label counts for each new one: by the similarity of their texts.
 
     A label that has examples has votes of its own.
     """
     known, new = bags(additions.known_texts), bags(additions.label_texts)
-    labels, cosines = search(Lists.inverted(known), Lists.of(new), known.shape[0], min(_ALIKE, known.shape[0]))
+    labels, cosines = search(Lists.inverted(known), Lists.of(new), known.shape[0], min(_SIMILAR, known.shape[0]))
     without = additions.examples.label_counts[additions.num_known :] == 0
     row, place = np.nonzero((labels >= 0) & without[:, None])
     pairs = labels[row, place], row

@@ -1,6 +1,6 @@
-"""Rankers with other labels: each kind says how labels join it and leave it.
+"""Add labels to a ranker and remove labels from it, for every kind of ranker.
 
-A new kind of ranker registers itself with both functions; what it shares with the known ones lies beside this file.
+A new kind registers itself with both functions.
 """
 
 from __future__ import annotations
@@ -24,9 +24,14 @@ from laconic.models.rankers import (
 )
 from laconic.update.rankers.additions import Additions, Seen
 from laconic.update.rankers.rows import with_new_rows, with_rows
-from laconic.update.rankers.shortlisters import fewer, fewer_in, more, more_in
+from laconic.update.rankers.shortlisters import (
+    clusters_with_labels,
+    clusters_without_labels,
+    shortlister_with_labels,
+    shortlister_without_labels,
+)
 
-# Of the first ten places by the classifier's scores, where others hold new labels back that no text votes for.
+# Of the first ten labels by the classifier's scores, how many may be new: no neighbour votes for new labels.
 _PLACES = 2.5
 
 
@@ -36,42 +41,45 @@ def device_of(ranker: Ranker) -> torch.device:
 
 
 def linear(classifier: Classifier) -> LinearClassifier:
-    """A classifier that has a row of its own for every label."""
+    """Return the classifier after checking that it has a row of its own for every label."""
     if not isinstance(classifier, LinearClassifier):
         raise ModelError(f"a {type(classifier).__name__} has no row of its own for each label, which is needed here")
     return classifier
 
 
-# Labels leave
+# Labels are removed
 
 
 @singledispatch
 def without_labels(ranker: Ranker, kept: Int[Tensor, "kept"]) -> Ranker:
-    """The ranker of these labels alone: label i of it is kept[i]. What is left of the old one is shared with it."""
+    """Return a ranker of these labels alone, whose label i is kept[i]; unchanged parts are shared with the old one."""
     raise ModelError(f"labels cannot be taken from a {type(ranker).__name__}")
 
 
 @without_labels.register
 def _(ranker: FlatRanker, kept: Int[Tensor, "kept"]) -> FlatRanker:
-    return FlatRanker(ranker.encoder, _of_rows(ranker.classifier, kept), chunk=ranker.chunk).eval()
+    return FlatRanker(ranker.encoder, _select_rows(ranker.classifier, kept), chunk=ranker.chunk).eval()
 
 
 @without_labels.register
 def _(ranker: ShortlistRanker, kept: Int[Tensor, "kept"]) -> ShortlistRanker:
-    clusters, places = fewer_in(ranker.clusters, kept)
-    classifier = _of_rows(ranker.classifier, places)
+    clusters, places = clusters_without_labels(ranker.clusters, kept)
+    classifier = _select_rows(ranker.classifier, places)
     return ranker.over(ranker.encoder, clusters, classifier).eval()
 
 
 @without_labels.register
 def _(ranker: CandidatesRanker, kept: Int[Tensor, "kept"]) -> CandidatesRanker:
-    shortlister, classifier = fewer(ranker.shortlister, kept), _of_rows(ranker.classifier, kept)
+    shortlister, classifier = (
+        shortlister_without_labels(ranker.shortlister, kept),
+        _select_rows(ranker.classifier, kept),
+    )
     return CandidatesRanker(ranker.encoder, shortlister, classifier, beta=float(ranker.beta)).eval()
 
 
 @without_labels.register
 def _(ranker: Reranker, kept: Int[Tensor, "kept"]) -> Reranker:
-    base, classifier = without_labels(ranker.base, kept), _of_rows(ranker.classifier, kept)
+    base, classifier = without_labels(ranker.base, kept), _select_rows(ranker.classifier, kept)
     return Reranker(base, ranker.encoder, classifier, size=ranker.size, alpha=float(ranker.alpha)).eval()
 
 
@@ -90,17 +98,17 @@ def _(ranker: Ensemble, kept: Int[Tensor, "kept"]) -> Ensemble:
     return Ensemble(members, width=ranker.width, at_once=ranker.at_once).eval()
 
 
-def _of_rows(classifier: Classifier, kept: Int[Tensor, "kept"]) -> LinearClassifier:
+def _select_rows(classifier: Classifier, kept: Int[Tensor, "kept"]) -> LinearClassifier:
     own = linear(classifier)
     return with_rows(own, own.weight[kept], None if own.bias is None else own.bias[kept])
 
 
-# Labels join
+# Labels are added
 
 
 @singledispatch
 def with_labels(ranker: Ranker, additions: Additions) -> Ranker:
-    """The ranker with the new labels, and with what the examples say where it remembers texts. Nothing is trained."""
+    """Return the ranker with the new labels and, where it stores texts, the examples. Nothing is trained."""
     raise ModelError(f"labels cannot be added to a {type(ranker).__name__}")
 
 
@@ -116,15 +124,15 @@ def _(ranker: ShortlistRanker, additions: Additions) -> ShortlistRanker:
     seen = Seen.by(ranker.encoder, additions, device_of(ranker))
     near = seen.near._replace(labels=ranker.places(seen.near.labels))  # rows are in the order of the clusters
     grown = with_new_rows(linear(ranker.classifier), seen, near)
-    clusters, places = more_in(ranker.clusters, seen.new)
-    classifier = _of_rows(grown, places)
+    clusters, places = clusters_with_labels(ranker.clusters, seen.new)
+    classifier = _select_rows(grown, places)
     return ranker.over(ranker.encoder, clusters, classifier).eval()
 
 
 @with_labels.register
 def _(ranker: CandidatesRanker, additions: Additions) -> CandidatesRanker:
     seen = Seen.by(ranker.encoder, additions, device_of(ranker))
-    shortlister = more(ranker.shortlister, additions, seen)
+    shortlister = shortlister_with_labels(ranker.shortlister, additions, seen)
     classifier = with_new_rows(linear(ranker.classifier), seen, seen.near, places=_PLACES)
     return CandidatesRanker(ranker.encoder, shortlister, classifier, beta=float(ranker.beta)).eval()
 
@@ -139,7 +147,7 @@ def _(ranker: Reranker, additions: Additions) -> Reranker:
 
 @with_labels.register
 def _(ranker: BucketsRanker, additions: Additions) -> BucketsRanker:
-    """A new label shares the bucket that is best for it in every member."""
+    """Put a new label into the best bucket for it, in every member."""
     parts = []
     for encoder, classifier in ranker.parts():
         new = Seen.by(encoder, additions, device_of(ranker)).new

@@ -1,4 +1,4 @@
-"""Shortlisters with other labels: each kind says how labels join it and leave it."""
+"""Add labels to a shortlister and remove labels from it, for every kind of shortlister."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ from laconic.models.shortlisters.labels import NearestLabels
 from laconic.types import NO_LABEL
 from laconic.update.rankers.additions import Additions, Seen
 
-_AT_ONCE = 1 << 26  # scores of clusters that are held at a time
+_AT_ONCE = 1 << 26  # scores of clusters held at a time
 _CHOICES = 64  # clusters that a new label may join
-_TEXTS = 1 << 20  # pairs of text and label that are added up at a time
+_TEXTS = 1 << 20  # pairs of text and label summed at a time
 
 
 def renumbered(kept: Int[Tensor, "kept"], num_labels: int) -> Int[Tensor, "labels"]:
-    """The number that each label has once only these are left; NO_LABEL where it is gone."""
+    """Return the new number of each label when only these are kept; NO_LABEL for removed ones."""
     numbers = torch.full((num_labels,), NO_LABEL, device=kept.device)
     return numbers.index_put_((kept,), torch.arange(len(kept), device=kept.device))
 
 
-# Labels leave
+# Labels are removed
 
 
 @singledispatch
-def fewer(shortlister: Shortlister, kept: Int[Tensor, "kept"]) -> Shortlister:
-    """The shortlister of these labels alone, in their order."""
+def shortlister_without_labels(shortlister: Shortlister, kept: Int[Tensor, "kept"]) -> Shortlister:
+    """Return a shortlister of these labels alone, in their order."""
     raise ModelError(f"labels cannot be taken from a {type(shortlister).__name__}")
 
 
-@fewer.register
+@shortlister_without_labels.register
 def _(shortlister: NearestLabels, kept: Int[Tensor, "kept"]) -> NearestLabels:
-    """Texts stay where their labels go: so others have the same neighbours as before."""
+    """Keep the texts of removed labels, so that other texts keep their neighbours."""
     numbers = renumbered(kept, shortlister.num_labels)
     owners = numbers[shortlister.centre_labels]
     further = (owners[shortlister.num_labels :] != NO_LABEL).nonzero().flatten() + shortlister.num_labels
@@ -58,35 +58,37 @@ def _(shortlister: NearestLabels, kept: Int[Tensor, "kept"]) -> NearestLabels:
     )
 
 
-@fewer.register
+@shortlister_without_labels.register
 def _(shortlister: WithLabelTexts, kept: Int[Tensor, "kept"]) -> WithLabelTexts:
     rows = _words(shortlister)[kept.cpu().numpy()]
-    return WithLabelTexts.of(fewer(shortlister.others, kept), shortlister.count, rows, shortlister.starts.device)
+    return WithLabelTexts.of(
+        shortlister_without_labels(shortlister.others, kept), shortlister.count, rows, shortlister.starts.device
+    )
 
 
-@fewer.register
+@shortlister_without_labels.register
 def _(shortlister: OfClusters, kept: Int[Tensor, "kept"]) -> OfClusters:
-    return OfClusters(fewer_in(shortlister.clusters, kept)[0], shortlister.size)
+    return OfClusters(clusters_without_labels(shortlister.clusters, kept)[0], shortlister.size)
 
 
-def fewer_in(clusters: Clusters, kept: Int[Tensor, "kept"]) -> tuple[Clusters, Int[Tensor, "kept"]]:
-    """Clusters of these labels alone, some of which may be empty; and which of the old places are left, in order."""
+def clusters_without_labels(clusters: Clusters, kept: Int[Tensor, "kept"]) -> tuple[Clusters, Int[Tensor, "kept"]]:
+    """Return clusters of these labels alone, some of which may be empty, and the old positions that are kept."""
     order = renumbered(kept, len(clusters.order))[clusters.order]
     places = (order != NO_LABEL).nonzero().flatten()
     there = functional.pad((order != NO_LABEL).cumsum(0), (1, 0))
     return Clusters(clusters.classifier, LabelTree(order=order[places], starts=there[clusters.starts])), places
 
 
-# Labels join
+# Labels are added
 
 
 @singledispatch
-def more(shortlister: Shortlister, additions: Additions, labels: Seen) -> Shortlister:
-    """The shortlister with the new labels, and with what the examples say of all."""
+def shortlister_with_labels(shortlister: Shortlister, additions: Additions, labels: Seen) -> Shortlister:
+    """Return the shortlister with the new labels and the examples."""
     raise ModelError(f"labels cannot be added to a {type(shortlister).__name__}")
 
 
-@more.register
+@shortlister_with_labels.register
 def _(shortlister: NearestLabels, additions: Additions, labels: Seen) -> NearestLabels:
     known, device = shortlister.num_labels, shortlister.centres.device
     own = functional.normalize(labels.new, dim=1) + labels.near.mean(shortlister.centres)
@@ -108,24 +110,25 @@ def _(shortlister: NearestLabels, additions: Additions, labels: Seen) -> Nearest
         text_labels=torch.cat([shortlister.text_labels, numbers]),
     )
     moved = np.unique(additions.examples.labels.indices)
-    return _moved(grown, torch.from_numpy(moved[moved < known].astype(np.int64)).to(device))
+    return _with_new_centroids(grown, torch.from_numpy(moved[moved < known].astype(np.int64)).to(device))
 
 
-@more.register
+@shortlister_with_labels.register
 def _(shortlister: WithLabelTexts, additions: Additions, labels: Seen) -> WithLabelTexts:
     rows = vstack([_words(shortlister), additions.label_texts], format="csr")
-    others = more(shortlister.others, additions, labels)
+    others = shortlister_with_labels(shortlister.others, additions, labels)
     return WithLabelTexts.of(others, shortlister.count, rows, shortlister.starts.device)
 
 
-@more.register
+@shortlister_with_labels.register
 def _(shortlister: OfClusters, additions: Additions, labels: Seen) -> OfClusters:
-    return OfClusters(more_in(shortlister.clusters, labels.new)[0], shortlister.size)
+    return OfClusters(clusters_with_labels(shortlister.clusters, labels.new)[0], shortlister.size)
 
 
-def more_in(clusters: Clusters, new: Float[Tensor, "new dim"]) -> tuple[Clusters, Int[Tensor, "labels"]]:
-    """Clusters with new labels, each in the best one for its vector that has room; and which label is where, where the
-    new are numbered after the old places."""
+def clusters_with_labels(clusters: Clusters, new: Float[Tensor, "new dim"]) -> tuple[Clusters, Int[Tensor, "labels"]]:
+    """Return clusters with new labels, each in the best one for its vector that is not full, and the label at each
+    position, where new labels are numbered after the old positions.
+    """
     count, known = clusters.classifier.num_labels, len(clusters.order)
     transformed = clusters.classifier.transform(new)
     parts = torch.split(transformed, max(1, _AT_ONCE // count))
@@ -133,9 +136,9 @@ def more_in(clusters: Clusters, new: Float[Tensor, "new dim"]) -> tuple[Clusters
         clusters.classifier.score_range(part, slice(0, count)).topk(min(_CHOICES, count)).indices for part in parts
     ]
     numbers = torch.arange(known + len(new), device=new.device)
-    # Every cluster that is opened costs as much as the largest: none may become much larger than the others.
+    # Probing any cluster costs as much as the largest: none may become much larger than the others.
     most = max(clusters.size, 2 * -(-len(numbers) // count))
-    chosen = _with_room(torch.cat(choices).cpu().numpy(), clusters.starts.diff().cpu().numpy(), most)
+    chosen = _assign_clusters(torch.cat(choices).cpu().numpy(), clusters.starts.diff().cpu().numpy(), most)
     cluster = torch.cat([clusters.of(numbers[:known]), torch.from_numpy(chosen).to(new.device)])
     places = cluster.sort(stable=True).indices
     order = torch.cat([clusters.order, numbers[known:]])[places]
@@ -143,10 +146,10 @@ def more_in(clusters: Clusters, new: Float[Tensor, "new dim"]) -> tuple[Clusters
     return Clusters(clusters.classifier, LabelTree(order=order, starts=starts)), places
 
 
-def _with_room(
+def _assign_clusters(
     choices: Int[np.ndarray, "new n"], sizes: Int[np.ndarray, "clusters"], most: int
 ) -> Int[np.ndarray, "new"]:
-    """The first choice of each label that has fewer than so many by then; where none has, the smallest cluster."""
+    """Return the first choice of each label with fewer than `most` labels; otherwise the smallest cluster."""
     sizes, chosen = sizes.copy(), np.empty(len(choices), dtype=np.int64)
     for label, own in enumerate(choices):
         free = own[sizes[own] < most]
@@ -155,8 +158,8 @@ def _with_room(
     return chosen
 
 
-def _moved(shortlister: NearestLabels, labels: Int[Tensor, "n"]) -> NearestLabels:
-    """With the centroids of these labels where all of their texts are by now."""
+def _with_new_centroids(shortlister: NearestLabels, labels: Int[Tensor, "n"]) -> NearestLabels:
+    """Return the shortlister with the centroids of these labels recomputed from all of their texts."""
     texts = torch.repeat_interleave(shortlister.text_starts.diff())
     place = renumbered(labels, shortlister.num_labels)[shortlister.text_labels]
     sums = shortlister.centres.new_zeros(len(labels), shortlister.centres.shape[1])
@@ -173,6 +176,6 @@ def _pairs(labels: csr_array) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _words(shortlister: WithLabelTexts) -> csr_array:
-    """The words of every label, a row each."""
+    """Return the words of every label, one row per label."""
     parts = (part.cpu().numpy() for part in (shortlister.weights, shortlister.words, shortlister.starts))
     return csr_array(tuple(parts), shape=(shortlister.num_labels, shortlister.num_ids))

@@ -14,14 +14,14 @@ from laconic.models.label_trees.learn import EMPTY_SCORE
 from laconic.models.trees_ranker import StoredForest, TreesRanker
 from laconic.training.run import Run
 from laconic.update.rankers.additions import Additions
-from laconic.update.rankers.fine_tune import Lesson, taught
+from laconic.update.rankers.fine_tune import NewTexts, fine_tune_ranker
 from laconic.update.rankers.rankers import with_labels, without_labels
 from laconic.update.rankers.words import NewWords, add_words, with_empty_ranges
 
 
 @add_words.register
 def _(ranker: TreesRanker, words: NewWords) -> None:
-    """Give new words features without weights: trees know them once a label with such words joins."""
+    """Add features without weights for new words; labels that are added later may use them."""
     forest, reading = ranker.forest, ranker.features
     grown = reading._replace(words=reading.words + words.count, ids=reading.ids + words.count)
     forest = forest._replace(feature_starts=with_empty_ranges(forest.feature_starts, words))
@@ -30,20 +30,20 @@ def _(ranker: TreesRanker, words: NewWords) -> None:
 
 @without_labels.register
 def _(ranker: TreesRanker, kept: Int[Tensor, "kept"]) -> TreesRanker:
-    """Trees stay as they are but for the labels: so others have the same scores as before."""
+    """Remove leaves alone, so that other labels keep their scores."""
     return ranker.with_forest(prune(ranker.forest, kept.numpy(), ranker.num_labels))
 
 
 @with_labels.register
 def _(ranker: TreesRanker, additions: Additions) -> TreesRanker:
-    """A classifier that gives a label's own text and examples a score of 1 on average, and strange texts EMPTY_SCORE.
+    """Add a classifier per label that scores its own text and examples with 1 on average, others with EMPTY_SCORE.
 
-    Of examples that known labels have, nothing is learnt.
+    Examples of known labels have no effect.
     """
     own = vstack([additions.label_texts, additions.examples.inputs], format="csr")
     texts_of, rows = additions.texts_of_new(), feature_rows(own, ranker.features)
     texts_of.data /= np.repeat(texts_of.sum(axis=1), np.diff(texts_of.indptr))
-    shape = own.shape[0], max(ranker.features.size, own.shape[1])  # a stranger's model may count fewer
+    shape = own.shape[0], max(ranker.features.size, own.shape[1])  # an untrusted model may have fewer
     means = csr_array(texts_of @ csr_array((rows.values, rows.numbers, rows.starts), shape=shape))
     lengths = np.repeat(means.power(2).sum(axis=1), np.diff(means.indptr))  # squared: the mean cosine to the mean
     means.data *= (1 - EMPTY_SCORE) / np.maximum(lengths, TRACE)
@@ -51,7 +51,7 @@ def _(ranker: TreesRanker, additions: Additions) -> TreesRanker:
     return ranker.with_forest(graft(ranker.forest, means, biases, ranker.num_labels))
 
 
-@taught.register
-def _(ranker: TreesRanker, lesson: Lesson, run: Run) -> TreesRanker:
-    """New labels have their classifiers already; what known ones have learnt stays as it is."""
+@fine_tune_ranker.register
+def _(ranker: TreesRanker, texts: NewTexts, run: Run) -> TreesRanker:
+    """Return the ranker as it is: `with_labels` has added the new labels' classifiers."""
     return ranker

@@ -1,7 +1,7 @@
-"""Room for words that a finished model has not seen, in every part that goes by token ids.
+"""Add words to a finished model, in every part that uses token ids.
 
 New words come after the last known one, so that known words keep their ids; buckets of sub-words move up. Nothing is
-trained: what a new word starts with is what stands beside it in the texts that have it.
+trained: a new word starts from the words beside it in the texts that have it.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ class NewWords:
 
     at: int  # the token id of the first
     count: int
-    beside: csr_array  # new words × known token ids: the mean text around each; a row without entries: nothing known
+    beside: csr_array  # new words × known token ids: the mean text around each; an empty row: nothing is known
 
     def moved(self, ids: Int[Tensor, "..."]) -> Int[Tensor, "..."]:
-        """Return token ids as they are once there is room for the new words."""
+        """Return token ids after the new words are inserted."""
         return ids + self.count * (ids >= self.at)
 
     @staticmethod
     def of(known: Vocabulary, grown: Vocabulary, table: WordTable, around: csr_array) -> NewWords:
-        """Find what stands beside the words that `grown` has more than `known`.
+        """Return the words that `grown` has in addition to `known`, with the words beside them.
 
-        `around` has a row for each text of the table: its known words, with whatever else speaks for it.
+        `around` has a row for each text of the table: its known words and those of its labels.
         """
         first, count = FIRST_WORD + len(known.words), len(grown.words) - len(known.words)
         number = np.array([grown.ids.get(word, 0) for word in table.words], dtype=np.int64) - first
@@ -53,7 +53,7 @@ class NewWords:
 
 
 def with_words(ranker: Ranker, words: NewWords) -> Ranker:
-    """Give a ranker that nobody else holds room for new words; answers to texts of known words stay as they were."""
+    """Add words to a ranker, in place; predictions for texts of known words do not change."""
     for part in list(ranker.modules()):
         add_words(part, words)
         if isinstance(part, Ranker) and part.num_ids:
@@ -63,7 +63,7 @@ def with_words(ranker: Ranker, words: NewWords) -> Ranker:
 
 @singledispatch
 def add_words(part: nn.Module, words: NewWords) -> None:
-    """Give a part room for new words; one that does not go by token ids has nothing to change."""
+    """Add words to a part, in place; a part that does not use token ids stays as it is."""
 
 
 @add_words.register
@@ -75,7 +75,7 @@ def _(part: WordEncoder, words: NewWords) -> None:
 
 
 def _vectors(table: Tensor, words: NewWords) -> Tensor:
-    """Return what stands beside each new word, summed up; a direction of its own for a word that is always alone."""
+    """Return the sum of vectors beside each new word; a random direction for a word that is always alone."""
     known = words.beside @ table.cpu().numpy()
     alone = np.abs(known).sum(axis=1) == 0
     usual = float(table[FIRST_WORD : words.at].norm(dim=1).median()) if words.at > FIRST_WORD else 1.0

@@ -1,22 +1,24 @@
-"""DECAF with nearest labels in place of module II (Table 5): nothing is learnt for the shortlist.
+"""DECAF's ablation with nearest labels in place of module II (Table 5), and the terms of its Theorem 3.1.
 
-Every label is a cluster of its own, and its row is the centroid of its texts' vectors. All else is as with learnt
-clusters, so that the two differ by their shortlists alone.
+With shortlist=nearest every label is a cluster of its own, and its row is the centroid of its texts' vectors. All else
+is as with learnt clusters, so the two differ by their shortlists alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import log
 
 import torch
+from scipy.sparse import csr_array
 from torch import Tensor
 from torch.nn import functional
 
 from laconic.data.dataset import Dataset
-from laconic.methods.common import filled
+from laconic.methods.common import restore_module
 from laconic.methods.decaf.config import Config
 from laconic.methods.decaf.modules import Shortlister, Words, sum_of
-from laconic.methods.deepxml import encoded
+from laconic.methods.deepxml import encode_all
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.clustering import LabelTree
 from laconic.models.encoders import SumEncoder
@@ -32,10 +34,10 @@ from laconic.training.run import Run
 def nearest_labels(data: Dataset, words: Words, config: Config, run: Run) -> Shortlister:
     """Return a shortlister that ranks labels by the cosine of their centroid and a text's vector.
 
-    A text's vector is ReLU(E x), which is what a document block makes of it before it has learnt anything.
+    A text's vector is ReLU(E x): the output of an untrained document block.
     """
     block = DocumentBlock(words.shape[1], dropout=0.0).to(run.device)
-    vectors = block(encoded(sum_of(words, config.length).to(run.device), data.inputs, run.device).to(run.device))
+    vectors = block(encode_all(sum_of(words, config.length).to(run.device), data.inputs, run.device).to(run.device))
     units = functional.normalize(vectors, dim=1)
     centres, _ = label_centres(units, data.labels, more=0, frequent=1.0, seed=config.seed)
     with torch.device(run.device):
@@ -46,7 +48,7 @@ def nearest_labels(data: Dataset, words: Words, config: Config, run: Run) -> Sho
 
 
 def restore_candidates(config: Config, tensors: Mapping[str, Tensor]) -> CandidatesRanker:
-    """Restore a model of earlier versions, which looked nearest labels up in the ranker's own vectors."""
+    """Restore a model of earlier versions, which searched nearest labels with the ranker's own vectors."""
 
     def make() -> CandidatesRanker:
         num_ids, dim = tensors["encoder.embedding.weight"].shape
@@ -58,6 +60,16 @@ def restore_candidates(config: Config, tensors: Mapping[str, Tensor]) -> Candida
         classifier = LinearClassifier(dim, num_labels, transform=DocumentBlock(dim, dropout=0.0))
         return CandidatesRanker(encoder, shortlister, classifier, beta=0.0)
 
-    ranker = filled("decaf", make, tensors, {name for name in tensors if name.startswith("shortlister.")})
+    ranker = restore_module("decaf", make, tensors, {name for name in tensors if name.startswith("shortlister.")})
     with torch.no_grad():
         return ranker.blended(1.0).eval()
+
+
+def theorem_3_1(labels: csr_array, recall: float) -> dict[str, float]:
+    """Return the terms of the paper's bound: up to a constant, s (1 − r) ln(1 / (s (1 − r))).
+
+    It bounds how far training on shortlists leads from the best loss on all labels.
+    """
+    sparsity = int((labels.data != 0).sum()) / (labels.shape[0] * labels.shape[1])
+    missed = sparsity * (1 - recall)
+    return {"sparsity": sparsity, "recall": recall, "bound": missed * log(1 / missed) if missed else 0.0}
