@@ -3,11 +3,10 @@
 #   docker run --read-only --tmpfs /tmp --stop-timeout 12 -p 8000:8000 -v "$PWD/model:/model:ro" laconic
 FROM python:3.11-slim
 
-# What serving needs of laconic's dependencies: a packed model answers without torch, which would be most of the image.
-RUN pip install --no-cache-dir numpy scipy jaxtyping numba typer rich fastapi granian prometheus_client uvloop
+# Without extras: a packed model is served without torch, which would be most of the image.
 COPY pyproject.toml README.md LICENSE /src/
 COPY src /src/src
-RUN pip install --no-cache-dir --no-deps /src && rm -rf /src
+RUN pip install --no-cache-dir /src && rm -rf /src
 
 # Kernels are compiled when they are first needed and kept here; mount a volume to keep them between containers.
 RUN useradd --system --uid 10001 --create-home laconic && install --directory --owner=laconic /var/cache/laconic

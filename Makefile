@@ -12,11 +12,14 @@ MODEL ?= build/debian-laptop
 demo: .venv/laconic
 	$(BIN)/laconic demo
 
+# Workers take contiguous tests (worksteal), so that most modules' fixtures are made once.
 test: .venv/dev
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
+# The variants that `make test` leaves out, and every property with many examples instead of few; all annotations are
+# checked at run time.
 test-slow: .venv/dev
-	$(BIN)/python -m pytest -n auto -m slow
+	LACONIC_TESTS=thorough $(BIN)/python -m pytest -n auto --dist worksteal -m 'slow or hypothesis'
 
 test-browser: chromium
 	$(BIN)/python -m pytest tests/browser
@@ -50,7 +53,7 @@ chromium: .venv/browser
 .venv/laconic: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(PIP) $(TORCH)
-	$(PIP) --editable .
+	$(PIP) --editable '.[train]'
 	@touch $@
 
 .venv/dev: .venv/laconic

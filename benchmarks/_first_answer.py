@@ -12,7 +12,7 @@ import sys  # noqa: E402
 
 from numba.core.registry import cpu_target  # noqa: E402
 
-from laconic.predict.packed_predictor import Answerer  # noqa: E402
+from laconic.predict.packed_predictor import PackedPredictor  # noqa: E402
 
 
 def main() -> None:
@@ -20,7 +20,7 @@ def main() -> None:
     cpu_target.typing_context.refresh()
     cpu_target.target_context.refresh()
     imported = perf_counter()
-    Answerer.open(sys.argv[1]).predict([sys.argv[2]])
+    PackedPredictor.open(sys.argv[1]).predict([sys.argv[2]])
     seconds = {"imports": imported - STARTED, "first_answer": perf_counter() - imported}
     print(json.dumps({name: round(value, 3) for name, value in seconds.items()}))
 

@@ -21,7 +21,7 @@ from benchmarks.shapes import PAPER_SHAPES
 from laconic import __version__
 from laconic.data.text import STOP_WORDS
 from laconic.data.vocabulary import Vocabulary
-from laconic.export.rankers import packed
+from laconic.export.rankers import pack_ranker
 from laconic.methods import inceptionxml_plus
 from laconic.models.clustering import random_tree
 from laconic.models.rankers import ShortlistRanker
@@ -91,7 +91,7 @@ def titles(words: Sequence[str], count: int, seed: int) -> list[str]:
 
 
 def _ranker(shape: PackedShape) -> Searched:
-    few = packed(_untrained(shape))  # a label for each cluster
+    few = pack_ranker(_untrained(shape))  # a label for each cluster
     assert isinstance(few, Searched)
     chance = np.random.default_rng(0)
     return replace(

@@ -33,12 +33,17 @@ def machine() -> str:
     )
 
 
-def save(name: str, figures: dict[str, Any], *, folder: Path = RESULTS, quietly: bool = False) -> None:
-    """Write figures to FOLDER/NAME.json with the command that makes them, and print them unless `quietly`."""
+def command() -> str:
+    """Return the command that is running, as one would type it."""
     path = Path(sys.argv[0])
     module = path.parent.name if path.stem == "__main__" else path.stem
+    return shlex.join(["python", "-m", f"benchmarks.{module}", *sys.argv[1:]])
+
+
+def save(name: str, figures: dict[str, Any], *, folder: Path = RESULTS, quietly: bool = False) -> None:
+    """Write figures to FOLDER/NAME.json with the command that makes them, and print them unless `quietly`."""
     figures = {
-        "command": shlex.join(["python", "-m", f"benchmarks.{module}", *sys.argv[1:]]),
+        "command": command(),
         **figures,
         "machine": machine(),
     }

@@ -33,7 +33,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     **{method: (method, settings) for method, settings in RECIPES.items()},
     "fusion": ("inceptionxml", {**_NARROW, "fusion": {"epochs": 2}}),
     "reranker": ("inceptionxml+", {**RECIPES["inceptionxml+"], "reranker": {"epochs": 2}}),
-    "label texts": ("inceptionxml", {**_NARROW, "label_texts": {}}),
+    "label texts": ("inceptionxml", {**_NARROW, "extra_texts": {}}),
     "ensemble": ("inceptionxml", {**_NARROW, "ensemble": 2}),
 }
 

@@ -140,7 +140,7 @@ class Working:
         assert isinstance(ranker, FusedRanker)
         found = {**scored(ranker.base, have), **prefixed("fused", scored(ranker, have))}
         for tail in TAILS if job.seed == SEEDS[0] and have.rows.shape[0] < _FEW else ():
-            found |= prefixed(f"fused, tail {tail}", scored(ranker.leaning(tail), have))
+            found |= prefixed(f"fused, tail {tail}", scored(ranker.with_tail(tail), have))
         return found
 
 

@@ -70,6 +70,7 @@ BLOCKS: Mapping[str, Mapping[str, Make]] = {
         "decaf, pictures": label_text.decaf_pictures,
     },
     "docs/labels.md": {"hidden labels": others.hidden_labels, "updated": others.updated},
+    "docs/methods.md": {"calibration parts": others.calibration_parts},
     "docs/peers.md": {"peers": others.peers_table},
     "docs/results.md": {"each method": others.each_method},
     "docs/serving.md": {"load": others.load, "claims": others.claims},

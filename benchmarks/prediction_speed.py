@@ -31,7 +31,7 @@ from laconic.evaluation.metrics import judge, report
 from laconic.evaluation.metrics.rankings import Ranked
 from laconic.packed.engine.search import Searched
 from laconic.packed.folder import open_packed
-from laconic.predict.load import answerer
+from laconic.predict.load import packed_predictor
 from laconic.predict.packing_cost import measured
 from laconic.storage.model_folder import read_model
 
@@ -75,7 +75,7 @@ def model_figures(model: Path, corpus: Corpus, options: argparse.Namespace) -> d
     with packed_folder(model, corpus) as folder:
         packed = open_packed(folder)
         rows, truth = DatasetView.of(packed).rows_and_truth(some, "test")
-        ranked = answerer(packed).rank_rows(rows, places_needed(truth, (5,)))
+        ranked = packed_predictor(packed).rank_rows(rows, places_needed(truth, (5,)))
         figures = {
             "method": saved.facts["method"],
             "labels": len(packed.labels),

@@ -1,4 +1,4 @@
-"""Every annotation of the package is checked at run time while tests run: types by beartype, shapes by jaxtyping."""
+"""Annotations are checked at run time while tests run: types by beartype, shapes by jaxtyping."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ import torch
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
-settings.register_profile("laconic", deadline=None)  # a kernel's first call compiles it
+from tests.variants import QUICK_EXAMPLES, THOROUGH
+
+# What `make test` checks; `make test-slow` checks the whole package. Checks double the time of a small training, so
+# that trainings are checked by their slow variants.
+CHECKED = [f"laconic.{package}" for package in ("evaluation", "export", "packed", "predict", "update")]
+
+# A kernel's first call compiles it, hence no deadline.
+settings.register_profile("laconic", deadline=None, max_examples=100 if THOROUGH else QUICK_EXAMPLES)
 settings.load_profile("laconic")
 
 if not torch.cuda.is_available():
@@ -22,7 +29,7 @@ os.environ["COLUMNS"] = "160"  # or what the command line says is broken where a
 torch.set_num_threads(1)  # small products gain nothing from more, and with them sums are the same in every run
 
 if find_spec("beartype"):  # a machine with a GPU may do without it
-    install_import_hook("laconic", "beartype.beartype")
+    install_import_hook("laconic" if THOROUGH else CHECKED, "beartype.beartype")
 
 
 @pytest.fixture(scope="module")

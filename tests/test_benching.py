@@ -1,4 +1,4 @@
-"""A model on planted data at every place of its dial: the figures are those of `evaluate`, the times are only there."""
+"""A model on planted data at every search width: the metrics are those of `evaluate`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from laconic.analysis import bench as benching
 from laconic.analysis import latency as timing
-from laconic.analysis.bench import FIGURES, Config, bench, dials, packed_folder
+from laconic.analysis.bench import FIGURES, Config, bench, packed_folder, search_settings
 from laconic.analysis.latency import Timing, Trial, opened, timed
 from laconic.data.corpus import pair_matrix
 from laconic.data.output import write_folder
@@ -21,7 +21,7 @@ from laconic.methods.registry import config_of
 from laconic.methods.train import train_model
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.folder import of_version, open_packed, write_packed
-from laconic.predict.load import answerer
+from laconic.predict.load import packed_predictor
 from laconic.storage.manifest import PACKED, version_of
 from laconic.storage.model_folder import SavedModel, write_model
 from laconic.training.run import Run
@@ -80,13 +80,13 @@ def ranker(folder: Path) -> PackedRanker:
 
 
 def names(ranker: PackedRanker) -> list[str]:
-    return [dial.name for dial in dials(ranker)]
+    return [setting.name for setting in search_settings(ranker)]
 
 
 def test_the_beam_doubles_around_the_models_own_as_far_as_there_are_clusters(ranker: PackedRanker) -> None:
     assert names(ranker) == ["beam 1", "beam 2 (own)", "beam 4", "beam 8", "exact"]
-    assert names(ranker.opening(8)) == ["beam 1", "beam 2", "beam 4", "beam 8 (own)", "beam 16", "exact"]
-    assert [dial.beam for dial in dials(ranker)] == [1, 2, 4, 8, None]
+    assert names(ranker.with_beam(8)) == ["beam 1", "beam 2", "beam 4", "beam 8 (own)", "beam 16", "exact"]
+    assert [setting.beam for setting in search_settings(ranker)] == [1, 2, 4, 8, None]
 
 
 def test_the_beam_of_members_and_of_what_is_re_ranked_is_found_too() -> None:
@@ -105,12 +105,12 @@ def test_a_model_without_a_dial_has_one_place() -> None:
 
 def test_figures_are_counted_at_every_place_without_the_pairs_to_leave_out(folder: Path) -> None:
     split, packed, texts = CORPUS.split("test"), open_packed(folder), CORPUS.split("test").texts or ()
-    firsts = [int(first.label[1:]) for (first,) in answerer(packed).predict(texts, 1)]
+    firsts = [int(first.label[1:]) for (first,) in packed_predictor(packed).predict(texts, 1)]
     left_out = pair_matrix(list(enumerate(firsts)), split.labels.shape)  # the model's own first answers
     corpus = replace(CORPUS, splits={"test": replace(split, leave_out=left_out)})
     points = bench(folder, corpus, "test", Config(singly=1))
     for point in points:
-        answers = answerer(packed, point.dial.speed).predict(texts, 6)
+        answers = packed_predictor(packed, point.setting.speed).predict(texts, 6)
         kept = [[int(one.label[1:]) for one in answer] for answer in answers]
         kept = [[label for label in labels if label != first] for labels, first in zip(kept, firsts, strict=True)]
         for k in (1, 5):

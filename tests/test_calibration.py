@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jaxtyping import Bool, Float
 
 from laconic.errors import ModelError
 from laconic.evaluation.calibration import Calibration, isotonic, platt, pooled
 from laconic.evaluation.metrics import expected_calibration_error
+from tests.variants import examples
 
 CURVES: dict[str, Callable[..., Calibration | None]] = {"isotonic": isotonic, "platt": platt}
 
@@ -48,7 +49,7 @@ def test_scores_become_what_is_true_of_them(name: str, truth: Callable[[Any], An
 
 
 @pytest.mark.parametrize("name", CURVES)
-@settings(max_examples=60)
+@examples(60)
 @given(
     scores=st.lists(
         st.floats(0, 3, width=32) | st.floats(0, 2.0**-100, width=32) | st.sampled_from([0.0, 0.5, 1.0]), min_size=1
@@ -81,7 +82,7 @@ def pooled_by_definition(bins: Float[np.ndarray, "bins 2"]) -> list[float]:
     return [max(min(share(a, b) for b in size[i:]) for a in size[: i + 1]) for i in size]
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 9)), min_size=1, max_size=12))
 def test_pooling_is_what_isotonic_regression_is_defined_as(bins: list[tuple[int, int]]) -> None:
     table = np.array([(min(hits, count), count) for hits, count in bins], dtype=np.float64)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from safetensors import SafetensorError
 
@@ -19,6 +19,7 @@ from laconic.data.vocabulary import Vocabulary
 from laconic.errors import ModelError, UserError
 from laconic.storage.model_folder import SavedModel, _lines, _write_lines, read_model, read_trained_on, write_model
 from laconic.storage.tensors import Storage
+from tests.variants import examples
 
 FACTS = {
     "laconic": "0",
@@ -104,7 +105,7 @@ def test_sub_words_that_are_not_as_many_as_announced_are_refused(tmp_path, annou
 @pytest.mark.parametrize("counts", [(0, -1, 2), (0, 5, 2)])
 def test_a_sub_word_that_stands_in_more_texts_than_there_are_or_in_fewer_than_none_is_refused(tmp_path, counts):
     write_model(with_subwords(counts), tmp_path / "model")
-    with pytest.raises(ModelError, match="subword_counts must be 3 whole numbers from 0 to 4, but is not"):
+    with pytest.raises(ModelError, match="subword_counts must be 3 integers from 0 to 4, but is not"):
         read_model(tmp_path / "model")
 
 
@@ -286,7 +287,7 @@ def test_a_folder_that_is_no_model_says_so(tmp_path):
         read_model(tmp_path)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.data())
 def test_hostile_files_give_a_model_error_and_nothing_else(data):
     with tempfile.TemporaryDirectory() as temporary:

@@ -99,6 +99,7 @@ def test_what_is_no_time_is_refused(written: str) -> None:
         seconds_of(written)
 
 
+@pytest.mark.slow
 def test_what_is_chosen_on_a_cpu_in_little_time_learns() -> None:
     corpus = planted_texts(num_labels=12, num_texts=900, with_label_texts=True)
     found = choose(describe_situation(corpus, gpu=False, budget=None)._replace(budget=60.0, cores=1))

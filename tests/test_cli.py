@@ -175,7 +175,7 @@ def test_a_negative_seed_of_words_is_a_mistake(clustered, data):
 def test_a_sweep_shows_recall_and_precision_by_clusters_opened(clustered, data, tmp_path):
     shown = laconic("sweep", clustered, data, "--device", "cpu", "--json", tmp_path / "sweep.json")
     assert "shortlist recall" in shown
-    assert "by clusters opened" in " ".join(shown.split())
+    assert "by clusters probed" in " ".join(shown.split())
     found = json.loads((tmp_path / "sweep.json").read_text())
     assert (found["model"], found["split"]) == (str(clustered), "test")
     assert [row["top"] for row in found["sweep"]] == [1, 2]
@@ -194,7 +194,7 @@ def test_a_sweep_needs_a_dial_and_stays_on_it(clustered, reranked, model, data):
     laconic("sweep", clustered, data, "--top", 0, code=2)
     assert "alpha must be 0 to 1, but is 0.5, 3" in laconic("sweep", reranked, data, "--at", 0.5, "--at", 3, code=2)
     complained = laconic("sweep", model, data, code=2)
-    assert "this model has no dial to sweep" in complained
+    assert "this model has no setting to sweep" in complained
     assert "Traceback" not in complained
 
 
@@ -240,7 +240,7 @@ def test_the_dial_of_a_re_ranked_model_goes_from_what_it_re_ranks_to_the_re_rank
     assert none | same_order == pytest.approx(plain | same_order)
     command = ["sweep", reranked, data, "--device", "cpu", "--json", tmp_path / "sweep.json"]
     shown = laconic(*command, "--plots", tmp_path / "pictures")
-    assert "by the re-ranker's share of a score" in " ".join(shown.split())
+    assert "by the re-ranker's weight in a score" in " ".join(shown.split())
     assert [path.name for path in (tmp_path / "pictures").iterdir()] == ["sweep-alpha.png"]
     points = json.loads((tmp_path / "sweep.json").read_text())["sweep"]
     assert list(points[0]) == ["alpha", "P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@3", "PSP@5", "tail R@10"]
@@ -470,6 +470,7 @@ def test_a_size_of_files_that_is_none_is_refused_before_training(data, tmp_path,
     assert not (tmp_path / "m").exists()
 
 
+@pytest.mark.slow
 def test_an_interrupt_exits_with_130(model):
     running = process("predict", model, "-k", 1, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     time.sleep(2)  # by then it most likely waits for a text; any other moment must do as well
@@ -491,7 +492,7 @@ def test_an_interrupted_training_says_how_to_go_on_and_does(data, tmp_path):
     running.send_signal(signal.SIGINT)
     _, complained = running.communicate()
     assert running.returncode == 130
-    assert b"stopped; the same command goes on from here" in complained
+    assert b"interrupted; run the same command again to resume" in complained
     assert (tmp_path / "m" / "run" / "train.safetensors").exists()
     assert "begun here" in laconic(*command, "--set", "epochs=5", code=2).replace("\n", " ")
 
@@ -508,6 +509,7 @@ def test_a_mistake_in_a_process_of_its_own_exits_with_2():
     assert b"error: nowhere: there is no such file or folder" in complained
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_early_is_no_error(model):
     command = (
         f"yes rose | head -5000 | {sys.executable} -m laconic predict {model} --json | head -1; echo ${{PIPESTATUS[2]}}"

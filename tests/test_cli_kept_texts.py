@@ -129,7 +129,7 @@ def test_texts_go_when_a_model_is_changed_and_come_back_without_removed_labels(
     shutil.copytree(keeping, model)
     _, told = shown_and_told("remove-labels", model, "--label", "water")
     again = f"`laconic pack {model} --data DATA --keep-texts` makes a new one"
-    assert f"is gone with the texts that it kept; {again}" in told
+    assert f"was removed with the texts that it kept; {again}" in told
     assert not (model / "packed").exists()
     laconic("pack", model, "--data", data, "--keep-texts")
     content = (model / "packed" / FILE).read_text()

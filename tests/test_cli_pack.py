@@ -27,6 +27,7 @@ from laconic.training.run import Run
 from tests.planted import planted_texts, planted_vectors
 from tests.test_cli import laconic, shown_and_told
 from tests.test_rankers import FUSION, RERANKER, SETTINGS
+from tests.variants import some_slow
 
 CORPUS = planted_texts(with_label_texts=True)
 TEXTS = list(CORPUS.split("test").texts or ())
@@ -47,7 +48,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module", params=MODELS)
+@pytest.fixture(scope="module", params=some_slow(MODELS, 3))
 def trained(request: pytest.FixtureRequest, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Trained and packed by one command; nothing may change it."""
     folder = tmp_path_factory.mktemp("models") / "model"
@@ -190,7 +191,9 @@ def test_nothing_of_the_users_is_lost(nearest: Path, data: Path, tmp_path: Path)
 def test_a_changed_model_loses_what_was_packed_of_it_and_says_so(nearest: Path, data: Path, tmp_path: Path) -> None:
     shutil.copytree(nearest, tmp_path / "model")
     _, told = shown_and_told("remove-labels", tmp_path / "model", "--label", "L0")
-    assert f"packed was of the old model and is gone; `laconic pack {tmp_path / 'model'}` makes a new one" in told
+    assert (
+        f"packed belonged to the old model and was removed; `laconic pack {tmp_path / 'model'}` makes a new one" in told
+    )
     assert not (tmp_path / "model" / "packed").exists()
     assert "L0" not in {name for own in names(answers(tmp_path / "model")) for name in own}
     assert shown_and_told("remove-labels", tmp_path / "model", "--label", "L1")[1] == ""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import socket
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from laconic.cli import serve as cli_serve
 from laconic.predict.load import Speed
-from laconic.serve.settings import Limits, Patience, Serving
+from laconic.serve.settings import Limits, Serving, TimeLimits
 from tests.serve.small import write
 from tests.test_cli import laconic
 
@@ -50,7 +50,7 @@ def test_every_option_arrives(model: Path, started: list[Any], tmp_path: Path) -
         workers=2,
         queue=9,
         limits=Limits(bytes=2000, texts=3, characters=4, k=5),
-        patience=Patience(deadline=0.05, drain=2.0, look=0.0),
+        time_limits=TimeLimits(deadline=0.05, drain=2.0, look=0.0),
         token="hush",
         origins=("https://a.example", "https://b.example"),
         log_requests=False,
@@ -100,9 +100,10 @@ def test_a_token_that_cannot_be_used_is_said_but_not_shown(
 
 
 def test_what_serving_needs_is_named_where_it_is_not_installed(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli_serve, "find_spec", lambda name: None if name != "fastapi" else object())
+    monkeypatch.setitem(sys.modules, "granian", None)
+    monkeypatch.delitem(sys.modules, "laconic.serve.server", raising=False)
     complained = laconic("serve", model, code=2)
-    assert "serving needs granian, prometheus_client: pip install '.[serve]'" in complained
+    assert "laconic serve needs granian, which is not installed; pip install laconic-xmc" in complained
 
 
 def test_what_is_no_model_is_said(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_array
@@ -22,6 +22,7 @@ from laconic.models.clustering import bisection as halving
 from laconic.models.clustering.bisection import GAIN, GRAIN, ROUNDS, pairs_of_each
 from laconic.models.clustering.rows import largest, product
 from laconic.models.clustering.walks import by_rows, label_graph, symmetric
+from tests.variants import examples
 
 PLAIN = Clustering()
 SMOOTH = Clustering(walks=30, head=0.5)
@@ -107,7 +108,7 @@ def interpreted() -> Iterator[None]:
         yield
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(seed=st.integers(0, 10**6), num_labels=st.integers(1, 45), depth=st.integers(0, 5))
 def test_the_tree_is_that_of_the_plain_twin(seed: int, num_labels: int, depth: int) -> None:
     data, clusters = random_data(seed, num_labels=num_labels), min(2**depth, 2 ** (num_labels.bit_length() - 1))
@@ -127,7 +128,7 @@ def test_compiled_and_interpreted_kernels_agree(config: Clustering) -> None:
     assert same(cluster_labels(data, 8, config, 7), expected)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     seed=st.integers(0, 10**6),
     num_texts=st.integers(0, 12),

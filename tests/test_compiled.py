@@ -21,6 +21,7 @@ from numba.core.compiler import Compiler
 import laconic
 from laconic.kernels import jit as module
 from laconic.kernels.jit import WideVectors, compiled, compiled_in_any_order, has_fast_wide_vectors
+from tests.variants import some_slow
 
 _UNCHANGED = """if True:
     import importlib, pkgutil, numba
@@ -123,7 +124,7 @@ def test_what_the_user_has_set_stays() -> None:
     assert found.stdout == "+avx512vbmi2 Compiler\n"
 
 
-@pytest.mark.parametrize("compiler", [Compiler, WideVectors])
+@pytest.mark.parametrize("compiler", some_slow([Compiler, WideVectors]))
 def test_a_kernel_is_compiled_once_for_all_processes(compiler: type, tmp_path: Path) -> None:
     source = "import laconic.kernels.jit as c\n"
     source += f"from {compiler.__module__} import {compiler.__name__} as one\nc._compiler = lambda: one\n"

@@ -10,6 +10,7 @@ from laconic.models.encoders.cnn import CHUNKS, FILTERS, WIDTHS
 from laconic.models.encoders.inception import CHANNELS, KERNELS, InceptionEncoder, _ring, _windows
 from laconic.models.layers import DimensionAttention, SpectralWeight, WordAttention
 from laconic.types import PAD, UNKNOWN, Tokens
+from tests.variants import some_slow
 
 
 def encoder(name="inception", **options):
@@ -40,7 +41,7 @@ def test_an_encoder_gives_a_vector_of_its_width_for_every_text(name):
 
 
 @pytest.mark.parametrize("name", WORD_ENCODERS)
-@pytest.mark.parametrize("embedding", [8, 50, 64, 100, 128, 300, 301])
+@pytest.mark.parametrize("embedding", some_slow([8, 50, 64, 100, 128, 300, 301], 2))
 @pytest.mark.parametrize("length", [1, 5, 32])
 def test_any_embedding_width_and_sequence_length_will_do(name, embedding, length):
     built = encoder(name, length=length, embedding=embedding)

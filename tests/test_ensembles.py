@@ -33,6 +33,7 @@ from laconic.training.run import Run
 from laconic.types import NO_LABEL, Inputs, Ranking
 from tests.planted import planted_texts
 from tests.test_cli import laconic
+from tests.variants import some_slow
 
 CPU = torch.device("cpu")
 SETTINGS = {"epochs": 3, "batch_size": 16, "embedding": 16, "length": 4, "learning_rate": 0.02, "validation": 0.2}
@@ -193,7 +194,7 @@ def kept(folder: Path, watcher: Watched) -> Run:
     return Run(folder, watcher=watcher, device=CPU)
 
 
-@pytest.mark.parametrize("stop", [4, STEPS, STEPS + 1, 2 * STEPS - 1])
+@pytest.mark.parametrize("stop", some_slow([4, STEPS, STEPS + 1, 2 * STEPS - 1]))
 def test_a_stopped_ensemble_goes_on_to_the_same_bits_and_trains_no_member_again(
     pair: SavedModel, tmp_path: Path, stop: int
 ) -> None:

@@ -23,7 +23,7 @@ from laconic.config import Settings
 from laconic.data.corpus import Corpus, Split
 from laconic.errors import ConfigError, DataError, ModelError, UserError
 from laconic.estimator import scorer
-from laconic.predict.packed_predictor import Answerer
+from laconic.predict.packed_predictor import PackedPredictor
 from laconic.predict.prediction import Prediction
 from laconic.predict.predictor import Predictor
 from tests.planted import planted_texts
@@ -341,7 +341,7 @@ def packed(fitted: Laconic) -> Laconic:
 
 
 def test_a_packed_model_answers_nearly_as_before(fitted: Laconic, packed: Laconic) -> None:
-    assert isinstance(packed.predictor_, Answerer)
+    assert isinstance(packed.predictor_, PackedPredictor)
     assert isinstance(fitted.predictor_, Predictor)
     for own, others in zip(packed.predict(TEST_TEXTS), fitted.predict(TEST_TEXTS), strict=True):
         assert own[0].label == others[0].label
@@ -353,7 +353,7 @@ def test_a_packed_model_answers_nearly_as_before(fitted: Laconic, packed: Laconi
 def test_a_packed_model_is_saved_and_loaded_with_the_model(fitted: Laconic, packed: Laconic, tmp_path: Path) -> None:
     packed.save(tmp_path / "model")
     loaded = Laconic.load(tmp_path / "model", device="cpu")
-    assert isinstance(loaded.predictor_, Answerer)
+    assert isinstance(loaded.predictor_, PackedPredictor)
     assert loaded.predict(TEST_TEXTS) == packed.predict(TEST_TEXTS)
     assert loaded.get_params() == Laconic.load(tmp_path / "model" / "packed", device="cpu").get_params()
     loaded.save(tmp_path / "model")  # in its own place

@@ -15,12 +15,12 @@ from laconic.data.evaluation_texts import cut_test
 from laconic.data.output import write_folder
 from laconic.data.sources import read
 from laconic.export.pack import pack, with_texts
-from laconic.export.pack import packed as original
+from laconic.export.pack import pack_ranker as original
 from laconic.methods.registry import config_of
 from laconic.methods.train import train_model
 from laconic.packed.folder import open_packed
-from laconic.predict.packed_predictor import Answerer
-from laconic.predict.packing_cost import measured, split_to_judge
+from laconic.predict.packed_predictor import PackedPredictor
+from laconic.predict.packing_cost import measured, split_to_measure
 from laconic.predict.predictor import Predictor
 from laconic.storage.card import model_card
 from laconic.storage.model_folder import SavedModel, read_model
@@ -136,10 +136,10 @@ def test_texts_of_another_file_are_not_taken_for_training_texts(monkeypatch: pyt
     other = replace(CORPUS, splits={"all": CORPUS.split("test")})
     packed = pack(model, other)
     assert seen == [None]
-    cost = measured(packed, model, other, split_to_judge(other))[1]
+    cost = measured(packed, model, other, split_to_measure(other))[1]
     assert (cost.split, cost.texts) == ("all", 50)
     assert cost.precision is not None
-    assert cost.precision.after == pytest.approx(Answerer(packed).evaluate(other, "all").metrics["P@5"])
+    assert cost.precision.after == pytest.approx(PackedPredictor(packed).evaluate(other, "all").metrics["P@5"])
 
 
 def test_a_card_says_what_the_figures_are_of() -> None:

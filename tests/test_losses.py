@@ -52,7 +52,7 @@ def test_loss_and_gradients_are_those_of_the_plain_loss(chunk, more):
 def by_kernels(monkeypatch, interpreted):
     """As on a GPU, with products in full."""
     monkeypatch.setattr(losses, "_by_kernels", lambda vectors: True)
-    for name in ("moves", "pull", "multiplied_out"):
+    for name in ("all_negative_loss", "input_gradients", "multiply_out"):
         monkeypatch.setattr(losses, name, partial(getattr(losses, name), precise=True))
 
 

@@ -31,6 +31,7 @@ from laconic.update.rankers import Config, NewWords, with_words
 from tests.planted import planted_texts, planted_vectors, words_of
 from tests.test_cli import laconic, shown_and_told
 from tests.test_rankers import RERANKER, SETTINGS
+from tests.variants import some_slow
 
 EVERYTHING = planted_texts(num_labels=12, num_texts=240, with_label_texts=True)
 KNOWN = list(EVERYTHING.labels.names)
@@ -95,7 +96,7 @@ def p_at_1(model: SavedModel) -> float:
 # Labels are added
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", some_slow(MODELS, len(METHODS)))
 def test_an_added_label_is_found_by_its_own_words_and_old_ones_stay(name: str, tmp_path: Path) -> None:
     model = add_labels(model_of(name), NEW)
     write_model(model, tmp_path / "model")
@@ -108,7 +109,7 @@ def test_an_added_label_is_found_by_its_own_words_and_old_ones_stay(name: str, t
     assert p_at_1(model) >= p_at_1(model_of(name)) - 5
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", some_slow(MODELS, len(METHODS)))
 def test_a_label_without_a_text_is_found_by_its_examples(name: str) -> None:
     nameless, texts = Labels(names=["4711", "0815"], texts=["", ""]), [" ".join(own.split()[::-1]) for own in OWN]
     rows = [Row(f"{at}", text, [label]) for at, (text, label) in enumerate(zip(texts, nameless.names, strict=True))]
@@ -159,7 +160,7 @@ def test_a_model_of_features_is_told_apart() -> None:
 # Labels are removed
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", some_slow(MODELS, len(METHODS)))
 def test_removed_labels_never_come_back_and_others_stay_in_order(name: str, tmp_path: Path) -> None:
     write_model(remove_labels(model_of(name), ["L0", "L7"]), tmp_path / "model")
     model, before = read_model(tmp_path / "model"), model_of(name)
@@ -188,7 +189,7 @@ def test_all_labels_of_a_cluster_may_go() -> None:
     assert all(len(answer) == 12 - len(gone) for answer in scores(model, test_texts()))
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", some_slow(MODELS, len(METHODS)))
 def test_what_was_added_can_be_removed_again(name: str) -> None:
     model = remove_labels(add_labels(model_of(name), NEW), NEW.names)
     for one, other in zip(scores(model_of(name), test_texts()), scores(model, test_texts()), strict=True):
@@ -225,7 +226,7 @@ def further(num: int = 60) -> Corpus:
     return corpus_of({"train": rows}, own, source="further")
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", some_slow(MODELS, len(METHODS)))
 def test_an_update_learns_new_labels_and_keeps_old_ones(name: str, tmp_path: Path) -> None:
     model = update(model_of(name), further(), TEACHING, Run.unkept())
     write_model(model, tmp_path / "model")
@@ -239,7 +240,7 @@ def test_an_update_learns_new_labels_and_keeps_old_ones(name: str, tmp_path: Pat
     assert p_at_1(model) >= p_at_1(model_of(name)) - 5
 
 
-@pytest.mark.parametrize("name", ["inceptionxml+", "xml-cnn, 2 members"])
+@pytest.mark.parametrize("name", some_slow(["inceptionxml+", "xml-cnn, 2 members"]))
 def test_a_killed_update_goes_on_and_ends_with_the_same_bits(name: str, tmp_path: Path) -> None:
     class Stops(Silent):
         def __init__(self, after: int) -> None:
@@ -275,7 +276,7 @@ def texts_of_new_words(label: str) -> Corpus:
     return corpus_of({"train": rows}, None, source="scarves")
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", some_slow(MODELS, len(METHODS)))
 def test_an_update_learns_words_that_the_model_did_not_know(name: str, tmp_path: Path) -> None:
     model = update(model_of(name), texts_of_new_words("scarves"), TEACHING, Run.unkept())
     assert model.vocabulary is not None
@@ -287,13 +288,14 @@ def test_an_update_learns_words_that_the_model_did_not_know(name: str, tmp_path:
     assert p_at_1(model) >= p_at_1(model_of(name)) - 5
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS if not name.startswith("trees")])  # they teach no old label
+# Trees teach no old label.
+@pytest.mark.parametrize("name", some_slow([name for name in MODELS if not name.startswith("trees")], 4))
 def test_new_words_may_speak_for_an_old_label(name: str) -> None:
     model = update(model_of(name), texts_of_new_words(KNOWN[3]), TEACHING, Run.unkept())
     assert KNOWN[3] in first_labels(model, ["yellow scarf"], 3)[0]
 
 
-@pytest.mark.parametrize("name", [*MODELS, "inceptionxml, subwords"])
+@pytest.mark.parametrize("name", some_slow([*MODELS, "inceptionxml, subwords"], len(METHODS)))
 def test_room_for_new_words_changes_no_answer_to_texts_of_old_words(name: str) -> None:
     model = model_of(name)
     ranker, tokenizer = restore_ranker(model, torch.device("cpu")), Tokenizer(Splitter(), model.vocabulary)
@@ -363,14 +365,14 @@ def test_the_command_line_adds_and_removes_and_updates(tmp_path: Path) -> None:
     records = [{"id": name, "text": text} for name, text in zip(NEW.names, OWN, strict=True)]
     (tmp_path / "labels.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     said = laconic("add-labels", tmp_path / "model", tmp_path / "labels.jsonl", "--out", tmp_path / "more")
-    assert "2 labels more, 14 in all" in said
+    assert "Added 2 labels" in said
     assert len(read_model(tmp_path / "model").labels) == 12
     (tmp_path / "names.txt").write_text("L0\nL3\n")
     said = laconic("remove-labels", tmp_path / "more", tmp_path / "names.txt", "--label", NEW.names[0])
-    assert "3 labels fewer, 11 are left" in said
+    assert "Removed 3 labels (now 11)" in said
     (tmp_path / "new.jsonl").write_text(json.dumps({"text": OWN[0], "labels": ["L1", NEW.names[0]]}) + "\n")
     said = laconic("update", tmp_path / "more", tmp_path / "new.jsonl", "--epochs", 1, "--set", "validation=0.0")
-    assert "learnt from 1 text; 1 label more, 12 in all" in said
+    assert "Trained on 1 text; 1 label added (now 12)" in said
     assert not (tmp_path / "more" / "run").exists()
     card = (tmp_path / "more" / "README.md").read_text()
     assert "`add-labels` (2 labels)" in card
@@ -403,7 +405,7 @@ def test_one_label_that_cannot_be_added_does_not_keep_out_the_others(tmp_path: P
     ]
     (tmp_path / "labels.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     said, told = shown_and_told("add-labels", tmp_path / "model", tmp_path / "labels.jsonl")
-    assert "2 labels more, 14 in all" in said
+    assert "Added 2 labels" in said
     assert list(read_model(tmp_path / "model").labels.names)[12:] == list(NEW.names)
     for refusal in (
         "labels.jsonl:2: 'L3': the model has it already",
@@ -420,7 +422,7 @@ def test_an_example_makes_a_label_usable_whose_words_are_unknown(tmp_path: Path)
     (tmp_path / "examples.jsonl").write_text(json.dumps({"text": OWN[0], "labels": ["4711"]}) + "\n")
     add = ["add-labels", tmp_path / "model", tmp_path / "labels.jsonl", "--examples", tmp_path / "examples.jsonl"]
     said, told = shown_and_told(*add)
-    assert "1 label more, 13 in all" in said
+    assert "Added 1 label from 1 example (now 13)" in said
     assert "1 example" in said
     assert "'4712': no word of its text" in told
 

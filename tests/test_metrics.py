@@ -5,7 +5,7 @@ from math import inf, log2
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jaxtyping import TypeCheckError
 from scipy.sparse import csr_array
@@ -31,6 +31,7 @@ from laconic.evaluation.metrics import (
 )
 from laconic.evaluation.metrics import intervals as intervals_module
 from laconic.types import NO_LABEL, Ranking
+from tests.variants import examples
 
 NUM_LABELS = 30
 
@@ -322,7 +323,7 @@ def as_lists_of(truth: csr_array) -> list[set[int]]:
     return [set(np.flatnonzero(row).tolist()) for row in truth.toarray()]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(seed=st.integers(0, 10**6), texts=st.integers(1, 12))
 def test_the_report_agrees_with_a_plain_reference(seed, texts):
     labels, truth = random_ranking(seed, texts=texts), random_pairs(seed + 1, texts=texts)
@@ -331,7 +332,7 @@ def test_the_report_agrees_with_a_plain_reference(seed, texts):
     assert report(judge(labels, truth), training) == pytest.approx(expected)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(seed=st.integers(0, 10**6), texts=st.integers(1, 12))
 def test_leaving_pairs_out_is_the_same_as_never_having_had_them(seed, texts):
     labels, truth = random_ranking(seed, texts=texts), random_pairs(seed + 1, texts=texts)
@@ -348,7 +349,7 @@ def with_a_label(truth: csr_array) -> csr_array:
     return csr_array(np.maximum(truth.toarray(), np.eye(1, NUM_LABELS, 3)))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(seed=st.integers(0, 10**6), texts=st.integers(1, 12))
 def test_the_report_agrees_with_napkinxc(seed, texts):
     napkin = pytest.importorskip("napkinxc.metrics")

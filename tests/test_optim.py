@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from laconic.errors import ConfigError
-from laconic.kernels.triton.adam import adam, adam_plainly, adam_rows, adam_rows_plainly
+from laconic.kernels.triton.adam import adam, adam_reference, adam_rows, adam_rows_reference
 from laconic.training.optimizer import Adam, Halving, Plan, clock_table
 
 
@@ -60,7 +60,7 @@ def test_the_steps_are_torchs():
         step(ours)
         optimiser.step()
         schedule.step() if at < 19 else None
-        adam_plainly(plain, slope, mean, square, torch.from_numpy(clock_table(PLAN, 20)[at]).float())
+        adam_reference(plain, slope, mean, square, torch.from_numpy(clock_table(PLAN, 20)[at]).float())
         torch.testing.assert_close(mine, other)
         torch.testing.assert_close(plain, other.detach(), rtol=1e-4, atol=1e-6)
 
@@ -100,7 +100,7 @@ def test_a_plan_without_work_is_refused(name, value):
 
 @pytest.mark.usefixtures("interpreted")
 @pytest.mark.parametrize("go", [1.0, 0.0])
-@pytest.mark.parametrize(("kernel", "twin"), [(adam, adam_plainly), (adam_rows, adam_rows_plainly)])
+@pytest.mark.parametrize(("kernel", "twin"), [(adam, adam_reference), (adam_rows, adam_rows_reference)])
 def test_the_kernels_do_what_their_twins_do(kernel, twin, go):
     torch.manual_seed(0)
     device = "cuda" if torch.cuda.is_available() else "cpu"

@@ -18,6 +18,7 @@ from benchmarks.papers.work import Options, completed
 from laconic.methods.registry import config_of
 from tests.planted import planted_texts
 from tests.repository_folder import write_repository, write_vectors
+from tests.variants import some_slow
 
 AMAZON, LABEL_TEXTS, OURS = "AmazonTitles-670K", "LF-AmazonTitles-131K", "debian-related"
 
@@ -71,7 +72,7 @@ TABLES = {
 }
 
 
-@pytest.mark.parametrize(("paper", "table"), TABLES, ids=str)
+@pytest.mark.parametrize(("paper", "table"), some_slow(TABLES, unpack=True), ids=str)
 def test_a_table_is_made_on_a_folder_of_the_papers_name(paper: str, table: int, data: Path, tmp_path: Path) -> None:
     rows, page = made(data, tmp_path, paper, "--table", str(table), "--only", *TABLES[paper, table])
     assert set(TABLES[paper, table]) <= rows.keys()
@@ -80,6 +81,7 @@ def test_a_table_is_made_on_a_folder_of_the_papers_name(paper: str, table: int, 
     assert all(f"| {name} | paper |" in page for name in known)
 
 
+@pytest.mark.slow
 def test_a_table_of_another_table_s_trainings_trains_nothing(data: Path, tmp_path: Path) -> None:
     made(data, tmp_path, "decaf", "--table", "1", "--only", "DECAF-lite")
     kept = (tmp_path / "decaf_table_1.json").read_text()
@@ -132,16 +134,20 @@ def test_examples_show_what_is_true_and_what_is_not(data: Path, tmp_path: Path) 
 
 @pytest.mark.parametrize(
     ("paper", "figure", "only"),
-    [
-        pytest.param("inceptionxml", "3", "", marks=pytest.mark.slow),
-        pytest.param("inceptionxml", "4", "permutation 1", marks=pytest.mark.slow),
-        pytest.param("inceptionxml", "5", "", marks=pytest.mark.slow),
-        ("deepxml", "2", "50"),
-        ("deepxml", "3", "without"),
-        ("decaf", "4", "Parabel"),
-        ("decaf", "5", ""),
-        ("decaf", "6", ""),
-    ],
+    some_slow(
+        [
+            pytest.param("inceptionxml", "3", "", marks=pytest.mark.slow),
+            pytest.param("inceptionxml", "4", "permutation 1", marks=pytest.mark.slow),
+            pytest.param("inceptionxml", "5", "", marks=pytest.mark.slow),
+            ("deepxml", "2", "50"),
+            ("deepxml", "3", "without"),
+            ("decaf", "4", "Parabel"),
+            ("decaf", "5", ""),
+            ("decaf", "6", ""),
+        ],
+        4,
+        unpack=True,
+    ),
 )
 def test_a_figure_is_drawn(paper: str, figure: str, only: str, data: Path, tmp_path: Path) -> None:
     arguments = ["--figure", figure, "--vectors", str(data / "vectors.txt"), *(["--only", only] if only else [])]
@@ -157,6 +163,7 @@ def test_the_re_ranker_s_weight_is_chosen_on_validation(data: Path, tmp_path: Pa
     assert {"base: P@1", "P@1"} <= row.keys()
 
 
+@pytest.mark.slow
 def test_shortlists_overlap_and_theorem_1_has_numbers(data: Path, tmp_path: Path) -> None:
     rows, page = made(data, tmp_path, "deepxml", "--part", "vectors")
     row = rows["Astec"]

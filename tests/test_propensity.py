@@ -17,6 +17,7 @@ from laconic.data.corpus import Corpus
 from laconic.data.output import write_folder
 from tests.planted import planted_texts
 from tests.test_cli import laconic, shown_and_told
+from tests.variants import some_slow
 
 
 def with_mistakes(corpus: Corpus) -> Corpus:
@@ -203,7 +204,7 @@ def test_other_constants_are_another_model(model: Path, data: Path) -> None:
 
 
 @pytest.mark.parametrize("verb", ["train", "evaluate", "compare", "sweep", "bench", "score"])
-@pytest.mark.parametrize("wrong", ["0.5", "a,b", "1,2,3", "-1,2", "nan,1"])
+@pytest.mark.parametrize("wrong", some_slow(["0.5", "a,b", "1,2,3", "-1,2", "nan,1"]))
 def test_constants_that_are_none_are_a_mistake_of_every_verb(
     verb: str, wrong: str, model: Path, data: Path, tmp_path: Path
 ) -> None:

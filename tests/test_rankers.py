@@ -20,6 +20,7 @@ from laconic.models.rankers import Ranker
 from laconic.training.run import Run
 from laconic.types import NO_LABEL, Ranking, Tokens
 from tests.planted import planted_texts, share_of_right_first_labels
+from tests.variants import some_slow
 
 SETTINGS: dict[str, Settings] = {  # by method: what makes it small enough for a test
     "trees": {"fan_out": 2, "leaf": 2, "beam": 3},
@@ -172,6 +173,7 @@ def test_a_text_is_answered_alone_as_in_a_batch(trained: Trained) -> None:
         torch.testing.assert_close(alone.scores[0], together.scores[row])
 
 
+@pytest.mark.slow  # tests of the methods compare two trainings too
 def test_the_same_data_gives_the_same_ranker(trained: Trained) -> None:
     corpus = planted_texts(num_labels=NUM_LABELS, with_label_texts=True)
     data = prepare(corpus, trained.config.text, trained.config.vocabulary).data
@@ -187,11 +189,16 @@ def test_a_restored_ranker_is_the_same_ranker(trained: Trained) -> None:
     assert restored.state_dict().keys() == tensors.keys()
 
 
-def test_a_missing_tensor_is_refused_by_name(trained: Trained) -> None:
+def some(state: dict[str, Tensor], most: int) -> dict[str, Tensor]:
+    """Of many tensors so many, from first to last."""
+    names = [name for name in state if not name.endswith("num_batches_tracked")]  # torch does without it
+    return {name: state[name] for name in names[:: 1 + len(names) // most]}
+
+
+@pytest.mark.parametrize("most", some_slow([4, 1000]))
+def test_a_missing_tensor_is_refused_by_name(trained: Trained, most: int) -> None:
     state = trained.ranker.state_dict()
-    for name in state:
-        if name.endswith("num_batches_tracked"):  # torch does without it
-            continue
+    for name in some(state, most):
         with pytest.raises(
             ModelError, match=re.sub(r"^((base|nearest|combiner|trees(?=\.(trees|words|ids|pairs)\b))\.)*", "", name)
         ):
@@ -209,10 +216,11 @@ def damaged(tensor: Tensor, generator: np.random.Generator) -> list[Tensor]:
     return [*wrong, tensor[None], tensor.to(torch.bfloat16), tensor.reshape(-1)[0]]
 
 
-def test_a_damaged_tensor_is_refused(trained: Trained) -> None:
+@pytest.mark.parametrize("most", some_slow([4, 15]))
+def test_a_damaged_tensor_is_refused(trained: Trained, most: int) -> None:
     generator = np.random.default_rng(0)
     state = trained.ranker.state_dict()
-    for name, tensor in list(state.items())[:: 1 + len(state) // 15]:  # of many tensors some will do
+    for name, tensor in some(state, most).items():
         if not tensor.ndim:  # a counter may be any number
             continue
         for wrong in damaged(tensor, generator):
@@ -220,9 +228,10 @@ def test_a_damaged_tensor_is_refused(trained: Trained) -> None:
                 trained.method.restore(trained.config, state | {name: wrong})
 
 
-def test_tensors_cut_short_are_refused_or_read_within_their_bounds(trained: Trained) -> None:
+@pytest.mark.parametrize("most", some_slow([4, 15]))
+def test_tensors_cut_short_are_refused_or_read_within_their_bounds(trained: Trained, most: int) -> None:
     state = trained.ranker.state_dict()
-    for name, tensor in list(state.items())[:: 1 + len(state) // 15]:
+    for name, tensor in some(state, most).items():
         if not tensor.ndim:
             continue
         for kept in (0, 1, len(tensor) // 2, len(tensor) - 1):

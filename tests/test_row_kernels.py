@@ -5,9 +5,16 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from laconic.kernels.triton.all_labels import moves, moves_plainly, pull, pull_plainly, room_for
-from laconic.kernels.triton.factors import EveryLabel, PickedLabels, leave, take
-from laconic.kernels.triton.row_update import multiplied_out, update_rows, update_rows_plainly
+from laconic.kernels.triton.all_labels import (
+    all_negative_loss,
+    all_negative_loss_reference,
+    input_gradients,
+    input_gradients_reference,
+    padded_width,
+)
+from laconic.kernels.triton.factors import AllLabelFactors, ShortlistFactors, leave, take
+from laconic.kernels.triton.row_update import multiply_out, update_rows, update_rows_reference
+from tests.variants import some_slow
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -39,8 +46,8 @@ def every(batch, labels, dim, seed=0):
 
 def of_every_label(batch, labels, dim, seed=0):
     torch.manual_seed(seed)
-    slopes = functional.pad(torch.randn(batch, labels), (0, room_for(labels) - labels))
-    return EveryLabel(slopes.to(DEVICE), torch.randn(batch, dim).to(DEVICE))
+    slopes = functional.pad(torch.randn(batch, labels), (0, padded_width(labels) - labels))
+    return AllLabelFactors(slopes.to(DEVICE), torch.randn(batch, dim).to(DEVICE))
 
 
 def of_picked(clusters=9, picks=12, dim=20, room=4, seed=0):
@@ -53,7 +60,7 @@ def of_picked(clusters=9, picks=12, dim=20, room=4, seed=0):
     slopes = torch.cat([torch.randn(picks, room) * places, torch.full((2, room), torch.nan)])
     texts = torch.randint(5, (picks + 2,))
     parts = slopes, texts, bounds, starts, torch.randn(5, dim)
-    return PickedLabels(*(part.to(DEVICE) for part in parts)), int(starts[-1])
+    return ShortlistFactors(*(part.to(DEVICE) for part in parts)), int(starts[-1])
 
 
 def state(rows, dim, dtype=torch.float32):
@@ -75,24 +82,30 @@ def test_the_twin_has_torchs_loss_and_gradients():
     expected = share @ losses.sum(1)
     expected.backward()
     with torch.no_grad():
-        found = moves_plainly(vectors, weight, bias, share)
-        factors = EveryLabel(found.slopes, vectors * share[:, None])
+        found = all_negative_loss_reference(vectors, weight, bias, share)
+        factors = AllLabelFactors(found.logit_gradients, vectors * share[:, None])
     torch.testing.assert_close(found.loss, expected.detach())
     torch.testing.assert_close(found.bias, bias.grad)
     torch.testing.assert_close(factors.dense(11), weight.grad)
-    torch.testing.assert_close(pull_plainly(found.slopes, weight) * share[:, None], vectors.grad)
+    torch.testing.assert_close(input_gradients_reference(found.logit_gradients, weight) * share[:, None], vectors.grad)
     assert [leaf.grad is not None for leaf in leaves] == [True] * 3
 
 
 @pytest.mark.usefixtures("interpreted", "poisoned")
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", some_slow(SHAPES))
 def test_the_kernels_over_every_label_do_what_their_twins_do(shape):
     vectors, weight, bias, share = every(*shape)
-    expected, ours = moves_plainly(vectors, weight, bias, share), moves(vectors, weight, bias, share, precise=True)
+    expected, ours = (
+        all_negative_loss_reference(vectors, weight, bias, share),
+        all_negative_loss(vectors, weight, bias, share, precise=True),
+    )
     for mine, other in zip(ours, expected, strict=True):
         torch.testing.assert_close(mine, other)
     torch.testing.assert_close(
-        pull(ours.slopes, weight, precise=True), pull_plainly(ours.slopes, weight), rtol=1e-4, atol=1e-4
+        input_gradients(ours.logit_gradients, weight, precise=True),
+        input_gradients_reference(ours.logit_gradients, weight),
+        rtol=1e-4,
+        atol=1e-4,
     )
 
 
@@ -100,28 +113,28 @@ def test_the_kernels_over_every_label_do_what_their_twins_do(shape):
 def test_not_a_number_never_passes():
     vectors, weight, bias, share = every(4, 9, 5)
     weight[3, 2] = torch.nan
-    assert moves(vectors, weight, bias, share, precise=True).loss.isnan()
+    assert all_negative_loss(vectors, weight, bias, share, precise=True).loss.isnan()
 
 
 @pytest.mark.usefixtures("interpreted", "poisoned")
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", some_slow(SHAPES))
 def test_rows_are_updated_as_the_twin_updates_them(shape):
     factors, rows = of_every_label(*shape), shape[1]
-    torch.testing.assert_close(multiplied_out(factors, rows, precise=True), factors.dense(rows), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(multiply_out(factors, rows, precise=True), factors.dense(rows), rtol=1e-4, atol=1e-4)
     parts = state(rows, shape[2])
-    expected = updated(update_rows_plainly, parts, factors, clock=clock())
+    expected = updated(update_rows_reference, parts, factors, clock=clock())
     for mine, other in zip(updated(update_rows, parts, factors, clock=clock(), precise=True), expected, strict=True):
         torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.usefixtures("interpreted", "poisoned")
 @pytest.mark.parametrize("lazy", [False, True])
-@pytest.mark.parametrize("shape", [{}, {"room": 1}, {"room": 16, "dim": 70}, {"clusters": 40, "picks": 3}])
+@pytest.mark.parametrize("shape", some_slow([{}, {"room": 1}, {"room": 16, "dim": 70}, {"clusters": 40, "picks": 3}]))
 def test_picked_rows_are_updated_as_the_twin_updates_them(shape, lazy):
     factors, rows = of_picked(**shape)
-    torch.testing.assert_close(multiplied_out(factors, rows), factors.dense(rows))
+    torch.testing.assert_close(multiply_out(factors, rows), factors.dense(rows))
     parts = state(rows, factors.vectors.shape[1])
-    expected = updated(update_rows_plainly, parts, factors, clock=clock(), lazy=lazy)
+    expected = updated(update_rows_reference, parts, factors, clock=clock(), lazy=lazy)
     for mine, other in zip(updated(update_rows, parts, factors, clock=clock(), lazy=lazy), expected, strict=True):
         torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-5)
 
@@ -131,7 +144,7 @@ def test_picked_rows_are_updated_as_the_twin_updates_them(shape, lazy):
 def test_adagrad_remembers_one_number_of_a_row(picked):
     factors, rows = of_picked(room=16, dim=33) if picked else (of_every_label(70, 130, 33), 130)
     weight, square = state(rows, 33)[0], torch.rand(rows, device=DEVICE)
-    expected = updated(no_mean(update_rows_plainly), (weight, square), factors, clock=clock())
+    expected = updated(no_mean(update_rows_reference), (weight, square), factors, clock=clock())
     ours = updated(no_mean(update_rows), (weight, square), factors, clock=clock(), precise=True)
     slope = factors.dense(rows)
     torch.testing.assert_close(expected[1], square + slope.square().mean(1))
@@ -162,10 +175,11 @@ def test_where_it_may_not_go_rows_and_state_stay_bit_for_bit(dtype):
         assert torch.equal(mine, other)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("interpreted")
 def test_halves_are_rounded_by_chance_to_a_neighbour_and_on_average_to_what_they_should_be():
     factors, parts = of_every_label(6, 200, 16), state(200, 16, torch.bfloat16)
-    wanted = updated(update_rows_plainly, [part.float() for part in parts], factors, clock=clock())
+    wanted = updated(update_rows_reference, [part.float() for part in parts], factors, clock=clock())
     found = [
         updated(update_rows, parts, factors, clock=clock(), precise=True, chance=torch.tensor(at, device=DEVICE))
         for at in range(24)
@@ -184,7 +198,7 @@ def test_halves_are_rounded_by_chance_to_a_neighbour_and_on_average_to_what_they
 def test_factors_are_taken_once():
     rows = nn.Parameter(torch.zeros(3, 2))
     assert take(rows) is None
-    factors = EveryLabel(torch.zeros(1, 128), torch.zeros(1, 2))
+    factors = AllLabelFactors(torch.zeros(1, 128), torch.zeros(1, 2))
     leave(rows, factors)
     assert take(rows) is factors
     assert take(rows) is None
@@ -195,13 +209,19 @@ def test_factors_are_taken_once():
 def test_the_kernels_do_what_their_twins_do_at_real_shapes(batch, poisoned):
     vectors, weight, bias, share = every(batch, 50_001, 480)
     weight /= 20
-    expected, ours = moves_plainly(vectors, weight, bias, share), moves(vectors, weight, bias, share)
+    expected, ours = (
+        all_negative_loss_reference(vectors, weight, bias, share),
+        all_negative_loss(vectors, weight, bias, share),
+    )
     for mine, other in zip(ours, expected, strict=True):
         torch.testing.assert_close(mine.float(), other, rtol=1e-2, atol=float(other.abs().max()) * 5e-3)
-    pulled, other = pull(ours.slopes, weight), pull_plainly(ours.slopes, weight)
+    pulled, other = (
+        input_gradients(ours.logit_gradients, weight),
+        input_gradients_reference(ours.logit_gradients, weight),
+    )
     torch.testing.assert_close(pulled, other, rtol=1e-2, atol=float(other.abs().max()) * 5e-3)
-    factors, parts = EveryLabel(ours.slopes, vectors * share[:, None]), state(50_001, 480)
+    factors, parts = AllLabelFactors(ours.logit_gradients, vectors * share[:, None]), state(50_001, 480)
     parts[2] += 0.01  # near 0 a step is as large as rounding makes it
-    expected = updated(update_rows_plainly, parts, factors, clock=clock())
+    expected = updated(update_rows_reference, parts, factors, clock=clock())
     for mine, other in zip(updated(update_rows, parts, factors, clock=clock()), expected, strict=True):
         torch.testing.assert_close(mine, other, rtol=1e-2, atol=float(other.abs().max()) * 5e-3)

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from laconic.kernels.triton import maxima, shortlist_scores
-from laconic.kernels.triton.maxima import Tile, best_groups, group_maxima, group_maxima_plainly, places_in
+from laconic.kernels.triton.maxima import Tile, best_groups, group_maxima, group_maxima_reference, places_in
 from laconic.kernels.triton.shortlist import Shortlist
-from laconic.kernels.triton.shortlist_scores import shortlist_scores_plainly
+from laconic.kernels.triton.shortlist_scores import shortlist_scores_reference
 
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -42,7 +42,7 @@ def poisoned(monkeypatch, module):
 def test_the_twin_has_the_largest_score_of_every_group(chunk):
     vectors, rows = drawn(5, 12), drawn(96, 12, seed=1)
     expected = torch.stack([(vectors @ part.T).amax(1) for part in rows.split(8)], dim=1)
-    torch.testing.assert_close(group_maxima_plainly(vectors, rows, 8, chunk=chunk), expected)
+    torch.testing.assert_close(group_maxima_reference(vectors, rows, 8, chunk=chunk), expected)
 
 
 @pytest.mark.usefixtures("interpreted")
@@ -51,7 +51,7 @@ def test_the_twin_has_the_largest_score_of_every_group(chunk):
 @pytest.mark.parametrize("batch", [0, 1, 16, 37])
 def test_the_kernel_of_groups_does_what_its_twin_does(monkeypatch, batch, group, dtype):
     vectors, rows = drawn(batch, 96, dtype=dtype), drawn(192, 96, dtype=dtype, seed=1)
-    expected = group_maxima_plainly(vectors, rows, group)
+    expected = group_maxima_reference(vectors, rows, group)
     with poisoned(monkeypatch, maxima):
         ours = group_maxima(vectors, rows, group, tile=SMALL)
     torch.testing.assert_close(ours, expected, rtol=1e-5, atol=1e-4)
@@ -62,7 +62,7 @@ def test_the_kernel_of_groups_does_what_its_twin_does(monkeypatch, batch, group,
 def test_the_kernel_of_groups_does_what_its_twin_does_at_real_shapes(batch):
     vectors, rows = drawn(batch, 512, dtype=torch.bfloat16), drawn(20_480, 512, dtype=torch.bfloat16, seed=1)
     for group in (32, 64, 128):
-        torch.testing.assert_close(group_maxima(vectors, rows, group), group_maxima_plainly(vectors, rows, group))
+        torch.testing.assert_close(group_maxima(vectors, rows, group), group_maxima_reference(vectors, rows, group))
 
 
 @pytest.mark.parametrize("groups", [7, 2048, 2080, 4096, 32 * 2048 * 2, 3000])
@@ -110,7 +110,7 @@ def test_the_twin_scores_what_was_picked(monkeypatch, at_once):
     monkeypatch.setattr(shortlist_scores, "_GATHERED", at_once)
     vectors, weight, bias, shortlist = case()
     for biases in (bias, None):
-        ours = shortlist_scores_plainly(vectors, weight, biases, shortlist)
+        ours = shortlist_scores_reference(vectors, weight, biases, shortlist)
         torch.testing.assert_close(ours, by_hand(vectors, weight, biases, shortlist))
 
 
@@ -119,7 +119,7 @@ def test_the_twin_scores_what_was_picked(monkeypatch, at_once):
 def test_the_kernel_of_picked_clusters_does_what_its_twin_does(monkeypatch, dim):
     vectors, weight, bias, shortlist = case(dim)
     for biases in (bias, None):
-        expected = shortlist_scores_plainly(vectors, weight, biases, shortlist)
+        expected = shortlist_scores_reference(vectors, weight, biases, shortlist)
         with poisoned(monkeypatch, shortlist_scores):
             ours = shortlist_scores.shortlist_scores(vectors, weight, biases, shortlist)
         torch.testing.assert_close(ours, expected, rtol=1e-5, atol=1e-4)
@@ -128,5 +128,5 @@ def test_the_kernel_of_picked_clusters_does_what_its_twin_does(monkeypatch, dim)
 @pytest.mark.usefixtures("interpreted")
 def test_no_texts_have_no_scores():
     vectors, weight, bias, (picks, starts, size) = case()
-    for scores_of in (shortlist_scores_plainly, shortlist_scores.shortlist_scores):
+    for scores_of in (shortlist_scores_reference, shortlist_scores.shortlist_scores):
         assert scores_of(vectors[:0], weight, bias, Shortlist(picks[:0], starts, size)).shape == (0, 2 * size)

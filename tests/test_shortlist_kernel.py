@@ -4,15 +4,24 @@ import pytest
 import torch
 from torch.nn import functional
 
-from laconic.kernels.shortlist_cpu import shortlist_slopes_on_cpu
+from laconic.kernels.shortlist_cpu import shortlist_gradients_cpu
 from laconic.kernels.triton import shortlist as kernels
 from laconic.kernels.triton.factors import take
-from laconic.kernels.triton.row_update import multiplied_out
-from laconic.kernels.triton.shortlist import Shortlist, Slopes, Wanted, members, picked_slopes, shortlist_slopes_plainly
+from laconic.kernels.triton.row_update import multiply_out
+from laconic.kernels.triton.shortlist import (
+    Gradients,
+    Shortlist,
+    ShortlistTargets,
+    members,
+    shortlist_gradients,
+    shortlist_gradients_reference,
+)
 from laconic.training import losses
 from laconic.training.losses import shortlist_loss
 from laconic.types import NO_LABEL, Batch, Tokens
+from tests.variants import some_slow
 
+SHAPES = [{}, {"soft": True}, {"clusters": 2, "k": 2}, {"batch": 20, "clusters": 4, "k": 2}]
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
@@ -34,7 +43,7 @@ def case(*, batch=7, labels=101, clusters=8, k=3, dim=20, p=4, seed=0, device="c
     targets = (positives != NO_LABEL) * (torch.rand(batch, p) if soft else 1.0)
     parts = torch.randn(batch, dim), torch.randn(labels, dim), torch.randn(labels)
     shortlist = Shortlist(picks.to(device), starts.to(device), int(starts.diff().max()))
-    wanted = Wanted(positives.to(device), targets.to(device), torch.rand(batch).to(device))
+    wanted = ShortlistTargets(positives.to(device), targets.to(device), torch.rand(batch).to(device))
     return *(part.to(device) for part in parts), shortlist, wanted
 
 
@@ -49,7 +58,7 @@ def plain_loss(vectors, weight, bias, shortlist, wanted):
                 truth[labels == positive] = target
         scores = weight[labels] @ vectors[row] + (0 if bias is None else bias[labels])
         losses = functional.binary_cross_entropy_with_logits(scores, truth, reduction="sum")
-        total = total + wanted.share[row] * losses
+        total = total + wanted.text_weights[row] * losses
     return total
 
 
@@ -61,7 +70,7 @@ def test_the_twin_has_torchs_loss_and_gradients(shape, with_bias):
     expected = plain_loss(vectors, weight, bias if with_bias else None, shortlist, wanted)
     slopes = torch.autograd.grad(expected, leaves)
     with torch.no_grad():
-        ours = shortlist_slopes_plainly(vectors, weight, bias if with_bias else None, shortlist, wanted)
+        ours = shortlist_gradients_reference(vectors, weight, bias if with_bias else None, shortlist, wanted)
     torch.testing.assert_close(ours.loss, expected.detach())
     for mine, other in zip(ours[1:], slopes, strict=False):
         torch.testing.assert_close(mine, other)
@@ -69,9 +78,9 @@ def test_the_twin_has_torchs_loss_and_gradients(shape, with_bias):
 
 def _multiplied(found, rows):
     """With the rows' gradient itself, as the kernel makes it and as its twin does."""
-    gradient = multiplied_out(found.weight, rows)
+    gradient = multiply_out(found.weight, rows)
     torch.testing.assert_close(gradient, found.weight.dense(rows))
-    return Slopes(found.loss, found.vectors, gradient, found.bias)
+    return Gradients(found.loss, found.vectors, gradient, found.bias)
 
 
 def poisoned(monkeypatch):
@@ -85,16 +94,18 @@ def poisoned(monkeypatch):
 
 
 @pytest.mark.usefixtures("interpreted")
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("shape", [{}, {"soft": True}, {"clusters": 2, "k": 2}, {"batch": 20, "clusters": 4, "k": 2}])
+@pytest.mark.parametrize("seed", some_slow(range(3)))
+@pytest.mark.parametrize(
+    "shape", some_slow([{}, {"soft": True}, {"clusters": 2, "k": 2}, {"batch": 20, "clusters": 4, "k": 2}], 2)
+)
 def test_the_kernel_does_what_its_twin_does(monkeypatch, shape, seed):
     device = "cuda" if torch.cuda.is_available() else "cpu"
     vectors, weight, bias, shortlist, wanted = case(**shape, seed=seed, device=device)
     for biases in (bias, None):
-        expected = shortlist_slopes_plainly(vectors, weight, biases, shortlist, wanted)
+        expected = shortlist_gradients_reference(vectors, weight, biases, shortlist, wanted)
         with monkeypatch.context() as patch:
             poisoned(patch)
-            ours = _multiplied(picked_slopes(vectors, weight, biases, shortlist, wanted), len(weight))
+            ours = _multiplied(shortlist_gradients(vectors, weight, biases, shortlist, wanted), len(weight))
         for mine, other in zip(ours, expected, strict=True):
             torch.testing.assert_close(mine, other)
 
@@ -107,10 +118,10 @@ def test_the_cpus_way_does_what_the_twin_does(monkeypatch, shape, threads):
     torch.set_num_threads(threads)
     try:
         for biases in (bias, None):
-            expected = shortlist_slopes_plainly(vectors, weight, biases, shortlist, wanted)
+            expected = shortlist_gradients_reference(vectors, weight, biases, shortlist, wanted)
             with monkeypatch.context() as patch:
                 poisoned(patch)
-                ours = shortlist_slopes_on_cpu(vectors, weight, biases, shortlist, wanted)
+                ours = shortlist_gradients_cpu(vectors, weight, biases, shortlist, wanted)
             for mine, other in zip(ours, expected, strict=True):
                 torch.testing.assert_close(mine, other)
     finally:
@@ -123,10 +134,10 @@ def test_the_kernel_does_what_its_twin_does_at_real_shapes(monkeypatch):
     vectors, weight, bias, shortlist, wanted = parts
     weight /= 20
     for biases in (bias, None):
-        expected = shortlist_slopes_plainly(vectors, weight, biases, shortlist, wanted)
+        expected = shortlist_gradients_reference(vectors, weight, biases, shortlist, wanted)
         with monkeypatch.context() as patch:
             poisoned(patch)
-            ours = _multiplied(picked_slopes(vectors, weight, biases, shortlist, wanted), len(weight))
+            ours = _multiplied(shortlist_gradients(vectors, weight, biases, shortlist, wanted), len(weight))
         for mine, other in zip(ours, expected, strict=True):
             if other is not None:
                 scale = other.abs().max() if other.ndim else other.abs()
@@ -178,5 +189,5 @@ def test_by_the_kernel_rows_that_are_learnt_have_their_gradient_as_factors(monke
 def test_not_a_number_never_passes():
     vectors, weight, bias, shortlist, wanted = case()
     weight[shortlist.starts[shortlist.picks[0, 0]]] = torch.nan
-    for slopes_of in (shortlist_slopes_plainly, shortlist_slopes_on_cpu):
+    for slopes_of in (shortlist_gradients_reference, shortlist_gradients_cpu):
         assert slopes_of(vectors, weight, bias, shortlist, wanted).loss.isnan()

@@ -24,6 +24,7 @@ from laconic.training.loop import Silent
 from laconic.training.run import Run
 from tests.planted import planted_texts
 from tests.test_cli import laconic
+from tests.variants import some_slow
 
 SMALL = {"epochs": 4, "batch_size": 8, "embedding": 64, "length": 6, "learning_rate": 0.02}
 CPU = torch.device("cpu")
@@ -90,7 +91,7 @@ def test_the_users_own_random_numbers_are_not_disturbed(data):
     assert torch.equal(torch.rand(3), expected)
 
 
-@pytest.mark.parametrize("stop", [1, 7, 10, 11, 25])
+@pytest.mark.parametrize("stop", some_slow([1, 7, 10, 11, 25], 2))
 @pytest.mark.parametrize("validation", [0.0, 0.2])
 def test_a_stopped_run_goes_on_to_the_same_bits(data, tmp_path, stop, validation):
     config = Config(**SMALL, validation=validation)
@@ -257,6 +258,7 @@ SETTINGS = ["epochs=6", "embedding=64", "length=6", "batch_size=4"]
 MORE_SETTINGS = {"inceptionxml+": ["encoder=bag", "clusters=4", "top=2", "epochs=3", "batch_size=8"]}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_kill_9_at_any_moment_then_the_same_command_gives_the_same_bits(tmp_path):
     """A real SIGKILL, several times, at moments that differ; one thread."""
@@ -283,6 +285,7 @@ def test_kill_9_at_any_moment_then_the_same_command_gives_the_same_bits(tmp_path
     assert not (tmp_path / "killed" / "run").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_kill_9_of_a_run_with_clusters_then_the_same_command_goes_on_with_them_to_the_same_bits(tmp_path, monkeypatch):
     """Half of it in a process of its own, which is killed; one thread."""

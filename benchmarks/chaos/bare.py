@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 
 from benchmarks.chaos.processes import Server, free_port, serving
-from laconic.predict.packed_predictor import Answerer
+from laconic.predict.packed_predictor import PackedPredictor
 
 _MODEL = "LACONIC_BARE_MODEL"  # granian makes the application in a process of its own
 
@@ -25,7 +25,7 @@ class Question(BaseModel):
 
 
 def application() -> FastAPI:
-    app, answerer = FastAPI(), Answerer.open(os.environ[_MODEL])
+    app, answerer = FastAPI(), PackedPredictor.open(os.environ[_MODEL])
 
     @app.get("/readyz")
     async def ready() -> dict[str, str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from laconic.packed.folder import FORMAT, open_packed, write_packed
-from laconic.predict.packed_predictor import Answerer
+from laconic.predict.packed_predictor import PackedPredictor
 from laconic.storage.manifest import MANIFEST, PACKED_MODEL, write_manifest
 from laconic.system.files import replacing
 
@@ -29,7 +29,7 @@ class Known:
 
     @staticmethod
     def of(folder: Path, texts: Sequence[str], k: int = 5) -> Known:
-        answerer = Answerer.open(folder)
+        answerer = PackedPredictor.open(folder)
         answers = [[(one.label, one.score) for one in answer] for answer in answerer.predict(texts, k)]
         return Known(folder=folder, version=answerer.version, texts=texts, answers=answers)
 

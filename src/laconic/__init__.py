@@ -16,7 +16,11 @@ else:
     def __getattr__(name: str) -> Any:
         """Laconic brings torch along, so it is imported when it is asked for."""
         if name == "Laconic":
-            from laconic.estimator import Laconic
+            try:
+                from laconic.estimator import Laconic
+            except ModuleNotFoundError as error:
+                from laconic.errors import missing_package
 
+                raise ModuleNotFoundError(missing_package("Laconic", error) or str(error), name=error.name) from None
             return Laconic
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

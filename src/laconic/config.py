@@ -1,4 +1,4 @@
-"""Settings (TOML files and key=value) to frozen dataclasses and back. An unknown key is an error."""
+"""Convert settings (TOML files and key=value) to frozen dataclasses and back; unknown keys are errors."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ Settings = dict[str, Any]
 
 
 def method_called(name: str) -> str:
-    """The name that a method goes by here."""
+    """Return the method's own name; older names are aliases."""
     return _OTHER_NAMES.get(name, name)
 
 
 def check_method(name: str) -> None:
-    """Refuse a name that no method goes by."""
+    """Refuse an unknown method."""
     if method_called(name) not in METHOD_NAMES:
         raise ConfigError(f"there is no method {name!r}; known are: {', '.join(METHOD_NAMES)}")
 
 
 def read_settings(preset: Path | None, assignments: Iterable[str]) -> Settings:
-    """A preset file's settings, overruled by assignments such as `surrogate.epochs=5`."""
+    """Read a preset file's settings, overridden by assignments such as `surrogate.epochs=5`."""
     settings = {} if preset is None else _read_toml(preset)
     for assignment in assignments:
         _assign(settings, assignment)
@@ -42,7 +42,7 @@ def read_settings(preset: Path | None, assignments: Iterable[str]) -> Settings:
 
 
 def preset_path(method: str, name: str) -> Path:
-    """The preset of that name that comes with the package, or a file of the user's."""
+    """Return the path of the package's preset of that name, or of the user's file."""
     known = {path.stem: path for path in sorted((_PRESETS / method).glob("*.toml"))}
     if name in known:
         return known[name]
@@ -53,7 +53,8 @@ def preset_path(method: str, name: str) -> Path:
 
 
 def configure(kind: type[C], settings: Mapping[str, Any], prefix: str = "") -> C:
-    """A config of that kind: its own defaults where the settings say nothing."""
+    """Make a config of that kind from settings; defaults fill in, and names in its RETIRED are ignored."""
+    settings = {name: value for name, value in settings.items() if name not in getattr(kind, "RETIRED", ())}
     types_by_name = typing.get_type_hints(kind)
     known = [field.name for field in fields(kind)]  # type: ignore[arg-type]
     for name in settings:
@@ -71,7 +72,7 @@ def configure(kind: type[C], settings: Mapping[str, Any], prefix: str = "") -> C
 
 
 def settings_of(config: Any) -> Settings:
-    """The config as plain values, such that `configure` gives it back. A group that is not used is left out."""
+    """Return the config as plain values, such that `configure` restores it; a group that is not used is left out."""
     values = {field.name: getattr(config, field.name) for field in fields(config)}
     unused = {name for name, kind in typing.get_type_hints(type(config)).items() if _optional_group(kind)}
     return {
@@ -109,7 +110,7 @@ def _assign(settings: Settings, assignment: str) -> None:
 
 
 def _parsed(value: str) -> Any:
-    """A number, true or false, a quoted text or a list as TOML has them; anything else is the text itself."""
+    """Parse a number, true or false, a quoted text or a list as TOML; anything else is the text itself."""
     try:
         parsed = tomllib.loads(f"value = {value}")
     except (ValueError, RecursionError):  # of which TOML's own error is one; int() refuses thousands of digits
@@ -133,7 +134,7 @@ def _value(value: Any, wanted: Any, name: str) -> Any:
 
 
 def merged(settings: Settings, others: Settings) -> Settings:
-    """Both; where both say something the others count, group by group."""
+    """Merge settings group by group; the others win."""
     return settings | {
         name: merged(settings[name], value)
         if isinstance(value, dict) and isinstance(settings.get(name), dict)

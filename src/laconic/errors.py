@@ -1,8 +1,12 @@
-"""The errors that are the user's to mend. The command line prints their message, no traceback, and exits with 2."""
+"""Errors that users can fix; the command line prints their message without a traceback and exits with 2."""
 
-from laconic import __version__
-
-_WHEEL = f"laconic_xmc-{__version__}-py3-none-any.whl"
+_DISTRIBUTION = "laconic-xmc"
+# The extra that brings each package which an import may miss; empty: what every installation has.
+EXTRAS = {
+    **dict.fromkeys(("torch", "scipy", "sklearn", "pyarrow", "safetensors"), "train"),
+    **dict.fromkeys(("tensorboard", "matplotlib"), "track"),
+    **dict.fromkeys(("numba", "fastapi", "granian", "prometheus_client", "pydantic", "starlette", "uvloop"), ""),
+}
 
 
 class UserError(Exception):
@@ -26,5 +30,15 @@ class TrainingError(UserError):
 
 
 def install_hint(extra: str) -> str:
-    """Say how an extra of the distribution is installed, for messages about what is missing."""
-    return f"pip install '.[{extra}]' in a checkout of laconic, or pip install '{_WHEEL}[{extra}]'"
+    """Return the command that installs an extra of the distribution; an empty one is the distribution itself."""
+    if not extra:
+        return f"pip install {_DISTRIBUTION} (from a checkout: pip install .)"
+    return f"pip install '{_DISTRIBUTION}[{extra}]' (from a checkout: pip install '.[{extra}]')"
+
+
+def missing_package(user: str, error: ModuleNotFoundError) -> str | None:
+    """Describe a failed import of a package that an extra brings, with the command to type; None for any other one."""
+    package = (error.name or "").partition(".")[0]
+    if package not in EXTRAS:
+        return None
+    return f"{user} needs {package}, which is not installed; {install_hint(EXTRAS[package])}"

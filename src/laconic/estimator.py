@@ -29,15 +29,15 @@ from laconic.methods.auto import choose, config_for, describe_situation
 from laconic.methods.registry import config_of
 from laconic.methods.train import train_model
 from laconic.packed.folder import is_packed, of_version, write_packed
-from laconic.predict.load import answerer, on_cpu, open_answerer, packed_of
-from laconic.predict.packed_predictor import Answerer
+from laconic.predict.interface import TextPredictor
+from laconic.predict.load import on_cpu, open_packed_predictor, packed_of, packed_predictor
 from laconic.predict.prediction import Prediction
 from laconic.predict.predictor import Predictor
 from laconic.storage.manifest import PACKED, version_of
 from laconic.storage.model_folder import SavedModel, read_model, write_model
-from laconic.training.run import Run
+from laconic.training.run import Run, device_named
 from laconic.units import counted
-from laconic.update.model import add_labels, remove_labels, update
+from laconic.update.model import add_labels, calibrate, remove_labels, update
 from laconic.update.rankers import Config as Further
 
 log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class Laconic:
 
     labels_: Sequence[str]
     model_: SavedModel  # missing where a packed model was loaded alone
-    predictor_: Predictor | Answerer
+    predictor_: TextPredictor
 
     def __init__(
         self,
@@ -186,6 +186,14 @@ class Laconic:
         model = update(model, corpus, config, Run.unkept(self.device))
         return self._with_model(model, Predictor(model, self.device))
 
+    def calibrate(self, texts: Iterable[str], labels: Iterable[Iterable[LabelName]]) -> Laconic:
+        """Calibrate scores to probabilities on texts that the model was not trained on, at least 50 of them.
+
+        An earlier calibration is replaced. Changing the model ends its calibration, unless `update` fits a new one.
+        """
+        model = calibrate(self._whole_model(), _corpus("test", texts, labels), "test", device_named(self.device))
+        return self._with_model(model, Predictor(model, self.device))
+
     def pack(self, texts: Iterable[str] = ()) -> Laconic:
         """Pack the model for prediction on a CPU, which is much faster and nearly as accurate; `save` writes it too.
 
@@ -194,14 +202,14 @@ class Laconic:
         model, every = self._whole_model(), _texts(texts)
         split = Split(labels=csr_array((len(every), len(model.labels)), dtype=np.float32), texts=every)
         corpus = Corpus(splits={"train": split}, labels=model.labels, source="texts in memory")
-        return self._with_model(model, answerer(pack(model, corpus, self.device)))
+        return self._with_model(model, packed_predictor(pack(model, corpus, self.device)))
 
     def save(self, folder: Path | str) -> None:
         """Write a model folder, for `Laconic.load` and for the command line; replace an older model there."""
         model, folder = self._whole_model(), Path(folder)
         write_model(model, folder)
-        if isinstance(self.predictor_, Answerer):
-            write_packed(of_version(self.predictor_.model, version_of(folder)), folder / PACKED)
+        if self.predictor_.packed is not None:
+            write_packed(of_version(self.predictor_.packed, version_of(folder)), folder / PACKED)
 
     @staticmethod
     def load(folder: Path | str, *, device: str = "auto") -> Laconic:
@@ -211,12 +219,12 @@ class Laconic:
         """
         folder = Path(folder)
         if is_packed(folder):
-            alone = open_answerer(folder, device=device)
+            alone = open_packed_predictor(folder, device=device)
             loaded = _estimator_of(alone.facts, device)
             loaded.predictor_, loaded.labels_ = alone, alone.labels
             return loaded
         model, packed = read_model(folder), packed_of(folder) if on_cpu(device) else None
-        predictor = Predictor(model, device) if packed is None else answerer(packed)
+        predictor = Predictor(model, device) if packed is None else packed_predictor(packed)
         return _estimator_of(model.facts, device)._with_model(model, predictor)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -237,7 +245,7 @@ class Laconic:
         targets = TargetTags(required=True, multi_output=True, single_output=False)
         return Tags(estimator_type=None, target_tags=targets, input_tags=inputs)
 
-    def _with_model(self, model: SavedModel, predictor: Predictor | Answerer) -> Laconic:
+    def _with_model(self, model: SavedModel, predictor: TextPredictor) -> Laconic:
         self.model_, self.predictor_, self.labels_ = model, predictor, model.labels.names
         return self
 
@@ -250,7 +258,7 @@ class Laconic:
             )
         return self.model_
 
-    def _predictor(self) -> Predictor | Answerer:
+    def _predictor(self) -> TextPredictor:
         if not hasattr(self, "predictor_"):
             from sklearn.exceptions import NotFittedError
 

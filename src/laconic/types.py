@@ -1,4 +1,4 @@
-"""The values that every part speaks. Axis words: batch, length, k (ranked labels), p (positives), dim."""
+"""Values that every package uses. Axis words: batch, length, k (ranked labels), p (positives), dim."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        """Inputs are spelled out for those who ask: an answer from a packed model does without torch."""
+        """Build the type of inputs on request: packed models answer without torch."""
         if name == "Inputs":
             from torch import Tensor
 
@@ -36,7 +36,7 @@ else:
 
 
 class Ranking(NamedTuple):
-    """Labels best first, with their scores. A shortlist and a prediction are both this; short rows end in NO_LABEL."""
+    """Labels best first, with their scores: a shortlist or a prediction. Short rows end in NO_LABEL."""
 
     labels: Int[Tensor, "batch k"]
     scores: Float[Tensor, "batch k"]

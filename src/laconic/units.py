@@ -1,4 +1,4 @@
-"""Numbers for people: counts with their nouns, sizes in bytes and durations, written and read."""
+"""Format and parse counts with nouns, sizes in bytes, and durations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def human_bytes(number: int) -> str:
 
 
 def bytes_of(size: str) -> int:
-    """A size as people write it: 16MB, 2.5 GB; a kB is 1000 bytes, a KiB 1024."""
+    """Parse a size such as 16MB or 2.5 GB; a kB is 1000 bytes, a KiB 1024."""
     number = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?))?b?", size.strip().lower(), re.ASCII)
     if not number or len(number[1]) > 18:
         raise ConfigError(f"a size must look like 16MB, 500MB or 2GB, but is {size!r}")
@@ -34,7 +34,7 @@ def bytes_of(size: str) -> int:
 
 
 def seconds_of(budget: str) -> float:
-    """From "90s", "5m" or "1.5h"; a number alone counts minutes."""
+    """Parse a duration such as "90s", "5m" or "1.5h"; a number alone is in minutes."""
     found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*([smh]?)", budget.strip().lower())
     if not found or not float(found[1]):
         raise ConfigError(f"a budget must be a time above 0, such as 90s, 5m or 1.5h, but is {budget!r}")
@@ -42,7 +42,7 @@ def seconds_of(budget: str) -> float:
 
 
 def human_seconds(seconds: float) -> str:
-    """In whole numbers, because our estimates are no finer."""
+    """Format a duration in integers: estimates are no finer."""
     if seconds < 1:
         return "less than a second"
     for unit, size, most in (("second", 1, 90), ("minute", 60, 90), ("hour", 3600, 36)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from torch import Tensor
@@ -22,6 +22,7 @@ from laconic.models.shortlisters.labels import NearestLabels, Nearness
 from laconic.types import FIRST_WORD, NO_LABEL, Inputs, Ranking, Tokens
 from laconic.update.rankers import Additions, with_labels, without_labels
 from laconic.update.rankers.shortlisters import shortlister_without_labels
+from tests.variants import examples
 
 WORDS, LABELS = 40, 30
 
@@ -109,7 +110,7 @@ def clustered() -> ShortlistRanker:
 
 
 @given(kept=st.sets(st.integers(0, LABELS - 1), min_size=1), k=st.integers(1, LABELS))
-@settings(max_examples=40)
+@examples(40)
 def test_unequal_and_empty_clusters_give_as_many_labels_as_are_asked_for(kept: set[int], k: int) -> None:
     numbers = torch.tensor(sorted(kept))
     before, after = clustered(), without_labels(clustered(), numbers)
@@ -146,7 +147,7 @@ def near_labels(**changes: object) -> NearestLabels:
     """Thirty labels with two texts each."""
     vectors = torch.rand(2 * LABELS, WORDS, generator=torch.Generator().manual_seed(0))
     pairs = csr_array((np.ones(2 * LABELS), ([*range(2 * LABELS)], [*range(LABELS)] * 2)), shape=(2 * LABELS, LABELS))
-    nearness = Nearness(**{"size": 9, "centroids": 8, "neighbours": 5, "search": "exact"} | changes)  # type: ignore[arg-type]
+    nearness = Nearness(**{"size": 9, "centroids": 8, "neighbours": 5} | changes)  # type: ignore[arg-type]
     return NearestLabels.of(vectors, pairs, nearness, 0)
 
 
@@ -186,16 +187,3 @@ def test_examples_move_the_centroids_of_their_labels_and_of_no_other() -> None:
     others = [label for label in range(LABELS) if label != 3]
     assert torch.equal(near.centres[others], shortlister.centres[others])
     assert near.text_labels[-2:].tolist() == [3, LABELS]
-
-
-def test_a_graph_of_centroids_follows() -> None:
-    pytest.importorskip("faiss")
-    shortlister = near_labels(search="graph")
-    ranker = CandidatesRanker(encoder(), shortlister, classifier(bias=True), beta=0.5).eval()
-    grown = with_labels(ranker, additions([[35], [36]]))
-    assert isinstance(grown, CandidatesRanker)
-    for changed in (grown, without_labels(grown, torch.arange(5, LABELS + 2))):
-        near = changed.shortlister
-        assert isinstance(near, NearestLabels)
-        found, exact = (one(near.centres, near.centres, 3).labels[:, 0] for one in (near, near.exact()))
-        assert (found == exact).float().mean() > 0.9

@@ -9,7 +9,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from laconic.kernels.csr import Lists
-from laconic.models.fusion import NUMBERS, Asked, Channels, Evidence, Listed, gathered
+from laconic.models.fusion import NUMBERS, Asked, Channels, Evidence, Listed, gather_evidence
 from laconic.models.fusion.evidence import FURTHER
 from laconic.types import NO_LABEL
 
@@ -54,7 +54,7 @@ class World:
             np.float32(1),
         )
         rankers = Listed(self.listed, self.scores), Listed(self.others, self.their_scores)
-        return gathered(channels, Asked(rankers, self.wanted), self.frequency, WIDTH)
+        return gather_evidence(channels, Asked(rankers, self.wanted), self.frequency, WIDTH)
 
     def plainly(self, row: int) -> dict[int, dict[str, float]]:
         """The numbers of every candidate of a text, by name."""

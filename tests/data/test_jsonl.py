@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array, save_npz
 
 from laconic.data.corpus import Corpus
 from laconic.data.formats.jsonl import label_rows, read_folder, rows
 from laconic.errors import DataError
+from tests.variants import examples
 
 LABELS = [{"id": "red", "text": "Red things"}, {"id": "blue"}, {"id": 7, "text": "Seven"}]
 TRAIN = [
@@ -162,7 +163,7 @@ GOOD = '{"text": "a", "labels": ["red"]}\n'
         ('{"text": "a", "labels": [3]}', r":2: label 3 is outside 0\.\.2, the rows of the list of labels"),
         ('{"text": "a", "labels": [-1]}', r":2: label -1 is outside 0\.\.2"),
         ('{"text": "a", "labels": [99999999999999999999]}', r":2: label 99999999999999999999 is outside 0\.\.2"),
-        ('{"text": "a", "labels": [true]}', r':2: "labels" is true, where a whole number is needed'),
+        ('{"text": "a", "labels": [true]}', r':2: "labels" is true, where an integer is needed'),
         ('{"text": "a", "labels": [1.5]}', r':2: "labels" is 1\.5, where a text is needed'),
         ('{"text": "a", "labels": [null]}', r':2: "labels" is null, where a text is needed'),
         ('{"text": "a", "labels": [0], "leave_out": [3]}', r":2: label 3 is outside 0\.\.2"),
@@ -207,7 +208,7 @@ def test_a_file_without_records_is_refused(tmp_path: Path) -> None:
         corpus(tmp_path, GOOD, test="\n  \n")
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(cut=st.integers(0, 10_000))
 def test_a_packed_file_that_is_cut_off_is_refused(cut: int, folder: Path) -> None:
     path = written(folder, "train.jsonl.gz", TRAIN * 20)
@@ -217,7 +218,7 @@ def test_a_packed_file_that_is_cut_off_is_refused(cut: int, folder: Path) -> Non
         read_folder(folder, {"train": path}, None)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(cut=st.integers(0, 10_000))
 def test_a_plain_file_that_is_cut_off_within_a_record_is_refused(cut: int, folder: Path) -> None:
     path = written(folder, "train.jsonl", TRAIN)
@@ -246,7 +247,7 @@ ALMOST_RECORDS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(records=st.lists(ALMOST_RECORDS, min_size=1, max_size=3), listed=st.booleans())
 def test_almost_any_record_is_read_or_refused(records: list[dict[str, Any]], listed: bool, folder: Path) -> None:
     refusal = ""
@@ -267,7 +268,7 @@ def test_almost_any_record_is_read_or_refused(records: list[dict[str, Any]], lis
         assert known <= {read.labels.names[label] for label in train.labels[[row]].indices}
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(data=st.binary(max_size=80) | st.text(max_size=40).map(str.encode))
 def test_any_bytes_are_read_or_refused(data: bytes, folder: Path) -> None:
     path = folder / "any.jsonl"

@@ -9,11 +9,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from laconic.data.formats.lines import contents, decoded, lines
 from laconic.errors import DataError
+from tests.variants import examples
 
 
 def written(folder: Path, data: bytes) -> Path:
@@ -22,7 +23,7 @@ def written(folder: Path, data: bytes) -> Path:
     return path
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(texts=st.lists(st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs"])), min_size=1))
 def test_lines_come_back_as_they_were_written(texts: list[str], folder: Path) -> None:
     texts[0] = "first " + texts[0]  # not a byte order mark
@@ -87,7 +88,7 @@ def test_gzip_data_that_is_cut_off_is_refused(cut: int, folder: Path) -> None:
         contents(written(folder, data))
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(place=st.integers(0, 10_000), value=st.integers(0, 255))
 def test_damaged_gzip_data_is_read_whole_or_refused(place: int, value: int, folder: Path) -> None:
     plain = b"one line\n" * 40

@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import bsr_array, coo_array, csc_array, csr_array, csr_matrix, random_array, save_npz
 
 from laconic.data.formats.matrices import read_matrix
 from laconic.data.formats.sparse_text import write_matrix
 from laconic.errors import DataError
+from tests.variants import examples
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +74,7 @@ def test_every_sparse_form_and_type_gives_the_same_matrix(form: Any, dtype: Any,
     assert np.array_equal(found.toarray(), matrix.astype(np.float32).toarray())
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(seed=st.integers(0, 10**6), shape=st.tuples(st.integers(0, 9), st.integers(1, 9)), packed=st.booleans())
 def test_the_form_is_told_by_content_and_gzip_makes_no_difference(
     seed: int, shape: tuple[int, int], packed: bool, folder: Path
@@ -207,13 +208,13 @@ def is_sound_or_refused(path: Path) -> None:
     assert np.isfinite(matrix.data if isinstance(matrix, csr_array) else matrix).all()
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(data=st.one_of(damaged(npz(MATRIX)), damaged(npy(MATRIX.toarray())), damaged(gzip.compress(npz(MATRIX)))))
 def test_a_damaged_file_gives_a_sound_matrix_or_is_refused(data: bytes, folder: Path) -> None:
     is_sound_or_refused(written(folder, data))
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(data=st.data(), name=st.sampled_from(sorted(MEMBERS)))
 def test_a_damaged_member_gives_a_sound_matrix_or_is_refused(data: st.DataObject, name: str, folder: Path) -> None:
     is_sound_or_refused(written(folder, with_member(name, data.draw(damaged(MEMBERS[name])))))

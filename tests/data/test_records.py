@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from laconic.data.formats.records import integers_of, list_of, number_of, numbers_of, records, text_of
 from laconic.errors import DataError
+from tests.variants import examples
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +64,8 @@ def test_a_line_that_is_not_an_object_is_refused(line: str, message: str, folder
         (number_of, 10**400, r'x:1: "key" is 10{78}…, where a number that a computer can hold'),
         (number_of, float("inf"), r'x:1: "key" is Infinity, where a number that'),
         (list_of, "a", r'x:1: "key" is "a", where a list is needed'),
-        (integers_of, [1, 2.0], r'x:1: "key" is 2.0, where a whole number is needed'),
-        (integers_of, [False], r'x:1: "key" is false, where a whole number is needed'),
+        (integers_of, [1, 2.0], r'x:1: "key" is 2.0, where an integer is needed'),
+        (integers_of, [False], r'x:1: "key" is false, where an integer is needed'),
         (numbers_of, [1, None], r'x:1: "key" is null, where a number is needed'),
     ],
 )
@@ -91,7 +92,7 @@ VALID = [{"uid": "a", "title": "Über 😀 \\", "target_ind": [1, 20], "target_r
 LINES = "".join(json.dumps(record, ensure_ascii=n == 0) + "\n" for n, record in enumerate(VALID)).encode()
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(data=st.data())
 def test_damaged_records_are_read_as_json_reads_them_or_refused(data: st.DataObject, folder: Path) -> None:
     damaged = bytearray(LINES)

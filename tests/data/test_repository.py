@@ -16,6 +16,7 @@ from scipy.sparse import csr_array, save_npz
 
 from laconic.data.formats import repository
 from laconic.errors import DataError
+from tests.variants import examples
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 
@@ -275,7 +276,7 @@ WHOLE: dict[str, str | bytes] = {
 }
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(examples(300), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), name=st.sampled_from(sorted(WHOLE)))
 def test_a_damaged_folder_is_read_or_refused(data: st.DataObject, name: str, folder_of: Folder) -> None:
     damaged = bytearray(str(WHOLE[name]).encode())

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array, random_array
 from sklearn.datasets import load_svmlight_file
@@ -20,6 +20,7 @@ from sklearn.datasets import load_svmlight_file
 from laconic.data.formats import sparse_kernels, sparse_text
 from laconic.data.formats.sparse_text import read_labelled, read_sparse, write_matrix
 from laconic.errors import DataError, UserError
+from tests.variants import examples
 
 # ---- the plain twin ----
 
@@ -178,31 +179,31 @@ def same_as_slow(read: Callable[[Path], object], slow: Callable[[bytes], object]
 # ---- agreement ----
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(data=sparse_files())
 def test_valid_matrices_read_as_the_slow_twin_reads_them(data: bytes, folder: Path) -> None:
     assert equal(read_sparse(written(folder, data)), slow_sparse(data))
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(data=labelled_files())
 def test_valid_old_files_read_as_the_slow_twin_reads_them(data: bytes, folder: Path) -> None:
     same_as_slow(read_labelled, slow_labelled, data, folder)
 
 
-@settings(max_examples=250, deadline=None)
+@examples(250)
 @given(data=damaged(sparse_files()))
 def test_a_damaged_matrix_reads_as_by_the_slow_twin_or_is_refused(data: bytes, folder: Path) -> None:
     same_as_slow(read_sparse, slow_sparse, data, folder)
 
 
-@settings(max_examples=250, deadline=None)
+@examples(250)
 @given(data=damaged(labelled_files()))
 def test_a_damaged_old_file_reads_as_by_the_slow_twin_or_is_refused(data: bytes, folder: Path) -> None:
     same_as_slow(read_labelled, slow_labelled, data, folder)
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(sparse=damaged(sparse_files()), labelled=damaged(labelled_files()))
 def test_the_kernels_stay_within_their_arrays(sparse: bytes, labelled: bytes, folder: Path) -> None:
     with interpreted():
@@ -210,7 +211,7 @@ def test_the_kernels_stay_within_their_arrays(sparse: bytes, labelled: bytes, fo
         same_as_slow(read_labelled, slow_labelled, labelled, folder)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     header=st.sampled_from(["0 1", "1 5", "3 5", "2 9 4", "4 2 1"]),
     rest=st.text("0123456789:,. \t\r\n+-eEna", max_size=40),
@@ -222,7 +223,7 @@ def test_arbitrary_lines_stay_within_the_arrays(header: str, rest: str, folder: 
         same_as_slow(read_labelled, slow_labelled, data, folder)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(seed=st.integers(0, 10**6), rows=st.integers(1, 20))
 def test_old_files_agree_with_scikit_learn(seed: int, rows: int, folder: Path) -> None:
     generator = np.random.default_rng(seed)
@@ -261,7 +262,7 @@ NUMERALS = st.builds(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(tokens=st.lists(NUMERALS, min_size=1, max_size=20))
 def test_decimals_are_read_exactly_as_python_reads_them(tokens: list[str], folder: Path) -> None:
     expected = np.array([np.float32(float(token)) for token in tokens])
@@ -283,7 +284,7 @@ def test_an_endless_number_is_no_trouble(folder: Path) -> None:
     assert np.array_equal(read_values(tokens, folder), expected)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(seed=st.integers(0, 10**6), exponent=st.integers(-38, 37))
 def test_a_written_matrix_comes_back_bit_for_bit(seed: int, exponent: int, folder: Path) -> None:
     generator = np.random.default_rng(seed)
@@ -355,7 +356,7 @@ def test_more_columns_than_32_bits_count_are_read(folder: Path) -> None:
         (b"1 5\n0:1e\n", r":2: the value is not a decimal number: '0:1e'"),
         (b"1 5\n0:1:1\n", r":2: the value is not a decimal number"),
         (b"1 5\n0:1_0\n", r":2: the value is not a decimal number"),
-        (b"1 5\nabc:1\n", r":2: the label 'abc' is not a whole number: 'abc:1'"),
+        (b"1 5\nabc:1\n", r":2: the label 'abc' is not an integer: 'abc:1'"),
         (b"1 5\n3\n", r":2: this is not `index:value`: '3'"),
         (b"1 5\n" + b"x" * 1000 + b"\n", r":2: this is not `index:value`: 'x{79}…'"),
         (gzip.compress(b"1 5\n3:1\n", mtime=0)[:-9], r"gzip data is cut off or damaged"),
@@ -373,9 +374,9 @@ def test_a_matrix_is_refused_with_its_place_and_value(data: bytes, message: str,
         (b"2 5 5\n0 0:1\n", r"announces 2 texts, but the file has 1; is it cut off in the middle\?"),
         (b"1 5 5\n7,1 0:1\n", r":2: label 7 is outside 0\.\.4 announced in the header: '7,1'"),
         (b"1 5 5\n1,-3 0:1\n", r":2: label -3 is negative"),
-        (b"1 5 5\n1, 0:1\n", r":2: the label '' is not a whole number: '1,'"),
-        (b"1 5 5\n1,x 0:1\n", r":2: the label 'x' is not a whole number"),
-        (b"1 5 5\n1,2:3 0:1\n", r":2: the label '2:3' is not a whole number"),
+        (b"1 5 5\n1, 0:1\n", r":2: the label '' is not an integer: '1,'"),
+        (b"1 5 5\n1,x 0:1\n", r":2: the label 'x' is not an integer"),
+        (b"1 5 5\n1,2:3 0:1\n", r":2: the label '2:3' is not an integer"),
         (b"1 5 5\n3,1,3 0:1\n", r":2: label 3 is there twice"),
         (b"1 5 5\n 1,2 0:1\n", r":2: this is not `index:value`: '1,2'"),
         (b"1 5 5\n1 9:1\n", r":2: feature 9 is outside 0\.\.4"),

@@ -13,12 +13,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from laconic.data.formats.entries import Entry
 from laconic.data.streams import FORMS, Reading, form_of, in_pieces, opened_stream, stream_of
 from laconic.errors import ConfigError, DataError
+from tests.variants import examples
 
 TEXTS = ["red rose", "", 'a "quoted", listed; text', "tabs\tin it", "größer ✿", "red rose"]
 IDS = ["a", "b", "c", "d", "e", "f"]
@@ -89,7 +90,7 @@ def test_a_stream_and_a_packed_file_are_read_as_the_file_is(form: str, tmp_path:
         assert stream.position() == stream.size == packed.stat().st_size
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(texts=st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r")), min_size=1))
 @pytest.mark.parametrize("form", ["jsonl", "csv", "tsv", "parquet"])
 def test_whatever_a_text_is_it_comes_back(form: str, texts: list[str], folder: Path) -> None:

@@ -12,12 +12,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from laconic.data.formats.assemble import Row, corpus_of
 from laconic.data.formats.tabular import Columns, delimited_table, parquet_table, table_rows
 from laconic.errors import DataError
+from tests.variants import examples
 
 
 def delimited(folder: Path, data: bytes | str, **columns: Any) -> list[Row]:
@@ -91,7 +92,7 @@ CELLS = st.text(st.characters(exclude_characters="\r\0", exclude_categories=["Cs
 NAMES = st.text("abc é+", min_size=1, max_size=4).map(str.strip).filter(bool)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     table=st.lists(st.tuples(CELLS, st.lists(NAMES, max_size=3)), min_size=1, max_size=5),
     delimiter=st.sampled_from(",;\t"),
@@ -105,7 +106,7 @@ def test_what_csv_writes_is_read_back(table: list[tuple[str, list[str]]], delimi
     assert texts_and_labels(rows) == table
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(table=st.lists(st.tuples(CELLS, st.lists(NAMES, max_size=3)), min_size=1, max_size=5))
 def test_what_parquet_writes_is_read_back(table: list[tuple[str, list[str]]], folder: Path) -> None:
     columns = {
@@ -206,7 +207,7 @@ def parquet_bytes() -> bytes:
     return buffer.getvalue()
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(
     changes=st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), max_size=3),
     end=st.none() | st.integers(0, 10**6),
@@ -226,7 +227,7 @@ def test_a_damaged_parquet_file_is_read_or_refused(
         assert all(isinstance(row.text, str) for row in rows)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(
     data=st.binary(max_size=60)
     | st.text("text,labels\n\t;\"'|a0", max_size=60).map(lambda rest: f"text,labels,weight\n{rest}".encode()),

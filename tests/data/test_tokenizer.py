@@ -17,6 +17,7 @@ from laconic.data.tokenizer import Tokenizer, inputs_of, padded, shuffled
 from laconic.data.vocabulary import VocabularyConfig
 from laconic.models.shortlisters.nearest import NearestVectors
 from laconic.types import PAD, UNKNOWN, Tokens
+from tests.variants import THOROUGH
 
 ROWS = st.lists(st.lists(st.tuples(st.integers(1, 9), st.floats(0, 1, width=32)), max_size=6), max_size=6)
 
@@ -83,7 +84,9 @@ def test_a_shuffle_is_the_seed_s_alone_and_leaves_its_rows_as_they_were() -> Non
     np.testing.assert_array_equal(rows.indices, before)
 
 
-def test_shapes_are_checked_while_tests_run() -> None:
+@pytest.mark.slow
+@pytest.mark.skipif(not THOROUGH, reason="make test-slow checks the whole package")
+def test_shapes_are_checked_while_slow_tests_run() -> None:
     pytest.importorskip("beartype")
     with pytest.raises(TypeCheckError):
         NearestVectors(torch.ones(3))  # rows × dim are asked for

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from laconic.data.text import Splitter, word_table
@@ -16,6 +16,7 @@ from laconic.data.vectors import SPREAD, permuted, random_start, read_vectors, s
 from laconic.data.vocabulary import Vocabulary, VocabularyConfig
 from laconic.errors import ConfigError, DataError
 from laconic.types import FIRST_WORD, PAD, UNKNOWN
+from tests.variants import examples
 
 VOCABULARY = Vocabulary.of(
     word_table(["pear fig", "pear apple", "pear fig kiwi"], Splitter()), VocabularyConfig()
@@ -124,7 +125,7 @@ def test_a_file_that_is_wrong_is_refused_with_its_place(data: bytes | str, messa
         read_vectors(written(folder, data), VOCABULARY)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(data=st.binary(max_size=60) | st.text("fig pear 0123456789.-e\n", max_size=60).map(str.encode))
 def test_any_bytes_are_read_or_refused(data: bytes, folder: Path) -> None:
     with suppress(DataError):

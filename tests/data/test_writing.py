@@ -3,7 +3,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
@@ -11,6 +11,7 @@ from laconic.data.corpus import Corpus, Labels, Split, self_pairs
 from laconic.data.output import write_folder
 from laconic.data.sources import read
 from laconic.errors import UserError
+from tests.variants import examples
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 
@@ -58,7 +59,7 @@ def same(one, other):
     return np.array_equal(np.asarray(one), np.asarray(other))
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(corpus=corpora(), compress=st.booleans())
 def test_a_corpus_that_is_written_and_read_is_the_same(corpus, compress):
     with tempfile.TemporaryDirectory() as temporary:

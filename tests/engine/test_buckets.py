@@ -102,7 +102,7 @@ def test_mapped_arrays_answer_the_same_and_compile_nothing_anew(folder: Path) ->
     part.score(vectors, labels)
     kernels: tuple[Any, ...] = (add_up, score_labels)
     compilations = [len(kernel.signatures) for kernel in kernels]
-    back = mapped(replace(part, rescored=65), folder).opening(3)
+    back = mapped(replace(part, rescored=65), folder).with_beam(3)
     assert np.array_equal(back.rank(vectors, 7).labels, labels)
     assert np.array_equal(back.score(vectors, labels), part.score(vectors, labels))
     assert [len(kernel.signatures) for kernel in kernels] == compilations  # which take seconds

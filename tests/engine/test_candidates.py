@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from laconic.errors import ModelError
@@ -19,6 +19,7 @@ from laconic.types import NO_LABEL
 from tests.engine.making import DIM, layer, mapped, numbers, rows
 from tests.engine.making import given as given_vectors
 from tests.engine.test_cells import LABELS, NO_TEXTS, near
+from tests.variants import examples
 
 
 def candidates(**changes: Any) -> Candidates:
@@ -36,13 +37,13 @@ def plainly(part: Candidates) -> Blended:
     )
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.data())
 def test_the_compiled_walk_is_the_plain_way(data: st.DataObject) -> None:
     part = candidates(
         beta=data.draw(st.sampled_from([0.0, 0.3, 1.0])),
         size=data.draw(st.sampled_from([1, 12, 30, LABELS, 99])),
-        near=near(**data.draw(st.sampled_from([{}, NO_TEXTS, {"counted": 7}, {"several": 30}]))).opening(
+        near=near(**data.draw(st.sampled_from([{}, NO_TEXTS, {"counted": 7}, {"several": 30}]))).with_beam(
             data.draw(st.sampled_from([2, 8]))
         ),
         transform=data.draw(st.sampled_from([given_vectors()["transform"], layer()])),

@@ -8,24 +8,25 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from laconic.models.shortlisters.merge import Voters, merged
+from laconic.models.shortlisters.merge import Voters, merge
 from laconic.packed.engine.candidate_kernels import nearest_rows
 from laconic.packed.engine.cells import Cells
 from laconic.packed.engine.near_labels import NearLabels
 from laconic.types import NO_LABEL, Ranking
 from tests.engine.making import DIM, cells, coarsely, numbers, units
+from tests.variants import examples
 
 SIZES = [9, 0, 14, 3, 8, 1, 15]
 LABELS = 50
 
 
 def nearest(part: Cells, vector: np.ndarray, wanted: int) -> tuple[np.ndarray, np.ndarray]:
-    dial, best, cosines = part.dial, np.empty(wanted, np.int32), np.empty(wanted, np.float32)
-    found, places = np.empty(dial.room, np.float32), np.empty(dial.room, np.int32)
-    kept = nearest_rows(part.tree, dial, vector, found, places, wanted, best, cosines)
+    limits, best, cosines = part.limits, np.empty(wanted, np.int32), np.empty(wanted, np.float32)
+    found, places = np.empty(limits.capacity, np.float32), np.empty(limits.capacity, np.int32)
+    kept = nearest_rows(part.tree, limits, vector, found, places, wanted, best, cosines)
     return best[:kept], cosines[:kept]
 
 
@@ -44,7 +45,7 @@ def plain(part: Cells, vectors: np.ndarray) -> np.ndarray:
     return found
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.data())
 def test_the_nearest_rows_of_the_best_cells_are_found(data: st.DataObject) -> None:
     sizes = data.draw(st.lists(st.integers(0, 9), min_size=1, max_size=9).filter(any))
@@ -63,7 +64,7 @@ def test_with_all_cells_opened_nothing_is_passed_over() -> None:
     vectors = units(5, DIM, seed=8)
     assert np.isinf(plain(part, vectors)).any()
     assert np.isfinite(plain(part.exact(), vectors)).all()
-    assert np.isfinite(plain(part.opening(99), vectors)).all()
+    assert np.isfinite(plain(part.with_beam(99), vectors)).all()
     assert len(nearest(part.exact(), vectors[0], 99)[0]) == 50
 
 
@@ -118,11 +119,11 @@ def by_torch(part: NearLabels, vectors: np.ndarray, size: int) -> Ranking:
     asked = by_texts.float().topk(min(part.neighbours, by_texts.shape[1]))
     every, votes = cosines.topk(part.num_labels), asked.values.clamp(min=0) ** part.power
     starts, labels = torch.from_numpy(part.text_starts), torch.from_numpy(part.text_labels).long()
-    return merged(
+    return merge(
         Ranking(every.indices, every.values),
         Voters(asked.indices, votes, starts, labels),
         counted=part.counted,
-        share=part.votes if asked.indices.shape[1] else 0.0,
+        votes_weight=part.votes if asked.indices.shape[1] else 0.0,
         num_labels=part.num_labels,
         size=size,
     )
@@ -164,7 +165,7 @@ def test_near_labels_are_those_of_both_lists_merged(way: str, size: int) -> None
 
 
 def test_of_cells_that_are_not_opened_no_label_is_near_by_its_centre() -> None:
-    part, vectors = near(**NO_TEXTS, counted=3).opening(2), units(10, DIM, seed=8)
+    part, vectors = near(**NO_TEXTS, counted=3).with_beam(2), units(10, DIM, seed=8)
     found = part.listed(vectors, vectors, 3)
     enough = replace(part, centres=part.centres.enough_for(3))
     np.testing.assert_allclose(found.scores, np.sort(by_centres(enough, vectors), axis=1)[:, :-4:-1], atol=2e-5)
@@ -185,10 +186,10 @@ def test_a_list_is_full_however_many_centres_its_nearest_labels_have() -> None:
 
 
 def test_opening_opens_as_large_a_share_of_texts() -> None:
-    part = near().opening(2)
+    part = near().with_beam(2)
     assert part.texts is not None
     assert (part.centres.beam, part.texts.beam, part.cells) == (2, 1, 8)
-    assert near(**NO_TEXTS).opening(2).texts is None
+    assert near(**NO_TEXTS).with_beam(2).texts is None
 
 
 def test_a_text_without_direction_is_near_to_as_many_labels() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from laconic.export.rankers import packed
+from laconic.export.rankers import pack_ranker
 from laconic.kernels.checks import for_kernels
 from laconic.models.fusion.evidence import numbers_of
 from laconic.models.fusion.network import Combiner
@@ -21,6 +21,7 @@ from laconic.packed.engine.texts import Texts
 from laconic.types import NO_LABEL
 from tests.engine.making import mapped, numbers
 from tests.engine.test_neighbours import LABELS, by_words, torch_inputs
+from tests.variants import some_slow
 
 WIDTH = 8
 
@@ -40,14 +41,14 @@ def fused(width: int = 4, tail: float = 0.0, *, second: bool = False) -> tuple[F
     frequency = torch.from_numpy(np.log1p(np.arange(LABELS, dtype=np.float32)))
     weighing = combiner(rankers=1 + second)
     whole = FusedRanker(base, ranker, weighing, frequency, width=width, tail=tail, trees=trees)
-    part = packed(whole)
+    part = pack_ranker(whole)
     assert isinstance(part, Fused)
     return part, whole, asked
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("tail", [0.0, 0.7, -2.0])
-@pytest.mark.parametrize("width", [1, 4, 99])
+@pytest.mark.parametrize("tail", some_slow([0.0, 0.7, -2.0]))
+@pytest.mark.parametrize("width", some_slow([1, 4, 99], 2))
 @pytest.mark.parametrize("second", [False, True])
 def test_the_fused_ranker_is_torch_s(width: int, tail: float, second: bool) -> None:
     part, ranker, asked = fused(width, tail, second=second)
@@ -66,8 +67,8 @@ def test_the_fused_ranker_is_torch_s(width: int, tail: float, second: bool) -> N
 def test_its_dial_is_turned_as_torch_s_is() -> None:
     part, ranker, asked = fused()
     with torch.no_grad():
-        expected = ranker.leaning(1.5).rank(torch_inputs(asked), 5)
-    np.testing.assert_allclose(part.leaning(1.5).rank(asked, 5).scores, expected.scores.numpy(), atol=2e-5)
+        expected = ranker.with_tail(1.5).rank(torch_inputs(asked), 5)
+    np.testing.assert_allclose(part.with_tail(1.5).rank(asked, 5).scores, expected.scores.numpy(), atol=2e-5)
 
 
 @torch.no_grad()
@@ -117,4 +118,4 @@ def test_mapped_arrays_answer_the_same(folder: Path) -> None:
     part, ranker, asked = fused()
     assert np.array_equal(mapped(part, folder).rank(asked, 7).scores, part.rank(asked, 7).scores)
     assert isinstance(ranker.nearest, NearestRanker)
-    assert isinstance(part.exact().opening(3).nearest, Neighbours)
+    assert isinstance(part.exact().with_beam(3).nearest, Neighbours)

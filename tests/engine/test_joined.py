@@ -93,7 +93,7 @@ def test_what_is_scored_again_is_torch_s(size: int, alpha: float) -> None:
 def test_dials_reach_members_and_bases() -> None:
     for part in (Averaged(members=members(0, 1), width=4), reranked(members(1)[0], size=8, alpha=0.4)[0]):
         inner: Any = part.members[1] if isinstance(part, Averaged) else part.base
-        opened: Any = part.opening(4)
+        opened: Any = part.with_beam(4)
         opened_inner: Any = opened.members[1] if isinstance(part, Averaged) else opened.base
         assert (inner.beam, opened_inner.beam) == (3, 4)
         exact: Any = part.exact()

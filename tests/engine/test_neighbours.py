@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 from laconic.data.prepare import input_rows, prepare
 from laconic.data.tokenizer import inputs_of
 from laconic.errors import DataError, ModelError
-from laconic.export.rankers import packed
+from laconic.export.rankers import pack_ranker
 from laconic.methods.nearest import Config, build
 from laconic.models.nearest_ranker import NearestRanker
 from laconic.models.shortlisters.nearest import queries_of
@@ -38,7 +38,7 @@ def by_words(**settings: float) -> tuple[Neighbours, NearestRanker, Texts]:
     data, tokenizer = prepare(corpus, config.text, config.vocabulary)
     assert tokenizer is not None
     ranker = build(data, config)
-    part = packed(ranker)
+    part = pack_ranker(ranker)
     assert isinstance(part, Neighbours)
     asked = planted_texts(num_labels=LABELS, num_texts=160, seed=5).split("test").texts
     rows = tokenizer.rows([*(asked or ()), "", "xyzzy", "bababa bababa bababa"])
@@ -131,7 +131,7 @@ def by_vectors() -> tuple[Neighbours, NearestRanker, np.ndarray]:
     corpus, config = planted_vectors(num_texts=200), Config(neighbours=20)
     data, _ = prepare(corpus, config.text, config.vocabulary)
     ranker = build(data, config)
-    part = packed(ranker)
+    part = pack_ranker(ranker)
     assert isinstance(part, Neighbours)
     return part, ranker, np.asarray(input_rows(corpus.split("test"), None), dtype=np.float32)
 
@@ -150,7 +150,7 @@ def test_nearest_texts_by_vectors_are_those_of_nearest() -> None:
 def test_more_cells_of_vectors_find_more() -> None:
     part, _, features = by_vectors()
     assert isinstance(part.index, Cells)
-    few, all_of_them = part.opening(1), part.opening(99)
+    few, all_of_them = part.with_beam(1), part.with_beam(99)
     assert isinstance(all_of_them.index, Cells)
     assert all_of_them.index.beam == part.index.middles.size > 1
     cosines = [one.channels(features).weights.sum() for one in (few, all_of_them)]

@@ -13,11 +13,11 @@ from laconic.packed.engine.row_kernels import (
     MOST_DIM,
     choose,
     fetch_run,
-    half_dot,
+    float16_dot,
     log_sigmoid,
     probabilities,
+    quantise,
     score_run,
-    whole_numbers,
 )
 from laconic.packed.engine.rows import Rows
 from laconic.types import NO_LABEL
@@ -28,7 +28,7 @@ FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
 def whole(vector: np.ndarray) -> tuple[np.ndarray, np.float32]:
     into = np.full(len(vector), 99, dtype=np.int16)
-    return into, whole_numbers(vector, into)
+    return into, quantise(vector, into)
 
 
 @given(arrays(np.float32, st.integers(1, 40), elements=st.floats(-1e6, 1e6, width=32)))
@@ -74,7 +74,7 @@ def test_every_finite_half_is_read_as_it_is() -> None:
     halves, room = np.arange(1 << 16, dtype=np.uint16), np.empty(1, dtype=np.uint32)
     finite = halves[np.isfinite(halves.view(np.float16))]
     one = np.ones(1, dtype=np.float32)
-    found = np.array([half_dot(finite[place : place + 1], one, room) for place in range(len(finite))])
+    found = np.array([float16_dot(finite[place : place + 1], one, room) for place in range(len(finite))])
     assert len(finite) == 63_488
     assert np.array_equal(found, finite.view(np.float16).astype(np.float64))
 
@@ -82,7 +82,7 @@ def test_every_finite_half_is_read_as_it_is() -> None:
 @pytest.mark.parametrize("dim", [1, 7, 64, 301])
 def test_a_product_in_half_precision_is_numpy_s(dim: int) -> None:
     row, vector = numbers(dim).astype(np.float16), numbers(dim, seed=1)
-    found = half_dot(row.view(np.uint16), vector, np.empty(dim, dtype=np.uint32))
+    found = float16_dot(row.view(np.uint16), vector, np.empty(dim, dtype=np.uint32))
     assert found == pytest.approx(float(row.astype(np.float64) @ vector), rel=1e-4, abs=1e-5)
 
 

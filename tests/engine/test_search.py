@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from laconic.errors import ModelError
@@ -20,6 +20,7 @@ from laconic.packed.engine.search_kernels import score_places, search
 from laconic.types import NO_LABEL
 from tests.engine.making import DIM, coarsely, exactly, layer, mapped, numbers, rows
 from tests.engine.making import given as given_vectors
+from tests.variants import examples
 
 SIZES = [7, 1, 0, 12, 5, 9, 3, 0, 8]
 
@@ -107,7 +108,7 @@ def test_with_everything_opened_the_search_is_brute_force(product: bool, always:
     assert np.isfinite(plainly(part, vectors)).all()
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.data())
 def test_the_labels_of_the_best_clusters_are_found(data: st.DataObject) -> None:
     sizes = data.draw(st.lists(st.integers(0, 9), min_size=1, max_size=12).filter(any))
@@ -119,7 +120,7 @@ def test_the_labels_of_the_best_clusters_are_found(data: st.DataObject) -> None:
         product=data.draw(st.booleans()),
         cluster_transform=layer() if data.draw(st.booleans()) else None,
         transform=layer(seed=4) if data.draw(st.booleans()) else given_vectors()["transform"],
-    ).opening(data.draw(st.integers(1, 13)))
+    ).with_beam(data.draw(st.integers(1, 13)))
     check(part, numbers(3, DIM, seed=data.draw(st.integers(0, 9))), data.draw(st.integers(1, 20)))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from laconic.models.classifiers import LinearClassifier
@@ -25,6 +25,7 @@ from laconic.packed.engine.transforms import Unchanged
 from laconic.types import NO_LABEL, Inputs, Ranking
 from tests.engine.making import DIM, exactly, layer, mapped, numbers, pairs, rows, texts
 from tests.engine.making import given as given_vectors
+from tests.variants import examples
 
 SIZES = [9, 0, 14, 3, 8, 1, 15]
 LABELS, WORDS = 50, 30
@@ -44,7 +45,7 @@ def clusters(sizes: Sequence[int] = SIZES, **changes: Any) -> ClusterLabels:
     )
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=40).filter(any), st.integers(1, 50))
 def test_clusters_follow_one_another_best_first_until_a_list_is_full(sizes: list[int], size: int) -> None:
     part, vectors = clusters(sizes), numbers(3, DIM)
@@ -159,7 +160,7 @@ def test_mapped_arrays_answer_the_same(folder: Path) -> None:
     inputs = texts(BAGS)
     part, vectors = worded(), numbers(len(BAGS), DIM)
     expected = part.listed(inputs, vectors, 12)
-    for back in (mapped(part, folder), mapped(part, folder).exact().opening(3)):
+    for back in (mapped(part, folder), mapped(part, folder).exact().with_beam(3)):
         assert np.array_equal(back.listed(inputs, vectors, 12).labels, expected.labels)
         assert np.array_equal(back.listed(inputs, vectors, 12).scores, expected.scores)
     assert replace(part, others=clusters(transform=Unchanged(inputs=DIM))).dim == DIM

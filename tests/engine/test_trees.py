@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from laconic.data.prepare import input_rows, prepare
 from laconic.data.tokenizer import inputs_of
 from laconic.errors import ModelError
-from laconic.export.rankers import packed
+from laconic.export.rankers import pack_ranker
 from laconic.methods.trees import Config, build
 from laconic.models.trees_ranker import TreesRanker
 from laconic.packed.engine.texts import Texts
@@ -22,6 +22,7 @@ from laconic.packed.engine.trees import Trees
 from laconic.types import NO_LABEL
 from tests.engine.making import mapped, texts_of
 from tests.planted import planted_texts, planted_vectors
+from tests.variants import some_slow
 
 LABELS = 12
 
@@ -32,13 +33,13 @@ def made(beam: int = 2) -> tuple[Trees, TreesRanker, Texts]:
     data, tokenizer = prepare(corpus, config.text, config.vocabulary)
     assert tokenizer is not None
     ranker = build(data, config)
-    part = packed(ranker)
+    part = pack_ranker(ranker)
     assert isinstance(part, Trees)
     asked = planted_texts(num_labels=LABELS, num_texts=160, seed=5).split("test").texts
     return part, ranker, texts_of(tokenizer.rows([*(asked or ()), "", "xyzzy", "bababa bababa bababa"]))
 
 
-@pytest.mark.parametrize("beam", [1, 2, 10])
+@pytest.mark.parametrize("beam", some_slow([1, 2, 10], 2))
 def test_answers_are_those_of_the_model_itself(beam: int) -> None:
     part, ranker, asked = made(beam)
     width = int(asked.ids.max(initial=0)) + 1
@@ -58,7 +59,7 @@ def test_answers_to_vectors_are_those_of_the_model_itself() -> None:
     corpus, config = planted_vectors(), Config(fan_out=2, leaf=2)
     ranker = build(prepare(corpus, config.text, config.vocabulary).data, config)
     features = np.asarray(input_rows(corpus.split("test"), None), dtype=np.float32)
-    found, expected = packed(ranker).rank(features, 5), ranker.rank(torch.from_numpy(features), 5)
+    found, expected = pack_ranker(ranker).rank(features, 5), ranker.rank(torch.from_numpy(features), 5)
     assert np.array_equal(found.labels, expected.labels.numpy())
     np.testing.assert_allclose(found.scores, expected.scores.numpy(), rtol=1e-5)
 
@@ -67,8 +68,8 @@ def test_a_wider_beam_finds_what_every_label_scored_would() -> None:
     part, _, asked = made(beam=1)
     everything = part.score(asked, np.tile(np.arange(LABELS), (asked.size, 1)))
     assert np.array_equal(part.exact().rank(asked, LABELS).scores, -np.sort(-everything, axis=1))
-    assert part.opening(3).beam == 3
-    assert part.opening(10**6).beam == part.exact().beam
+    assert part.with_beam(3).beam == 3
+    assert part.with_beam(10**6).beam == part.exact().beam
 
 
 def test_threads_do_not_disturb_each_other() -> None:

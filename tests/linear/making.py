@@ -7,13 +7,13 @@ from scipy.sparse import csr_array
 
 from laconic.kernels.checks import for_kernels
 from laconic.kernels.csr import Lists
-from laconic.models.label_trees.forest import Entries, Forest, by_feature, joined, rows_of
+from laconic.models.label_trees.forest import Entries, Forest, by_feature, join_trees, rows_of
 
 LABELS, FEATURES = 23, 9
 
 
 def forest(trees: int = 3, labels: int = LABELS, seed: int = 0) -> Forest:
-    return frozen(joined([_tree(labels, np.random.default_rng([seed, number])) for number in range(trees)]))
+    return frozen(join_trees([_tree(labels, np.random.default_rng([seed, number])) for number in range(trees)]))
 
 
 def frozen(forest: Forest) -> Forest:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laconic.kernels.csr import Lists
-from laconic.models.label_trees.rows import Reading, features_of
+from laconic.models.label_trees.features import Reading, features_of
 from laconic.types import FIRST_WORD, UNKNOWN
 
 WORDS, IDS, PAIRS = 12, 16, 1 << 20

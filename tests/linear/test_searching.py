@@ -5,17 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from laconic.models.label_trees.checks import is_sound
-from laconic.models.label_trees.edit import pruned
-from laconic.models.label_trees.forest import Forest, ways_of
-from laconic.models.label_trees.search import make_room, rank_texts, score_texts
+from laconic.models.label_trees.forest import Forest, is_sound, paths_of, prune
+from laconic.models.label_trees.search import make_workspace, rank_texts, score_texts
 from tests.linear.making import LABELS, forest, frozen, queries, slow_scores
 
 
 def ranked(trees: Forest, k: int, beam: int, labels: int = LABELS) -> tuple[np.ndarray, np.ndarray]:
-    asked, ways = queries(), ways_of(trees)
+    asked, ways = queries(), paths_of(trees)
     into = np.full((len(asked.starts) - 1, k), -1), np.zeros((len(asked.starts) - 1, k), dtype=np.float32)
-    room = make_room(len(ways.child_to), labels, len(trees.roots))
+    room = make_workspace(len(ways.child_to), labels, len(trees.roots))
     rank_texts((trees, ways), asked, beam, (0, len(into[0])), room, into)
     assert (room.reached == -1).all()  # a room is left as it was found
     assert (room.totals == 0).all()
@@ -24,8 +22,8 @@ def ranked(trees: Forest, k: int, beam: int, labels: int = LABELS) -> tuple[np.n
 
 
 def scored(trees: Forest, wanted: np.ndarray) -> np.ndarray:
-    ways, scores = ways_of(trees), np.zeros(wanted.shape, dtype=np.float32)
-    room = make_room(len(ways.child_to), LABELS, len(trees.roots))
+    ways, scores = paths_of(trees), np.zeros(wanted.shape, dtype=np.float32)
+    room = make_workspace(len(ways.child_to), LABELS, len(trees.roots))
     score_texts((trees, ways), queries(), (0, len(wanted)), room, (wanted, scores))
     return scores
 
@@ -70,7 +68,7 @@ def test_a_label_that_is_none_scores_nothing() -> None:
 
 def test_labels_that_go_leave_the_others_scores_as_they_were() -> None:
     made, kept = forest(), np.array([20, 3, 5, 8])
-    fewer = frozen(pruned(made, kept, LABELS))
+    fewer = frozen(prune(made, kept, LABELS))
     assert is_sound(fewer)
     labels, scores = ranked(fewer, 4, beam=1, labels=4)
     np.testing.assert_array_equal(scored(made, kept[labels]), scores)

@@ -8,10 +8,10 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_array
 
 from laconic.kernels.csr import Lists
-from laconic.models.label_trees.solver import BIAS, Solving, solve
+from laconic.models.label_trees.learn import BIAS, SolverSettings, solve
 
 FEATURES = 12
-EXACT = Solving(tolerance=1e-9, epochs=5000)
+EXACT = SolverSettings(tolerance=1e-9, epochs=5000)
 
 
 def problem(seed: int, texts: int = 60) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -29,7 +29,7 @@ def objective(rows: np.ndarray, signs: np.ndarray, costs: np.ndarray, weights: n
     return float((weights @ weights + (bias / BIAS) ** 2) / 2 + costs @ losses)
 
 
-def solved(rows: np.ndarray, signs: np.ndarray, costs: np.ndarray, solving: Solving) -> tuple[np.ndarray, float]:
+def solved(rows: np.ndarray, signs: np.ndarray, costs: np.ndarray, solving: SolverSettings) -> tuple[np.ndarray, float]:
     weights = np.zeros(FEATURES)
     bias = solve(Lists.of(csr_array(rows)), signs, costs, solving, weights)
     return weights, bias
@@ -54,7 +54,7 @@ def test_the_usual_tolerance_comes_near() -> None:
         rows, signs, costs = problem(seed, texts=300)
         exact, rough = (
             objective(rows, signs, costs, *solved(rows, signs, costs, solving))
-            for solving in (EXACT, Solving(tolerance=0.1, epochs=20))
+            for solving in (EXACT, SolverSettings(tolerance=0.1, epochs=20))
         )
         assert exact <= rough + 1e-9
         assert rough <= 1.02 * exact

@@ -65,6 +65,7 @@ SMALL = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "encoder", "groups", "rate"),
     [

@@ -50,6 +50,7 @@ from laconic.training.tasks import AllLabels, PickedClusters
 from laconic.types import NO_LABEL, Batch, Tokens
 from tests.planted import planted_texts
 from tests.test_rankers import SETTINGS
+from tests.variants import some_slow
 
 SMALL = {**SETTINGS["decaf"], "epochs": 8, "beam": 0}
 CORPUS = planted_texts(num_labels=12, with_label_texts=True)
@@ -316,23 +317,25 @@ def test_labels_are_clustered_by_vectors() -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [
-        {"lite": True},
-        {"refinement": False},
-        {"label_text": False},
-        {"start": "random"},
-        {"cluster_text": "apart"},
-        {"bias": False, "prior": False},
-        {"prior": False},
-        {"missing": False},
-        {"own_vectors": False},
-        {"lite": True, "own_vectors": False},
-        {"recall_on": "training"},
-        {"validation": 0.0},
-        {"clusters": 1},
-        {"shortlist": "nearest"},
-        {"shortlist": "nearest", "lite": True},
-    ],
+    some_slow(
+        [
+            {"lite": True},
+            {"refinement": False},
+            {"label_text": False},
+            {"start": "random"},
+            {"cluster_text": "apart"},
+            {"bias": False, "prior": False},
+            {"prior": False},
+            {"missing": False},
+            {"own_vectors": False},
+            {"lite": True, "own_vectors": False},
+            {"recall_on": "training"},
+            {"validation": 0.0},
+            {"clusters": 1},
+            {"shortlist": "nearest"},
+            {"shortlist": "nearest", "lite": True},
+        ]
+    ),
     ids=str,
 )
 def test_every_part_can_be_exchanged(changes: dict[str, Any], tmp_path: Path) -> None:
@@ -359,6 +362,7 @@ def test_nearest_labels_are_those_whose_centroids_are_nearest() -> None:
     torch.testing.assert_close(cosines.gather(1, picked), cosines.topk(ranker.top).values, atol=1e-5, rtol=0)
 
 
+@pytest.mark.slow
 def test_nearest_labels_are_learnt_and_scored_as_those_of_learnt_clusters() -> None:
     """So that the two differ by their shortlists alone."""
     model = trained(shortlist="nearest")
@@ -383,6 +387,7 @@ def test_nearest_labels_are_learnt_by_the_loss_of_opened_clusters(monkeypatch: p
     assert [(task.size, task.missing, len(task.starts)) for task in seen] == [(1, False, 13)]
 
 
+@pytest.mark.slow
 def test_a_model_that_looked_up_nearest_labels_otherwise_still_answers() -> None:
     """As earlier versions did, with nearest labels in the ranker's own vectors."""
     near = Nearness(size=6, centroids=6, neighbours=0)
@@ -429,7 +434,7 @@ def test_the_beam_is_the_smallest_that_finds_enough_of_held_out_texts() -> None:
     ranker, inputs = done.ranker, held.inputs
     found = {}
     for beam in range(1, 9):
-        picked = ranker.opening(beam).picked(padded(inputs))
+        picked = ranker.with_beam(beam).picked(padded(inputs))
         opened = ranker.clusters.order[ranker.clusters.members(picked).clamp(min=0)]
         found[beam] = np.mean([label in opened[row] for row, label in zip(*held.labels.nonzero(), strict=True)])
     smallest = min(beam for beam, share in found.items() if share >= 0.9)
@@ -507,6 +512,7 @@ class Counts(Silent):
         self.trainings += 1
 
 
+@pytest.mark.slow
 def test_instances_share_the_surrogate_task_and_answer_with_their_mean() -> None:
     watcher = Counts()
     run = Run(None, watcher=watcher, device=CPU)
@@ -533,6 +539,7 @@ def test_instances_share_the_surrogate_task_where_label_texts_are_learnt_too() -
     assert isinstance(restore_ranker(model, CPU), Ensemble)
 
 
+@pytest.mark.slow
 def test_lite_instances_have_the_same_words() -> None:
     model = trained(members=2, lite=True, epochs=4)
     one, other = (model.tensors[f"members.{number}.encoder.embedding.weight"] for number in range(2))

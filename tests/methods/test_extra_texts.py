@@ -18,6 +18,7 @@ from laconic.training.loop import Silent
 from laconic.training.run import Run
 from tests.planted import planted_texts, word, words_of
 from tests.test_rankers import RERANKER, SETTINGS
+from tests.variants import some_slow
 
 HIDDEN = 2
 CORPUS = planted_texts(num_labels=12, with_label_texts=True)
@@ -53,12 +54,15 @@ def share_of_hidden_first(model):
 
 @pytest.mark.parametrize(
     ("method", "changes"),
-    [
-        ("astec", {"validation": 0.0}),
-        ("inceptionxml", BAG),
-        pytest.param("inceptionxml+", BAG, marks=pytest.mark.slow),
-        ("mach", {"validation": 0.0}),
-    ],
+    some_slow(
+        [
+            ("astec", {"validation": 0.0}),
+            ("inceptionxml", BAG),
+            pytest.param("inceptionxml+", BAG, marks=pytest.mark.slow),
+            ("mach", {"validation": 0.0}),
+        ],
+        unpack=True,
+    ),
 )
 def test_a_label_that_no_text_has_is_found_from_its_own_text(method, changes):
     corpus = without(HIDDEN)
@@ -76,7 +80,7 @@ def test_a_re_ranker_learns_from_them_too():
     assert share_of_hidden_first(trained("nearest", corpus, **changes, extra_texts=EXTRA)) > 0.8
 
 
-@pytest.mark.parametrize("method", ["xml-cnn", "inceptionxml"])
+@pytest.mark.parametrize("method", some_slow(["xml-cnn", "inceptionxml"]))
 @pytest.mark.parametrize("members", [1, 2])
 def test_a_model_keeps_their_settings_and_is_restored_as_any_other(method, members):
     model = trained(method, members=members, epochs=2, extra_texts={"weight": 0.5})
@@ -100,6 +104,7 @@ def test_words_that_only_labels_have_are_known():
     assert "newword" not in trained("xml-cnn", corpus, epochs=1).vocabulary.words
 
 
+@pytest.mark.slow
 def test_once_more_on_all_texts_is_with_them_too():
     model = trained("inceptionxml", without(HIDDEN), encoder="bag", refit=True, extra_texts={"share": 0.5})
     assert share_of_hidden_first(model) > 0.8
@@ -117,12 +122,15 @@ class Stopped(Silent):
 
 @pytest.mark.parametrize(
     ("method", "stop"),
-    [
-        ("astec", 9),
-        pytest.param("astec", 170, marks=pytest.mark.slow),
-        pytest.param("mach", 20, marks=pytest.mark.slow),
-        ("inceptionxml", 31),
-    ],
+    some_slow(
+        [
+            ("astec", 9),
+            pytest.param("astec", 170, marks=pytest.mark.slow),
+            pytest.param("mach", 20, marks=pytest.mark.slow),
+            ("inceptionxml", 31),
+        ],
+        unpack=True,
+    ),
 )
 def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path, method, stop):
     changes = {"encoder": "bag", "epochs": 8, "extra_texts": EXTRA} | ({"members": 2} if method == "mach" else {})

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from laconic.analysis.sweep import dial_of
+from laconic.analysis.sweep import setting_of
 from laconic.data.corpus import Corpus, Labels
 from laconic.data.prepare import prepare
 from laconic.errors import ConfigError
@@ -28,6 +28,7 @@ from laconic.update.model import add_labels, remove_labels, update
 from laconic.update.rankers import Config as Changes
 from tests.planted import planted_texts, words_of
 from tests.test_ensembles import Watched, kept, same
+from tests.variants import some_slow
 
 CPU = torch.device("cpu")
 SMALL: dict[str, Any] = {
@@ -103,9 +104,9 @@ def test_the_dial_leans_to_rare_labels(model: SavedModel) -> None:
         return float(np.mean([frequency[answer.label] for answers in turned.predict(texts, k=3) for answer in answers]))
 
     assert mean(2.0) < mean(0.0) < mean(-2.0)
-    dial = dial_of(restore_ranker(model, CPU))
-    assert dial.name == "tail"
-    assert isinstance(dial.at(0.3), FusedRanker)
+    setting = setting_of(restore_ranker(model, CPU))
+    assert setting.name == "tail"
+    assert isinstance(setting.at(0.3), FusedRanker)
 
 
 def test_texts_must_be_held_out() -> None:
@@ -113,7 +114,7 @@ def test_texts_must_be_held_out() -> None:
         train_model(CORPUS, "astec", config_of("astec", {"validation": 0.0, "fusion": {}}), Run.unkept())
     with pytest.raises(ConfigError, match="a method that trains"):
         train_model(CORPUS, "nearest", config_of("nearest", {"fusion": {}}), Run.unkept())
-    with pytest.raises(ConfigError, match=r"a share of 0.001 of \d+ texts is none; raise validation"):
+    with pytest.raises(ConfigError, match=r"a fraction of 0.001 of \d+ texts is none; raise validation"):
         train_model(CORPUS, "astec", config_of("astec", {"validation": 0.001, "fusion": {}}), Run.unkept())
     with pytest.raises(ConfigError, match="refit"):
         train_model(CORPUS, "inceptionxml", config_of("inceptionxml", {"refit": True, "fusion": {}}), Run.unkept())
@@ -130,7 +131,7 @@ def test_held_out_texts_vote_in_the_end(model: SavedModel) -> None:
     assert model.facts["fusion"]["texts"] == round(0.3 * len(CORPUS.split("train")))
 
 
-@pytest.mark.parametrize("stop", [5, STEPS - 1, STEPS, STEPS + 7])
+@pytest.mark.parametrize("stop", some_slow([5, STEPS - 1, STEPS, STEPS + 7]))
 def test_a_run_that_was_stopped_goes_on_to_the_same_bits(model: SavedModel, tmp_path: Path, stop: int) -> None:
     with pytest.raises(KeyboardInterrupt):
         learnt(kept(tmp_path, Watched(stop)))

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from laconic.errors import TrainingError
-from laconic.export.rankers import packed
+from laconic.export.rankers import pack_ranker
 from laconic.methods import inceptionxml
 from laconic.methods.costs import Shape, report_inception_costs, training_memory
 from laconic.methods.registry import config_of
@@ -44,4 +44,4 @@ def test_rows_may_be_narrower_than_the_encoder() -> None:
     settings = {"epochs": 12, "batch_size": 16, "embedding": 16, "hidden": 12, "length": 6, "learning_rate": 0.02}
     model = train_model(corpus, "inceptionxml", config_of("inceptionxml", settings), Run.unkept())
     assert model.tensors["classifier.weight"].shape == (8, 12)
-    assert packed(restore_ranker(model, CPU)).num_labels == 8
+    assert pack_ranker(restore_ranker(model, CPU)).num_labels == 8

@@ -42,6 +42,7 @@ from laconic.training.run import Run
 from laconic.training.tasks import ClustersAndLabels
 from laconic.types import NO_LABEL
 from tests.planted import planted_texts, planted_vectors, share_of_right_first_labels
+from tests.variants import some_slow
 
 CPU = torch.device("cpu")
 LABELS = 12
@@ -130,7 +131,7 @@ def few() -> Dataset:
     return prepare(corpus, Splitter(), VocabularyConfig(), with_label_texts=False).data
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("options", some_slow(OPTIONS, 2), ids=str)
 def test_every_option_trains_and_is_kept(few: Dataset, options: Settings) -> None:
     asked = config_of("inceptionxml+", SMALL | options)
     trained = inceptionxml_plus.train(few, asked, Run.unkept())
@@ -145,11 +146,13 @@ def test_every_option_trains_and_is_kept(few: Dataset, options: Settings) -> Non
 
 @pytest.mark.parametrize(
     "options",
-    [
-        {"top": 1, "answer_top": 2, "lazy": True, "bias": True, "prior": True},
-        {"heads": "lightxml", "ranking": "product"},
-        {"hidden": 24, "validation": 0.1, "refit": True},
-    ],
+    some_slow(
+        [
+            {"top": 1, "answer_top": 2, "lazy": True, "bias": True, "prior": True},
+            {"heads": "lightxml", "ranking": "product"},
+            {"hidden": 24, "validation": 0.1, "refit": True},
+        ]
+    ),
     ids=str,
 )
 def test_planted_labels_are_learnt(options: Settings) -> None:
@@ -163,18 +166,22 @@ def test_planted_labels_are_learnt(options: Settings) -> None:
 
 @pytest.mark.parametrize(
     ("options", "matters"),
-    [
-        ({"detached": 1.0}, True),
-        ({"lazy": True}, True),
-        ({"prior": True}, True),
-        ({"top": 4}, True),
-        ({"dropout": 0.0}, True),
-        ({"cluster_dropout": 0.0}, True),
-        ({"classifier_dropout": 0.0}, True),
-        ({"eps": 1e-3}, True),
-        ({"answer_top": 1, "ranking": "product"}, False),
-        ({"permutation": 3}, False),  # without vectors there is no order to change
-    ],
+    some_slow(
+        [
+            ({"detached": 1.0}, True),
+            ({"lazy": True}, True),
+            ({"prior": True}, True),
+            ({"top": 4}, True),
+            ({"dropout": 0.0}, True),
+            ({"cluster_dropout": 0.0}, True),
+            ({"classifier_dropout": 0.0}, True),
+            ({"eps": 1e-3}, True),
+            ({"answer_top": 1, "ranking": "product"}, False),
+            ({"permutation": 3}, False),  # without vectors there is no order to change
+        ],
+        2,
+        unpack=True,
+    ),
     ids=str,
 )
 def test_what_is_learnt_depends_on_how_it_is_learnt_and_not_on_how_it_answers(
@@ -373,7 +380,7 @@ def test_labels_that_no_text_has_are_in_a_cluster_and_can_be_answered() -> None:
     ranker = ranker_of(trained(replace(CORPUS, splits={"train": replace(train, labels=kept)})))
     assert sorted(ranker.clusters.order.tolist()) == list(range(LABELS))
     assert ranker.clusters.starts.tolist() == [0, 3, 6, 9, 12]
-    opened = ranker.opening(4).rank(tokens(TEXTS), LABELS)
+    opened = ranker.with_beam(4).rank(tokens(TEXTS), LABELS)
     assert opened.labels.sort(dim=1).values.tolist() == [list(range(LABELS))] * len(TEXTS)
 
 
@@ -383,7 +390,7 @@ def tokens(texts: list[str]) -> Any:
     return tokenizer.tokens(texts)
 
 
-@pytest.mark.parametrize("top", [1, 3])
+@pytest.mark.parametrize("top", some_slow([1, 3]))
 def test_the_clusters_of_every_true_label_are_picked_at_every_step(monkeypatch: pytest.MonkeyPatch, top: int) -> None:
     pick, seen = Clusters.pick, []
 
@@ -407,7 +414,8 @@ def test_a_seed_of_its_own_moves_the_clusters_and_nothing_else(model: SavedModel
 
 
 @pytest.mark.parametrize(
-    ("texts", "labels", "encoder"), [(1, 1, "bag"), (2, 1, "bag"), (2, 3, "inception"), (20, 1, "inception")]
+    ("texts", "labels", "encoder"),
+    some_slow([(1, 1, "bag"), (2, 3, "inception"), (2, 1, "bag"), (20, 1, "inception")], 2, unpack=True),
 )
 def test_the_smallest_data_can_be_trained_on(texts: int, labels: int, encoder: str) -> None:
     data = prepare(planted_texts(num_labels=labels), Splitter(), VocabularyConfig(), with_label_texts=False).data
@@ -446,6 +454,7 @@ def right_first_labels(corpus: Corpus, model: SavedModel) -> float:
     return evaluation.metrics["P@1"]
 
 
+@pytest.mark.slow
 def test_sparse_features_are_learnt_by_a_bag() -> None:
     corpus = featured()
     assert right_first_labels(corpus, trained(corpus, **LEARNING)) > 80
@@ -493,7 +502,9 @@ def unbroken() -> SavedModel:
     return trained(**KEPT)
 
 
-@pytest.mark.parametrize("stop", [1, 6, 10])  # of two epochs of four steps, and the first steps of the second stage
+@pytest.mark.parametrize(
+    "stop", some_slow([1, 6, 10])
+)  # of two epochs of four steps, and the first steps of the second stage
 def test_a_stopped_run_goes_on_to_the_same_bits_with_the_clusters_it_has(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, unbroken: SavedModel, stop: int
 ) -> None:
@@ -537,6 +548,7 @@ def test_an_epoch_tells_of_the_shortlist() -> None:
         assert epoch["score"] == epoch["figures"]["nDCG@5"]
 
 
+@pytest.mark.slow
 def test_members_differ_by_seed_and_so_by_their_clusters(tmp_path: Path) -> None:
     pair = trained(members=2)
     orders = [pair.tensors[f"members.{number}.clusters.order"] for number in range(2)]
@@ -573,15 +585,18 @@ def parameters(model: SavedModel) -> int:
 
 @pytest.mark.parametrize(
     "options",
-    [
-        {},
-        {"hidden": 8},
-        {"attention": False},
-        {"encoder": "cnn"},
-        {"encoder": "bag"},
-        {"bias": True},
-        {"heads": "lightxml"},
-    ],
+    some_slow(
+        [
+            {},
+            {"hidden": 8},
+            {"attention": False},
+            {"encoder": "cnn"},
+            {"encoder": "bag"},
+            {"bias": True},
+            {"heads": "lightxml"},
+        ],
+        2,
+    ),
     ids=str,
 )
 def test_a_models_parameters_are_counted_right_or_not_at_all(options: Settings, tmp_path: Path) -> None:

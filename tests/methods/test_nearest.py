@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
@@ -19,6 +19,7 @@ from laconic.methods.nearest import Config, build, restore
 from laconic.models.rankers import Ranker
 from laconic.types import FIRST_WORD, NO_LABEL
 from tests.planted import bags_in_full, planted_texts, planted_vectors, share_of_right_first_labels
+from tests.variants import examples
 
 
 def scores_of_all(ranker: Ranker, rows: csr_array | np.ndarray) -> np.ndarray:
@@ -51,7 +52,7 @@ def no_tie_at_the_end(cosines: np.ndarray, neighbours: int) -> bool:
     )
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     seed=st.integers(0, 10**6),
     neighbours=st.sampled_from([1, 2, 3, 5, 100]),
@@ -77,7 +78,7 @@ def test_scores_of_texts_are_those_of_the_formula(
     np.testing.assert_allclose(ours, slow_scores(data, config, full_queries, full_texts), rtol=1e-4, atol=1e-5)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(seed=st.integers(0, 10**6), neighbours=st.sampled_from([1, 4, 100]), weighted=st.booleans())
 def test_scores_of_dense_vectors_are_those_of_the_formula(seed: int, neighbours: int, weighted: bool) -> None:
     config = Config(neighbours=neighbours)

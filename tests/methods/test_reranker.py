@@ -44,6 +44,7 @@ from laconic.types import NO_LABEL, Inputs, Ranking
 from tests.planted import planted_texts, planted_vectors, share_of_right_first_labels
 from tests.test_ensembles import Known, Watched, kept, rows, same
 from tests.test_rankers import RERANKER, SETTINGS
+from tests.variants import some_slow
 
 CPU = torch.device("cpu")
 CORPUS = planted_texts(num_labels=12)
@@ -205,7 +206,7 @@ def right_first(ranker: Ranker) -> float:
     return share_of_right_first_labels(rank_all(ranker, TOKENIZER.rows(TEXTS), 5).labels.numpy(), test.labels)
 
 
-@pytest.mark.parametrize("encoder", ["bag", "cnn", "inception"])
+@pytest.mark.parametrize("encoder", some_slow(["bag", "cnn", "inception"]))
 def test_it_corrects_the_order_of_the_base(encoder: str) -> None:
     base = base_of(DATA, twins=True)
     trained = reranker.train(DATA, base, Config(**ALL | {"encoder": encoder}), Run.unkept())
@@ -258,7 +259,7 @@ def test_a_share_that_is_given_is_kept() -> None:
     assert "alphas" not in trained.facts["reranking"]
 
 
-@pytest.mark.parametrize("changes", [{"validation": 0.0}, {"refit": True}], ids=str)
+@pytest.mark.parametrize("changes", some_slow([{"validation": 0.0}, {"refit": True}]), ids=str)
 def test_where_the_base_has_learnt_from_all_texts_the_last_epoch_and_the_usual_share_are_kept(
     changes: dict[str, Any],
 ) -> None:
@@ -298,7 +299,7 @@ def test_a_pair_to_be_left_out_is_never_a_negative(tmp_path: Path) -> None:
     assert left_out > len(learn)
 
 
-@pytest.mark.parametrize("stop", [5, STEPS, STEPS + 1, STEPS + 30])
+@pytest.mark.parametrize("stop", some_slow([5, STEPS, STEPS + 1, STEPS + 30]))
 def test_a_stopped_run_goes_on_to_the_same_bits_and_trains_no_stage_again(
     model: SavedModel, tmp_path: Path, stop: int
 ) -> None:
@@ -470,7 +471,7 @@ def test_a_model_and_its_settings_go_together(model: SavedModel) -> None:
 # Over Astec, whose dial is its own
 
 
-ASTEC = SETTINGS["astec"] | {"epochs": 14, "shortlist": {"size": 12}}
+ASTEC = SETTINGS["astec"] | {"epochs": 7, "shortlist": {"size": 12}}
 
 
 def test_the_dial_of_astec_is_what_evaluation_finds_there() -> None:
@@ -482,6 +483,7 @@ def test_the_dial_of_astec_is_what_evaluation_finds_there() -> None:
         assert {name: metrics[name] for name in list(point)[1:]} == pytest.approx(dict(list(point.items())[1:]))
 
 
+@pytest.mark.slow
 def test_the_dial_under_a_re_ranker_can_be_turned_too() -> None:
     settings = ASTEC | {"reranker": RERANKER | {"epochs": 2}}
     model = train_model(CORPUS, "astec", config_of("astec", settings), Run.unkept())
@@ -505,6 +507,7 @@ def test_what_members_chose_differently_is_as_it_was_given() -> None:
     assert common_settings(configs, given) == expected
 
 
+@pytest.mark.slow
 def test_every_member_has_a_re_ranker_with_a_share_of_its_own(pair: SavedModel, tmp_path: Path) -> None:
     chosen = [float(pair.tensors[f"members.{number}.alpha"]) for number in (0, 1)]
     for number, member in enumerate(pair.facts["members"]):
@@ -520,6 +523,7 @@ def test_every_member_has_a_re_ranker_with_a_share_of_its_own(pair: SavedModel, 
     assert "training, re-ranker, seed 30" in model_card(pair.facts)
 
 
+@pytest.mark.slow
 def test_the_share_of_all_members_is_overruled_at_once(pair: SavedModel) -> None:
     overruled = restore_ranker(with_settings(pair, {"alpha": 0.25}), CPU)
     assert [float(member.alpha) for member in overruled.rankers()] == [0.25, 0.25]

@@ -21,6 +21,7 @@ from laconic.training.loop import Silent
 from laconic.training.optimizer import Plan, clock_table
 from laconic.training.run import Run
 from tests.planted import planted_texts, planted_vectors
+from tests.variants import some_slow
 
 SMALL = {"epochs": 8, "embedding": 16, "length": 6, "batch_size": 16, "learning_rate": 0.005}
 BRIEF = SMALL | {"epochs": 2}
@@ -68,7 +69,7 @@ def test_a_label_scores_the_probability_of_its_row_on_the_bottleneck(model):
 
 
 @pytest.mark.parametrize(
-    "changes", [{"refit": True, "epochs": 5}, {"validation": 0.0, "prior": True, "lazy": True}], ids=str
+    "changes", some_slow([{"refit": True, "epochs": 5}, {"validation": 0.0, "prior": True, "lazy": True}], 0), ids=str
 )
 def test_other_ways_to_train_it_learn_too(changes):
     assert p_at_1(trained(SMALL | changes)) > 80

@@ -22,7 +22,7 @@ from laconic.export.pack import pack
 from laconic.methods.registry import config_of
 from laconic.methods.train import train_model
 from laconic.packed.folder import of_version, open_packed, write_packed
-from laconic.predict.load import answerer
+from laconic.predict.load import packed_predictor
 from laconic.storage.manifest import PACKED, version_of
 from laconic.storage.model_folder import write_model
 from laconic.training.run import Run
@@ -87,7 +87,7 @@ def test_a_peer_is_judged_by_what_it_answers_and_one_that_fails_stops_nobody(mod
 
 def test_our_own_model_has_the_figures_of_evaluate_and_the_facts_of_its_folder(model: Path) -> None:
     [own] = entries_of(model, [])
-    metrics = answerer(open_packed(model / PACKED)).evaluate(CORPUS, "test").metrics
+    metrics = packed_predictor(open_packed(model / PACKED)).evaluate(CORPUS, "test").metrics
     assert own.figures == pytest.approx({name: metrics[name] for name in FIGURES})
     assert (own.how, own.seconds) == ("laconic train planted", 12.5)
     assert own.size == sum(path.stat().st_size for path in (model / PACKED).iterdir())

@@ -15,9 +15,10 @@ from laconic.analysis.peers.libraries import LIBRARIES, is_installed, peer_at
 from laconic.analysis.peers.process import Questions, measured, write_work
 from laconic.types import NO_LABEL
 from tests.planted import planted_texts
+from tests.variants import some_slow
 
 
-@pytest.mark.parametrize("place", [*chain.from_iterable(LIBRARIES.values())])
+@pytest.mark.parametrize("place", some_slow([*chain.from_iterable(LIBRARIES.values())]))
 def test_a_library_learns_planted_texts(place: str, tmp_path: Path) -> None:
     if not is_installed(peer_at(place)):
         pytest.skip(f"{peer_at(place).module} is not installed")

@@ -14,7 +14,7 @@ from laconic.errors import ConfigError, DataError
 from laconic.packed.folder import open_packed, write_packed
 from laconic.predict import label_filter as permitting
 from laconic.predict import packed_predictor as answering
-from laconic.predict.packed_predictor import Answerer
+from laconic.predict.packed_predictor import PackedPredictor
 from laconic.predict.prediction import Prediction
 from laconic.types import NO_LABEL
 from tests.predict.tiny import KINDS, NAMES, packed, packed_features
@@ -24,12 +24,12 @@ WAYS = {"as it is": {}, "always wider": {"_FEW": 0}, "few at once": {"_SCORED_AT
 
 
 @pytest.fixture(scope="module", params=["in memory", "from a folder"])
-def answerer(request, tmp_path_factory):
+def packed_predictor(request, tmp_path_factory):
     if request.param == "in memory":
-        return Answerer(packed())
+        return PackedPredictor(packed())
     folder = tmp_path_factory.mktemp("models") / "packed"
     write_packed(packed(), folder)
-    return Answerer(open_packed(folder, kinds=KINDS))
+    return PackedPredictor(open_packed(folder, kinds=KINDS))
 
 
 @pytest.fixture(params=WAYS)
@@ -60,77 +60,84 @@ def check(answers, wanted):
 
 
 @pytest.mark.parametrize("k", [1, 5, len(NAMES), 99])
-def test_the_best_labels_come_first(answerer, k):
+def test_the_best_labels_come_first(packed_predictor, k):
     known = [text for text in TEXTS if text not in ("", "xyzzy")]  # of which all labels are worth nothing, alike
-    answers = answerer.predict(known, k)
+    answers = packed_predictor.predict(known, k)
     check(answers, expected(known, k))
     assert all(isinstance(prediction, Prediction) for prediction in answers[0])
     assert type(answers[0][0].score) is float
 
 
-def test_a_text_that_says_nothing_is_answered_too(answerer):
-    assert [len(answer) for answer in answerer.predict(["", "xyzzy"], 3)] == [3, 3]
-    assert answerer.predict([]) == answerer.predict([], allow=["sea"]) == answerer.predict([], block=["sea"]) == []
+def test_a_text_that_says_nothing_is_answered_too(packed_predictor):
+    assert [len(answer) for answer in packed_predictor.predict(["", "xyzzy"], 3)] == [3, 3]
+    assert (
+        packed_predictor.predict([])
+        == packed_predictor.predict([], allow=["sea"])
+        == packed_predictor.predict([], block=["sea"])
+        == []
+    )
 
 
 @pytest.mark.usefixtures("_way")
-def test_permitted_labels_come_in_the_order_of_the_full_ranking(answerer):
+def test_permitted_labels_come_in_the_order_of_the_full_ranking(packed_predictor):
     generator, known = np.random.default_rng(0), TEXTS[4:]
     for allowed, blocked in ((1, 0), (3, 0), (10, 0), (None, 1), (None, 5), (None, 11), (8, 6), (2, 11)):
         allow = None if allowed is None else [str(name) for name in generator.choice(NAMES, allowed, replace=False)]
         block = [str(name) for name in generator.choice(NAMES, blocked, replace=False)]
         permitted = set(NAMES if allow is None else allow) - set(block)
-        check(answerer.predict(known, 4, allow=allow, block=block), expected(known, 4, permitted))
+        check(packed_predictor.predict(known, 4, allow=allow, block=block), expected(known, 4, permitted))
 
 
-def test_a_list_of_nothing_blocks_nothing_and_allows_nothing(answerer):
-    assert answerer.predict(TEXTS, block=[]) == answerer.predict(TEXTS)
-    assert answerer.predict(TEXTS, allow=[]) == answerer.predict(TEXTS, block=NAMES) == [[]] * len(TEXTS)
+def test_a_list_of_nothing_blocks_nothing_and_allows_nothing(packed_predictor):
+    assert packed_predictor.predict(TEXTS, block=[]) == packed_predictor.predict(TEXTS)
+    assert (
+        packed_predictor.predict(TEXTS, allow=[]) == packed_predictor.predict(TEXTS, block=NAMES) == [[]] * len(TEXTS)
+    )
 
 
 def test_an_allowed_label_is_found_where_no_search_would_find_it():
-    narrow = Answerer(packed(found=2))
+    narrow = PackedPredictor(packed(found=2))
     assert labels_of(narrow.predict(TEXTS, allow=["l11"])) == [["l11"]] * len(TEXTS)
     assert {label for label, _ in narrow.predict(TEXTS, block=["flower"])[0]} == {"water"}
 
 
 @pytest.mark.parametrize("argument", ["allow", "block"])
-def test_unknown_names_are_listed(answerer, argument):
+def test_unknown_names_are_listed(packed_predictor, argument):
     with pytest.raises(ConfigError, match=rf"{argument} names labels that the model does not have: 'fog'$"):
-        answerer.predict(TEXTS, **{argument: ["sea", "fog"]})
+        packed_predictor.predict(TEXTS, **{argument: ["sea", "fog"]})
     with pytest.raises(ConfigError, match=r"have: 'n0', 'n1', 'n2', 'n3', 'n4' and 3 more$"):
-        answerer.predict(TEXTS, **{argument: (f"n{number}" for number in range(8))})
+        packed_predictor.predict(TEXTS, **{argument: (f"n{number}" for number in range(8))})
     with pytest.raises(ConfigError, match=rf"{argument} must be a list of label names, but is one string: 'sea'"):
-        answerer.predict(TEXTS, **{argument: "sea"})
+        packed_predictor.predict(TEXTS, **{argument: "sea"})
 
 
-def test_k_and_threads_are_one_or_more(answerer):
+def test_k_and_threads_are_one_or_more(packed_predictor):
     with pytest.raises(ConfigError, match="k must be 1 or more, but is 0"):
-        answerer.predict(TEXTS, 0)
+        packed_predictor.predict(TEXTS, 0)
     with pytest.raises(ConfigError, match="threads must be 1 or more, but is 0"):
-        Answerer(packed(), threads=0)
+        PackedPredictor(packed(), threads=0)
 
 
 @pytest.mark.parametrize("asking", [{}, {"allow": ["sea", "l7", "flower"]}, {"block": ["sea"]}])
 def test_a_batch_is_answered_alike_by_any_number_of_threads(monkeypatch, asking):
     monkeypatch.setattr(answering, "_FEW", 2)
     texts = [f"{one} {other}" for one in TEXTS for other in TEXTS]
-    wanted = Answerer(packed()).predict(texts, 3, **asking)
+    wanted = PackedPredictor(packed()).predict(texts, 3, **asking)
     for threads, at_once in ((1, 4), (2, 256), (3, 5)):
         monkeypatch.setattr(answering, "_AT_ONCE", at_once)
-        assert Answerer(packed(), threads).predict(texts, 3, **asking) == wanted
+        assert PackedPredictor(packed(), threads).predict(texts, 3, **asking) == wanted
 
 
-def test_many_may_ask_at_once(answerer):
-    wanted = [answerer.predict([text]) for text in TEXTS]
+def test_many_may_ask_at_once(packed_predictor):
+    wanted = [packed_predictor.predict([text]) for text in TEXTS]
     with ThreadPoolExecutor(8) as pool:
-        for answers in pool.map(lambda _: [answerer.predict([text]) for text in TEXTS], range(40)):
+        for answers in pool.map(lambda _: [packed_predictor.predict([text]) for text in TEXTS], range(40)):
             assert answers == wanted
 
 
-def test_what_a_label_says_of_itself(answerer):
-    assert answerer.text_of("sea") == "about sea"
-    assert answerer.text_of("fog") == Answerer(packed_features()).text_of("sea") == ""
+def test_what_a_label_says_of_itself(packed_predictor):
+    assert packed_predictor.text_of("sea") == "about sea"
+    assert packed_predictor.text_of("fog") == PackedPredictor(packed_features()).text_of("sea") == ""
 
 
 @pytest.mark.parametrize("config", [VocabularyConfig(), VocabularyConfig(subwords=20)])
@@ -138,30 +145,30 @@ def test_rows_that_were_read_before_are_ranked_as_texts_are(config):
     model = packed(config)
     rows = Tokenizer(model.splitter, model.vocabulary).rows(TEXTS)
     for threads in (1, 2):
-        labels, scores = Answerer(model, threads).rank_rows(rows, 4)
-        answers = Answerer(model).predict(TEXTS, 4)
+        labels, scores = PackedPredictor(model, threads).rank_rows(rows, 4)
+        answers = PackedPredictor(model).predict(TEXTS, 4)
         assert [[NAMES[label] for label in row] for row in labels.tolist()] == labels_of(answers)
         np.testing.assert_allclose(scores, [[score for _, score in answer] for answer in answers], atol=1e-5)
-    ranked = Answerer(model).rank_rows(rows, len(NAMES) + 2)
+    ranked = PackedPredictor(model).rank_rows(rows, len(NAMES) + 2)
     assert (ranked.labels[:, -2:] == NO_LABEL).all()
 
 
 def test_features_are_ranked_as_they_are():
     model = packed_features(width=4)
     rows = np.random.default_rng(1).normal(size=(5, 4)).astype(np.float32)
-    ranked = Answerer(model).rank_rows(rows, 3)
+    ranked = PackedPredictor(model).rank_rows(rows, 3)
     assert ranked.labels.tolist() == (-rows @ model.ranker.weights).argsort(axis=1)[:, :3].tolist()
-    assert Answerer(model).rank_rows(rows[:0], 3).labels.shape == (0, 3)
+    assert PackedPredictor(model).rank_rows(rows[:0], 3).labels.shape == (0, 3)
 
 
 def test_a_model_answers_what_it_was_trained_on_and_nothing_else():
     with pytest.raises(DataError, match="trained on features"):
-        Answerer(packed_features()).predict(["text"])
+        PackedPredictor(packed_features()).predict(["text"])
     for rows in (np.zeros((2, 5), np.float32), csr_array((2, 4), dtype=np.float32)):
         with pytest.raises(DataError, match="the model reads 4 dense inputs, but this data has"):
-            Answerer(packed_features()).rank_rows(rows, 3)
+            PackedPredictor(packed_features()).rank_rows(rows, 3)
     with pytest.raises(DataError, match="text inputs, but this data has 3 text ones"):
-        Answerer(packed()).rank_rows(csr_array((2, 3), dtype=np.float32), 3)
+        PackedPredictor(packed()).rank_rows(csr_array((2, 3), dtype=np.float32), 3)
 
 
 def test_answering_does_without_torch():

@@ -10,7 +10,7 @@ from laconic.data.text import Splitter, word_table
 from laconic.data.vocabulary import Vocabulary, VocabularyConfig
 from laconic.packed.kept_texts import NearText
 from laconic.packed.tokenizer import Reader
-from laconic.predict.explain import Explained, WordShare, word_shares
+from laconic.predict.explain import Explained, WordContribution, word_contributions
 from laconic.predict.output import Answered, json_line
 from laconic.predict.prediction import Prediction
 
@@ -39,24 +39,24 @@ def worth(reader: Reader, values):
 
 def test_a_word_is_worth_what_its_label_loses_without_it(reader):
     values = {0: [0.5, 0.1, -0.2], 7: [0.0, 0.3, 0.4]}
-    found = word_shares(reader, worth(reader, values), "red green blue", np.array([0, 7]))
+    found = word_contributions(reader, worth(reader, values), "red green blue", np.array([0, 7]))
     assert found[0] == [("red", pytest.approx(0.5)), ("green", pytest.approx(0.1)), ("blue", pytest.approx(-0.2))]
     assert [word for word, _ in found[1]] == ["blue", "green", "red"]
 
 
 def test_a_word_that_stands_twice_is_left_out_twice_and_told_once(reader):
-    ((only,), *_) = [word_shares(reader, worth(reader, {0: [0.5, 0, 0]}), "red red", np.array([0]))[0]]
+    ((only,), *_) = [word_contributions(reader, worth(reader, {0: [0.5, 0, 0]}), "red red", np.array([0]))[0]]
     assert only == ("red", pytest.approx(1.0))
 
 
 def test_a_text_without_words_has_nothing_to_tell(reader):
-    assert word_shares(reader, worth(reader, {0: [1, 1, 1]}), "  ", np.array([0])) == [[]]
+    assert word_contributions(reader, worth(reader, {0: [1, 1, 1]}), "  ", np.array([0])) == [[]]
 
 
 def test_an_explained_answer_is_written_with_its_words_and_the_texts_near_it():
     told = [
-        Explained("game", 0.5, [WordShare("play", 0.25)], [NearText("plây", 0.75)]),
-        Explained("toy", 0.25, [WordShare("play", 0.125)]),
+        Explained("game", 0.5, [WordContribution("play", 0.25)], [NearText("plây", 0.75)]),
+        Explained("toy", 0.25, [WordContribution("play", 0.125)]),
         Prediction("tool", 0.1),
     ]
     line = json.loads(json_line(Answered(Entry("play it", {}), told, 1)))

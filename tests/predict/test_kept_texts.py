@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
@@ -24,7 +24,7 @@ from laconic.packed import kept_texts as module
 from laconic.packed.folder import open_packed, write_packed
 from laconic.packed.kept_texts import FILE, KeptTexts
 from laconic.packed.tokenizer import Reader
-from laconic.predict.packed_predictor import Answerer
+from laconic.predict.packed_predictor import PackedPredictor
 from laconic.predict.prediction import Prediction
 from laconic.training.run import Run
 from laconic.types import NO_LABEL
@@ -32,6 +32,7 @@ from laconic.update.model import remove_labels
 from tests.planted import bags_in_full, planted_texts, planted_vectors
 from tests.predict.test_packed import changed_arrays, opened
 from tests.predict.tiny import NAMES, packed, packed_features
+from tests.variants import examples
 
 FLOWER, WATER, RED, SIZE = range(4)  # of NAMES
 LABELLED = {
@@ -140,8 +141,10 @@ def test_nothing_is_kept_by_default(tmp_path):
     assert not (tmp_path / "packed" / FILE).exists()
     read = opened(tmp_path / "packed")
     assert (read.kept_texts, read.num_kept) == (None, 0)
-    answerer = Answerer(read)
-    assert [one.texts for one in answerer.explained("white rose", answerer.predict(["white rose"])[0])] == [[]] * 5
+    packed_predictor = PackedPredictor(read)
+    assert [
+        one.texts for one in packed_predictor.explained("white rose", packed_predictor.predict(["white rose"])[0])
+    ] == [[]] * 5
 
 
 TAMPERED = {
@@ -190,7 +193,7 @@ def plain(tmp_path_factory):
     return folder
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.data())
 def test_hostile_arrays_give_a_model_error_and_nothing_else(plain, data):
     def spoil(arrays):
@@ -204,8 +207,8 @@ def test_hostile_arrays_give_a_model_error_and_nothing_else(plain, data):
         shutil.copytree(plain, Path(temporary) / "packed")
         changed_arrays(Path(temporary) / "packed", spoil)
         with suppress(ModelError):
-            answerer = Answerer(opened(Path(temporary) / "packed"))
-            told = answerer.explained("a red rose", answerer.predict(["a red rose"], 99)[0])
+            packed_predictor = PackedPredictor(opened(Path(temporary) / "packed"))
+            told = packed_predictor.explained("a red rose", packed_predictor.predict(["a red rose"], 99)[0])
             assert all(0 <= near.similarity <= 1 for one in told for near in one.texts)
 
 
@@ -255,15 +258,15 @@ def test_every_label_keeps_its_training_texts_and_no_others(model):
 
 def test_an_answer_is_explained_by_texts_that_have_its_label(model, tmp_path):
     write_packed(with_texts(pack(model, CORPUS), CORPUS), tmp_path / "packed")
-    answerer, truth = Answerer(open_packed(tmp_path / "packed")), labelled(CORPUS)
+    packed_predictor, truth = PackedPredictor(open_packed(tmp_path / "packed")), labelled(CORPUS)
     for text in TRAIN.texts[:20]:
-        for label, _, _, near in answerer.explained(text, answerer.predict([text], 4)[0]):
+        for label, _, _, near in packed_predictor.explained(text, packed_predictor.predict([text], 4)[0]):
             assert {one.text for one in near} <= truth[label]
             assert [one.similarity for one in near] == sorted((one.similarity for one in near), reverse=True)
             assert len(near) <= 3
             assert text not in truth[label] or near[0].similarity == 1
-    assert answerer.explained(TRAIN.texts[0], [Prediction("no such label", 0.5)])[0].texts == []
-    assert answerer.explained(TRAIN.texts[0], []) == []
+    assert packed_predictor.explained(TRAIN.texts[0], [Prediction("no such label", 0.5)])[0].texts == []
+    assert packed_predictor.explained(TRAIN.texts[0], []) == []
 
 
 def test_labels_are_known_by_their_names(model):

@@ -13,7 +13,7 @@ from laconic import Laconic
 from laconic.export.pack import pack
 from laconic.methods.registry import config_of
 from laconic.methods.train import train_model
-from laconic.predict.packed_predictor import Answerer
+from laconic.predict.packed_predictor import PackedPredictor
 from laconic.predict.predictor import Predictor
 from laconic.training.run import Run
 from tests.planted import planted_texts, words_of
@@ -36,12 +36,12 @@ COUNTS = {
 def test_a_model_and_its_packed_form_count_alike(subwords: int) -> None:
     config = config_of("nearest", {"vocabulary": {"subwords": subwords}})
     model = train_model(planted_texts(), "nearest", config, Run.unkept())
-    for predictor in (Predictor(model, "cpu"), Answerer(pack(model))):
+    for predictor in (Predictor(model, "cpu"), PackedPredictor(pack(model))):
         assert predictor.known_words([*COUNTS]) == [*COUNTS.values()]
 
 
 def test_an_answer_is_a_prediction_with_its_count() -> None:
-    for predictor in (Predictor(trained(), "cpu"), Answerer(packed()), Answerer(packed(), threads=2)):
+    for predictor in (Predictor(trained(), "cpu"), PackedPredictor(packed()), PackedPredictor(packed(), threads=2)):
         texts = [*COUNTS] * 10
         for more in ({}, {"allow": ["L0", "L1"]}, {"block": ["L0"]}):
             answers = predictor.answer(texts, 3, **more)

@@ -17,8 +17,8 @@ from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.search import Searched
 from laconic.packed.folder import PackedModel, of_version, write_packed
 from laconic.predict import load as opening
-from laconic.predict.load import Speed, answerer, on_cpu, open_as_it_is, open_model
-from laconic.predict.packed_predictor import Answerer
+from laconic.predict.load import Speed, on_cpu, open_folder, open_model, packed_predictor
+from laconic.predict.packed_predictor import PackedPredictor
 from laconic.predict.predictor import Predictor
 from laconic.storage.manifest import version_of
 from laconic.storage.model_folder import write_model
@@ -57,31 +57,31 @@ def test_a_dial_reaches_every_tree(packed: PackedModel) -> None:
     clusters = [tree.clusters.size for tree in trees(packed.ranker)]
     assert clusters == [4, 4]
     for beam in (1, 3):
-        assert [tree.beam for tree in trees(answerer(packed, Speed(beam=beam)).ranker)] == [beam, beam]
-    assert [tree.beam for tree in trees(answerer(packed, Speed(beam=99)).ranker)] == clusters
-    assert [tree.beam for tree in trees(answerer(packed, Speed(exact=True)).ranker)] == clusters
-    assert answerer(packed).ranker is packed.ranker
+        assert [tree.beam for tree in trees(packed_predictor(packed, Speed(beam=beam)).ranker)] == [beam, beam]
+    assert [tree.beam for tree in trees(packed_predictor(packed, Speed(beam=99)).ranker)] == clusters
+    assert [tree.beam for tree in trees(packed_predictor(packed, Speed(exact=True)).ranker)] == clusters
+    assert packed_predictor(packed).ranker is packed.ranker
 
 
 def test_exact_answers_are_those_of_every_cluster_and_a_small_beam_has_fewer_of_them(packed: PackedModel) -> None:
     alone = trees(packed.ranker)[0]
     found = {}
     for beam in (1, 4):
-        ranked = Answerer(PackedModel(**{**vars(packed), "ranker": alone.opening(beam)})).predict(TEXTS, 3)
+        ranked = PackedPredictor(PackedModel(**{**vars(packed), "ranker": alone.with_beam(beam)})).predict(TEXTS, 3)
         found[beam] = [[one.label for one in answer] for answer in ranked]
-    exact = Answerer(PackedModel(**{**vars(packed), "ranker": alone.exact()})).predict(TEXTS, 3)
+    exact = PackedPredictor(PackedModel(**{**vars(packed), "ranker": alone.exact()})).predict(TEXTS, 3)
     assert [[one.label for one in answer] for answer in exact] == found[4] != found[1]
 
 
 def test_a_ranker_without_a_dial_is_itself() -> None:
     nearest = pack(train_model(CORPUS, "nearest", config_of("nearest", {}), Run.unkept())).ranker
     assert isinstance(nearest, PackedRanker)
-    assert nearest.opening(3) is nearest.exact() is nearest
+    assert nearest.with_beam(3) is nearest.exact() is nearest
 
 
 def test_many_texts_are_divided_among_all_cores_unless_it_is_said(packed: PackedModel) -> None:
-    assert answerer(packed).threads == usable_cores()
-    assert answerer(packed, Speed(threads=3)).threads == 3
+    assert packed_predictor(packed).threads == usable_cores()
+    assert packed_predictor(packed, Speed(threads=3)).threads == 3
 
 
 @pytest.mark.parametrize("wrong", [{"beam": 0}, {"threads": 0}, {"beam": -1}])
@@ -101,10 +101,10 @@ def folder(packed: PackedModel, tmp_path: Path) -> Path:
 def test_on_a_cpu_what_was_packed_answers_and_otherwise_the_model(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert isinstance(open_model(folder, device="cpu"), Answerer)
-    assert isinstance(open_model(folder / "packed"), Answerer)
+    assert isinstance(open_model(folder, device="cpu"), PackedPredictor)
+    assert isinstance(open_model(folder / "packed"), PackedPredictor)
     assert isinstance(open_model(folder, device="cpu", settings={"neighbours": 3}), Predictor)
-    assert isinstance(open_as_it_is(folder, device="cpu"), Predictor)
+    assert isinstance(open_folder(folder, device="cpu"), Predictor)
     monkeypatch.setattr(opening, "on_cpu", lambda device: False)
     assert isinstance(open_model(folder), Predictor)
 

@@ -17,8 +17,8 @@ from laconic.methods.registry import config_of
 from laconic.methods.train import train_model
 from laconic.packed.engine.texts import Inputs, Ranked, size_of
 from laconic.packed.folder import Ranks
-from laconic.predict.packed_predictor import Answerer
-from laconic.predict.packing_cost import Cost, measured, split_to_judge
+from laconic.predict.packed_predictor import PackedPredictor
+from laconic.predict.packing_cost import Cost, measured, split_to_measure
 from laconic.predict.predictor import Predictor
 from laconic.storage.model_folder import SavedModel
 from laconic.training.run import Run
@@ -42,13 +42,14 @@ def named(corpus: Corpus, **names: str) -> Corpus:
 def test_scores_are_calibrated_as_the_models_are(model: SavedModel) -> None:
     curve = {"how": "platt", "texts": 60, "scores": [0.0, 1.0], "probabilities": [0.25, 0.5]}
     calibrated = replace(model, facts={**model.facts, "calibration": curve})
-    plain, other = (Answerer(pack(one)).predict(TEXTS) for one in (model, calibrated))
+    plain, other = (PackedPredictor(pack(one)).predict(TEXTS) for one in (model, calibrated))
     for answer, changed in zip(plain, other, strict=True):
         assert [label for label, _ in changed] == [label for label, _ in answer]
         expected = [0.25 + score / 4 for _, score in answer]
         assert [score for _, score in changed] == pytest.approx(expected)
     figures = [
-        one.evaluate(CORPUS, "test").metrics for one in (Answerer(pack(calibrated)), Predictor(calibrated, "cpu"))
+        one.evaluate(CORPUS, "test").metrics
+        for one in (PackedPredictor(pack(calibrated)), Predictor(calibrated, "cpu"))
     ]
     assert figures[0] == pytest.approx(figures[1], abs=1e-2)
 
@@ -142,5 +143,5 @@ def test_packing_is_done_on_the_device_that_is_asked_for(model: SavedModel, monk
 
 def test_the_split_to_judge_is_the_one_that_training_has_seen_least_of() -> None:
     for names in (["train", "valid", "test"], ["train", "valid"], ["train"], ["all"]):
-        assert split_to_judge(named(CORPUS, **dict.fromkeys(names, "test"))) == names[-1]
-    assert split_to_judge(replace(CORPUS, splits={})) == ""
+        assert split_to_measure(named(CORPUS, **dict.fromkeys(names, "test"))) == names[-1]
+    assert split_to_measure(replace(CORPUS, splits={})) == ""

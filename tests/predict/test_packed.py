@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from laconic.data.text import Splitter
@@ -17,10 +17,11 @@ from laconic.data.vocabulary import VocabularyConfig
 from laconic.errors import ModelError, UserError
 from laconic.packed.arrays import map_arrays, write_arrays
 from laconic.packed.folder import is_packed, open_packed, write_packed
-from laconic.predict.packed_predictor import Answerer
+from laconic.predict.packed_predictor import PackedPredictor
 from laconic.storage.model_folder import check_free, read_model
 from laconic.system.files import replacing_file
 from tests.predict.tiny import KINDS, NAMES, facts, packed, packed_features
+from tests.variants import examples
 
 FILES = ["arrays.safetensors", "label_texts.utf8", "labels.utf8", "packed.json", "vocabulary.utf8"]
 
@@ -225,7 +226,7 @@ def folders(tmp_path_factory):
     return paths
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.data())
 def test_hostile_files_give_a_model_error_and_nothing_else(folders, data):
     with tempfile.TemporaryDirectory() as temporary:
@@ -237,6 +238,6 @@ def test_hostile_files_give_a_model_error_and_nothing_else(folders, data):
             content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
         path.write_bytes(content)
         with suppress(ModelError):
-            answerer = Answerer(opened(folder))
-            if answerer.facts["inputs"] == "text":
-                answerer.predict(["a red rose"], 99, block=[])
+            packed_predictor = PackedPredictor(opened(folder))
+            if packed_predictor.facts["inputs"] == "text":
+                packed_predictor.predict(["a red rose"], 99, block=[])

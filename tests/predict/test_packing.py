@@ -16,7 +16,7 @@ import torch
 from laconic.config import Settings, configure
 from laconic.data.prepare import input_rows, prepare
 from laconic.data.tokenizer import inputs_of
-from laconic.export.rankers import packed
+from laconic.export.rankers import pack_ranker
 from laconic.methods.registry import METHODS, ensemble_of
 from laconic.models.rankers import Ranker, ShortlistRanker
 from laconic.models.trees_ranker import TreesRanker
@@ -28,6 +28,7 @@ from laconic.types import Inputs as TorchInputs
 from tests.engine.making import mapped, texts_of
 from tests.planted import planted_texts, planted_vectors
 from tests.test_rankers import FUSION, RERANKER, SETTINGS
+from tests.variants import some_slow
 
 EPOCHS = {"inceptionxml": 2, "inceptionxml+": 2, "astec": 7, "decaf": 3, "xml-cnn": 3, "mach": 3}
 RERANKED: Settings = {"reranker": {**RERANKER, "epochs": 3}}
@@ -47,6 +48,8 @@ class Case(NamedTuple):
 
 CASES = {
     **{name: Case(name) for name in METHODS},
+    "members, re-ranked and fused": Case("astec", RERANKED | FUSED, members=2),
+    "nearest of features": Case("nearest", dense=True),
     "astec of several centres": Case("astec", {"shortlist": {**SETTINGS["astec"]["shortlist"], "centres": 2}}),  # type: ignore[dict-item]
     "astec of clusters": Case("astec", {"shortlister": "clusters"}),
     "astec with label texts": Case("astec", {"label_texts": 3}),
@@ -55,8 +58,6 @@ CASES = {
     "members": Case("xml-cnn", members=2),
     "re-ranked": Case("nearest", RERANKED),
     "fused": Case("mach", FUSED),
-    "members, re-ranked and fused": Case("astec", RERANKED | FUSED, members=2),
-    "nearest of features": Case("nearest", dense=True),
     "trees of features": Case("trees", dense=True),
     "xml-cnn of features": Case("xml-cnn", DENSE, dense=True),
     "astec of features": Case("astec", DENSE, dense=True),
@@ -72,7 +73,7 @@ class Pair(NamedTuple):
     nothing: Inputs | None  # texts without words that are known
 
 
-@pytest.fixture(scope="module", params=CASES.values(), ids=CASES)
+@pytest.fixture(scope="module", params=some_slow(CASES.values(), len(METHODS) + 2), ids=CASES)
 def pair(request: pytest.FixtureRequest) -> Pair:
     case: Case = request.param
     over = case.settings.keys() & {"reranker", "fusion"}
@@ -85,8 +86,10 @@ def pair(request: pytest.FixtureRequest) -> Pair:
     ranker = method.train(data, config, Run.unkept()).ranker.eval()
     rows = input_rows(corpus.split("test"), tokenizer)
     if tokenizer is None:
-        return Pair(ranker, packed(ranker), inputs_of(rows), rows, None)
-    return Pair(ranker, packed(ranker), inputs_of(rows), texts_of(rows), texts_of(tokenizer.rows(["", "xyzzy", "!?"])))
+        return Pair(ranker, pack_ranker(ranker), inputs_of(rows), rows, None)
+    return Pair(
+        ranker, pack_ranker(ranker), inputs_of(rows), texts_of(rows), texts_of(tokenizer.rows(["", "xyzzy", "!?"]))
+    )
 
 
 @torch.no_grad()
@@ -158,16 +161,16 @@ def test_no_texts_and_texts_that_say_nothing_are_answered(pair: Pair) -> None:
 
 
 def test_dials_change_what_is_opened_and_nothing_else(pair: Pair) -> None:
-    for part in (pair.part.opening(1), pair.part.opening(1 << 20), pair.part.exact()):
+    for part in (pair.part.with_beam(1), pair.part.with_beam(1 << 20), pair.part.exact()):
         labels, scores = part.rank(pair.inputs, 3)
         assert type(part) is type(pair.part)
         assert ((labels >= 0) & (labels < part.num_labels)).all()
         np.testing.assert_allclose(part.score(pair.inputs, labels), scores, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 40])
+@pytest.mark.parametrize("count", some_slow([0, 1, 2, 40], 2))
 def test_probes_set_dials_however_few_they_are(pair: Pair, count: int) -> None:
-    part = packed(pair.ranker, some(pair.inputs, 0, count))
+    part = pack_ranker(pair.ranker, some(pair.inputs, 0, count))
     wanted, found = (one.rank(pair.inputs, 5).labels for one in (pair.part, part))
     assert type(part) is type(pair.part)
     assert (wanted[:, :, None] == found[:, None]).any(2).mean() > 0.7

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from laconic.data.tokenizer import padded
 from laconic.errors import ModelError
-from laconic.export.encoders import packed_encoder, packed_transform
+from laconic.export.encoders import pack_encoder, pack_transform
 from laconic.models.encoders import (
     ENCODERS,
     WORD_ENCODERS,
@@ -32,6 +32,7 @@ from laconic.models.layers import DocumentBlock, EmbeddingBlock, Residual, Spect
 from laconic.packed.engine import encoders, inception_kernels
 from laconic.packed.engine.texts import Texts
 from laconic.types import PAD, UNKNOWN, Inputs
+from tests.variants import some_slow
 
 NUM_IDS = 50
 SIZES = [(7, 64), (1, 8), (12, 75), (5, 6), (32, 300)]
@@ -94,12 +95,12 @@ def check_close(found: np.ndarray, expected: np.ndarray) -> None:
     assert np.abs(found - expected).max() <= 2e-5 * np.abs(expected).max()
 
 
-@pytest.mark.parametrize(("length", "embedding"), SIZES)
+@pytest.mark.parametrize(("length", "embedding"), some_slow(SIZES, 2, unpack=True))
 @pytest.mark.parametrize("name", BUILT)
 def test_a_packed_encoder_is_the_encoder(name: str, length: int, embedding: int) -> None:
     built = encoder(name, length, embedding)
     table = rows([length, 0, *range(length + 4), 1])
-    packed = packed_encoder(built)
+    packed = pack_encoder(built)
     assert packed.dim == built.dim
     check_close(packed.encode(texts(table)), answers(built, padded(table)))
 
@@ -107,7 +108,7 @@ def test_a_packed_encoder_is_the_encoder(name: str, length: int, embedding: int)
 @pytest.mark.parametrize("name", BUILT)
 def test_a_text_without_words_has_the_encoder_s_vector(name: str) -> None:
     built, table = encoder(name), rows([0])
-    found, expected = packed_encoder(built).encode(texts(table)), answers(built, padded(table))
+    found, expected = pack_encoder(built).encode(texts(table)), answers(built, padded(table))
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
@@ -116,28 +117,28 @@ def test_half_precision_is_all_that_is_lost() -> None:
     for name in BUILT:
         built, table = BUILT[name](num_ids=NUM_IDS, length=7, embedding=64).eval(), rows([3, 5, 7])
         expected = answers(built, padded(table))
-        difference = packed_encoder(built).encode(texts(table)) - expected
+        difference = pack_encoder(built).encode(texts(table)) - expected
         assert np.abs(difference).max() <= 2e-3 * np.abs(expected).max()
 
 
 def test_dense_features_are_normalised_as_they_were() -> None:
     built, features = DenseEncoder(num_ids=13, embedding=10), torch.randn(5, 13)
     as_if_trained(built)
-    check_close(packed_encoder(built).encode(features.numpy()), answers(built, features))
+    check_close(pack_encoder(built).encode(features.numpy()), answers(built, features))
 
 
 def test_vectors_that_are_there_stay() -> None:
     vectors = np.ones((2, 4), dtype=np.float32)
-    assert np.array_equal(packed_encoder(Identity(4)).encode(vectors), vectors)
+    assert np.array_equal(pack_encoder(Identity(4)).encode(vectors), vectors)
 
 
 @pytest.mark.parametrize("name", BUILT)
 def test_padding_says_nothing_whatever_its_vector(name: str) -> None:
     built = encoder(name)
-    expected = packed_encoder(built).encode(texts(rows([3, 4])))
+    expected = pack_encoder(built).encode(texts(rows([3, 4])))
     with torch.no_grad():
         built.embedding.weight[PAD] = 7
-    packed: Any = packed_encoder(built)
+    packed: Any = pack_encoder(built)
     assert np.array_equal(packed.encode(texts(rows([3, 4]))), expected)
     assert not getattr(packed, "encoder", packed).words[PAD].any()
 
@@ -145,7 +146,7 @@ def test_padding_says_nothing_whatever_its_vector(name: str) -> None:
 @pytest.mark.parametrize("name", BUILT)
 def test_a_packed_encoder_stays_as_it_is_while_the_model_learns_on(name: str) -> None:
     built, inputs = encoder(name), texts(rows([3, 4]))
-    packed = packed_encoder(built)
+    packed = pack_encoder(built)
     expected = packed.encode(inputs)
     with torch.no_grad():
         for parameter in built.parameters():
@@ -159,7 +160,7 @@ def test_word_vectors_beyond_half_precision_are_refused(wrong: float) -> None:
     with torch.no_grad():
         built.embedding.weight[3, 3] = wrong
     with pytest.raises(ModelError, match="half precision ends at 65,504"):
-        packed_encoder(built)
+        pack_encoder(built)
 
 
 def test_the_engine_has_the_encoders_sizes() -> None:
@@ -172,7 +173,7 @@ def test_the_engine_has_the_encoders_sizes() -> None:
 
 def test_every_encoder_can_be_packed() -> None:
     for build in ENCODERS.values():
-        packed_encoder(build(num_ids=NUM_IDS, length=7, embedding=8).eval())
+        pack_encoder(build(num_ids=NUM_IDS, length=7, embedding=8).eval())
 
 
 def test_what_cannot_be_packed_says_so() -> None:
@@ -181,9 +182,9 @@ def test_what_cannot_be_packed_says_so() -> None:
             return torch.zeros(1, 1)
 
     with pytest.raises(ModelError, match="kind Other cannot be packed"):
-        packed_encoder(Other())
+        pack_encoder(Other())
     with pytest.raises(ModelError, match="kind Tanh cannot be packed"):
-        packed_transform(nn.Tanh(), 3)
+        pack_transform(nn.Tanh(), 3)
 
 
 TRANSFORMS: dict[str, Callable[[int], nn.Module]] = {
@@ -213,7 +214,7 @@ def test_a_packed_transform_is_the_transform(name: str, dim: int) -> None:
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.add_(torch.randn(parameter.shape) / 20)  # as training would, away from the identity
-    packed, expected = packed_transform(module, dim), answers(module, vectors)
+    packed, expected = pack_transform(module, dim), answers(module, vectors)
     assert (packed.inputs, packed.width) == (dim, expected.shape[1])
     check_close(packed.apply(vectors.numpy()), expected)
     check_close(packed.apply(vectors[:1].numpy()), expected[:1])

@@ -127,7 +127,7 @@ def test_settings_overrule_how_a_model_answers(clustered: SavedModel, folder: Pa
     inputs = tokens(clustered)
     for top in (1, 2, 8, 100):
         opened = Predictor.open(folder, device="cpu", settings={"answer_top": top})
-        expected = ranker.opening(top).rank(inputs, 3)
+        expected = ranker.with_beam(top).rank(inputs, 3)
         assert [[label for label, _ in answer] for answer in opened.predict(TEXTS, 3)] == [
             [NAMES[label] for label in row] for row in expected.labels.tolist()
         ]
@@ -216,7 +216,7 @@ def test_a_sweep_stays_on_the_dial(clustered: SavedModel) -> None:
         with pytest.raises(ConfigError, match=f"top must be 1 to the model's 8 clusters, but is {top}"):
             sweep_model(Predictor(clustered, "cpu"), CORPUS, "test", [top])
     flat = train_model(CORPUS, "nearest", config_of("nearest", {}), Run.unkept())
-    with pytest.raises(ConfigError, match="this model has no dial to sweep"):
+    with pytest.raises(ConfigError, match="this model has no setting to sweep"):
         sweep_model(Predictor(flat, "cpu"), CORPUS, "test")
 
 

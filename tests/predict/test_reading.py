@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from laconic.data.text import Splitter
@@ -10,6 +10,7 @@ from laconic.data.tokenizer import Tokenizer
 from laconic.data.vocabulary import VocabularyConfig
 from laconic.packed.tokenizer import Reader
 from laconic.types import UNKNOWN
+from tests.variants import examples, some_slow
 
 WORDS = ["red", "rose", "the", "of", "C++", "größe", "日本語", "don't", "2.5mm", "!!!", "unheard", "\u00adx", "❤️"]
 KNOWN = ["red rose of the C++", "the größe 日本語", "2.5mm red red", "!!! ???", "", "don't the"]
@@ -43,11 +44,11 @@ def check(texts, one, tolerance=1e-6):
 
 
 @pytest.mark.parametrize("vocabulary", VOCABULARIES)
-@pytest.mark.parametrize("splitter", SPLITTERS)
+@pytest.mark.parametrize("splitter", some_slow(SPLITTERS, 2))
 def test_texts_are_read_as_the_tokenizer_reads_them(splitter, vocabulary):
     one = tokenizer(splitter, vocabulary)
 
-    @settings(max_examples=40)
+    @examples(40)
     @given(st.lists(TEXT, max_size=4))
     def agree(texts):
         check(texts, one)

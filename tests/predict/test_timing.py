@@ -18,8 +18,8 @@ from laconic.export.pack import pack
 from laconic.methods.registry import config_of
 from laconic.methods.train import train_model
 from laconic.packed.folder import write_packed
-from laconic.predict.load import Speed, answerer
-from laconic.predict.packed_predictor import Answerer
+from laconic.predict.load import Speed, packed_predictor
+from laconic.predict.packed_predictor import PackedPredictor
 from laconic.predict.prediction import Prediction
 from laconic.training.run import Run
 from tests.planted import planted_texts
@@ -27,7 +27,7 @@ from tests.planted import planted_texts
 CORPUS = planted_texts(num_texts=40)
 
 
-class Asked(Answerer):
+class Asked(PackedPredictor):
     """Remembers what it was asked."""
 
     def __init__(self) -> None:
@@ -69,7 +69,9 @@ def test_a_slow_model_is_not_asked_for_ever(asked: Asked) -> None:
 @pytest.mark.parametrize("dial", [{}, {"beam": 3}, {"exact": True}])
 def test_the_dial_is_turned(folder: Path, monkeypatch: pytest.MonkeyPatch, dial: dict[str, Any]) -> None:
     speeds: list[Speed] = []
-    monkeypatch.setattr(timing, "answerer", lambda packed, speed: speeds.append(speed) or answerer(packed, speed))
+    monkeypatch.setattr(
+        timing, "packed_predictor", lambda packed, speed: speeds.append(speed) or packed_predictor(packed, speed)
+    )
     assert opened(Trial(folder=str(folder), texts=["a"], **dial)).predict(["a"], 2)
     assert speeds == [Speed(**dial)]
 

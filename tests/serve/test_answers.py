@@ -11,7 +11,7 @@ import pytest
 from laconic.export.pack import with_texts
 from laconic.packed.folder import write_packed
 from laconic.predict.load import Speed
-from laconic.predict.packed_predictor import Answerer
+from laconic.predict.packed_predictor import PackedPredictor
 from laconic.serve.errors import Refusal
 from laconic.serve.model import Served, opened
 from laconic.serve.responses import answered, answering
@@ -26,12 +26,12 @@ def predictions(body: bytes | Refusal) -> list[list[dict[str, Any]]]:
     return [answer["predictions"] for answer in said["answers"]]
 
 
-def expected(answerer: Answerer, question: Question) -> list[list[dict[str, Any]]]:
+def expected(packed_predictor: PackedPredictor, question: Question) -> list[list[dict[str, Any]]]:
     """As the model answers each text alone."""
     return [
         [
-            one._asdict() | {"text": answerer.text_of(one.label)}
-            for one in answerer.predict([text], question.k, allow=question.allow, block=question.block)[0]
+            one._asdict() | {"text": packed_predictor.text_of(one.label)}
+            for one in packed_predictor.predict([text], question.k, allow=question.allow, block=question.block)[0]
             if question.min_score is None or one.score >= question.min_score
         ]
         for text in question.asked
@@ -63,20 +63,20 @@ def test_questions_of_all_kinds_in_one_batch_are_answered_as_each_would_be_alone
     version = served.now
     bodies = answered(version, MIXED)
     for question, body in zip(MIXED, bodies, strict=True):
-        assert predictions(body) == expected(version.answerer, question)
+        assert predictions(body) == expected(version.packed_predictor, question)
         assert isinstance(body, bytes)
         assert json.loads(body)["model"] == version.name
         assert answered(version, [question]) == [body]
 
 
 def test_those_that_ask_alike_are_ranked_together(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, answer = list[list[str]](), served.now.answerer.answer
+    asked, answer = list[list[str]](), served.now.packed_predictor.answer
 
     def noted(texts: list[str], *more: Any, **options: Any) -> Any:
         asked.append(texts)
         return answer(texts, *more, **options)
 
-    monkeypatch.setattr(served.now.answerer, "answer", noted)
+    monkeypatch.setattr(served.now.packed_predictor, "answer", noted)
     answered(served.now, [Question(text=text) for text in "abc"] + [Question(text="d", k=2), Question(text="e")])
     assert asked == [["a", "b", "c", "e"], ["d"]]
 
@@ -103,8 +103,8 @@ def test_an_explained_answer_says_what_each_word_is_worth(served: Served) -> Non
     question = Question(texts=TEXTS[:2], k=2, explain=True)
     answers = predictions(answered(served.now, [question])[0])
     for text, answer in zip(question.asked, answers, strict=True):
-        found = served.now.answerer.predict([text], 2)[0]
-        wanted = served.now.answerer.explained(text, found)
+        found = served.now.packed_predictor.predict([text], 2)[0]
+        wanted = served.now.packed_predictor.explained(text, found)
         assert [one["words"] for one in answer] == [[word._asdict() for word in one.words] for one in wanted]
         assert {word["word"] for word in answer[0]["words"]} == {*text.split()}
     plain = predictions(answered(served.now, [Question(texts=TEXTS[:2], k=2)])[0])
@@ -125,7 +125,7 @@ def test_a_batch_is_answered_by_one_version_whatever_comes_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     served = Served(write(tmp_path / "model"), Speed(threads=1))
-    old, answer = served.now, served.now.answerer.answer
+    old, answer = served.now, served.now.packed_predictor.answer
 
     def exchange(*arguments: Any, **options: Any) -> Any:
         found = answer(*arguments, **options)
@@ -134,11 +134,11 @@ def test_a_batch_is_answered_by_one_version_whatever_comes_meanwhile(
             assert served.refresh()
         return found
 
-    monkeypatch.setattr(old.answerer, "answer", exchange)
+    monkeypatch.setattr(old.packed_predictor, "answer", exchange)
     questions = [Question(text=TEXTS[0], k=k) for k in (2, 3, 4)]
     bodies = answering(served)(questions)
     assert served.now is not old
     assert {json.loads(body)["model"] for body in bodies} == {old.name}
-    assert [predictions(body) for body in bodies] == [expected(Answerer(packed()), one) for one in questions]
+    assert [predictions(body) for body in bodies] == [expected(PackedPredictor(packed()), one) for one in questions]
     later = answering(served)(questions)
     assert {json.loads(body)["model"] for body in later} == {served.now.name}

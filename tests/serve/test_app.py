@@ -19,7 +19,7 @@ from laconic.predict.load import Speed
 from laconic.serve.asgi import PATHS
 from laconic.serve.model import Served
 from laconic.serve.schemas import question_of
-from laconic.serve.settings import Limits, Patience
+from laconic.serve.settings import Limits, TimeLimits
 from laconic.storage.manifest import version_of
 from tests.serve.asking import Request, Site, predict
 from tests.serve.small import packed, write
@@ -29,7 +29,7 @@ Make = Callable[..., Site]
 
 def test_the_model_says_what_it_is_and_what_may_be_asked(site: Make, served: Served) -> None:
     limits = Limits(texts=9, characters=50, bytes=5000, k=8, explained=3)
-    said = site(limits=limits, patience=Patience(deadline=0.25)).ask(Request(path="/v1/model")).said
+    said = site(limits=limits, time_limits=TimeLimits(deadline=0.25)).ask(Request(path="/v1/model")).said
     assert said["model"] == served.now.name
     assert (said["method"], said["labels"], said["calibrated"]) == ("nearest", 12, False)
     assert said["words"] == packed().facts["sizes"]["inputs"]

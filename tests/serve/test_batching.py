@@ -8,12 +8,13 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from laconic.serve import batcher as batching
 from laconic.serve.batcher import Batcher
 from laconic.serve.errors import Refusal
+from tests.variants import examples
 
 LONG = 1e9  # a deadline that does not come
 
@@ -249,7 +250,7 @@ ARRIVALS = st.tuples(
 )
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.lists(ARRIVALS, max_size=25), st.integers(1, 12), st.integers(1, 5))
 def test_whoever_comes_hears_something_and_nothing_stays_behind(
     arrivals: list[tuple[str, int, float, float | None, int]], most_waiting: int, most_together: int

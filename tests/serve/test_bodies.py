@@ -31,8 +31,8 @@ def sender(*parts: bytes | None, seconds: float = 0.0) -> Callable[[], Awaitable
     return receive
 
 
-def body(*parts: bytes | None, most: int = 10, patience: float = 30.0, seconds: float = 0.0) -> bytes:
-    return asyncio.run(read_body(sender(*parts, seconds=seconds), most, patience))
+def body(*parts: bytes | None, most: int = 10, time_limits: float = 30.0, seconds: float = 0.0) -> bytes:
+    return asyncio.run(read_body(sender(*parts, seconds=seconds), most, time_limits))
 
 
 @given(st.lists(st.binary(max_size=8), min_size=1, max_size=6), st.integers(1, 30))
@@ -73,13 +73,13 @@ def test_a_client_that_goes_away_is_gone(parts: list[bytes | None]) -> None:
 
 def test_a_body_that_does_not_come_is_too_slow() -> None:
     with pytest.raises(Refusal, match="too long to come") as refused:
-        body(b"", patience=0.01, seconds=60)
+        body(b"", time_limits=0.01, seconds=60)
     assert (refused.value.status, refused.value.code) == (408, "too_slow")
 
 
 def test_patience_is_for_all_parts_together() -> None:
     with pytest.raises(Refusal, match="too long to come"):
-        body(b"1", b"2", patience=0.1, seconds=0.06)
+        body(b"1", b"2", time_limits=0.1, seconds=0.06)
 
 
 @pytest.mark.parametrize("length", [b"11", b"-1", b"+5", b"5.0", b"1e1", b"five", b"9" * 19, b"9" * 9000])

@@ -40,6 +40,7 @@ def test_every_answer_is_the_one_to_its_own_request(server: Server, kept: Path) 
     assert (found.wrong, tally.lost) == (0, 0)
 
 
+@pytest.mark.slow
 def test_slow_clients_do_not_keep_others_from_their_answers(server: Server, kept: Path) -> None:
     known, crowd = Known.of(kept / "packed", TEXTS), Crowd(server.port, 90)
 
@@ -52,6 +53,7 @@ def test_slow_clients_do_not_keep_others_from_their_answers(server: Server, kept
     assert run(among_slow()).statuses == {200: len(known.texts)}
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_requests(server: Server) -> None:
     requests = mixed(TEXTS, ["L0", "L1", "L2"])
     run(closed_loop(server.port, requests * 10, connections=16))
@@ -61,6 +63,7 @@ def test_memory_does_not_grow_with_requests(server: Server) -> None:
     assert server.memory() - before < 10  # megabytes, for 2,400 requests
 
 
+@pytest.mark.slow
 def test_hostile_requests_are_refused_in_few_words_and_change_nothing(kept: Path, tmp_path: Path) -> None:
     with guarded_serve(kept, tmp_path, *PATIENT) as server:
         before = server.pids()
@@ -70,6 +73,7 @@ def test_hostile_requests_are_refused_in_few_words_and_change_nothing(kept: Path
         assert "raceback" not in server.log.read_text()
 
 
+@pytest.mark.slow
 def test_what_is_too_much_is_refused_and_nothing_is_lost(kept: Path, tmp_path: Path) -> None:
     refused: list[Answer] = []
     with serving(kept, tmp_path, "--deadline-ms", "60000", "--queue", "4") as server:
@@ -91,6 +95,7 @@ def test_what_is_too_much_is_refused_and_nothing_is_lost(kept: Path, tmp_path: P
     assert tally.lost == flood.lost == 0
 
 
+@pytest.mark.slow
 def test_a_stop_under_load_loses_nothing_and_ends_well(kept: Path, tmp_path: Path) -> None:
     with serving(kept, tmp_path, *PATIENT) as server:
         found = run(stopped(server, QUESTIONS))
@@ -99,6 +104,7 @@ def test_a_stop_under_load_loses_nothing_and_ends_well(kept: Path, tmp_path: Pat
     assert found.statuses.keys() == {200}
 
 
+@pytest.mark.slow
 def test_models_are_exchanged_under_load_and_broken_ones_refused(kept: Path, tmp_path: Path) -> None:
     versions = two_versions(kept / "packed", tmp_path, TEXTS)
     put(versions[0].folder, tmp_path / "served")

@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 
 from laconic.serve.schemas import Question
-from laconic.serve.settings import Limits, Patience
+from laconic.serve.settings import Limits, TimeLimits
 from tests.serve.asking import JSON, Gone, Pause, Request, Site, predict
 from tests.serve.small import TEXTS
 
@@ -121,7 +121,7 @@ def test_a_body_may_come_in_parts(site: Make) -> None:
 
 def test_a_body_that_stops_coming_is_not_waited_for(site: Make) -> None:
     asked = Request(method="POST", path="/v1/predict", headers=JSON, body=(b"{", Pause(60)))
-    reply = site(patience=Patience(body=0.01)).ask(asked)
+    reply = site(time_limits=TimeLimits(body=0.01)).ask(asked)
     assert (reply.status, reply.code, reply.headers["connection"]) == (408, "too_slow", "close")
 
 
@@ -158,7 +158,7 @@ def test_who_comes_when_it_is_to_stop_is_answered_and_asked_to_go(site: Make) ->
 
 
 def test_a_client_may_wait_for_less_than_usual_but_not_for_more(site: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    house, given = site(patience=Patience(deadline=2.0)), list[float]()
+    house, given = site(time_limits=TimeLimits(deadline=2.0)), list[float]()
 
     async def noted(question: Question, seconds: float) -> bytes:
         given.append(seconds)
@@ -182,5 +182,5 @@ def test_a_deadline_is_a_whole_number_of_milliseconds(site: Make, milliseconds: 
 
 def test_what_came_too_slowly_for_its_deadline_is_too_late(site: Make) -> None:
     asked = Request(method="POST", path="/v1/predict", headers=JSON, body=(b'{"text": ', Pause(0.01), b'"a"}'))
-    reply = site(patience=Patience(deadline=0.001)).ask(asked)
+    reply = site(time_limits=TimeLimits(deadline=0.001)).ask(asked)
     assert (reply.status, reply.code, reply.headers["retry-after"]) == (503, "too_late", "1")

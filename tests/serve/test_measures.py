@@ -7,13 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from laconic.serve.metrics import FOLDER, Measures
+from laconic.serve.metrics import FOLDER, Metrics
 
 # A process that has another, as a service has its workers; each counts.
 COUNTED = """
 import os
-from laconic.serve.metrics import Measures
-measures = Measures()
+from laconic.serve.metrics import Metrics
+measures = Metrics()
 child = os.fork()
 measures.requests.labels("/v1/predict", 200).inc(2 if child else 5)
 measures.batches.observe(3)
@@ -26,7 +26,7 @@ print(measures.text().decode())
 
 
 def test_two_services_in_a_process_do_not_share_their_counters() -> None:
-    one, other = Measures(), Measures()
+    one, other = Metrics(), Metrics()
     one.swaps.labels("taken").inc()
     assert 'laconic_model_swaps_total{result="taken"} 1.0' in one.text().decode()
     assert 'result="taken"' not in other.text().decode()

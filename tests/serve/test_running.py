@@ -16,9 +16,9 @@ import pytest
 from laconic.errors import ConfigError, ModelError
 from laconic.predict.load import Speed
 from laconic.serve import server as running
-from laconic.serve.asgi import Door
+from laconic.serve.asgi import Gateway
 from laconic.serve.metrics import FOLDER
-from laconic.serve.settings import Patience, Serving
+from laconic.serve.settings import Serving, TimeLimits
 from laconic.serve.worker import DRAIN, REFRESH
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, REFRESH, DRAIN)
@@ -61,7 +61,7 @@ def test_a_service_is_started_with_counters_of_its_own(
     (server,) = servers
     assert server.settings.port > 0
     assert len(server.started) == 1
-    assert isinstance(server.loaded[0], Door)
+    assert isinstance(server.loaded[0], Gateway)
     assert (os.environ[FOLDER], server.counters.exists()) == ("/before", False)
 
 
@@ -89,7 +89,7 @@ def test_a_host_that_is_not_this_machine_is_named(host: str) -> None:
 
 
 def test_a_server_is_told_how_patient_it_is_to_be() -> None:
-    server = running._server(Serving(port=4711, workers=3, patience=Patience(headers=2.5, stop=3.0)))
+    server = running._server(Serving(port=4711, workers=3, time_limits=TimeLimits(headers=2.5, stop=3.0)))
     assert (server.bind_port, server.workers, server.workers_kill_timeout) == (4711, 3, 3)
     assert server.http1_settings.header_read_timeout == 2500
 

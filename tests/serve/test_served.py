@@ -12,7 +12,7 @@ import pytest
 from laconic.errors import ModelError
 from laconic.packed.folder import of_version, open_packed, write_packed
 from laconic.predict.load import Speed
-from laconic.predict.packed_predictor import Answerer
+from laconic.predict.packed_predictor import PackedPredictor
 from laconic.serve import model as module
 from laconic.serve.model import Served, opened, packed_folder
 from laconic.storage.manifest import PACKED_MODEL, version_of, write_manifest
@@ -40,7 +40,7 @@ def test_what_is_served_is_the_packed_model_of_the_folder(folder: Path) -> None:
     now = Served(folder, SPEED).now
     assert (now.name, now.folder) == (version_of(folder / "packed"), folder / "packed")
     assert now.bytes == sum(path.stat().st_size for path in (folder / "packed").iterdir())
-    assert now.answerer.predict(TEXTS) == Answerer(packed()).predict(TEXTS)
+    assert now.packed_predictor.predict(TEXTS) == PackedPredictor(packed()).predict(TEXTS)
 
 
 def test_a_packed_folder_is_served_by_itself(folder: Path, tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_a_packed_folder_is_served_by_itself(folder: Path, tmp_path: Path) -> No
 
 
 def test_dials_reach_the_model(folder: Path) -> None:
-    assert Served(folder, Speed(threads=3)).now.answerer.threads == 3
+    assert Served(folder, Speed(threads=3)).now.packed_predictor.threads == 3
 
 
 def test_a_folder_that_stays_as_it_is_has_not_changed(folder: Path) -> None:
@@ -67,8 +67,10 @@ def test_another_model_is_seen_and_takes_over_under_its_own_name(folder: Path) -
     assert served.refresh(told.append)
     assert (served.changed(), told) == (False, ["taken"])
     assert served.now.name == version_of(folder / "packed") != old.name
-    assert served.now.answerer.predict(TEXTS) == Answerer(packed(1)).predict(TEXTS)
-    assert old.answerer.predict(TEXTS) == Answerer(packed()).predict(TEXTS), "who still has the old one may ask it"
+    assert served.now.packed_predictor.predict(TEXTS) == PackedPredictor(packed(1)).predict(TEXTS)
+    assert old.packed_predictor.predict(TEXTS) == PackedPredictor(packed()).predict(TEXTS), (
+        "who still has the old one may ask it"
+    )
 
 
 def test_a_file_that_is_exchanged_inside_the_folder_is_seen(folder: Path) -> None:
@@ -126,14 +128,14 @@ def test_what_cannot_be_served_is_refused_and_the_old_model_answers_until_a_good
     spoil: Callable[[Path], None], message: str, folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     served, told = Served(folder, SPEED), list[str]()
-    old, expected = served.now, served.now.answerer.predict(TEXTS)
+    old, expected = served.now, served.now.packed_predictor.predict(TEXTS)
     spoil(folder)
     with pytest.raises(ModelError, match=message):
         opened(folder, SPEED, verify=True)
     assert served.changed()
     assert not served.refresh(told.append)
     assert (served.now, told) == (old, ["refused"])
-    assert old.answerer.predict(TEXTS) == expected
+    assert old.packed_predictor.predict(TEXTS) == expected
     assert [record.levelname for record in caplog.records] == ["ERROR"]
     assert "the model folder has changed, but the old model goes on: " in caplog.text
     assert not served.changed(), "what was refused once is not opened again and again"

@@ -17,12 +17,12 @@ from laconic.predict.load import Speed
 from laconic.serve import worker as module
 from laconic.serve.model import Served
 from laconic.serve.schemas import Question
-from laconic.serve.settings import Patience, Serving
+from laconic.serve.settings import Serving, TimeLimits
 from laconic.serve.worker import DRAIN, REFRESH, Service
 from tests.serve.asking import Site, predict
 from tests.serve.small import write
 
-QUICK = Serving(patience=Patience(look=0.01))
+QUICK = Serving(time_limits=TimeLimits(look=0.01))
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_the_folder_is_watched_on_after_an_unforeseen_error(
         run(claim())
     told = [record for record in caplog.records if record.exc_info]
     assert told
-    assert {record.getMessage() for record in told} == {"an unforeseen error in a background task, which goes on"}
+    assert {record.getMessage() for record in told} == {"unexpected error in a background task; it continues"}
     assert told[0].exc_info is not None
     assert told[0].exc_info[0] is ZeroDivisionError
 
@@ -146,7 +146,7 @@ def test_without_looks_only_a_signal_takes_a_changed_folder(folder: Path, monkey
     monkeypatch.setattr(module.asyncio, "timeout", lambda seconds: waits.append(seconds) or timeout(0.01))
 
     async def claim() -> None:
-        service = service_of(folder, Serving(patience=Patience(look=0.0)))
+        service = service_of(folder, Serving(time_limits=TimeLimits(look=0.0)))
         old = service.served.now.name
         async with service.at_work():
             write(folder, neighbours=1)

@@ -9,14 +9,17 @@ from typing import Any
 import pytest
 
 from laconic.errors import ConfigError
-from laconic.serve.settings import Limits, Patience, Serving, read_token
+from laconic.serve.settings import Limits, Serving, TimeLimits, read_token
 
 WRONG: list[tuple[type, dict[str, Any], str]] = [
     *((Limits, {name: 0}, f"the limit of {name} must be 1 or more, but is 0") for name in vars(Limits())),
-    *((Patience, {name: -1.0}, rf"{name} must be within 0.*\.\.3600 seconds, but is -1") for name in vars(Patience())),
-    *((Patience, {name: nan}, "but is nan") for name in ("deadline", "look")),
-    (Patience, {"deadline": 0.0}, r"deadline must be within 0\.001\.\.3600 seconds, but is 0"),
-    (Patience, {"stop": 3601.0}, "but is 3601"),
+    *(
+        (TimeLimits, {name: -1.0}, rf"{name} must be within 0.*\.\.3600 seconds, but is -1")
+        for name in vars(TimeLimits())
+    ),
+    *((TimeLimits, {name: nan}, "but is nan") for name in ("deadline", "look")),
+    (TimeLimits, {"deadline": 0.0}, r"deadline must be within 0\.001\.\.3600 seconds, but is 0"),
+    (TimeLimits, {"stop": 3601.0}, "but is 3601"),
     (Serving, {"port": 65536}, r"port must be within 0\.\.65535, but is 65536"),
     (Serving, {"port": -1}, "but is -1"),
     (Serving, {"workers": 0}, r"workers must be within 1\.\.1024, but is 0"),
@@ -32,7 +35,7 @@ def test_what_is_outside_its_range_is_said_with_the_range(kind: type, settings: 
 
 
 def test_nothing_need_be_drained_or_looked_at() -> None:
-    assert (Patience(drain=0.0, look=0.0).drain, Patience(deadline=0.001).deadline) == (0.0, 0.001)
+    assert (TimeLimits(drain=0.0, look=0.0).drain, TimeLimits(deadline=0.001).deadline) == (0.0, 0.001)
 
 
 @pytest.mark.parametrize("token", ["two words", "tab\there", "line\nline", "schlüssel", "\x00"])

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from torch import Tensor
@@ -22,6 +22,7 @@ from laconic.models.layers import SpectralResidual
 from laconic.models.rankers import ShortlistRanker
 from laconic.models.shortlisters.clusters import Clusters, joined
 from laconic.types import NO_LABEL, Inputs, Ranking
+from tests.variants import examples
 
 DIM = 6
 VECTORS = torch.randn(9, DIM, generator=torch.Generator().manual_seed(1))
@@ -97,7 +98,7 @@ sizes = st.integers(1, 40).flatmap(
 
 
 @given(sizes)
-@settings(max_examples=40)
+@examples(40)
 def test_every_label_is_in_one_cluster_which_names_it_among_its_members(size: tuple[int, int]) -> None:
     labels, number = size
     clusters = clusters_of(labels, number)
@@ -173,7 +174,7 @@ def test_joined_rows_have_every_cluster_once_and_as_true_as_its_truest_label(row
 
 @pytest.mark.parametrize("product", [False, True])
 @given(size=sizes, top=st.integers(1, 4), k=st.integers(0, 45))
-@settings(max_examples=60)
+@examples(60)
 def test_a_ranking_is_that_of_a_plain_loop(product: bool, size: tuple[int, int], top: int, k: int) -> None:
     labels, clusters = size
     ranker = made(labels=labels, clusters=clusters, top=min(top, clusters), product=product)
@@ -219,7 +220,7 @@ def test_opening_more_changes_nothing_else() -> None:
     ranker = made(top=1, product=True)
     before = ranker.rank(VECTORS, 4)
     for top, opened in ((1, 1), (3, 3), (400, 4)):
-        other = ranker.opening(top)
+        other = ranker.with_beam(top)
         assert (other.top, other.product) == (opened, True)
         assert other.classifier is ranker.classifier
         assert other.clusters is ranker.clusters
@@ -294,7 +295,7 @@ def test_a_sweep_tells_of_the_ranker_with_so_many_clusters_open() -> None:
     recalls = [row["shortlist recall"] for row in found]
     assert recalls == sorted(recalls)
     for row in found:
-        first = rank_all(ranker.opening(int(row["top"])), VECTORS.numpy(), 10).labels[:, 0].tolist()
+        first = rank_all(ranker.with_beam(int(row["top"])), VECTORS.numpy(), 10).labels[:, 0].tolist()
         hits = [truth.labels[text, label] > 0 for text, label in enumerate(first)]
         assert row["P@1"] == pytest.approx(100 * np.mean(hits))
 
@@ -319,16 +320,16 @@ def misled() -> ShortlistRanker:
 @pytest.mark.parametrize("top", [1, 2, 4])
 def test_opening_more_clusters_than_in_training_does_not_ruin_a_ranking(top: int) -> None:
     ranker = misled()
-    first = ranker.opening(top).rank(torch.eye(4, DIM), 3).labels
+    first = ranker.with_beam(top).rank(torch.eye(4, DIM), 3).labels
     own = ranker.clusters.of(ranker.places(first))
     assert own.tolist() == [[text] * 3 for text in range(4)]
 
 
 def test_a_ranking_by_the_product_is_for_more_clusters_than_in_training_alone() -> None:
     ranker = misled()
-    assert [ranker.opening(top).product for top in (1, 2, 4)] == [False, True, True]
-    assert not ranker.opening(4).opening(1).product
+    assert [ranker.with_beam(top).product for top in (1, 2, 4)] == [False, True, True]
+    assert not ranker.with_beam(4).with_beam(1).product
     labels = torch.arange(12).repeat(4, 1)
-    wide = ranker.opening(4)
+    wide = ranker.with_beam(4)
     ranked = wide.rank(torch.eye(4, DIM), 12)
     torch.testing.assert_close(wide.score(torch.eye(4, DIM), labels).gather(1, ranked.labels), ranked.scores)

@@ -9,7 +9,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_array
@@ -17,6 +17,7 @@ from scipy.sparse import csr_array
 from laconic.errors import ModelError
 from laconic.kernels import csr as inverted
 from laconic.kernels.csr import Lists, clear, in_threads, search, take_best
+from tests.variants import examples
 
 # Few values, so that totals are exact, often equal, and often cancel.
 VALUES = st.sampled_from([0, 0, 0, 0, 1, 1, 2, 0.5, -1, -2])
@@ -52,7 +53,7 @@ def interpreted() -> Iterator[None]:
         yield
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(tables=rows_and_queries(), k=st.integers(0, 12))
 def test_search_finds_what_a_matrix_product_ranks_first(tables: tuple[np.ndarray, np.ndarray], k: int) -> None:
     rows, queries = tables
@@ -145,7 +146,7 @@ NUMBERS = arrays(np.int32, st.integers(0, 4), elements=st.integers(0, 3) | st.sa
 NUMBER_VALUES = arrays(np.float32, st.integers(0, 4), elements=st.sampled_from([0, 1, -1, np.nan, np.inf]))
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(starts=STARTS.map(np.sort) | STARTS, numbers=NUMBERS, values=NUMBER_VALUES, begins_at_zero=st.booleans())
 def test_lists_are_refused_unless_every_loop_over_them_stays_inside(
     starts: np.ndarray, numbers: np.ndarray, values: np.ndarray, begins_at_zero: bool

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from torch.nn import functional
 
-from laconic.errors import ConfigError, ModelError, install_hint
-from laconic.models.shortlisters import labels as labels_file
+from laconic.errors import ConfigError, ModelError
 from laconic.models.shortlisters.centres import k_means
-from laconic.models.shortlisters.labels import NearestLabels, Nearness, agreement
+from laconic.models.shortlisters.labels import NearestLabels, Nearness
 from laconic.models.shortlisters.selection import largest
 from laconic.types import NO_LABEL
 
@@ -44,11 +43,10 @@ def plainly(vectors, labels, nearness, query):
 
 
 @pytest.mark.parametrize("size", [1, 5, LABELS, LABELS + 4])
-@pytest.mark.parametrize("search", ["exact", "graph"])  # of so few vectors a graph misses none
 @pytest.mark.parametrize("power", [1.0, 3.0])
-def test_the_shortlist_is_the_plain_one(size, search, power):
+def test_the_shortlist_is_the_plain_one(size, power):
     vectors, labels = planted()
-    nearness = Nearness(size=5, centroids=7, neighbours=9, neighbour_weight=0.2, neighbour_power=power, search=search)
+    nearness = Nearness(size=5, centroids=7, neighbours=9, neighbour_weight=0.2, neighbour_power=power)
     shortlister = NearestLabels.of(vectors, labels, nearness, seed=0)
     queries = torch.rand(8, DIM)
     found = shortlister(queries, queries, size)
@@ -61,15 +59,14 @@ def test_the_shortlist_is_the_plain_one(size, search, power):
         np.testing.assert_allclose(found.scores[row][kept], expected[found.labels[row][kept]], atol=1e-6)
 
 
-@pytest.mark.parametrize("search", ["exact", "graph"])
-def test_of_several_centres_the_nearest_counts(search):
+def test_of_several_centres_the_nearest_counts():
     vectors, labels = planted()
     vectors[:10] = torch.eye(DIM)[0] * 3 + 0.01 * torch.rand(10, DIM)
     vectors[10:20] = torch.eye(DIM)[1] * 3 + 0.01 * torch.rand(10, DIM)
     dense = labels.toarray()
     dense[:, 0] = 0
     dense[:20, 0] = 1  # a label of two quite different kinds of text
-    nearness = Nearness(neighbours=0, centres=2, frequent=0.4, search=search)
+    nearness = Nearness(neighbours=0, centres=2, frequent=0.4)
     one = NearestLabels.of(vectors, csr_array(dense), nearness, seed=1)
     query = torch.eye(DIM)[:1]
     found = one(query, query, LABELS)
@@ -79,16 +76,6 @@ def test_of_several_centres_the_nearest_counts(search):
     plain = NearestLabels.of(vectors, csr_array(dense), replace(nearness, centres=0), seed=1)
     found = plain(query, query, LABELS)
     assert float(found.scores[0, found.labels[0].tolist().index(0)]) < 0.8
-
-
-def test_many_centres_of_one_label_leave_room_for_others_in_a_graph():
-    vectors, labels = planted()
-    dense = labels.toarray()
-    dense[:, 0] = 1
-    nearness = Nearness(centroids=4, neighbours=0, centres=3, frequent=0.9, search="graph")
-    shortlister, queries = NearestLabels.of(vectors, csr_array(dense), nearness, seed=0), torch.rand(20, DIM)
-    assert (shortlister(queries, queries, 4).scores > 0).all()
-    assert agreement(shortlister, queries, queries, 4) == 1
 
 
 def test_a_text_that_points_away_has_no_vote():
@@ -119,11 +106,10 @@ def test_a_short_list_is_filled_with_the_next_nearest():
 
 def test_a_text_that_says_nothing_has_a_full_shortlist():
     vectors, labels = planted()
-    for search in ("exact", "graph"):
-        shortlister = NearestLabels.of(vectors, labels, Nearness(centroids=4, search=search), seed=0)
-        found = shortlister(torch.zeros(2, DIM), torch.zeros(2, DIM), LABELS)
-        assert found.labels.sort(dim=1).values.tolist() == [list(range(LABELS))] * 2
-        assert shortlister(torch.zeros(0, DIM), torch.zeros(0, DIM), 3).labels.shape == (0, 3)
+    shortlister = NearestLabels.of(vectors, labels, Nearness(centroids=4), seed=0)
+    found = shortlister(torch.zeros(2, DIM), torch.zeros(2, DIM), LABELS)
+    assert found.labels.sort(dim=1).values.tolist() == [list(range(LABELS))] * 2
+    assert shortlister(torch.zeros(0, DIM), torch.zeros(0, DIM), 3).labels.shape == (0, 3)
 
 
 def test_k_means_finds_planted_centres():
@@ -154,8 +140,6 @@ def test_the_largest_of_rows_are_torchs(seed, k, size):
         {"neighbour_weight": 1.5},
         {"neighbour_power": -1.0},
         {"search": "guess"},
-        {"centre_links": 1},
-        {"text_search_width": 0},
     ],
     ids=str,
 )
@@ -188,52 +172,3 @@ def test_a_damaged_file_is_refused(part, change):
     NearestLabels.of_tensors(tensors, "s", Nearness(), LABELS)
     with pytest.raises(ModelError, match=r"s\b"):
         NearestLabels.of_tensors(tensors | {f"s.{part}": change(tensors[f"s.{part}"])}, "s", Nearness(), LABELS)
-
-
-def test_a_model_answers_by_its_graph_if_it_has_one_and_exactly_if_told():
-    vectors, labels = planted()
-    queries = torch.rand(5, DIM)
-    tensors = tensors_of(NearestLabels.of(vectors, labels, Nearness(search="graph"), 0))
-    for search, walked in (("auto", True), ("graph", True), ("exact", False)):
-        shortlister = NearestLabels.of_tensors(tensors, "s", Nearness(search=search), LABELS)
-        assert shortlister.state_dict().keys() == {name.removeprefix("s.") for name in tensors}
-        assert (shortlister._walked(shortlister.centre_graph, queries) is not None) == walked
-        assert (shortlister._walked(shortlister.text_graph, queries) is not None) == walked
-        assert agreement(shortlister, queries, queries, 9) == 1
-    without = tensors_of(NearestLabels.of(vectors, labels, Nearness(search="exact"), 0))
-    assert NearestLabels.of_tensors(without, "s", Nearness(), LABELS).centre_graph is None
-    with pytest.raises(ConfigError, match="this one has no graph"):
-        NearestLabels.of_tensors(without, "s", Nearness(search="graph"), LABELS)
-
-
-def test_many_vectors_have_a_graph_where_faiss_is_installed(monkeypatch, caplog):
-    vectors, labels = planted()
-    monkeypatch.setattr(labels_file, "_MANY", TEXTS)  # so many texts, but not so many labels
-    shortlister = NearestLabels.of(vectors, labels, Nearness(), 0)
-    assert shortlister.text_graph is not None
-    assert shortlister.centre_graph is None
-    monkeypatch.setattr(labels_file, "can_walk", lambda: False)
-    labels_file._can_walk.cache_clear()
-    try:
-        for _ in range(2):
-            assert NearestLabels.of(vectors, labels, Nearness(), 0).text_graph is None
-            assert shortlister._walked(shortlister.text_graph, vectors) is None
-    finally:
-        labels_file._can_walk.cache_clear()
-    assert [record.getMessage() for record in caplog.records].count(
-        f"every cosine is taken, where walking a graph would be faster: {install_hint('ann')}"
-    ) == 1
-
-
-def test_agreement_is_the_share_of_exact_labels_that_are_found():
-    vectors, labels = planted()
-    nearness = Nearness(centroids=4, neighbours=0, search="graph")
-    shortlister, queries = NearestLabels.of(vectors, labels, nearness, 0), torch.rand(8, DIM)
-    assert agreement(shortlister, queries, queries, 4) == 1
-    # A graph over other vectors finds others; so do half of the queries then, by chance.
-    misled = NearestLabels.of(-vectors, labels, nearness, 0).centre_graph
-    shortlister.centre_graph = misled
-    found, exact = (each(queries, queries, 4).labels.tolist() for each in (shortlister, shortlister.exact()))
-    share = np.mean([len(set(mine) & set(other)) / 4 for mine, other in zip(found, exact, strict=True)])
-    assert agreement(shortlister, queries, queries, 4) == pytest.approx(share)
-    assert share < 0.9

@@ -1,4 +1,4 @@
-"""Lists merged label by label against a dense table of all labels."""
+"""Lists merge label by label against a dense table of all labels."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from laconic.models.shortlisters.merge import Voters, _by_counting, _by_sorting, _filled, merged
+from laconic.models.shortlisters.merge import Voters, _by_counting, _by_sorting, _fill, merge
 from laconic.types import NO_LABEL, Ranking
 
 WAYS = [_by_counting, _by_sorting]
@@ -31,7 +31,7 @@ def planted(seed, *, batch=5, num_labels=30, near=12, texts=20, voters=6):
     )
 
 
-def densely(near, voters, *, counted, share, num_labels, size):
+def densely(near, voters, *, counted, votes_weight, num_labels, size):
     """The same of one row after another, with a score for every label."""
     rows = []
     for row in range(len(near.labels)):
@@ -42,7 +42,7 @@ def densely(near, voters, *, counted, share, num_labels, size):
             own = voters.labels[int(voters.starts[text]) : int(voters.starts[text + 1])].tolist()
             votes[own] += weight
             listed |= dict.fromkeys(own)
-        blended = share * votes / max(votes.max(), 1e-12) + (1 - share) * cosines
+        blended = votes_weight * votes / max(votes.max(), 1e-12) + (1 - votes_weight) * cosines
         order = sorted(listed, key=lambda label: (-blended[label], label))
         scores = [blended[label] for label in order]
         further = dict.fromkeys([*near.labels[row, counted:].tolist(), *range(num_labels)])
@@ -57,16 +57,16 @@ def densely(near, voters, *, counted, share, num_labels, size):
 @given(
     seed=st.integers(0, 10_000),
     counted=st.integers(1, 12),
-    share=st.sampled_from([0.0, 0.075, 0.5, 1.0]),
+    votes_weight=st.sampled_from([0.0, 0.075, 0.5, 1.0]),
     size=st.integers(1, 34),
     voters=st.integers(0, 6),
 )
-@example(seed=0, counted=12, share=0.075, size=30, voters=6)
-def test_merged_lists_are_the_dense_tables_best(way, seed, counted, share, size, voters):
+@example(seed=0, counted=12, votes_weight=0.075, size=30, voters=6)
+def test_merged_lists_are_the_dense_tables_best(way, seed, counted, votes_weight, size, voters):
     near, voting = planted(seed, voters=voters)
-    share = share if voters else 0.0
-    rule = {"counted": counted, "share": share, "num_labels": 30}
-    found = _filled(way(near, voting, counted, share, 30, min(size, 30)), size)
+    votes_weight = votes_weight if voters else 0.0
+    rule = {"counted": counted, "votes_weight": votes_weight, "num_labels": 30}
+    found = _fill(way(near, voting, counted, votes_weight, 30, min(size, 30)), size)
     expected = densely(near, voting, **rule, size=size)
     torch.testing.assert_close(found.scores, expected.scores.float(), rtol=0, atol=1e-6)
     gaps = expected.scores.diff(dim=1).abs()
@@ -85,7 +85,7 @@ def test_of_equals_the_lower_number_comes_first(way):
 def test_what_does_not_count_follows_in_its_own_order_and_then_the_lowest_labels(way):
     near = Ranking(torch.tensor([[7, 2, 5, 1]]), torch.tensor([[0.9, -0.2, -0.3, -0.4]]))
     nobody = Voters(torch.zeros((1, 0)).long(), torch.zeros((1, 0)), torch.zeros(1).long(), torch.zeros(0).long())
-    found = _filled(way(near, nobody, 2, 0.0, 9, 6), 6)
+    found = _fill(way(near, nobody, 2, 0.0, 9, 6), 6)
     assert found.labels.tolist() == [[7, 2, 5, 1, 0, 3]]
     torch.testing.assert_close(found.scores, torch.tensor([[0.9, -0.2, -0.2, -0.2, -0.2, -0.2]]))
 
@@ -93,18 +93,20 @@ def test_what_does_not_count_follows_in_its_own_order_and_then_the_lowest_labels
 def test_the_nearest_of_a_labels_centres_counts_and_every_label_once():
     near = Ranking(torch.tensor([[3, 3, 1, 3, 2]]), torch.tensor([[0.9, 0.8, 0.7, 0.6, 0.5]]))
     nobody = Voters(torch.zeros((1, 0)).long(), torch.zeros((1, 0)), torch.zeros(1).long(), torch.zeros(0).long())
-    found = merged(near, nobody, counted=3, share=0.0, num_labels=9, size=4)
+    found = merge(near, nobody, counted=3, votes_weight=0.0, num_labels=9, size=4)
     assert found.labels.tolist() == [[3, 1, 2, 0]]
     torch.testing.assert_close(found.scores, torch.tensor([[0.9, 0.7, 0.5, 0.0]]))
 
 
 def test_every_thread_leaves_the_next_text_a_clean_table():
     near, voters = planted(1, batch=700)
-    together = merged(near, voters, counted=9, share=0.3, num_labels=30, size=12)
+    together = merge(near, voters, counted=9, votes_weight=0.3, num_labels=30, size=12)
     for row in (0, 1, 350, 699):
         part = slice(row, row + 1)
         own = Voters(voters.texts[part], voters.weights[part], voters.starts, voters.labels)
-        alone = merged(Ranking(near.labels[part], near.scores[part]), own, counted=9, share=0.3, num_labels=30, size=12)
+        alone = merge(
+            Ranking(near.labels[part], near.scores[part]), own, counted=9, votes_weight=0.3, num_labels=30, size=12
+        )
         assert torch.equal(alone.labels[0], together.labels[row])
 
 

@@ -1,4 +1,4 @@
-"""What a packed model is worth, and how quick it is, at every place of its dial: how much of it a text opens."""
+"""Measures the speed and accuracy of a packed model over a range of search widths."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from laconic.export.pack import pack
 from laconic.packed.engine.parts import Part
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.folder import PackedModel, is_packed, open_packed, write_packed
-from laconic.predict.load import Speed, answerer, packed_of
+from laconic.predict.load import Speed, packed_of, packed_predictor
 from laconic.storage.manifest import PACKED
 from laconic.storage.model_folder import read_model
 
@@ -29,6 +29,8 @@ _TIMES = (1 / 8, 1 / 4, 1 / 2, 2, 4)  # the model's own beam, beside that itself
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
+    """How many texts are measured."""
+
     texts: int = 5000  # of the split, at most, drawn by chance
     singly: int = 2000  # texts that are asked one by one
     k: int = 5  # labels of an answer
@@ -39,32 +41,32 @@ class Config:
                 raise ConfigError(f"{field.name} must be 1 or more, but is {getattr(self, field.name)}")
 
 
-class Dial(NamedTuple):
-    """A place of it."""
+class SearchSetting(NamedTuple):
+    """A search width, with its name in tables."""
 
     name: str  # for people
-    beam: int | None  # clusters or cells that are opened; None: all, or there are none
+    beam: int | None  # clusters or cells to probe; None: all, or there are none
     speed: Speed
 
 
-AS_IT_IS = Dial("as it is", None, Speed())
+AS_IT_IS = SearchSetting("as it is", None, Speed())
 
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """What is known of a place."""
+    """Speed and accuracy at one search width."""
 
-    dial: Dial
+    setting: SearchSetting
     timing: Timing
     figures: dict[str, float]  # in percent
 
     def as_json(self) -> dict[str, Any]:
-        return {"dial": self.dial.name, "beam": self.dial.beam, **asdict(self.timing), **self.figures}
+        return {"dial": self.setting.name, "beam": self.setting.beam, **asdict(self.timing), **self.figures}
 
 
 @contextmanager
 def packed_folder(model: Path, corpus: Corpus) -> Iterator[Path]:
-    """The folder itself where it is a packed one, or what was packed of it; else what is packed now, for the moment."""
+    """Yield the packed folder, the one inside a model folder, or one that is packed for the moment."""
     if is_packed(model):
         yield model
     elif packed_of(model) is not None:
@@ -80,9 +82,9 @@ def bench(
     corpus: Corpus,
     split_name: str,
     config: Config,
-    on_place: Callable[[int, int], None] = lambda done, places: None,
+    on_setting: Callable[[int, int], None] = lambda done, settings: None,
 ) -> list[Point]:
-    """A packed model at several places, from the quickest to the most faithful."""
+    """Measure a packed model at several search widths, from the fastest to exact search."""
     packed, some = open_packed(folder), corpus.sampled(split_name, config.texts)
     texts = some.split(split_name).texts
     if packed.vocabulary is None or texts is None:
@@ -90,42 +92,42 @@ def bench(
     if not texts:
         raise DataError(f"{corpus.source}: the split {split_name!r} has no texts to measure with")
     assert isinstance(packed.ranker, PackedRanker)
-    points, places = list[Point](), dials(packed.ranker)
-    for dial in places:
-        on_place(len(points), len(places))
-        timing, figures = timing_of(folder, texts, dial, config), _figures(packed, some, split_name, dial)
-        points.append(Point(dial=dial, timing=timing, figures=figures))
+    points, settings = list[Point](), search_settings(packed.ranker)
+    for setting in settings:
+        on_setting(len(points), len(settings))
+        timing, figures = timing_of(folder, texts, setting, config), _figures(packed, some, split_name, setting)
+        points.append(Point(setting=setting, timing=timing, figures=figures))
     return points
 
 
-def timing_of(folder: Path, texts: Sequence[str], dial: Dial, config: Config) -> Timing:
-    """A packed model at one place."""
+def timing_of(folder: Path, texts: Sequence[str], setting: SearchSetting, config: Config) -> Timing:
+    """Time a packed model at one search width."""
     with OwnProcess() as process:
         return process.ask(
             Trial(
                 folder=str(folder),
                 texts=texts,
                 k=config.k,
-                beam=dial.speed.beam,
-                exact=dial.speed.exact,
+                beam=setting.speed.beam,
+                exact=setting.speed.exact,
                 singly=config.singly,
             )
         )
 
 
-def dials(ranker: PackedRanker) -> list[Dial]:
-    """Half as much and twice as much as the model opens by itself, and so on; what it opens; everything."""
-    own, everything = beam_of(ranker), Dial("exact", None, Speed(exact=True))
+def search_settings(ranker: PackedRanker) -> list[SearchSetting]:
+    """Return search widths from below the model's own to twice as much, and exact search."""
+    own, everything = beam_of(ranker), SearchSetting("exact", None, Speed(exact=True))
     if own is None:
         return [AS_IT_IS, *[everything] * (ranker.exact() is not ranker)]
-    around = {beam_of(ranker.opening(max(1, round(times * own)))) for times in _TIMES} - {own, None}
-    places = [Dial(f"beam {beam:,}", beam, Speed(beam=beam)) for beam in around]
-    places.append(Dial(f"beam {own:,} (own)", own, Speed()))
-    return [*sorted(places, key=lambda dial: dial.beam or 0), everything]
+    around = {beam_of(ranker.with_beam(max(1, round(times * own)))) for times in _TIMES} - {own, None}
+    settings = [SearchSetting(f"beam {beam:,}", beam, Speed(beam=beam)) for beam in around]
+    settings.append(SearchSetting(f"beam {own:,} (own)", own, Speed()))
+    return [*sorted(settings, key=lambda setting: setting.beam or 0), everything]
 
 
 def beam_of(part: Part) -> int | None:
-    """What the first of its parts that has a beam opens; None: none has."""
+    """Return the beam of the first part that has one; None if none has."""
     for field in fields(part):
         value = getattr(part, field.name)
         if field.name == "beam":
@@ -137,8 +139,8 @@ def beam_of(part: Part) -> int | None:
     return None
 
 
-def _figures(packed: PackedModel, corpus: Corpus, split_name: str, dial: Dial) -> dict[str, float]:
+def _figures(packed: PackedModel, corpus: Corpus, split_name: str, setting: SearchSetting) -> dict[str, float]:
     rows, truth = DatasetView.of(packed).rows_and_truth(corpus, split_name)
-    ranked = answerer(packed, dial.speed).rank_rows(rows, places_needed(truth, (5,)))
+    ranked = packed_predictor(packed, setting.speed).rank_rows(rows, places_needed(truth, (5,)))
     figures = report(judge(ranked.labels, truth.labels, leave_out=truth.leave_out), ks=(1, 5))
     return {name: figures[name] for name in FIGURES}

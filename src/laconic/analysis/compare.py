@@ -1,4 +1,4 @@
-"""Two models on the same texts: figures, how sure their difference is, and texts where they differ, side by side.
+"""Compares two models on the same texts: metrics, confidence of their difference, and texts where they differ.
 
 As the papers' tables of examples (DeepXML, Table 7; DECAF, Table 3): right and wrong are told apart, and labels are
 marked that training never saw together with another true label of the text, or hardly saw at all.
@@ -44,6 +44,8 @@ _BATCH = 1024  # texts whose answers are held as names; all answers are held as 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
+    """How many texts and labels are shown."""
+
     n: int = 10  # texts that are shown
     k: int = 5  # labels of an answer
     seed: int = 0  # of the order among texts that differ alike, and of the intervals
@@ -56,7 +58,7 @@ class Config:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Contender:
-    """A model under the name that people know it by."""
+    """A model and the name it is shown under."""
 
     name: str
     predictor: Predictor
@@ -79,7 +81,7 @@ class Contender:
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A metric of both models in percent, and what the second has more, which 95 % of resampled texts put within."""
+    """A metric of both models in percent, and their difference with its 95 % bootstrap interval."""
 
     models: tuple[float, float]
     difference: float
@@ -87,7 +89,7 @@ class Figure:
 
 
 class Tally(NamedTuple):
-    """On how many texts which model is right."""
+    """The number of texts on which each model is right."""
 
     only_first: int
     only_second: int
@@ -97,7 +99,7 @@ class Tally(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Marked:
-    """A label, and what there is to say of it beside a text."""
+    """A label and how it relates to a text."""
 
     label: str
     text: str  # of its own
@@ -109,6 +111,8 @@ class Marked:
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
+    """A text with its true labels and the labels of both models."""
+
     row: int  # in the split, from 0
     text: str
     true: list[Marked]
@@ -117,6 +121,8 @@ class Example:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
+    """The result of comparing two models."""
+
     models: tuple[str, str]
     texts: int
     k: int
@@ -142,7 +148,7 @@ def compare(
     config: Config,
     on_batch: Callable[[int], None] = lambda done: None,
 ) -> Comparison:
-    """Both models on a split of the data. All three may know different labels: names decide."""
+    """Compare two models on a split of the data; labels are matched by name."""
     split = corpus.split(split_name)
     texts = split.texts
     if texts is None:
@@ -181,7 +187,7 @@ def compare(
 
 
 def _numbers(contenders: Sequence[Contender], corpus: Corpus) -> dict[str, int]:
-    """A number for every label that anybody knows. The data's labels keep theirs."""
+    """Assign a number to every label of the data and of both models; the data's labels keep their numbers."""
     number = {name: i for i, name in enumerate(corpus.labels.names)}
     for contender in contenders:
         for name in contender.predictor.labels.names:
@@ -190,9 +196,10 @@ def _numbers(contenders: Sequence[Contender], corpus: Corpus) -> dict[str, int]:
 
 
 def _truth(contenders: Sequence[Contender], corpus: Corpus, split_name: str, number: Mapping[str, int]) -> Truth:
-    """Both models are weighed by the same training counts: the data's or, where it has none, the first model's.
+    """Return the truth by which both models are evaluated.
 
-    So are the constants of propensities: those that the user gave, or else the first model's.
+    Training counts are the data's, or else the first model's; propensity constants are the user's, or else the first
+    model's.
     """
     split, names = corpus.split(split_name), corpus.labels.names
     propensity = corpus.propensity or contenders[0].training.propensity
@@ -214,7 +221,7 @@ def _ranking(
     k: int,
     on_batch: Callable[[int], None],
 ) -> Ranking:
-    """The model's answers in the common numbers, without the pairs to leave out."""
+    """Rank with a model in the common numbers, without the pairs to leave out."""
     width = places_needed(truth, _ks(k))
     labels = np.full((len(texts), width), NO_LABEL, dtype=np.int64)
     scores = np.full((len(texts), width), -np.inf, dtype=np.float32)
@@ -255,7 +262,7 @@ def _tally(first: Judged, second: Judged, k: int) -> Tally:
 
 
 def _chosen(more: Int[np.ndarray, "batch"], config: Config) -> list[int]:
-    """The texts that differ most, one that the first model has more right labels of, one of the second's, and so on."""
+    """Return the texts that differ most, alternating between those where either model is better."""
     order = np.random.default_rng(config.seed).permutation(len(more))  # of those that differ alike
     order = order[np.argsort(-np.abs(more[order]), kind="stable")]
     sides = (order[more[order] < 0][: config.n].tolist(), order[more[order] > 0][: config.n].tolist())
@@ -288,7 +295,7 @@ def _notes(contenders: Sequence[Contender], corpus: Corpus, truth: csr_array, nu
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Marker:
-    """Says of labels, by their numbers, all that is to be shown of them."""
+    """Describes labels by their numbers for display."""
 
     names: Sequence[str]
     own_text: Callable[[str], str]
@@ -308,7 +315,7 @@ class _Marker:
         names, train, texts = list(number), corpus.splits.get("train"), corpus.labels.texts or ()
 
         def own_text(name: str) -> str:
-            """The data's word for it or else a model's: a file of texts alone does not have any."""
+            """Return a label's own text from the data, or else from a model."""
             known = texts[number[name]] if number[name] < len(texts) else ""
             return next(filter(None, (known, *(one.predictor.text_of(name) for one in contenders))), "")
 
@@ -344,7 +351,7 @@ class _Marker:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Together:
-    """Which of a few labels have a training text in common; of all labels there would be too many pairs."""
+    """Which of a few labels share a training text; for all labels there would be too many pairs."""
 
     labels: Int[np.ndarray, "n"]  # rising
     common: csr_array  # n × n: how many training texts have both
@@ -356,7 +363,7 @@ class _Together:
         return cls(labels=few, common=csr_array(texts.T @ texts))
 
     def never(self, labels: Int[np.ndarray, "n"], true: Int[np.ndarray, "p"]) -> list[bool | None]:
-        """Whether each label has no training text in common with any other true label; None: there is no other."""
+        """Return whether each label shares no training text with any other true label; None if there is no other."""
         rows, columns = np.searchsorted(self.labels, labels), np.searchsorted(self.labels, true)
         others = labels[:, None] != true
         seen = (self.common[rows][:, columns].toarray() > 0) & others

@@ -1,4 +1,4 @@
-"""How quick a packed model is, and how much memory it takes, in a process of its own: no torch, nobody else's data.
+"""Measures the latency and memory of a packed model in a separate process without torch.
 
 That process reads a trial a line and answers each with a line of figures, both JSON, until there are no more.
 """
@@ -20,8 +20,8 @@ import numpy as np
 
 from laconic.errors import UserError
 from laconic.packed.folder import open_packed
-from laconic.predict.load import Speed, answerer
-from laconic.predict.packed_predictor import Answerer
+from laconic.predict.load import Speed, packed_predictor
+from laconic.predict.packed_predictor import PackedPredictor
 
 _WARM_UP = 200  # texts that are not counted: what is looked at for the first time has to be fetched
 _LEAST_SECONDS = 1.0  # so long batches are answered, or how quick they are would be chance
@@ -30,6 +30,8 @@ _STATUS = Path("/proc/self/status")
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
+    """A packed model and the texts to time it with."""
+
     folder: str  # of the packed model
     texts: Sequence[str]
     k: int = 5
@@ -41,6 +43,8 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
+    """Latency, throughput and memory of a packed model."""
+
     singly: int  # texts that were timed
     p50: float  # milliseconds of one text on one thread
     p99: float
@@ -49,7 +53,7 @@ class Timing:
 
 
 class OwnProcess:
-    """Answers trials; it goes when it is left."""
+    """A process that runs trials; it ends with the block."""
 
     def __init__(self) -> None:
         command = [sys.executable, "-m", "laconic.analysis.latency"]
@@ -80,12 +84,12 @@ class OwnProcess:
         return Timing(**json.loads(line))
 
 
-def opened(trial: Trial) -> Answerer:
-    return answerer(open_packed(Path(trial.folder)), Speed(beam=trial.beam, exact=trial.exact))
+def opened(trial: Trial) -> PackedPredictor:
+    return packed_predictor(open_packed(Path(trial.folder)), Speed(beam=trial.beam, exact=trial.exact))
 
 
-def timed(packed: Answerer, trial: Trial) -> Timing:
-    """In this process."""
+def timed(packed: PackedPredictor, trial: Trial) -> Timing:
+    """Run a trial in this process."""
     milliseconds = singly(packed.predict, trial)
     p50, p99 = np.percentile(milliseconds, [50, 99]).tolist()
     private = _private_memory()  # before there are many answers to keep
@@ -94,7 +98,7 @@ def timed(packed: Answerer, trial: Trial) -> Timing:
 
 
 def singly(predict: Callable[[Sequence[str], int], Any], trial: Trial) -> list[float]:
-    """Milliseconds that each of the texts took, asked one by one."""
+    """Return the milliseconds that each text took, asked one at a time."""
     milliseconds, end = list[float](), perf_counter() + trial.longest
     for number, text in enumerate(islice(cycle(trial.texts), _WARM_UP + trial.singly)):
         started = perf_counter()
@@ -107,7 +111,7 @@ def singly(predict: Callable[[Sequence[str], int], Any], trial: Trial) -> list[f
     return milliseconds
 
 
-def _texts_a_second(packed: Answerer, trial: Trial) -> float:
+def _texts_a_second(packed: PackedPredictor, trial: Trial) -> float:
     answered, started = 0, perf_counter()
     while (seconds := perf_counter() - started) < _LEAST_SECONDS:
         packed.predict(trial.texts, trial.k)
@@ -116,7 +120,7 @@ def _texts_a_second(packed: Answerer, trial: Trial) -> float:
 
 
 def _private_memory() -> int | None:
-    """RssAnon: what is not mapped from a file, which processes would share."""
+    """Return RssAnon: memory that is not mapped from a file and so not shared between processes."""
     lines = _STATUS.read_text().splitlines() if _STATUS.exists() else []
     return next((1024 * int(line.split()[1]) for line in lines if line.startswith("RssAnon:")), None)
 

@@ -1,4 +1,4 @@
-"""Pictures of a dataset and of what a model gets right, as PNG files.
+"""Plots of data, training and metrics as PNG files.
 
 They need matplotlib, which comes with the extra `track`. They are drawn through its objects, never its global state,
 so that a server or a notebook keeps its own figures.
@@ -124,17 +124,17 @@ def _plot_scores(
     axes.spines[["top"]].set_visible(False)
 
 
-def plot_sweep(points: Sequence[Mapping[str, float]], dial: str, path: Path) -> None:
+def plot_sweep(points: Sequence[Mapping[str, float]], setting: str, path: Path) -> None:
     """Draw precision, plain and weighed by propensity, against the value of a model's setting."""
-    figure, axes = canvas(f"P@5 and PSP@5 by {dial}")
-    shown = sorted(points, key=lambda point: point[dial])
+    figure, axes = canvas(f"P@5 and PSP@5 by {setting}")
+    shown = sorted(points, key=lambda point: point[setting])
     for name, colour in zip(("P@5", "PSP@5"), COLOURS, strict=False):
-        places = [point[dial] for point in shown if name in point]
+        places = [point[setting] for point in shown if name in point]
         axes.plot(places, [point[name] for point in shown if name in point], color=colour, marker=".", label=name)
-    if dial == "top":
+    if setting == "top":
         axes.set_xscale("log")
         _plain_ticks(axes, "x")
-    axes.set_xlabel(dial)
+    axes.set_xlabel(setting)
     axes.set_ylabel("%")
     axes.legend(frameon=False)
     write_picture(figure, path)
@@ -169,7 +169,7 @@ def plot_speed(points: Sequence[Mapping[str, Any]], path: Path) -> None:
 
 
 def canvas(title: str) -> tuple[Figure, Axes]:
-    """An empty picture in the style of all of them."""
+    """Return an empty figure in the common style."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -184,7 +184,7 @@ def canvas(title: str) -> tuple[Figure, Axes]:
 
 
 def write_picture(figure: Figure, path: Path) -> None:
-    """Whole or not at all; the same picture is the same bytes."""
+    """Write a picture whole or not at all; equal pictures are equal bytes."""
     with writing(path) as file:
         figure.savefig(file, format="png", backend="agg", metadata={"Software": None})
 
@@ -203,12 +203,12 @@ def _plain_ticks(axes: Axes, which: str, *, minor: bool = False) -> None:
 
 
 def _within_a_decade(axis: Any) -> bool:
-    """Tell whether a logarithmic axis is so short that it may have no tick but minor ones."""
+    """Return whether a logarithmic axis is so short that it may have only minor ticks."""
     low, high = axis.get_view_interval()
     return bool(axis.get_scale() == "log" and high < 10 * low)
 
 
 def _length_bins(longest: int) -> list[float]:
-    """Edges halfway between whole numbers: one bar a length, or as many lengths a bar as keep the bars countable."""
+    """Return bin edges halfway between integers: one length per bar, or more to limit the number of bars."""
     step = -(-(longest + 1) // _BARS)
     return [edge - 0.5 for edge in range(0, longest + step + 1, step)]

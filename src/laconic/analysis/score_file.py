@@ -1,6 +1,4 @@
-"""Predictions of any system: JSON Lines or a table (CSV, TSV, Parquet) as `laconic predict --out` writes them, or a
-scipy `.npz` of scores.
-"""
+"""Reads and evaluates predictions of any system, from the files `predict --out` writes or a scipy `.npz`."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ _MOST = 100  # enough for every metric, also when pairs are left out
 
 
 def read_predictions(path: Path, names: Sequence[str], texts: int) -> tuple[Ranking, Sequence[str]]:
-    """A ranking for each of the data's texts, and the names of the labels that it speaks of, the data's names first."""
+    """Return a ranking for each text of the data, and the label names, the data's names first."""
     with opened(path) as file:
         is_archive = file.read(2) == b"PK"
     if is_archive:
@@ -39,7 +37,7 @@ def read_predictions(path: Path, names: Sequence[str], texts: int) -> tuple[Rank
 
 
 def score_predictions(path: Path, corpus: Corpus, split_name: str) -> Evaluation:
-    """Every metric that the predictions are long enough for; those with propensities need the training split."""
+    """Evaluate all metrics that the predictions are long enough for; propensities need the training split."""
     split, names = corpus.split(split_name), corpus.labels.names
     ranking, known = read_predictions(path, names, len(split))
     training = None
@@ -67,7 +65,7 @@ def _scores(path: Path, labels: int, texts: int) -> csr_array:
 def _ranking(
     path: Path, predicted: Iterator[tuple[str, Listed]], names: Sequence[str], texts: int
 ) -> tuple[Ranking, Sequence[str]]:
-    """Sorted by score; equal scores stay as they are listed. A label that the data does not know gets a new number."""
+    """Sort by score, keeping the order of ties; labels that the data does not have get new numbers."""
     number = {name: i for i, name in enumerate(names)}
     rows = [
         [(number.setdefault(label, len(number)), score) for label, score in _sorted(listed, place)]

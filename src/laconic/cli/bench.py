@@ -1,4 +1,4 @@
-"""The command line's verb bench: how quick a packed model is, and what that costs. Nothing is computed here."""
+"""The verb `bench`: measure the speed of a packed model and what it costs in accuracy."""
 
 from __future__ import annotations
 
@@ -32,28 +32,34 @@ def bench(
             help="A model folder or a packed one (several with --against), then labelled data, as for evaluate.",
         ),
     ],
-    split: Annotated[str, typer.Option(help="Split to ask. Of a training file, test is what was held out.")] = "test",
-    texts: Annotated[int, typer.Option(metavar="N", help="Of the split, at most so many.", min=1)] = 5000,
-    singly: Annotated[int, typer.Option(metavar="N", help="Ask so many one by one.", min=1)] = 2000,
-    k: Annotated[int, typer.Option("-k", help="How many labels.", min=1)] = 5,
+    split: Annotated[
+        str, typer.Option(help="Split to use. For the file a model was trained on, test is its held-out part.")
+    ] = "test",
+    texts: Annotated[int, typer.Option(metavar="N", help="Largest number of texts to use.", min=1)] = 5000,
+    singly: Annotated[int, typer.Option(metavar="N", help="Texts to time one at a time.", min=1)] = 2000,
+    k: Annotated[int, typer.Option("-k", help="Labels per text.", min=1)] = 5,
     against: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Instead: train omikuji, pecos, napkinxc, fasttext, or all that are installed, and compare.",
+            help="Train and compare with omikuji, pecos, napkinxc, fasttext, or all installed ones; repeatable.",
         ),
     ] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Also write the figures to this file.")] = None,
-    markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="With --against: also as markdown.")] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Also write the results to this file as JSON.")
+    ] = None,
+    markdown: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --against: also write the table as markdown.")
+    ] = None,
     picture: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also draw P@5 against the time of a text (needs matplotlib).")
+        Path | None, typer.Option(metavar="FILE", help="Also plot P@5 against latency (needs matplotlib).")
     ] = None,
     keep_self: KeepSelf = False,
     propensity: Constants = "",
     table: Table = None,
     separator: Separator = None,
 ) -> None:
-    """Time a packed model from raw text to label names, and score it, at every place of its dial.
+    """Time a packed model from raw text to label names, and evaluate it, at several search widths.
 
     A model that was not packed is packed for this once. Other work on the machine makes the times worse.
     """
@@ -72,7 +78,7 @@ def bench(
     corpus = read_corpus(data, table, separator, model=models[0], keep_self=keep_self, propensity=propensity)
     print_notes(corpus)
     if propensity and not places:
-        raise ConfigError("--propensity is for --against: the table of one model's dial has no PSP; leave it out")
+        raise ConfigError("--propensity is for --against: the table of one model has no PSP; leave it out")
     known = [trained_on(model) for model in models]
     chosen = evaluation_texts(corpus, split, known)
     used, cores = chosen.corpus.sampled(chosen.split, texts).split(chosen.split), usable_cores()
@@ -91,7 +97,7 @@ def bench(
 
 
 class _Asked(NamedTuple):
-    """What every model is asked."""
+    """The texts and options that every model is timed with."""
 
     corpus: Corpus
     split: str
@@ -105,7 +111,7 @@ class _Asked(NamedTuple):
 
 
 def _places(against: Sequence[str] | None) -> list[str]:
-    """Where the peers are found that were asked for; a comma may stand between their names."""
+    """Return the installed peers among the names given; names may be separated by commas."""
     from laconic.analysis.peers.libraries import chosen
 
     return chosen([name for names in against for name in names.split(",")]) if against else []
@@ -113,11 +119,13 @@ def _places(against: Sequence[str] | None) -> list[str]:
 
 def _check(models: Sequence[Path], markdown: Path | None, picture: Path | None, *, alone: bool) -> None:
     if alone and len(models) > 1:
-        raise ConfigError(f"one model's dial is measured, but there are {len(models)} models; name one, or --against")
+        raise ConfigError(
+            f"without --against one model is timed, but there are {len(models)} models; name one, or add --against"
+        )
     if alone and markdown is not None:
-        raise ConfigError("--markdown is for the table of --against; --json writes the figures of a dial")
+        raise ConfigError("--markdown is for the table of --against; --json writes the results of one model")
     if not alone and picture is not None:
-        raise ConfigError("--picture is of one model's dial; leave out --against, or write --markdown")
+        raise ConfigError("--picture is for one model alone; leave out --against, or write --markdown")
 
 
 def _dials(model: Path, asked: _Asked, picture: Path | None) -> dict[str, Any]:

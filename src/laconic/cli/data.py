@@ -1,4 +1,4 @@
-"""The verbs for data: inspect (data or a model) and convert."""
+"""The verbs for data: `inspect` (data or a model) and `convert`."""
 
 from __future__ import annotations
 

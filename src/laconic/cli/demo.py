@@ -1,4 +1,4 @@
-"""The first minutes with laconic: the bundled data, a model trained on it, what it is worth, and what to try next."""
+"""The verb `demo`: describe the bundled data, train a model on it, and show metrics and examples."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def run(console: Console) -> None:
 
 
 def _popularity(corpus: Corpus) -> Evaluation:
-    """The same answer to every text: the labels that most training texts have."""
+    """Evaluate the baseline that answers every text with the most frequent labels."""
     train, test, names = corpus.split("train"), corpus.split("test"), corpus.labels.names
     popular = np.argsort(-label_counts(train.labels), kind="stable")[:30]
     labels = torch.from_numpy(np.tile(popular, (len(test), 1)))

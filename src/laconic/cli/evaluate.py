@@ -1,4 +1,4 @@
-"""The verbs that measure a model: evaluate, sweep, compare, score."""
+"""The verbs that measure: `evaluate`, `sweep`, `compare` and `score`."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ def evaluate(
     from laconic.cli.progress import progress
     from laconic.config import read_settings
     from laconic.data.evaluation_texts import evaluation_texts
-    from laconic.predict.load import Speed, open_as_it_is
+    from laconic.predict.load import Speed, open_folder
 
     speed = Speed(beam=beam, exact=exact, threads=threads)
-    predictor = open_as_it_is(model, device=device, settings=read_settings(None, settings or []), speed=speed)
+    predictor = open_folder(model, device=device, settings=read_settings(None, settings or []), speed=speed)
     corpus = read_corpus(data, table, separator, model=model, keep_self=keep_self, propensity=propensity)
     print_notes(corpus)
     texts = evaluation_texts(corpus, split, [predictor.trained_on])
@@ -82,7 +82,7 @@ def evaluate(
 def sweep(
     model: ModelFolder,
     data: Data,
-    places: Annotated[
+    values: Annotated[
         list[float] | None,
         typer.Option("--at", "--top", metavar="VALUE", help="Value of the setting to evaluate; repeatable."),
     ] = None,
@@ -112,16 +112,16 @@ def sweep(
     corpus = read_corpus(data, table, separator, model=model, keep_self=keep_self, propensity=propensity)
     print_notes(corpus)
     texts = evaluation_texts(corpus, split, [predictor.trained_on])
-    found = sweep_model(predictor, texts.corpus, texts.split, places or ())
+    found = sweep_model(predictor, texts.corpus, texts.split, values or ())
     seen = predictor.trained_on.overlap(texts.texts)
-    dial = next(iter(found[0]))
-    title = f"{model} on {data}, {texts}: {len(texts.texts):,} texts{seen_words(seen)}; {TITLES[dial]}"
+    setting = next(iter(found[0]))
+    title = f"{model} on {data}, {texts}: {len(texts.texts):,} texts{seen_words(seen)}; {TITLES[setting]}"
     out.print(sweep_table(found, title))
     if plots is not None:
         from laconic.analysis.plots import plot_sweep
 
-        plot_sweep(found, dial, plots / f"sweep-{dial}.png")
-        out.print(f"{plots / f'sweep-{dial}.png'}")
+        plot_sweep(found, setting, plots / f"sweep-{setting}.png")
+        out.print(f"{plots / f'sweep-{setting}.png'}")
     if json_file is not None:
         about: dict[str, Any] = {"model": str(model), "data": data, "split": texts.name, "texts": len(texts.texts)}
         constants = predictor.constants(corpus)
@@ -137,8 +137,8 @@ def compare(
     other: ModelFolder,
     data: Data,
     split: SplitName = "test",
-    n: Annotated[int, typer.Option("-n", help="How many texts to show.", min=0)] = 10,
-    k: Annotated[int, typer.Option("-k", help="How many labels of each text.", min=1)] = 5,
+    n: Annotated[int, typer.Option("-n", help="Texts to show.", min=0)] = 10,
+    k: Annotated[int, typer.Option("-k", help="Labels per text.", min=1)] = 5,
     seed: Annotated[int, typer.Option(help="Seed for the order of texts that differ equally.", min=0)] = 0,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Also write the comparison to this file as JSON.")

@@ -1,4 +1,4 @@
-"""What `laconic inspect` finds: in data, with what training on it would cost, and in models."""
+"""The work of the verb `inspect`: describe data with the cost of training on it, or a model."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ from laconic.system.files import bytes_in
 
 
 class Inspection(NamedTuple):
+    """A description of data or of a model, for programs and for people."""
+
     facts: dict[str, Any]  # for those who want JSON
     shown: Sequence[Table | str]  # for people
 
@@ -62,13 +64,13 @@ def inspect_model(folder: Path, *, verify: bool) -> Inspection:
 
 def inspect_packed(folder: Path, *, verify: bool) -> Inspection:
     packed, size = open_packed(folder, verify=verify), bytes_in(folder)
-    told = {name: fact for name, fact in packed.facts.items() if name != "ranker"}
+    facts = {name: fact for name, fact in packed.facts.items() if name != "ranker"}
     shown: list[Table | str] = [packed_table(str(folder), packed, size), *["every byte is as it was written"] * verify]
-    return Inspection({**told, "bytes": size, "kept_texts": packed.num_kept}, shown)
+    return Inspection({**facts, "bytes": size, "kept_texts": packed.num_kept}, shown)
 
 
 def plot_data(corpus: Corpus, folder: Path) -> None:
-    """Sequence lengths and label frequencies of the training split."""
+    """Draw text lengths and label frequencies of the training split."""
     training = next(iter(corpus.splits.values()))
     plot_label_frequencies(label_counts(training.labels), folder / "label-frequencies.png")
     if training.texts is not None:
@@ -76,7 +78,7 @@ def plot_data(corpus: Corpus, folder: Path) -> None:
 
 
 def _times(cost: Mapping[str, Any], members: int) -> dict[str, Any]:
-    """What so many models cost together."""
+    """Return the cost of training this many models."""
     parameters = {part: members * count for part, count in cost["parameters"].items()}
     return {**cost, "parameters": parameters, "gmacs": members * cost["gmacs"], "bytes": members * cost["bytes"]}
 

@@ -1,7 +1,4 @@
-"""The command line's verbs for finished models: add-labels, remove-labels, update. Nothing is computed here.
-
-A model is written in the place of the old one, which stays whole until then, or elsewhere with --out.
-"""
+"""The verbs that change a finished model: `add-labels`, `remove-labels`, `update` and `calibrate`."""
 
 from __future__ import annotations
 
@@ -23,19 +20,23 @@ verbs = typer.Typer()
 _SHOWN = 10  # labels that were not added, each with its reason
 
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder.")]
-Out = Annotated[Path | None, typer.Option("--out", metavar="MODEL", help="Write here; MODEL itself stays as it is.")]
+Out = Annotated[
+    Path | None, typer.Option("--out", metavar="MODEL", help="Write the changed model here and keep MODEL unchanged.")
+]
 
 
 @verbs.command("add-labels")
 def add(
     model: ModelFolder,
     labels: Annotated[Path, typer.Argument(metavar="LABELS", help="labels.jsonl, as in a dataset folder.")],
-    examples: Annotated[str, typer.Option(metavar="DATA", help="Texts that have them, as for train.")] = "",
+    examples: Annotated[
+        str, typer.Option(metavar="DATA", help="Labelled example texts, in any format that train reads.")
+    ] = "",
     to: Out = None,
     table: Table = None,
     separator: Separator = None,
 ) -> None:
-    """Give a model labels that it has not seen, by their own texts or by a few examples, without training.
+    """Add labels to a model from their own texts or a few examples, without training.
 
     Labels that cannot be added are reported, and the others are added.
     """
@@ -56,20 +57,21 @@ def add(
         )
     changed = add_labels(old, new, texts)
     _write(changed, to or model)
+    _report_scores(old, changed, to or model)
     for refusal in refusals[:_SHOWN]:
         print_note(f"not added: {refusal}")
     if refusals[_SHOWN:]:
         print_note(f"{counted(len(refusals) - _SHOWN, 'more label was', 'more labels were')} not added")
-    told = changed.facts["changes"][-1]
-    unknown = f"{told['unknown_words']:,} {plural(told['unknown_words'], 'is', 'are')} unknown"
-    words = f"their texts, of whose {counted(told['words'], 'word')} {unknown}"
-    by = f"{words}, and from {counted(told['examples'], 'example')}" if examples else words
-    more = f"{counted(told['labels'], 'label')} more, {len(changed.labels):,} in all"
-    out.print(f"{to or model}: {more}; from {by}", soft_wrap=True)
+    change = changed.facts["changes"][-1]
+    known = f"{change['unknown_words']:,} of the {counted(change['words'], 'word')} in their texts"
+    known += f" {plural(change['unknown_words'], 'is', 'are')} unknown to the model."
+    by = f" from {counted(change['examples'], 'example')}" if examples else ""
+    added = f"Added {counted(change['labels'], 'label')}{by} (now {len(changed.labels):,})"
+    out.print(f"{to or model}: {added}. {known}", soft_wrap=True)
 
 
 class _Listed(NamedTuple):
-    """What a list of labels has."""
+    """The labels of a file, and what could not be used of it."""
 
     labels: Labels
     places: dict[str, str]  # of each label in its file
@@ -83,9 +85,9 @@ def _listed(path: Path) -> _Listed:
     places, texts, refusals = dict[str, str](), list[str](), list[str]()
     for row in label_rows(path):
         if not row.name.strip():
-            refusals.append(f"{row.place}: {row.name!r}: this is no name")
+            refusals.append(f"{row.place}: {row.name!r}: not a name")
         elif row.name in places:
-            refusals.append(f"{row.place}: {row.name!r}: it was listed before, at {places[row.name]}")
+            refusals.append(f"{row.place}: {row.name!r}: already listed at {places[row.name]}")
         else:
             places[row.name] = row.place
             texts.append(row.text or "")
@@ -99,36 +101,45 @@ def _more(refusals: Sequence[str]) -> str:
 @verbs.command("remove-labels")
 def remove(
     model: ModelFolder,
-    names: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="Label names, one a line.")] = None,
-    label: Annotated[list[str] | None, typer.Option(help="A label's name; again for another.")] = None,
+    names: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="File of label names, one per line.")] = None,
+    label: Annotated[list[str] | None, typer.Option(help="Label name; may be repeated.")] = None,
     to: Out = None,
 ) -> None:
-    """Take labels out of a model; what it has learnt of the others stays."""
+    """Remove labels from a model; the others are not changed."""
     from laconic.data.formats.lines import lines
     from laconic.storage.model_folder import check_free, read_model
     from laconic.update.model import remove_labels
 
     check_free(to or model)
     listed = [] if names is None else [line for _, line in lines(names, may_be_empty=True) if line]
-    changed = remove_labels(read_model(model), dict.fromkeys([*listed, *(label or [])]))
+    old = read_model(model)
+    changed = remove_labels(old, dict.fromkeys([*listed, *(label or [])]))
     _write(changed, to or model)
+    _report_scores(old, changed, to or model)
     gone = changed.facts["changes"][-1]["labels"]
-    left = counted(len(changed.labels), "is", "are")
-    out.print(f"{to or model}: {counted(gone, 'label')} fewer, {left} left", soft_wrap=True)
+    out.print(f"{to or model}: Removed {counted(gone, 'label')} (now {len(changed.labels):,}).", soft_wrap=True)
 
 
 @verbs.command("update")
 def update_model(
     model: ModelFolder,
-    data: Annotated[str, typer.Argument(metavar="DATA", help="New texts with labels, as for train.")],
-    epochs: Annotated[int | None, typer.Option(help="At most so many.", min=1)] = None,
+    data: Annotated[str, typer.Argument(metavar="DATA", help="New labelled texts, in any format that train reads.")],
+    epochs: Annotated[int | None, typer.Option(help="Maximum number of epochs.", min=1)] = None,
     to: Out = None,
     device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
-    settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Override a setting of the method (docs/methods.md); may be repeated."
+        ),
+    ] = None,
     table: Table = None,
     separator: Separator = None,
 ) -> None:
-    """Let a model learn from new texts, with labels old and new. A run that was stopped goes on by the same command."""
+    """Fine-tune a model on new texts with old and new labels.
+
+    To resume an interrupted run, run the same command again.
+    """
     from laconic.cli.tables import training_display
     from laconic.config import configure, read_settings
     from laconic.storage.model_folder import RUN, check_free, read_model
@@ -144,21 +155,63 @@ def update_model(
     try:
         with training_display(err) as watcher:
             run = Run((to or model) / RUN, watcher=watcher, device=device_named(device))
-            changed = update(read_model(model), corpus, config, run)
+            old = read_model(model)
+            changed = update(old, corpus, config, run)
     except KeyboardInterrupt:
-        err.print("stopped; the same command goes on from here")
+        err.print("interrupted; run the same command again to resume")
         raise typer.Exit(130) from None
     _write(changed, to or model)
-    told = changed.facts["changes"][-1]
-    more = f"{counted(told['labels'], 'label')} more, {len(changed.labels):,} in all"
-    words = counted(told["new_words"], "new word")
-    if told["unknown_words"]:
-        words += f"; {told['unknown_words']:,} of the texts' {counted(told['words'], 'word')} stay unknown"
-    out.print(f"{to or model}: learnt from {counted(told['texts'], 'text')}; {more}; {words}", soft_wrap=True)
+    _report_scores(old, changed, to or model)
+    change = changed.facts["changes"][-1]
+    added = f"{counted(change['labels'], 'label')} added (now {len(changed.labels):,})"
+    words = counted(change["new_words"], "new word")
+    if change["unknown_words"]:
+        words += f"; {change['unknown_words']:,} of the texts' {counted(change['words'], 'word')} remain unknown"
+    scores = f"; {_calibrated(changed)}" if "calibration" in changed.facts else ""
+    trained = f"Trained on {counted(change['texts'], 'text')}"
+    out.print(f"{to or model}: {trained}; {added}; {words}{scores}", soft_wrap=True)
+
+
+@verbs.command("calibrate")
+def calibrate_model(
+    model: ModelFolder,
+    data: Annotated[str, typer.Argument(metavar="DATA", help="Texts with labels that the model was not trained on.")],
+    split: Annotated[str, typer.Option(help="Split to calibrate on. Default: valid where there is one, or test.")] = "",
+    to: Out = None,
+    device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
+    table: Table = None,
+    separator: Separator = None,
+) -> None:
+    """Calibrate a model's scores on at least 50 labelled texts that it was not trained on."""
+    from laconic.data.evaluation_texts import TrainedOn, evaluation_texts
+    from laconic.storage.model_folder import check_free, read_model
+    from laconic.training.run import device_named
+    from laconic.update.model import calibrate
+
+    check_free(to or model)
+    corpus, old = read_corpus(data, table, separator, model=model), read_model(model)
+    print_notes(corpus)
+    wanted = split or ("valid" if "valid" in corpus.splits else "test")
+    texts = evaluation_texts(corpus, wanted, [TrainedOn.of(old.facts, old.sketch)])
+    changed = calibrate(old, texts.corpus, texts.split, device_named(device))
+    _write(changed, to or model)
+    out.print(f"{to or model}: {_calibrated(changed)}", soft_wrap=True)
+
+
+def _calibrated(model: SavedModel) -> str:
+    curve = model.facts["calibration"]
+    return f"scores are calibrated on {counted(curve['texts'], 'text')} ({curve['how']})"
+
+
+def _report_scores(old: SavedModel, changed: SavedModel, folder: Path) -> None:
+    """Print a note where scores were calibrated and no longer are."""
+    if "calibration" in old.facts and "calibration" not in changed.facts:
+        again = f"`laconic calibrate {folder} DATA` calibrates them, with texts that the model was not trained on"
+        print_note(f"scores are no longer calibrated: {changed.facts['not_calibrated']}; {again}")
 
 
 def _write(model: SavedModel, folder: Path) -> None:
-    """What was packed of the old model goes with it."""
+    """Write the changed model; report that a packed model of the old one was removed with it."""
     from laconic.packed.kept_texts import FILE
     from laconic.storage.manifest import PACKED
     from laconic.storage.model_folder import write_model
@@ -168,5 +221,5 @@ def _write(model: SavedModel, folder: Path) -> None:
     if had_packed:
         again = f"laconic pack {folder}" + " --data DATA --keep-texts" * had_texts
         texts = " with the texts that it kept" * had_texts
-        told = f"{folder / PACKED} was of the old model and is gone{texts}; `{again}` makes a new one"
-        print_note(told)
+        note = f"{folder / PACKED} belonged to the old model and was removed{texts}; `{again}` makes a new one"
+        print_note(note)

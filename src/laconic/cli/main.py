@@ -1,7 +1,4 @@
-"""The command line. Each verb reads its arguments, calls the library and shows the answer; nothing is computed here.
-
-torch and its like are imported inside the verbs, so that `laconic --help` answers at once.
-"""
+"""The command line: reads arguments, calls the library and prints. Heavy imports are inside the verbs."""
 
 from __future__ import annotations
 
@@ -14,11 +11,11 @@ from rich.text import Text
 from laconic import __version__
 from laconic.cli import bench, data, evaluate, labels, pack, predict, serve, train
 from laconic.cli.options import err, out
-from laconic.errors import UserError
+from laconic.errors import UserError, missing_package
 from laconic.system.machine import limit_thread_pools
 
 app = typer.Typer(
-    help="From a short text to the right few of up to millions of labels.",
+    help="Assign a short text the few right labels out of up to millions.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -28,7 +25,7 @@ for verbs in (train, evaluate, predict, pack, bench, labels, serve, data):
 
 
 def main() -> None:
-    """Exit codes: 0 done, 2 the user's mistake, 130 interrupted, 1 anything else."""
+    """Run a verb. Exit codes: 0 done, 2 the user's mistake, 130 interrupted, 1 anything else."""
     debug = "--debug" in sys.argv
     limit_thread_pools()
     try:
@@ -37,6 +34,11 @@ def main() -> None:
         if debug:
             raise
         _complain(str(error))
+    except ModuleNotFoundError as error:
+        message = missing_package(_verb_named(sys.argv[1:]), error)
+        if debug or message is None:
+            raise
+        _complain(message)
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output has seen enough
@@ -45,6 +47,10 @@ def main() -> None:
         if debug or error.filename is None:  # no file of the user's
             raise
         _complain(f"{error.filename}: {error.strerror}")
+
+
+def _verb_named(arguments: list[str]) -> str:
+    return " ".join(["laconic", *[argument for argument in arguments if not argument.startswith("-")][:1]])
 
 
 def _complain(message: str) -> NoReturn:
@@ -62,16 +68,16 @@ def _print_version(asked: bool) -> bool:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of a user's mistake.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show full tracebacks for errors.")] = False,
 ) -> None:
-    """Options of every verb; `main` itself looks for --debug."""
+    """Accept the options of every verb; `main` itself looks for --debug."""
 
 
 @app.command()
 def demo() -> None:
-    """Look at the bundled data, train a small model on it, and show what that is worth."""
+    """Describe the bundled data, train a small model on it and show its metrics."""
     from laconic.cli.demo import run
 
     run(out)

@@ -1,4 +1,4 @@
-"""What several verbs of the command line share: their options, where they print, and how they read data."""
+"""Options, consoles and the reading of data that several verbs of the command line share."""
 
 from __future__ import annotations
 
@@ -28,24 +28,27 @@ Device = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")]
 SplitName = Annotated[
     str,
     typer.Option(
-        "--split", help="Split to evaluate. Of a training file, test is what was held out; all is every text."
+        "--split",
+        help="Split to evaluate. For the file a model was trained on, test is its held-out part; all is every text.",
     ),
 ]
-JsonFile = Annotated[Path | None, typer.Option("--json", help="Also write the figures to this file.")]
-Plots = Annotated[Path | None, typer.Option("--plots", help="Also draw pictures into this folder (needs matplotlib).")]
+JsonFile = Annotated[Path | None, typer.Option("--json", help="Also write the results to this file as JSON.")]
+Plots = Annotated[Path | None, typer.Option("--plots", help="Also write plots to this folder (needs matplotlib).")]
 Overruled = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Overrule how the model answers, such as alpha=0.3."),
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a setting of prediction, such as alpha=0.3."),
 ]
 Constants = Annotated[
     str,
     typer.Option(
         "--propensity",
         metavar="A,B",
-        help="Propensity constants of PSP, such as 0.55,1.5. By default the model's, or else by the data's name.",
+        help="Propensity constants of PSP, such as 0.55,1.5. Default: the model's, else those known for the data.",
     ),
 ]
-KeepSelf = Annotated[bool, typer.Option("--keep-self", help="Keep pairs of a text with itself, and filtered pairs.")]
+KeepSelf = Annotated[
+    bool, typer.Option("--keep-self", help="Also count labels equal to the text's own id, and pairs of a filter file.")
+]
 Table = Annotated[
     list[str] | None,
     typer.Option(
@@ -74,7 +77,7 @@ def read_corpus(
     keep_self: bool = False,
     propensity: str = "",
 ) -> Corpus:
-    """Read data as the options say; `model` is the folder of the model that the data is for, where there is one."""
+    """Read data as the options say; `model` is the folder of the model that will be applied to it, if any."""
     from laconic.config import configure, read_settings
     from laconic.data.formats.tabular import Columns
     from laconic.data.sources import read
@@ -115,7 +118,7 @@ def print_note(note: str) -> None:
 
 
 def propensity_given(text: str) -> Propensity | None:
-    """Read the value of --propensity; None where it was not given."""
+    """Parse the value of --propensity; return None if it is empty."""
     from laconic.data.catalogue import Propensity
 
     if not text:
@@ -128,10 +131,10 @@ def propensity_given(text: str) -> Propensity | None:
 
 
 def print_constants(corpus: Corpus) -> None:
-    """Say which propensity constants are used where neither the user nor the data's name says so."""
+    """Report the propensity constants used, unless the user or the data's name determines them."""
     from laconic.data.catalogue import known_propensity
 
     if corpus.propensity is None and known_propensity(corpus.source) is None:
         used = "PSP uses A = {0.a} and B = {0.b}".format(corpus.constants())
-        told = f"{used}, the constants for data that laconic does not know by name; set others with --propensity"
-        print_note(told)
+        message = f"{used}, the constants for data that laconic does not know by name; set others with --propensity"
+        print_note(message)

@@ -1,4 +1,4 @@
-"""The command line's verb pack, and the options of those that answer from what was packed. Nothing is computed here."""
+"""The verb `pack`, and the options of verbs that use a packed model."""
 
 from __future__ import annotations
 
@@ -25,12 +25,15 @@ Beam = Annotated[
 Exact = Annotated[
     bool, typer.Option("--exact", help="Packed models: no approximation; answer as the unpacked model does.")
 ]
-Threads = Annotated[int | None, typer.Option("--threads", metavar="N", min=1, help="Packed: by default all cores.")]
+Threads = Annotated[
+    int | None,
+    typer.Option("--threads", metavar="N", min=1, help="Packed models: number of threads. Default: all cores."),
+]
 KeepTexts = Annotated[
     bool,
     typer.Option(
         "--keep-texts",
-        help="Keep the training texts in what is packed, for predict --explain. Whoever has it can read them.",
+        help="Store the training texts in the packed model, for predict --explain. Its users can read them.",
     ),
 ]
 
@@ -39,17 +42,22 @@ KeepTexts = Annotated[
 def pack(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder.")],
     to: Annotated[
-        Path | None, typer.Option("--out", metavar="PACKED", help="The folder to make; by default MODEL/packed.")
+        Path | None, typer.Option("--out", metavar="PACKED", help="Folder to write. Default: MODEL/packed.")
     ] = None,
     data: Annotated[
-        str, typer.Option(metavar="DATA", help="What it was trained on: sets its dials and measures the cost.")
+        str,
+        typer.Option(
+            metavar="DATA", help="Training data of the model, to tune the search width and measure the accuracy lost."
+        ),
     ] = "",
     keep_texts: KeepTexts = False,
     device: Annotated[str, typer.Option("--device", help="Device to pack and measure on: auto, cpu or cuda.")] = "auto",
     table: Table = None,
     separator: Separator = None,
 ) -> None:
-    """Make of a model what opens and answers quickest on a CPU, and say what that costs.
+    """Convert a model for fast CPU inference and report the accuracy lost.
+
+    `laconic predict MODEL` then uses MODEL/packed. The packed folder can also be used, copied and evaluated alone.
 
     `laconic predict MODEL` then answers from MODEL/packed; a packed folder alone can be asked and evaluated too.
     """
@@ -71,7 +79,7 @@ def pack(
 
 
 def pack_trained(model: SavedModel, folder: Path, corpus: Corpus, device: str, *, keep_texts: bool) -> None:
-    """Packs what was just trained into its folder; where that cannot be done, the model is there all the same."""
+    """Pack a model that was just trained into its folder; if that fails, keep the model and report why."""
     from laconic.storage.manifest import PACKED, version_of
 
     try:
@@ -85,7 +93,7 @@ def pack_trained(model: SavedModel, folder: Path, corpus: Corpus, device: str, *
 
 
 class _Source(NamedTuple):
-    """What is packed."""
+    """The model to pack, its folder and its version."""
 
     model: SavedModel
     folder: Path
@@ -97,7 +105,7 @@ def _pack(source: _Source, folder: Path, corpus: Corpus | None, device: str, *, 
     from laconic.export.pack import pack as packed_model
     from laconic.export.pack import with_texts
     from laconic.packed.folder import of_version, write_packed
-    from laconic.predict.packing_cost import measured, split_to_judge
+    from laconic.predict.packing_cost import measured, split_to_measure
     from laconic.system.files import bytes_in
     from laconic.units import human_bytes
 
@@ -107,7 +115,7 @@ def _pack(source: _Source, folder: Path, corpus: Corpus | None, device: str, *, 
     packed, cost = of_version(packed_model(source.model, corpus, device), source.version), None
     if corpus is not None and keep_texts:
         packed = with_texts(packed, corpus)
-    if corpus is not None and (split := split_to_judge(corpus)):
+    if corpus is not None and (split := split_to_measure(corpus)):
         packed, cost = measured(packed, source.model, corpus, split, device)
     write_packed(packed, folder)
     seconds, sizes = perf_counter() - began, [human_bytes(bytes_in(one)) for one in (folder, source.folder)]

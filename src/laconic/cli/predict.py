@@ -1,7 +1,4 @@
-"""The command line's verb predict: texts from a file of any length, answers to the terminal or to a file.
-
-Nothing is computed here. A few texts are read, answered and written at a time, in their order.
-"""
+"""The verb `predict`: label the texts of a file or of the standard input, a few at a time and in order."""
 
 from __future__ import annotations
 
@@ -23,16 +20,15 @@ if TYPE_CHECKING:
     from laconic.data.formats.entries import OnBad
     from laconic.data.streams import Reading, Stream
     from laconic.predict.explain import Explained
+    from laconic.predict.interface import TextPredictor
     from laconic.predict.output import Answered, Destination, Write
-    from laconic.predict.packed_predictor import Answerer
     from laconic.predict.prediction import Answer
-    from laconic.predict.predictor import Predictor
 
 verbs = typer.Typer()
 err = Console(stderr=True, highlight=False, markup=False)
 
 _AT_ONCE = 1024  # texts
-_FORMS = "lines, jsonl, csv, tsv or parquet; by default what the file's ending says."
+_FORMS = "lines, jsonl, csv, tsv or parquet. Default: by the file's suffix."
 
 
 @verbs.command()
@@ -41,26 +37,29 @@ def predict(
     file: Annotated[
         str, typer.Argument(metavar="[FILE | -]", help="Texts: lines, JSON Lines, a table. - is the standard input.")
     ] = "-",
-    k: Annotated[int, typer.Option("-k", help="How many labels.", min=1)] = 5,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    k: Annotated[int, typer.Option("-k", help="Labels per text.", min=1)] = 5,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
     to: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="A .jsonl, .csv, .tsv or .parquet to write to.")
+        Path | None, typer.Option("--out", metavar="FILE", help="Write to this .jsonl, .csv, .tsv or .parquet file.")
     ] = None,
-    min_score: Annotated[float | None, typer.Option(help="Leave out labels with a lower score.")] = None,
+    min_score: Annotated[float | None, typer.Option(help="Omit labels with a lower score.")] = None,
     form: Annotated[str, typer.Option("--format", help=_FORMS)] = "",
-    column: Annotated[str, typer.Option(help="The column, or the records' key, that holds the text.")] = "",
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Pass over what cannot be read, and count it.")] = False,
+    column: Annotated[str, typer.Option(help="Column or JSON key that holds the text.")] = "",
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Skip records that cannot be read, and report their number.")
+    ] = False,
     device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Overrule how the model answers, such as alpha=0.3."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Override a setting of prediction, such as alpha=0.3."),
     ] = None,
-    allow: Annotated[Path | None, typer.Option(help="A file of label names: answer with these alone.")] = None,
-    block: Annotated[Path | None, typer.Option(help="A file of label names: answer with none of these.")] = None,
+    allow: Annotated[Path | None, typer.Option(help="File of label names; predict only these.")] = None,
+    block: Annotated[Path | None, typer.Option(help="File of label names; predict none of these.")] = None,
     explain: Annotated[
         bool,
         typer.Option(
-            "--explain", help="Packed: what each word is worth to a label, and its nearest texts, where kept."
+            "--explain",
+            help="Packed models: show each word's contribution to a label, and near training texts if stored.",
         ),
     ] = False,
     beam: Beam = None,
@@ -95,7 +94,7 @@ def predict(
 
 
 def _destination(to: Path, file: str, as_json: bool) -> Destination:
-    """What cannot be written is refused before any work is done."""
+    """Return where to write, or refuse it before any work is done."""
     from laconic.predict.output import Destination
 
     destination = Destination.at(to, usual="jsonl" if as_json else "")
@@ -117,7 +116,7 @@ def _refused(error: DataError) -> None:
 
 
 class _Tally:
-    """What was passed over."""
+    """Counts unreadable texts that were skipped."""
 
     def __init__(self) -> None:
         self.count, self.first = 0, ""
@@ -129,8 +128,8 @@ class _Tally:
         if self.count:
             what = counted(self.count, "text could", "texts could") + " not be read and "
             what += plural(self.count, "was passed over, so it has", "were passed over, so they have")
-            told = f"{what} no answer; the first: "
-            err.print(Text.assemble(("note: ", "yellow"), told + self.first), soft_wrap=True)
+            message = f"{what} no answer; the first: "
+            err.print(Text.assemble(("note: ", "yellow"), message + self.first), soft_wrap=True)
 
 
 def _texts(file: str, reading: Reading, on_bad: OnBad) -> AbstractContextManager[Stream]:
@@ -141,8 +140,8 @@ def _texts(file: str, reading: Reading, on_bad: OnBad) -> AbstractContextManager
     return opened_stream(Path(file), reading, on_bad)
 
 
-def _printer(predictor: Answerer | Predictor, as_json: bool) -> Write:
-    """Answers on the standard output, at once: somebody may be waiting for them."""
+def _printer(predictor: TextPredictor, as_json: bool) -> Write:
+    """Return a function that prints answers to the standard output and flushes it."""
     from laconic.predict.explain import Explained
     from laconic.predict.output import json_line
 
@@ -168,18 +167,14 @@ def _printer(predictor: Answerer | Predictor, as_json: bool) -> Write:
 
 
 def _reasons(explained: Explained) -> Iterator[str]:
-    """A line of words, and a line for each near text."""
+    """Yield a line with the words' contributions and a line for each near text."""
     yield "  ".join(f"{word} {share:+.3f}" for word, share in explained.words)
     for text, similarity in explained.texts:
         yield f"near {similarity:.3f}  {' '.join(text.split())}"
 
 
-def _explained(predictor: Answerer | Predictor, answers: Sequence[Answered]) -> list[Answered]:
-    from laconic.predict.packed_predictor import Answerer
+def _explained(predictor: TextPredictor, answers: Sequence[Answered]) -> list[Answered]:
     from laconic.predict.prediction import Prediction
-
-    if not isinstance(predictor, Answerer):
-        raise ConfigError("--explain is for a packed model, which answers on a CPU; `laconic pack` packs one")
 
     def explained(answered: Answered) -> Answered:
         found = [one for one in answered.predictions if isinstance(one, Prediction)]
@@ -196,7 +191,7 @@ def _at_least(score: float, answers: list[Answer]) -> list[Answer]:
 
 @contextmanager
 def _bar(stream: Stream, *, printing: bool) -> Iterator[Callable[[int], None]]:
-    """How far reading has come, on a terminal that does not have the answers to show."""
+    """Show progress on a terminal, unless the answers themselves are printed there."""
     from laconic.cli.progress import reading_progress
 
     if printing and sys.stdout.isatty():

@@ -1,4 +1,4 @@
-"""Bars that show on a terminal how far something is, and nothing elsewhere. Quick to import."""
+"""Progress bars on a terminal; without a terminal they show nothing. Quick to import."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from laconic.units import counted
 
 
 def counting(console: Console) -> Progress:
-    """For tasks that know how much there is to do."""
+    """Return a progress display for tasks of known size."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
 @contextmanager
 def progress(console: Console, title: str, total: int) -> Iterator[Progress]:
-    """A bar with the time left."""
+    """Show one bar with the time left."""
     with counting(console) as bar:
         bar.add_task(title, total=total)
         yield bar
@@ -27,8 +27,9 @@ def progress(console: Console, title: str, total: int) -> Iterator[Progress]:
 
 @contextmanager
 def reading_progress(console: Console, size: int | None) -> Iterator[Callable[[int, int], None]]:
-    """The same for what is read to its end, however many texts that is: called with how many more there were, and how
-    much of the whole has been read.
+    """Show the progress of reading a file of unknown length.
+
+    Yield a function of the texts just read and of the position reached in the file.
     """
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[shown]}"), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:

@@ -1,15 +1,13 @@
-"""The command line's verb serve. Nothing is computed here."""
+"""The verb `serve`: run the HTTP service."""
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from laconic.cli.pack import Beam, Exact
-from laconic.errors import ConfigError, install_hint
 
 verbs = typer.Typer()
 
@@ -17,33 +15,36 @@ verbs = typer.Typer()
 @verbs.command()
 def serve(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A packed model, or a model folder that has one.")],
-    host: Annotated[str, typer.Option(help="Where to listen; 0.0.0.0 for other machines too.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="0: any that is free.", min=0, max=65535)] = 8000,
-    workers: Annotated[int, typer.Option(help="Processes; they share the model's memory.", min=1)] = 1,
-    deadline_ms: Annotated[int, typer.Option(help="A request is answered in this time or refused.", min=1)] = 1000,
-    queue: Annotated[int, typer.Option(help="Texts that may wait in a worker; more are refused (503).", min=1)] = 256,
-    max_body: Annotated[str, typer.Option(metavar="SIZE", help="Largest body of a request.")] = "1MB",
-    max_texts: Annotated[int, typer.Option(help="Texts in a request.", min=1)] = 100,
-    max_characters: Annotated[int, typer.Option(help="Characters in a text.", min=1)] = 1000,
-    max_k: Annotated[int, typer.Option(help="Labels a text.", min=1)] = 100,
-    token_file: Annotated[Path | None, typer.Option(help="A file with the token that clients must bear.")] = None,
-    origin: Annotated[list[str] | None, typer.Option(help="A web page's origin that may ask (CORS).")] = None,
-    drain: Annotated[float, typer.Option(help="Seconds between SIGTERM and the last new connection.", min=0)] = 0.5,
-    watch: Annotated[bool, typer.Option("--watch/--no-watch", help="Take a changed model folder at once.")] = True,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No line in the log for each request.")] = False,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 accepts other machines.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 picks a free one.", min=0, max=65535)] = 8000,
+    workers: Annotated[int, typer.Option(help="Number of worker processes; they share the model's memory.", min=1)] = 1,
+    deadline_ms: Annotated[int, typer.Option(help="Time limit of a request in milliseconds.", min=1)] = 1000,
+    queue: Annotated[
+        int, typer.Option(help="Texts that may wait in each worker; more are refused (503).", min=1)
+    ] = 256,
+    max_body: Annotated[str, typer.Option(metavar="SIZE", help="Largest request body.")] = "1MB",
+    max_texts: Annotated[int, typer.Option(help="Most texts per request.", min=1)] = 100,
+    max_characters: Annotated[int, typer.Option(help="Most characters per text.", min=1)] = 1000,
+    max_k: Annotated[int, typer.Option(help="Most labels per text.", min=1)] = 100,
+    token_file: Annotated[Path | None, typer.Option(help="File with the bearer token clients must send.")] = None,
+    origin: Annotated[
+        list[str] | None, typer.Option(help="Origin allowed to call the API from a browser (CORS); may be repeated.")
+    ] = None,
+    drain: Annotated[
+        float, typer.Option(help="Seconds after SIGTERM during which new connections are accepted.", min=0)
+    ] = 0.5,
+    watch: Annotated[bool, typer.Option("--watch/--no-watch", help="Reload the model folder when it changes.")] = True,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Do not log each request.")] = False,
     beam: Beam = None,
     exact: Exact = False,
 ) -> None:
-    """Answer over HTTP, with a page to try it at /.
+    """Serve a packed model over HTTP, with a page to try it at /.
 
-    SIGTERM stops it after what was accepted is answered; SIGUSR1 takes what the model folder holds now.
+    SIGTERM stops the service after it has answered accepted requests; SIGUSR1 reloads the model folder.
     """
-    missing = [name for name in ("fastapi", "granian", "prometheus_client") if find_spec(name) is None]
-    if missing:
-        raise ConfigError(f"serving needs {', '.join(missing)}: {install_hint('serve')}")
     from laconic.predict.load import Speed
     from laconic.serve.server import serve as run
-    from laconic.serve.settings import Limits, Patience, Serving, read_token
+    from laconic.serve.settings import Limits, Serving, TimeLimits, read_token
     from laconic.units import bytes_of
 
     settings = Serving(
@@ -52,7 +53,7 @@ def serve(
         workers=workers,
         queue=queue,
         limits=Limits(bytes=bytes_of(max_body), texts=max_texts, characters=max_characters, k=max_k),
-        patience=Patience(deadline=deadline_ms / 1e3, drain=drain, look=1.0 if watch else 0.0),
+        time_limits=TimeLimits(deadline=deadline_ms / 1e3, drain=drain, look=1.0 if watch else 0.0),
         token=read_token(token_file),
         origins=tuple(origin or ()),
         log_requests=not quiet,

@@ -1,4 +1,4 @@
-"""Facts and figures as tables for a terminal. Knows rich, and nothing of where the values come from."""
+"""Tables for the terminal, made with rich from facts and metrics."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _line(text: str) -> str:
 
 
 def metrics_table(evaluations: Mapping[str, Evaluation], title: str) -> Table:
-    """One evaluation: every metric by k with its interval. Several: the figures that papers quote, side by side."""
+    """Show one evaluation by k with intervals, or the usual metrics of several evaluations side by side."""
     if len(evaluations) > 1:
         return _side_by_side(evaluations, title)
     return _by_k(next(iter(evaluations.values())), title)
@@ -97,14 +97,14 @@ def predictions_table(text: str, predictions: Sequence[Prediction], label_texts:
 
 
 def cost_table(costs: Mapping[str, Mapping[str, Any]]) -> Table:
-    """What each method's default model would cost."""
-    table = Table(title="on this data", title_justify="left", title_style="bold")
+    """Show what the default model of each method would cost."""
+    table = Table(title="Estimated training cost", title_justify="left", title_style="bold")
     table.add_column("")
     for method in costs:
         table.add_column(method, justify="right")
     rows: dict[str, Callable[[Mapping[str, Any]], str]] = {
         "parameters": lambda cost: f"{sum(cost['parameters'].values()):,}",
-        "a model": lambda cost: human_bytes(cost["bytes"]),
+        "model size": lambda cost: human_bytes(cost["bytes"]),
         "one text": lambda cost: f"{cost['gmacs']:.4f} GMACs at {counted(cost['length'], 'word')}",
         "training": lambda cost: (
             f"{counted(cost['epochs'], 'epoch')} in {human_bytes(cost['training_bytes'])} of memory"
@@ -131,7 +131,7 @@ def sweep_table(found: Sequence[Mapping[str, int | float]], title: str) -> Table
 
 
 def speed_table(points: Sequence[Point], title: str) -> Table:
-    """How quick a packed model is at every place of its dial, and what it is worth there."""
+    """Show the speed and the accuracy of a packed model at each search width."""
     table = Table(title=title, title_justify="left", title_style="bold")
     table.add_column("")
     for name in ("p50, ms", "p99, ms", "texts/s", "memory", *points[0].figures):
@@ -140,12 +140,12 @@ def speed_table(points: Sequence[Point], title: str) -> Table:
         timing = point.timing
         memory = "" if timing.private is None else human_bytes(timing.private)
         cells = (f"{timing.p50:.2f}", f"{timing.p99:.2f}", f"{timing.texts_a_second:,.0f}", memory)
-        table.add_row(point.dial.name, *cells, *(f"{value:.2f}" for value in point.figures.values()))
+        table.add_row(point.setting.name, *cells, *(f"{value:.2f}" for value in point.figures.values()))
     return table
 
 
 def comparison_tables(comparison: Comparison, title: str) -> list[Table]:
-    """Figures of both models with their difference, and on how many texts which of them is right."""
+    """Show the metrics of both models with their difference, and on how many texts each of them is right."""
     figures = Table(title=title, title_justify="left", title_style="bold")
     for column in ("%", *comparison.models, "difference", "95 % interval"):
         figures.add_column(column, justify="right" if column != "%" else "left", overflow="fold")
@@ -171,7 +171,7 @@ def comparison_tables(comparison: Comparison, title: str) -> list[Table]:
 
 
 def examples_legend(comparison: Comparison) -> str:
-    """How the texts were chosen, and what the marks say."""
+    """Explain how the texts were chosen and what the marks mean."""
     if not any(comparison.more_right):
         return "no text has more right labels from one model than from the other"
     if not comparison.examples:
@@ -185,7 +185,7 @@ Where they differ most in how many of the first {comparison.k} are right, a text
 
 
 def example_table(example: Example, comparison: Comparison) -> Table:
-    """A text with its true labels above the first k of both models."""
+    """Show a text with its true labels above the first k labels of both models."""
     most, coded = 2 * comparison.k, comparison.coded
     true = "; ".join(f"{_unseen_or_rare(label)} {_called(label, coded)}".lstrip() for label in example.true[:most])
     more = f"; and {len(example.true) - most:,} more" if len(example.true) > most else ""
@@ -200,7 +200,7 @@ def example_table(example: Example, comparison: Comparison) -> Table:
 
 
 def _answer(label: Marked, coded: bool) -> Text:
-    """Wrong ones are dimmed; right ones that training never showed together stand out, as in the papers' tables."""
+    """Dim wrong labels; set right ones in bold that never occur together in training, as the papers' tables do."""
     style = "bold" if label.right and label.unseen_together else "" if label.right else "dim"
     return Text(f"{'✓' if label.right else '✗'}{_unseen_or_rare(label):<2} {_called(label, coded)}", style)
 
@@ -210,7 +210,7 @@ def _unseen_or_rare(label: Marked) -> str:
 
 
 def _called(label: Marked, coded: bool) -> str:
-    """A label's name and, where there is space for it, what it says of itself; that alone where names are codes."""
+    """Return a label's name with its own text if there is space for it; only the text where names are codes."""
     space = 56 - len(label.label)
     if not label.text or (space < 10 and not coded):
         return label.label
@@ -224,7 +224,7 @@ def model_table(name: str, model: SavedModel, cost: Mapping[str, Any] | None) ->
     if reranker := facts["config"].get("reranker"):
         table.add_row("re-ranker", f"{reranker.get('encoder')}, of the best {reranker.get('size')} labels")
     if extra := facts["config"].get("extra_texts"):
-        table.add_row("labels' own texts", f"learnt, others from a share of {extra.get('threshold')}")
+        table.add_row("labels' own texts", f"trained on, others above a fraction of {extra.get('threshold')}")
     if fusion := facts["config"].get("fusion"):
         table.add_row("fused with", f"{fusion.get('neighbours')} nearest texts and labels' own texts")
     if "ensemble" in facts:
@@ -263,7 +263,7 @@ def packed_table(name: str, packed: PackedModel, size: int) -> Table:
 
 
 def packing_rows(facts: Mapping[str, Any]) -> dict[str, str]:
-    """What packing has cost; nothing where that was not measured."""
+    """Return the measured cost of packing; nothing if it was not measured."""
     cost = Cost.of_facts(facts.get("packing"))
     if cost is None:
         return {}
@@ -286,12 +286,14 @@ def _plain_table(title: str) -> Table:
 
 @contextmanager
 def training_display(console: Console) -> Iterator[TrainingDisplay]:
-    """Watches a run: a bar with the time left on a terminal, a line for every epoch everywhere."""
+    """Report on a run: a progress bar on a terminal, and one line per epoch everywhere."""
     with counting(console) as bar:
         yield TrainingDisplay(bar)
 
 
 class TrainingDisplay:
+    """Prints the progress of a training run."""
+
     def __init__(self, bar: Progress) -> None:
         self.bar = bar
 
@@ -300,8 +302,8 @@ class TrainingDisplay:
 
     def began(self, how: str, epochs: int, steps: int, done: int) -> None:
         self.epochs = epochs
-        going_on = ", done before" if done == epochs * steps else f", going on from epoch {done // steps + 1}"
-        again = going_on if done else ""
+        resumed = ", done before" if done == epochs * steps else f", resumed at epoch {done // steps + 1}"
+        again = resumed if done else ""
         self.bar.console.print(f"{counted(epochs, 'epoch')} of {counted(steps, 'step')}, {how}{again}")
         self.task = self.bar.add_task(f"training, {how}", total=epochs * steps, completed=done)
 
@@ -322,16 +324,16 @@ def _splits_table(facts: DataFacts) -> Table:
         table.add_column(name, justify="right")
     rows = {
         "texts": lambda split: f"{split.texts:,}",
-        "labels a text": lambda split: f"{split.labels_per_text:.2f}",
+        "labels per text": lambda split: f"{split.labels_per_text:.2f}",
         "vocabulary": lambda split: f"{split.words.vocabulary:,}" if split.words else "",
-        "words a text": lambda split: f"{split.words.mean:.1f}" if split.words else "",
-        "of at most 4 words": lambda split: f"{split.words.at_most_4:.0%}" if split.words else "",
-        "of at most 8 words": lambda split: f"{split.words.at_most_8:.0%}" if split.words else "",
-        f"cut at {counted(facts.length, 'token')}": lambda split: f"{split.words.cut:.1%}" if split.words else "",
+        "words per text": lambda split: f"{split.words.mean:.1f}" if split.words else "",
+        "texts of up to 4 words": lambda split: f"{split.words.at_most_4:.0%}" if split.words else "",
+        "texts of up to 8 words": lambda split: f"{split.words.at_most_8:.0%}" if split.words else "",
+        f"longer than {counted(facts.length, 'token')}": lambda split: f"{split.words.cut:.1%}" if split.words else "",
         "without labels": lambda split: f"{split.without_labels:,}",
         "empty texts": lambda split: f"{split.empty_texts:,}",
-        "repeat a text": lambda split: f"{split.repeated_texts:,}",
-        "stand in training too": lambda split: f"{split.also_in_training:,}",
+        "duplicate texts": lambda split: f"{split.repeated_texts:,}",
+        "also in training": lambda split: f"{split.also_in_training:,}",
         "pairs left out": lambda split: f"{split.left_out_pairs:,}",
         "weights": _weights,
     }
@@ -353,8 +355,8 @@ def _labels_table(facts: DataFacts) -> Table:
     if facts.features is not None:
         table.add_row("features", f"{facts.features:,}")
     table.add_row("with a text of their own", f"{labels.with_text:,}")
-    table.add_row("training texts a label", f"{labels.texts_per_label:.2f}")
-    table.add_row("texts a label, all splits", f"{labels.texts_per_label_all:.2f}")
+    table.add_row("training texts per label", f"{labels.texts_per_label:.2f}")
+    table.add_row("texts per label, all splits", f"{labels.texts_per_label_all:.2f}")
     table.add_row("without a training text", f"{labels.without_training_text:,}")
     table.add_row(f"with at most {TAIL} (the tail)", f"{labels.tail:,}")
     for quantile, count in labels.frequency_quantiles.items():

@@ -1,4 +1,4 @@
-"""The command line's verb train: from texts with labels to a model folder. Nothing is computed here."""
+"""The verb `train`: from labelled texts to a model folder."""
 
 from __future__ import annotations
 
@@ -45,70 +45,80 @@ _TEST = 0.1  # of a single file's texts
 @verbs.command()
 def train(
     data: Data,
-    model: Annotated[Path, typer.Option("--out", metavar="MODEL", help="The model folder to make.")],
+    model: Annotated[Path, typer.Option("--out", metavar="MODEL", help="Model folder to write.")],
     method: Annotated[
-        str, typer.Option(help="How to learn (docs/methods.md); auto: what suits the data, the machine and --budget.")
+        str, typer.Option(help="Training method (docs/methods.md). auto chooses by the data, the machine and --budget.")
     ] = "auto",
     budget: Annotated[
-        str, typer.Option(metavar="TIME", help="About how long training may take, such as 90s, 5m or 2h, for auto.")
+        str, typer.Option(metavar="TIME", help="With auto: approximate training time, such as 90s, 5m or 2h.")
     ] = "",
     preset: Annotated[
         str,
-        typer.Option(help="Settings by name (laptop) or from a TOML file; of inceptionxml, if no method is named."),
+        typer.Option(help="Preset name (laptop) or TOML file. Without --method, implies inceptionxml."),
     ] = "",
-    encoder: Annotated[str, typer.Option(help="inception, bag or cnn; by default the method's own.")] = "",
+    encoder: Annotated[str, typer.Option(help="inception, bag or cnn. Default: the method's own.")] = "",
     device: Device = "auto",
     ignore_memory: Annotated[
         bool, typer.Option("--ignore-memory", help="Train even if the estimated memory exceeds what is free.")
     ] = False,
-    validation: Annotated[float | None, typer.Option(help="Share of texts that choose the epoch; 0: none.")] = None,
+    validation: Annotated[
+        float | None, typer.Option(help="Fraction of texts held out to pick the best epoch (0 = none).")
+    ] = None,
     test: Annotated[
         float | None,
         typer.Option(
             min=0, max=0.9, help="Fraction of texts to hold out as the test split (0 = none). A single file: 0.1."
         ),
     ] = None,
-    refit: Annotated[bool, typer.Option("--refit", help="Then train once more, on all texts.")] = False,
-    ensemble: Annotated[int, typer.Option(help="How many models, seed by seed, answer together.", min=1)] = 1,
+    refit: Annotated[bool, typer.Option("--refit", help="After choosing the epoch, train again on all texts.")] = False,
+    ensemble: Annotated[int, typer.Option(help="Number of models, with different seeds, to average.", min=1)] = 1,
     rerank: Annotated[
-        bool, typer.Option("--rerank", help="Then train a re-ranker over it; any setting reranker.KEY does so too.")
+        bool, typer.Option("--rerank", help="Also train a re-ranker; implied by any --set reranker.KEY.")
     ] = False,
     label_texts: Annotated[
         bool,
-        typer.Option("--label-texts", help="Learn from labels' own texts too; any setting extra_texts.KEY does so."),
+        typer.Option(
+            "--label-texts", help="Also train on the labels' own texts; implied by any --set extra_texts.KEY."
+        ),
     ] = False,
     fuse: Annotated[
         bool,
         typer.Option(
-            "--fuse", help="Weigh its answers with label trees, nearest texts and label texts; so does any fusion.KEY."
+            "--fuse", help="Fuse with label trees, nearest texts and label texts; implied by any --set fusion.KEY."
         ),
     ] = False,
     teacher: Annotated[
         Path | None,
-        typer.Option(metavar="MODEL", help="Learn from this model's answers too: a small model from a combined one."),
+        typer.Option(metavar="MODEL", help="Also train on the predictions of this model (distillation)."),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace a finished model in MODEL, even by one that is trained otherwise.")
+        bool, typer.Option("--force", help="Replace a finished model in MODEL, even one of other data or settings.")
     ] = False,
     keep_run: Annotated[
-        bool, typer.Option("--keep-run", help="Keep the run folder, with its log, in the model.")
+        bool, typer.Option("--keep-run", help="Keep the run folder, with its log, in the model folder.")
     ] = False,
     shard_size: Annotated[
-        str, typer.Option(metavar="SIZE", help="Tensors in files of at most this size, such as 16MB; 0: in one file.")
+        str, typer.Option(metavar="SIZE", help="Largest size of a tensor file, such as 16MB (0 = one file).")
     ] = "0",
-    half: Annotated[
-        bool, typer.Option("--half", help="Write matrices in half precision: half the size, for a model that travels.")
-    ] = False,
+    half: Annotated[bool, typer.Option("--half", help="Store weights as float16 (half the size).")] = False,
     packing: Annotated[
-        bool, typer.Option("--pack/--no-pack", help="Then pack it into MODEL/packed, for quick answers on a CPU.")
+        bool, typer.Option("--pack/--no-pack", help="Also pack the model into MODEL/packed, for fast CPU inference.")
     ] = True,
     keep_texts: KeepTexts = False,
     propensity: Constants = "",
-    settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Override a setting of the method (docs/methods.md); may be repeated."
+        ),
+    ] = None,
     table: Table = None,
     separator: Separator = None,
 ) -> None:
-    """Learn from texts with labels, and write a model folder. A run that was stopped goes on by the same command."""
+    """Train a model on labelled texts and write a model folder.
+
+    To resume an interrupted run, run the same command again.
+    """
     from laconic.units import bytes_of
 
     if keep_texts and not packing:
@@ -119,7 +129,9 @@ def train(
     recipe = _asked(method, budget, preset or None, bool(encoder), [*(settings or []), *own], over)
     largest = bytes_of(shard_size)
 
-    # From here on torch is needed, which takes seconds to import.
+    # From here on torch is needed, which takes seconds to import; where it is missing, the error names it.
+    import torch  # noqa: F401
+
     from laconic.export.pack import check_texts
     from laconic.storage.manifest import kind_of
     from laconic.storage.model_folder import RUN, check_free, read_model, write_model
@@ -137,9 +149,11 @@ def train(
     if keep_texts:
         check_texts(corpus)
     recipe = _settled(recipe, corpus, device)
-    elder = None if teacher is None else read_model(teacher)
+    teacher_model = None if teacher is None else read_model(teacher)
     finished = _Finished(model, storage) if not force and kind_of(model) else None
-    trained = _taught(corpus, recipe, model / RUN, device, ensemble, elder, finished, ignore_memory=ignore_memory)
+    trained = _trained(
+        corpus, recipe, model / RUN, device, ensemble, teacher_model, finished, ignore_memory=ignore_memory
+    )
     if trained is None:
         out.print(f"{model}: already trained with this data and these settings; --force trains it anew")
         if packing and not _is_packed(model, keep_texts=keep_texts):
@@ -157,7 +171,7 @@ def train(
 
 
 def _evaluated(model: SavedModel, corpus: Corpus, device: str, title: str) -> SavedModel:
-    """Show the finished model's figures on held-out texts, and keep them in it."""
+    """Show the metrics of the finished model on held-out texts, and store them in it."""
     from laconic.cli.tables import metrics_table
     from laconic.data.evaluation_texts import evaluation_texts
     from laconic.data.sketch import seen_words
@@ -180,7 +194,7 @@ def _evaluated(model: SavedModel, corpus: Corpus, device: str, title: str) -> Sa
 
 
 def _with_test(corpus: Corpus, fraction: float | None) -> Corpus:
-    """Cut a test split off a single file, or off any data where that was asked for, and say so."""
+    """Cut a test split off a single file, or off any data if asked to, and report it."""
     from laconic.data.dataset import label_counts
     from laconic.data.evaluation_texts import cut_test
 
@@ -193,13 +207,15 @@ def _with_test(corpus: Corpus, fraction: float | None) -> Corpus:
         err.print("There are too few different texts to hold out a test split.")
         return corpus
     train, test = (parted.split(name) for name in ("train", "test"))
-    told = f"Held out {len(test):,} of {len(train) + len(test):,} texts as the test split (--test 0 trains on all)."
+    message = f"Held out {len(test):,} of {len(train) + len(test):,} texts as the test split (--test 0 trains on all)."
     only = int(((label_counts(train.labels) == 0) & (label_counts(test.labels) > 0)).sum())
-    err.print(told + f" {only:,} labels occur in them alone." * (only > 0), soft_wrap=True)
+    err.print(message + f" {only:,} labels occur in them alone." * (only > 0), soft_wrap=True)
     return parted
 
 
 class _Recipe(NamedTuple):
+    """The method to train, with its settings."""
+
     method: str
     settings: Settings
     config: Any  # None: the method is still to be chosen
@@ -209,7 +225,7 @@ class _Recipe(NamedTuple):
 def _asked(
     method: str, budget: str, preset: str | None, has_encoder: bool, settings: list[str], over: Mapping[str, bool]
 ) -> _Recipe:
-    """Return what is asked for; a wrong name is reported at once, before anything is read or imported."""
+    """Return the requested recipe; report a wrong name before anything is read or imported."""
     from laconic.config import AUTO, check_method, method_called, preset_path, read_settings
     from laconic.units import seconds_of
 
@@ -229,7 +245,7 @@ def _asked(
 
 
 def _checked(recipe: _Recipe) -> _Recipe:
-    """With the config of a method that was named, so that a wrong setting is reported before data is read."""
+    """Add the config of a named method, so that a wrong setting is reported before data is read."""
     from laconic.config import AUTO
     from laconic.methods.registry import config_of
 
@@ -237,7 +253,7 @@ def _checked(recipe: _Recipe) -> _Recipe:
 
 
 def _settled(recipe: _Recipe, corpus: Corpus, device: str) -> _Recipe:
-    """With a method, which the data, the machine and the time choose where none was named."""
+    """Choose a method by the data, the machine and the time budget where none was named."""
     from laconic.methods.auto import choose, config_for, describe_situation
     from laconic.training.run import device_named
 
@@ -249,7 +265,7 @@ def _settled(recipe: _Recipe, corpus: Corpus, device: str) -> _Recipe:
 
 
 class _Finished(NamedTuple):
-    """A finished model that must not be lost."""
+    """A finished model that must not be overwritten by accident."""
 
     folder: Path
     storage: Storage
@@ -275,44 +291,46 @@ def _is_packed(model: Path, *, keep_texts: bool) -> bool:
     return packed is not None and (packed.num_kept > 0 or not keep_texts)
 
 
-def _taught(
+def _trained(
     corpus: Corpus,
     recipe: _Recipe,
     folder: Path,
     device: str,
     ensemble: int,
-    elder: SavedModel | None,
+    teacher_model: SavedModel | None,
     finished: _Finished | None,
     *,
     ignore_memory: bool,
 ) -> SavedModel | None:
-    """The finished model, with how it was made and how long that took; None: that is what is there already."""
+    """Train and return the model with the command and duration; None if the same model is already there."""
     from laconic.cli.tables import training_display
     from laconic.methods.distillation import Config as Distilling
     from laconic.methods.distillation import with_teacher_facts, with_teacher_labels
     from laconic.methods.train import Training
     from laconic.training.run import Run, device_named
 
-    taught = corpus if elder is None else with_teacher_labels(elder, corpus, device_named(device), Distilling())
+    labelled = corpus
+    if teacher_model is not None:
+        labelled = with_teacher_labels(teacher_model, corpus, device_named(device), Distilling())
     began, anew = perf_counter(), not folder.exists()
     try:
         with training_display(err) as watcher:
             run = Run(folder, watcher=watcher, device=device_named(device), ignore_memory=ignore_memory)
-            training = Training.of(taught, recipe.method, recipe.config, ensemble)
+            training = Training.of(labelled, recipe.method, recipe.config, ensemble)
             if finished and not run.unfinished(training.facts) and finished.is_made_by(training):
                 return None
             trained = training.run(run)
     except KeyboardInterrupt:
-        err.print("stopped; the same command goes on from here")
+        err.print("interrupted; run the same command again to resume")
         raise typer.Exit(130) from None
-    trained = trained if elder is None else with_teacher_facts(trained, elder)
+    trained = trained if teacher_model is None else with_teacher_facts(trained, teacher_model)
     made = {"command": "laconic " + shlex.join(sys.argv[1:])}
     took = {"seconds": round(perf_counter() - began, 2)} if anew else {}  # how long a stopped run took is not known
     return replace(trained, facts={**trained.facts, **made, **took})
 
 
 def _pictures(model: SavedModel) -> dict[str, Callable[[Path], None]]:
-    """What a finished run leaves to look at, where matplotlib is there to draw it."""
+    """Return the pictures of a finished run by name; none without matplotlib."""
     if not find_spec("matplotlib"):
         return {}
     from laconic.analysis.plots import plot_training

@@ -1,4 +1,4 @@
-"""What is known of public datasets by their names, and the one that comes with the package."""
+"""Facts about public datasets by name, and the path of the dataset that comes with the package."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BUNDLED = {"debian-related": Path(__file__).with_name("bundled") / "debian-relat
 
 @dataclass(frozen=True, kw_only=True)
 class Propensity:
-    """The two constants of Jain et al. (2016), by family of datasets; the defaults are those of any other dataset."""
+    """Constants A and B of Jain et al. (2016) by family of datasets; the defaults are those of any other dataset."""
 
     a: float = 0.55
     b: float = 1.5

@@ -1,4 +1,4 @@
-"""What a source of data says, before any text is cut into words: the one value that every format is read into."""
+"""The value that every data format is read into: splits of texts with labels, before texts are tokenised."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from jaxtyping import Float, Int, UInt64
-from scipy.sparse import csr_array
 
 from laconic.data.catalogue import Propensity, propensity_of
 from laconic.data.hashes import feature_hashes, text_hashes
 from laconic.data.holdout import Holdout
 from laconic.errors import DataError
+from laconic.system.sparse import csr_array
 
 Features: TypeAlias = csr_array | Float[np.ndarray, "texts dim"]
 
@@ -41,7 +41,7 @@ class Split:
         assert len(set(sizes.values())) == 1, f"parts of a split differ in length: {sizes}"
 
     def rows(self, which: Int[np.ndarray, "n"]) -> Split:
-        """Some of its texts, in that order."""
+        """Return some of the texts, in that order."""
         parts: dict[str, Any] = {
             name: part[which] if hasattr(part, "shape") else [part[row] for row in which]
             for name, part in vars(self).items()
@@ -58,7 +58,7 @@ class Split:
 
 @dataclass(frozen=True, kw_only=True)
 class Labels:
-    """The labels' names, each of them once, and what is known of each."""
+    """Unique label names, with what is known of each label."""
 
     names: Sequence[str]
     texts: Sequence[str] | None = None
@@ -115,25 +115,25 @@ class Corpus:
         raise DataError(f"{self.source}: no text{' of the split train' * (name == 'train')} has a label{remedy}")
 
     def sampled(self, name: str, count: int, seed: int = 0) -> Corpus:
-        """That split alone, with no more than so many of its texts, which chance has chosen."""
+        """Return that split alone, with at most this many texts, drawn at random."""
         split = self.split(name)
         chosen = np.sort(np.random.default_rng(seed).permutation(len(split))[:count])
         return replace(self, splits={name: split.rows(chosen)})
 
     def keeping_self_pairs(self) -> Corpus:
-        """The same data with nothing left out of truth and predictions."""
+        """Return the data with no pairs left out of truth and predictions."""
         return replace(self, splits={name: replace(split, leave_out=None) for name, split in self.splits.items()})
 
 
 def self_pairs(ids: Sequence[str | None], labels: Labels) -> csr_array:
-    """Pairs of a text and the label that is the same thing as the text: the record's id equals the label's name."""
+    """Return pairs of a text and the label that is the same item: the record's id equals the label's name."""
     number = {name: i for i, name in enumerate(labels.names)}
     pairs = [(row, number[id]) for row, id in enumerate(ids) if id is not None and id in number]
     return pair_matrix(pairs, (len(ids), len(labels)))
 
 
 def pair_matrix(pairs: Sequence[tuple[int, int]], shape: tuple[int, int]) -> csr_array:
-    """A boolean matrix that is true at the (row, label) pairs."""
+    """Return a boolean matrix that is true at the (row, label) pairs."""
     rows, columns = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     matrix = csr_array((np.ones(len(rows), dtype=bool), (rows, columns)), shape=shape)
     matrix.sum_duplicates()

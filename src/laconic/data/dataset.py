@@ -1,4 +1,4 @@
-"""What methods learn from: inputs and labels as numbers. Knows nothing of words, names or files."""
+"""What methods learn from: inputs and labels as matrices, without words, names or files."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TypeAlias
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy.sparse import csr_array
 
 from laconic.data.vectors import WordVectors
+from laconic.system.sparse import csr_array
 
 MOST_HELD_OUT = 20_000  # texts; more would not choose better, and are ranked after every epoch
 Rows: TypeAlias = csr_array | Float[np.ndarray, "texts dim"]
@@ -39,22 +39,22 @@ class Dataset:
     def num_labels(self) -> int:
         return int(self.labels.shape[1])
 
-    def split(self, share: float, seed: int) -> tuple[Dataset, Dataset]:
+    def split(self, fraction: float, seed: int) -> tuple[Dataset, Dataset]:
         """Return the data to learn from and to choose by: a validation split that came with it, or that fraction of the
         texts at random, at most MOST_HELD_OUT of them.
         """
-        if share and self.validation is not None:
+        if fraction and self.validation is not None:
             return replace(self, validation=None).extended(), self.validation
-        held = min(round(len(self) * share), MOST_HELD_OUT, len(self) - 1)
+        held = min(round(len(self) * fraction), MOST_HELD_OUT, len(self) - 1)
         order = np.random.default_rng(seed).permutation(len(self))
         return self.rows(np.sort(order[held:])).extended(), replace(self.rows(np.sort(order[:held])), extend=None)
 
     def extended(self) -> Dataset:
-        """All of the data to learn from, with what is to be added to it; done once."""
+        """Return the data with its extra texts added; done once."""
         return self if self.extend is None else self.extend(replace(self, extend=None))
 
     def rows(self, rows: Int[np.ndarray, "n"]) -> Dataset:
-        """The data of some texts."""
+        """Return the data of some texts."""
         return replace(
             self,
             inputs=self.inputs[rows],
@@ -65,10 +65,10 @@ class Dataset:
         )
 
     def relabelled(self, mapping: csr_array) -> Dataset:
-        """The data with groups of labels for labels; `mapping` has a row for each label.
+        """Return the data with groups of labels as labels; `mapping` has a row for each label.
 
-        A text has a group once, as true as the truest of its labels there. A group that it would have for left-out
-        labels alone is left out.
+        A group's target is the largest of the text's labels in it. A group that a text would have for left-out labels
+        alone is left out.
         """
         labels = _grouped(self.labels, mapping)
         left_out = (
@@ -78,7 +78,7 @@ class Dataset:
         return replace(self, labels=labels, label_inputs=None, leave_out=left_out, validation=held)
 
     def renumbered(self, numbers: Int[np.ndarray, "labels"]) -> Dataset:
-        """The data with every label's number replaced; numbers[i] is that of label i."""
+        """Return the data with labels renumbered; numbers[i] is the new number of label i."""
         return replace(
             self,
             labels=_renumbered(self.labels, numbers),
@@ -89,17 +89,16 @@ class Dataset:
 
     @property
     def label_counts(self) -> Int[np.ndarray, "labels"]:
-        """How many texts each label has."""
         return label_counts(self.labels)
 
 
 def label_counts(labels: csr_array) -> Int[np.ndarray, "labels"]:
-    """How many texts each label has; a stored zero is none."""
+    """Count the texts of each label; a stored zero does not count."""
     return np.bincount(labels.indices[labels.data != 0], minlength=labels.shape[1])
 
 
 def _grouped(pairs: csr_array, mapping: csr_array) -> csr_array:
-    """Each row's groups, with the largest of what its labels there have."""
+    """Return each row's groups, with the largest value of its labels in each."""
     groups = np.diff(mapping.indptr)[pairs.indices]  # how many each pair's label is in
     pair = np.repeat(np.arange(pairs.nnz), groups)
     nth = np.arange(len(pair)) - np.repeat(groups.cumsum() - groups, groups)
@@ -115,7 +114,7 @@ def _grouped(pairs: csr_array, mapping: csr_array) -> csr_array:
 
 
 def unless(pairs: csr_array, others: csr_array) -> csr_array:
-    """The pairs that are not among the others."""
+    """Return the pairs that are not among the others."""
     alone = csr_array(pairs - pairs.multiply(others != 0))
     alone.eliminate_zeros()
     return alone

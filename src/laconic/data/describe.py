@@ -1,4 +1,4 @@
-"""What is in a data set: the figures of the InceptionXML paper's Table 1, and what would surprise a model."""
+"""Describe a dataset: the figures of the InceptionXML paper's Table 1, and what may surprise a model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FREQUENT, LONGEST = 10, 5  # labels that are named
 
 @dataclass(frozen=True, kw_only=True)
 class Words:
-    """How long a split's texts are, in words between spaces and in the tokens that a model reads."""
+    """Lengths of a split's texts, in words between spaces and in the tokens that a model reads."""
 
     vocabulary: int  # different words after cleaning
     mean: float
@@ -30,11 +30,13 @@ class Words:
     at_most_8: float
     longest: int
     usual_tokens: int  # that 99.5 % of texts do not exceed
-    cut: float  # share of texts with more tokens than the sequence length
+    cut: float  # fraction of texts with more tokens than the sequence length
 
 
 @dataclass(frozen=True, kw_only=True)
 class SplitFacts:
+    """Figures of one split."""
+
     texts: int
     pairs: int  # of a text and a label
     labels_per_text: float
@@ -58,12 +60,16 @@ class Sample:
 
 @dataclass(frozen=True)
 class LabelCount:
+    """A label with the number of its texts."""
+
     label: str
     texts: int  # of training
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabelFacts:
+    """Figures of the labels."""
+
     labels: int
     with_text: int
     texts_per_label: float  # training texts alone
@@ -79,6 +85,8 @@ class LabelFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class DataFacts:
+    """Figures of a whole dataset."""
+
     source: str
     features: int | None  # how many; None: the inputs are texts alone
     length: int  # the sequence length that `cut` speaks of
@@ -111,7 +119,7 @@ def describe(corpus: Corpus, *, splitter: Splitter | None = None, length: int = 
 
 
 def text_lengths(split: Split, splitter: Splitter) -> Int[np.ndarray, "texts"]:
-    """Tokens of each text after cleaning."""
+    """Return the number of tokens of each text after cleaning."""
     return word_table(split.texts or (), splitter).lengths
 
 

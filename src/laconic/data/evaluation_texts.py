@@ -1,4 +1,4 @@
-"""The texts that a model is evaluated on: a split of the data or, of the file it was trained on, what was held out."""
+"""Choose the texts that a model is evaluated on: a split, or the held-out part of its training file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TrainedOn(NamedTuple):
         return TrainedOn(sketch, Holdout.of_facts(facts))
 
     def overlap(self, split: Split) -> Overlap | None:
-        """Count the texts of a split that the model was trained on; None: nobody can tell."""
+        """Count the texts of a split that the model was trained on; None: unknown."""
         hashes = None if self.sketch is None else split.hashes()
         return None if hashes is None or self.sketch is None else self.sketch.overlap(hashes)
 

@@ -1,4 +1,4 @@
-"""Hashes of texts and of rows of features: the same in every process and on every machine.
+"""Hash texts and rows of features, with equal results in every process and on every machine.
 
 Texts are equal if they differ in case and white space alone; rows of features, if every number is equal.
 """
@@ -10,7 +10,8 @@ from hashlib import blake2b
 
 import numpy as np
 from jaxtyping import Float, UInt64
-from scipy.sparse import csr_array
+
+from laconic.system.sparse import csr_array
 
 
 def folded(text: str) -> str:

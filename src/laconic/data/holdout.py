@@ -1,4 +1,4 @@
-"""Which texts are held out of a training: a rule on their hashes, so that it outlives the run.
+"""Choose the texts held out of training by a rule on their hashes, which the model keeps.
 
 The model keeps the rule. Whoever evaluates it on the file later gets the texts that were held out, in whatever order
 they are by then and whatever was added. Equal texts are on the same side.

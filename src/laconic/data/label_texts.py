@@ -1,6 +1,6 @@
-"""Labels' own texts as texts to learn from: each has its label and, less true, the labels that often go with it.
+"""Labels' own texts as training texts, with soft targets for labels that often occur together (Gandalf; Renee).
 
-How true such a label is, is the share of the label's texts that have it too (Gandalf; Renee). Only learning sees them.
+The target of such a label is the fraction of the label's texts that have it too. Only training sees them.
 """
 
 from __future__ import annotations
@@ -17,14 +17,18 @@ from laconic.data.dataset import Dataset
 from laconic.errors import ConfigError, DataError
 from laconic.types import FIRST_WORD
 
-_TEXTS_A_LABEL = 1000  # that are counted, evenly spaced among all it has: a share is then known to 0.03, two deviations
+_TEXTS_A_LABEL = (
+    1000  # that are counted, evenly spaced among all it has: a fraction is then known to 0.03, two deviations
+)
 _PAIRS_AT_ONCE = 1 << 24  # of labels that go together, before the rare ones are dropped
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExtraTexts:
+    """Settings of the added texts."""
+
     share: float = 0.0  # of every batch that are labels' texts, at least one; 0: each of them once an epoch
-    threshold: float = 0.1  # the least share of a label's texts that another label must have too
+    threshold: float = 0.1  # the least fraction of a label's texts that another label must have too
     most: int = 10  # others a label, the most frequent first
     weight: float = 1.0  # how much a label's text counts, where a text counts 1
 
@@ -38,7 +42,7 @@ _BOUNDS = {"share": (0, 0.9), "threshold": (0.001, 1), "most": (0, 1000), "weigh
 
 
 def with_label_texts(config: ExtraTexts, data: Dataset) -> Dataset:
-    """The data with a text more for every label that has a known word; its own label is wholly true.
+    """Add a text for every label that has a known word; its own label has target 1.
 
     Pairs that are left out stay so, and none are of the new texts.
     """
@@ -63,7 +67,7 @@ def with_label_texts(config: ExtraTexts, data: Dataset) -> Dataset:
 
 
 def going_together(data: Dataset, labels: Int[np.ndarray, "n"], config: ExtraTexts) -> csr_array:
-    """For each of these labels, the others and the share of its texts that have them, as far as the config keeps them.
+    """Return for each of these labels the others and the fraction of its texts that have them, as the config bounds it.
 
     Labels × labels is never held, and the work has a bound: of a frequent label some texts are counted, and labels are
     taken so many at a time that what they go with fits, before all but the most frequent is dropped.
@@ -83,7 +87,7 @@ def going_together(data: Dataset, labels: Int[np.ndarray, "n"], config: ExtraTex
 
 
 def _evenly(texts_of: csr_array) -> csr_array:
-    """At most so many texts of each label, evenly spaced: chance has no say, and an order by time does no harm."""
+    """Return at most a fixed number of texts of each label, evenly spaced: no randomness, and no bias by time."""
     counts = np.diff(texts_of.indptr).astype(np.int64)
     place = np.arange(texts_of.nnz) - np.repeat(texts_of.indptr[:-1], counts)
     has, wanted = np.repeat(counts, counts), np.repeat(np.minimum(counts, _TEXTS_A_LABEL), counts)
@@ -93,7 +97,7 @@ def _evenly(texts_of: csr_array) -> csr_array:
 
 
 def _parts(texts_of: csr_array, sizes: Int[np.ndarray, "texts"]) -> Iterator[slice]:
-    """Labels in a row whose texts have about so many labels together; `sizes` says how many each text has."""
+    """Yield runs of labels whose texts have about equally many labels together; `sizes` counts each text's labels."""
     work = np.add.reduceat(np.append(sizes[texts_of.indices], 0), texts_of.indptr[:-1])
     work[np.diff(texts_of.indptr) == 0] = 0  # reduceat gives one number even where there is none
     group = work.cumsum() // _PAIRS_AT_ONCE
@@ -104,19 +108,19 @@ def _parts(texts_of: csr_array, sizes: Int[np.ndarray, "texts"]) -> Iterator[sli
 def _kept(
     together: csr_array, totals: Float[np.ndarray, "n"], labels: Int[np.ndarray, "n"], config: ExtraTexts
 ) -> csr_array:
-    """Of each label the most frequent others, of equals those of lower number."""
+    """Return each label's most frequent others, ties by number."""
     rows = np.repeat(np.arange(len(labels)), np.diff(together.indptr))
-    others, shares = together.indices, together.data / np.where(totals > 0, totals, np.inf)[rows]
-    often = (shares >= config.threshold) & (others != labels[rows])
-    rows, others, shares = rows[often], others[often], shares[often]
-    order = np.lexsort([others, -shares, rows])
-    rows, others, shares = rows[order], others[order], shares[order]
+    others, fractions = together.indices, together.data / np.where(totals > 0, totals, np.inf)[rows]
+    often = (fractions >= config.threshold) & (others != labels[rows])
+    rows, others, fractions = rows[often], others[often], fractions[often]
+    order = np.lexsort([others, -fractions, rows])
+    rows, others, fractions = rows[order], others[order], fractions[order]
     first = np.arange(len(rows)) - np.searchsorted(rows, rows) < config.most
-    return csr_array((shares[first], (rows[first], others[first])), shape=together.shape)
+    return csr_array((fractions[first], (rows[first], others[first])), shape=together.shape)
 
 
 def _targets(labels: Int[np.ndarray, "n"], others: csr_array) -> csr_array:
-    """Each label itself, and the others."""
+    """Return the targets of each label's text: the label itself, and the others."""
     itself = csr_array((np.ones(len(labels)), (np.arange(len(labels)), labels)), shape=others.shape)
     targets = csr_array(itself + others, dtype=np.float32)
     targets.sort_indices()
@@ -124,7 +128,7 @@ def _targets(labels: Int[np.ndarray, "n"], others: csr_array) -> csr_array:
 
 
 def _known_words(rows: csr_array) -> Int[np.ndarray, "labels"]:
-    """How many known words each label's text has."""
+    """Count the known words of each label's text."""
     of_row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
     return np.bincount(of_row[rows.indices >= FIRST_WORD], minlength=rows.shape[0])
 

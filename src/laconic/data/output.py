@@ -1,4 +1,4 @@
-"""Writes any corpus as a dataset folder (formats/jsonl.py says what is in one). Reading it gives the same corpus."""
+"""Write any corpus as a dataset folder in our own format (formats/jsonl.py); reading it gives an equal corpus."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from laconic.system.files import check_writable, replacing
 
 
 def write_folder(corpus: Corpus, folder: Path, *, compress: bool = True) -> None:
-    """A new dataset folder; one that is there already is not touched."""
+    """Write a new dataset folder; an existing one is refused."""
     check_writable(folder)
     if folder.exists():
         raise UserError(f"{folder}: this is there already; choose another name or remove it")
@@ -35,7 +35,7 @@ def write_folder(corpus: Corpus, folder: Path, *, compress: bool = True) -> None
 
 
 def _records(split: Split, labels: Labels) -> Iterator[dict[str, Any]]:
-    """A record for each text; labels are named, so that a person can read them."""
+    """Yield a record for each text; labels are written by name, so that people can read them."""
     left_out = _left_out_besides_ids(split, labels)
     for row in range(len(split)):
         numbers, values = _row(split.labels, row)

@@ -1,4 +1,4 @@
-"""From a Corpus to Datasets: the one place where texts, sparse features and dense features become inputs."""
+"""Turn a Corpus into Datasets: texts, sparse features and dense features become inputs here."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 
 
 class Prepared(NamedTuple):
+    """Training data with the tokenizer that it was made by."""
+
     data: Dataset
     tokenizer: Tokenizer | None  # None: the inputs are features, not texts
 
@@ -33,7 +35,7 @@ class Prepared(NamedTuple):
 def prepare(
     corpus: Corpus, splitter: Splitter, vocabulary: VocabularyConfig, *, with_label_texts: bool = True
 ) -> Prepared:
-    """The training split; the vocabulary is counted on its texts and, where they are wanted, on the labels' texts."""
+    """Prepare the training split; words are counted in its texts and, if wanted, in the labels' texts."""
     split = corpus.split("train")
     texts = label_texts(corpus.labels) if with_label_texts else None
     tokenizer = None
@@ -52,7 +54,7 @@ def prepare(
 
 
 def taught_labels(labels: csr_array, leave_out: csr_array | None) -> csr_array:
-    """Return the labels that texts are taught: a pair to leave out is not, even where it is said to be true."""
+    """Return the labels to learn: pairs to leave out are none of them, even where they are true."""
     if leave_out is None or not labels.multiply(leave_out).nnz:
         return labels
     return unless(labels, leave_out)
@@ -99,7 +101,7 @@ def _validation(corpus: Corpus, tokenizer: Tokenizer | None) -> Dataset | None:
 
 
 def input_rows(split: Split, tokenizer: Tokenizer | None) -> Rows:
-    """A split's rows as a model with that tokenizer reads them."""
+    """Return a split's rows as inputs of a model with that tokenizer."""
     if tokenizer is not None:
         if split.texts is None:
             raise DataError("the model reads texts, but this data has none: it holds features or labels only")
@@ -110,7 +112,7 @@ def input_rows(split: Split, tokenizer: Tokenizer | None) -> Rows:
 
 
 def label_texts(labels: Labels) -> Sequence[str] | None:
-    """What the labels say of themselves: name and text where names are words, text alone where they are codes."""
+    """Return the labels' texts: name and text where names are words, text alone where they are codes."""
     if not _are_words(labels.names):
         return labels.texts
     if labels.texts is None:
@@ -125,7 +127,7 @@ def _label_inputs(labels: Labels, texts: Sequence[str] | None, tokenizer: Tokeni
 
 
 def _feature_tokens(features: csr_array) -> csr_array:
-    """Feature f becomes the token f + FIRST_WORD, as if it were a word of a vocabulary; rows get length 1."""
+    """Turn feature f into the token f + FIRST_WORD, like a word of a vocabulary; rows get length 1."""
     # In double precision, where the square of no 32-bit number is 0 or infinite.
     norms = np.sqrt(features.astype(np.float64).power(2).sum(axis=1))
     values = features.data / np.repeat(np.where(norms == 0, 1, norms), np.diff(features.indptr))
@@ -138,6 +140,6 @@ _WORD = re.compile(r"[^\W\d_]{2}")
 
 
 def _are_words(names: Sequence[str]) -> bool:
-    """Whether most names say something: not numbers, not addresses, not codes of capitals and digits."""
+    """Tell whether most names are words: not numbers, not addresses, not codes of capitals and digits."""
     words = sum(1 for name in names if _WORD.search(name) and not _CODE.fullmatch(name))
     return 2 * words > len(names)

@@ -1,4 +1,4 @@
-"""A dataset on the device that learns from it. A batch is a function of row numbers, in fixed shapes."""
+"""A dataset in device memory; a batch is a function of row numbers, in fixed shapes."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ _ROOM = 256  # labels a text that are always learnt; and always four times as ma
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Resident:
+    """Training data on the device, cut to fixed shapes."""
+
     inputs: Inputs
     starts: Int[Tensor, "texts"]  # of each text's labels in `labels`
     counts: Int[Tensor, "texts"]
@@ -30,7 +32,7 @@ class Resident:
     width: int  # the most labels that any text has here
     negatives: Int[Tensor, "texts n"] | None = None
     left_out: Int[Tensor, "texts q"] | None = None  # labels that are neither true nor false
-    extra: Int[Tensor, "extra"] | None = None  # rows of which every batch has a share; None: all rows are alike
+    extra: Int[Tensor, "extra"] | None = None  # rows of which every batch has a fraction; None: all rows are alike
     extra_share: float = 0.0
 
     @staticmethod
@@ -63,14 +65,14 @@ class Resident:
         return len(self.starts)
 
     def steps(self, batch_size: int) -> int:
-        """How many an epoch has."""
+        """Return the number of steps of an epoch."""
         extra = 0 if self.extra is None else len(self.extra)
         return -(-(len(self) - extra) // (batch_size - self._extra_of(batch_size)))
 
     def order(self, epoch: int, seed: int, batch_size: int) -> Int[Tensor, "steps batch"]:
-        """The rows of every step of an epoch, every text once; the last step is filled up from the first.
+        """Return the rows of every step of an epoch, every text once; the last step is filled up from the first.
 
-        Extra rows that have a share of every batch go round, from one epoch to the next.
+        Extra rows that have a fixed fraction of every batch rotate from one epoch to the next.
         """
         steps, few = self.steps(batch_size), self._extra_of(batch_size)
         if self.extra is None:
@@ -85,7 +87,7 @@ class Resident:
         return torch.cat([own, rows[begin : begin + last - first].view(steps, few)], dim=1)
 
     def _extra_of(self, batch_size: int) -> int:
-        """How many rows of a batch are extra ones: both kinds are in every batch."""
+        """Return the number of extra rows of a batch: both kinds are in every batch."""
         return 0 if self.extra is None else min(max(round(self.extra_share * batch_size), 1), batch_size - 1)
 
     def take(self, rows: Int[Tensor, "batch"]) -> Batch:
@@ -112,7 +114,7 @@ class Resident:
 
 
 def bounded(labels: csr_array) -> csr_array:
-    """Return the labels with at most so many a text that one text of very many does not widen every batch.
+    """Return the labels cut to a bound per text, so that one text of very many labels does not widen every batch.
 
     The rarest labels of such a text are kept: each of the others has texts enough. They count as false for this text.
     """
@@ -143,7 +145,7 @@ def _dealt(rows: Int[Tensor, "rows"], steps: int, size: int) -> Int[Tensor, "ste
 
 
 def _in_rows(pairs: csr_array) -> Int[Tensor, "texts q"]:
-    """Each text's labels; rows end in NO_LABEL."""
+    """Return each text's labels; rows end in NO_LABEL."""
     counts = np.diff(pairs.indptr)
     there = np.arange(counts.max()) < counts[:, None]
     rows = np.full(there.shape, NO_LABEL, dtype=np.int32)
@@ -152,5 +154,5 @@ def _in_rows(pairs: csr_array) -> Int[Tensor, "texts q"]:
 
 
 def _shares(weights: Float[np.ndarray, "pairs"]) -> Float[np.ndarray, "pairs"]:
-    """Label weights as how true a label is: a cross-entropy has no minimum where that is more than 1."""
+    """Scale label weights to targets of at most 1: a cross-entropy has no minimum above that."""
     return (weights / max(float(weights.max(initial=1)), 1)).astype(np.float32)

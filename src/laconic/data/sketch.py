@@ -1,4 +1,4 @@
-"""Which texts a model was trained on, as hashes: enough to count them among others, too little to read them back.
+"""Hashes of a model's training texts: enough to count them among others, too little to read them back.
 
 A sketch has the smallest 64-bit hashes of a set of texts, at most LIMIT of them (1 MB). Up to LIMIT different texts its
 answers are exact. Beyond that, texts whose hashes are small enough for the sketch are a random sample of all texts, and
@@ -18,7 +18,7 @@ SUBSTANTIAL = 0.2  # by chance, test splits of public data share up to 0.09 of t
 
 
 class Overlap(NamedTuple):
-    """How many of some texts a model was trained on."""
+    """The number of texts, among some, that a model was trained on."""
 
     texts: int
     share: float  # of all of them
@@ -40,7 +40,7 @@ class Overlap(NamedTuple):
 
 
 def seen_words(seen: Overlap | None, by: str = "") -> str:
-    """Return what a title says of training texts among those it speaks of: nothing where they are few or not known."""
+    """Return words for a title on the training texts among those evaluated; empty where few or unknown."""
     return f", {seen}{by and f' by {by}'}" if seen is not None and seen.substantial else ""
 
 

@@ -1,4 +1,4 @@
-"""Reads any source of texts and labels. A file's name says what it is for, its content what form it has."""
+"""Read any source of texts and labels: a file's name tells its role, its content the format."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def read(path: Path | str, columns: Columns | None = None, familiar: Familiar | 
 
 
 def _place(path: Path | str) -> Path:
-    """The path, or that of the bundled data of this name where nothing else has it."""
+    """Return the path, or that of the bundled dataset of this name if nothing else has it."""
     return BUNDLED[str(path)] if str(path) in BUNDLED and not Path(path).exists() else Path(path)
 
 
@@ -58,7 +58,7 @@ def _read_folder(folder: Path, columns: Columns, familiar: Familiar | None) -> C
 
 
 def _tables(folder: Path) -> dict[str, Path]:
-    """The folder's tables by the name of their split, training texts first."""
+    """Return the folder's tables by the name of their split, training texts first."""
     found: dict[str, Path] = {}
     for path in sorted(folder.iterdir()):
         match = _TABLE.fullmatch(path.name)

@@ -1,4 +1,4 @@
-"""Texts to be answered, from a file however long or from the standard input: read in their order, a few at a time.
+"""Stream texts for prediction from a file of any length or from standard input, in order, a few at a time.
 
 lines   a text a line                          csv, tsv   a table, whose first line names its columns
 jsonl   an object a line, its text in "text"   parquet    a table
@@ -34,7 +34,7 @@ _DELIMITERS = {"csv": "", "tsv": "\t"}  # what is called csv may well have anoth
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """How texts are to be read."""
+    """Settings of how texts are read."""
 
     form: str  # one of FORMS
     column: str = ""  # of a table, or the key of a record, that holds the text; empty: the usual one
@@ -49,20 +49,22 @@ class Reading:
 
 
 class Stream(NamedTuple):
+    """An open stream of texts with its size and position."""
+
     entries: Iterator[Entry]
     have_ids: bool
-    size: int | None  # of all there is to read; None: nobody knows
+    size: int | None  # of all there is to read; None: unknown
     position: Callable[[], int]  # how much of it has been read
 
 
 def form_of(path: Path) -> str | None:
-    """The form that a file's ending says; None: it says nothing that we know."""
+    """Return the format that a file's ending tells; None: an unknown ending."""
     return _ENDINGS.get(Path(path.name.lower().removesuffix(".gz")).suffix)
 
 
 @contextmanager
 def opened_stream(path: Path, reading: Reading, on_bad: OnBad) -> Iterator[Stream]:
-    """The texts of a file. What is bad in it goes to `on_bad`, text by text."""
+    """Open the texts of a file. What is wrong with a text goes to `on_bad`."""
     with opened(path) as file:
         packed: Any = file if isinstance(file, GzipFile) else None  # type: ignore[unreachable]  # it may well be one
         if reading.form != "parquet":
@@ -75,14 +77,14 @@ def opened_stream(path: Path, reading: Reading, on_bad: OnBad) -> Iterator[Strea
 
 
 def stream_of(file: Iterable[bytes], name: str, reading: Reading, on_bad: OnBad) -> Stream:
-    """The same of a file that is open and can only be read on, such as the standard input."""
+    """Stream the texts of an open file that cannot seek, such as standard input."""
     if reading.form == "parquet":
         raise DataError(f"{name}: Parquet is read from its end, so not from here; give the file's name")
     return Stream(*_entries(file, name, reading, on_bad), None, lambda: 0)
 
 
 def in_pieces(entries: Iterable[Entry], size: int) -> Iterator[list[Entry]]:
-    """So many at a time, in their order; the last piece may be smaller."""
+    """Yield lists of at most `size` entries, in order."""
     piece: list[Entry] = []
     for entry in entries:
         piece.append(entry)

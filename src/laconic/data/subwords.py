@@ -1,4 +1,4 @@
-"""Sub-words: a word's character 3- and 4-grams, hashed into buckets. A misspelt or new word shares most of them.
+"""Sub-words: a word's character 3- and 4-grams, hashed into buckets that misspelt and new words share.
 
 The grams are those of the word between < and >. A gram's hash h starts at 0 and takes in one code point after another,
 in 32 bits: h = (h xor code) · 2654435761, then h = h xor (h >> 15). Its bucket is h modulo the number of buckets.
@@ -29,7 +29,7 @@ class Grams(NamedTuple):
 
 
 class Subwords(NamedTuple):
-    """The buckets of each text's words, each once and in their own order: sub-words are a bag without reading order."""
+    """The buckets of each text's words, each once and sorted: sub-words are a bag without reading order."""
 
     starts: Int[np.ndarray, "texts+1"]
     buckets: Int[np.ndarray, "total"]
@@ -37,10 +37,10 @@ class Subwords(NamedTuple):
 
 
 def subwords_of(table: WordTable, buckets: int) -> Subwords:
-    """The sub-words of every text; a word's grams are taken once, however many texts have it."""
+    """Return the sub-words of every text; a word's grams are hashed once, however many texts have it."""
     grams = grams_of(table.words, buckets)
-    room = int(np.diff(grams.starts)[table.ids].sum())
-    found, counts = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.float32)
+    size = int(np.diff(grams.starts)[table.ids].sum())
+    found, counts = np.empty(size, dtype=np.int32), np.empty(size, dtype=np.float32)
     starts = np.zeros(len(table.starts), dtype=np.int64)
     _collect(table.ids, table.starts, grams, starts, found, counts)
     return Subwords(starts, found[: starts[-1]], counts[: starts[-1]])
@@ -77,7 +77,7 @@ def _hash(codes, starts, hashed, buckets):  # type: ignore[no-untyped-def]
 
 @compiled
 def _collect(words, texts, grams, starts, found, counts):  # type: ignore[no-untyped-def]
-    """Writes the buckets of every text, each once, and how often it has them."""
+    """Write the buckets of every text, each once, and how often it has them."""
     kept = 0
     for text in range(len(texts) - 1):
         last = kept

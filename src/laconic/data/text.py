@@ -1,4 +1,4 @@
-"""From a text to its words. Knows nothing of ids, counts or files.
+"""Split a text into words.
 
 Unlike the published InceptionXML code, texts are lower-cased before stop words are dropped (there, "The" survived),
 letters of every script are kept with their marks (there, only ASCII's were), and so are + and # (C++, C#).
@@ -34,7 +34,7 @@ STOP_WORDS = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class Splitter:
-    """How a text is cut into words: by our cleaning, or, where a pattern is given, into that pattern's matches."""
+    """How a text is split into words: by our cleaning, or, where a pattern is given, into that pattern's matches."""
 
     stop_words: bool = True  # leave out the words of STOP_WORDS
     pattern: str = ""  # a regular expression; each match in the lower-cased text is a word, nothing else is cleaned
@@ -48,7 +48,7 @@ class Splitter:
             ) from None
 
     def words(self, text: str) -> list[str]:
-        """The words in reading order. Only stop words: they are kept. Only signs: the raw words. Blank: no word."""
+        """Return the words in reading order. Text of stop words alone keeps them; of signs alone, its raw words."""
         cut = self._matches(text) if self.pattern else clean(text)
         kept = [word for word in cut if word not in STOP_WORDS] if self.stop_words else cut
         return kept or cut or text.lower().split()
@@ -74,7 +74,7 @@ class WordTable(NamedTuple):
 
 
 def word_table(texts: Iterable[str], splitter: Splitter) -> WordTable:
-    """Cuts every text once; all that follows (counting, numbering, weighing) works on the numbers."""
+    """Split every text once; counting, numbering and weighting work on the numbers."""
     number: dict[str, int] = {}
     ids, starts = array("i"), array("q", [0])
     for text in texts:
@@ -84,7 +84,7 @@ def word_table(texts: Iterable[str], splitter: Splitter) -> WordTable:
 
 
 def clean(text: str) -> list[str]:
-    """The words of a text, lower-cased and freed of signs (docs/methods.md lists the steps)."""
+    """Return the words of a text, lower-cased and without signs (docs/methods.md lists the steps)."""
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text.translate(_SIGNS))
     text = text.lower().translate(_KEPT)
@@ -99,9 +99,9 @@ def clean(text: str) -> list[str]:
 
 
 class _KeptCharacters(dict[int, str]):
-    """A translation table that learns: letters, marks, digits and . ' + # stay, everything else becomes a space.
+    """Translation table filled on demand: letters, marks, digits and . ' + # stay, others become a space.
 
-    What cannot be seen inside a word (soft hyphens, joiners, an emoji's variation selector) goes without a space.
+    Invisible characters inside a word (soft hyphens, joiners, variation selectors) are dropped without a space.
     """
 
     def __missing__(self, code: int) -> str:

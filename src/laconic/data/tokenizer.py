@@ -1,4 +1,4 @@
-"""Texts to token rows and to the padded rectangles that models read."""
+"""Turn texts into token rows and into the padded rectangles that models read."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ from laconic.types import PAD, Inputs, Tokens
 
 @dataclass(frozen=True, eq=False)
 class Tokenizer:
+    """A splitter with the vocabulary that its words are looked up in."""
+
     splitter: Splitter
     vocabulary: Vocabulary
 
     @staticmethod
     def of(texts: Iterable[str], splitter: Splitter, config: VocabularyConfig) -> Tokenizer:
-        """Learns the vocabulary of these texts."""
+        """Count the vocabulary of these texts."""
         return Tokenizer(splitter, Vocabulary.of(word_table(texts, splitter), config))
 
     def rows(self, texts: Iterable[str]) -> csr_array:
@@ -33,12 +35,12 @@ class Tokenizer:
 
 
 def inputs_of(rows: Rows) -> Inputs:
-    """Rows of a dataset as a model reads them."""
+    """Turn rows of a dataset into a model's inputs."""
     return padded(rows) if isinstance(rows, csr_array) else torch.from_numpy(rows)
 
 
 def padded(rows: csr_array, length: int = 0) -> Tokens:
-    """Token rows cut at `length` (0: the longest row's) and filled up with PAD on the right."""
+    """Cut token rows at `length` (0: the longest row's) and pad them with PAD on the right."""
     lengths = np.diff(rows.indptr)
     length = length or int(lengths.max(initial=1))
     there = np.arange(length) < lengths[:, None]
@@ -50,7 +52,7 @@ def padded(rows: csr_array, length: int = 0) -> Tokens:
 
 
 def shuffled(rows: csr_array, seed: int) -> csr_array:
-    """The words of every text in another order, each with its weight: what is left when reading order is not."""
+    """Shuffle the words of every text, each with its weight."""
     text_of = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
     order = np.lexsort((np.random.default_rng(seed).random(len(text_of)), text_of))
     return csr_array((rows.data[order], rows.indices[order], rows.indptr.copy()), shape=rows.shape)

@@ -1,4 +1,4 @@
-"""Pre-trained word vectors in the text formats of GloVe (no header) and fastText (a header line), plain or gzip'd."""
+"""Read pre-trained word vectors in the text formats of GloVe (no header) and fastText (header), plain or gzip'd."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ class WordVectors:
 
     @property
     def coverage(self) -> float:
-        """The share of the vocabulary's words that have a vector."""
+        """Return the fraction of the vocabulary's words that have a vector."""
         return float(self.found.sum()) / max(len(self.found), 1)
 
     @property
     def weighted_coverage(self) -> float:
-        """The same share with each word counted as often as texts have it."""
+        """Return the fraction of word occurrences, counted by text, that have a vector."""
         counts = self.vocabulary.text_counts
         return float(counts[self.found].sum()) / max(float(counts.sum()), 1.0)
 
     def start(self, dim: int, seed: int) -> Float[np.ndarray, "ids dim"]:
-        """A matrix to start training from, a row per token id: known numbers first, the rest random, PAD zero."""
+        """Return initial embeddings, a row per token id: known numbers first, the rest random, PAD zero."""
         known = self.vectors.shape[1]
         if known > dim:
             raise ConfigError(
@@ -52,7 +52,7 @@ class WordVectors:
 
 
 def random_start(vocabulary: Vocabulary, dim: int, seed: int) -> Float[np.ndarray, "ids dim"]:
-    """A matrix to start training from without any vectors."""
+    """Return random initial embeddings."""
     generator = np.random.default_rng(seed)
     matrix = generator.uniform(-SPREAD, SPREAD, (vocabulary.num_ids, dim)).astype(np.float32)
     matrix[PAD] = 0
@@ -60,7 +60,7 @@ def random_start(vocabulary: Vocabulary, dim: int, seed: int) -> Float[np.ndarra
 
 
 def permuted(vectors: Float[np.ndarray, "ids dim"], seed: int) -> Float[np.ndarray, "ids dim"]:
-    """The same vectors with their numbers in another order, one for all words: does a model mind who is neighbours?"""
+    """Permute the dimensions of all vectors alike: a test of whether a model depends on their order."""
     order = np.random.default_rng(seed).permutation(vectors.shape[1])
     return np.take(vectors, order, axis=1)
 
@@ -128,7 +128,7 @@ def _rows_by_spelling(
 
 
 class _Shape(NamedTuple):
-    announced: int | None  # how many vectors the header speaks of; None: there is no header
+    announced: int | None  # number of vectors by the header; None: there is no header
     dim: int
 
 

@@ -1,4 +1,4 @@
-"""Words to ids, and how much each word weighs. Counted on training texts and label texts, never on test texts."""
+"""Map words to ids and weights, counted on training texts and label texts, never on test texts."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float, Int
-from scipy.sparse import csr_array
+from jaxtyping import Bool, Float, Int
 
 from laconic.data.subwords import MOST_BUCKETS, subwords_of
 from laconic.data.text import WordTable
 from laconic.errors import ConfigError
+from laconic.system.sparse import csr_array
 from laconic.types import FIRST_WORD, UNKNOWN
 
 
 @dataclass(frozen=True, kw_only=True)
 class VocabularyConfig:
+    """Settings of the vocabulary."""
+
     min_count: int = 1  # a word must stand in so many texts
     size: int = 0  # keep so many of the most frequent words; 0 keeps all
     sublinear: bool = False  # a word that stands n times in a text counts 1 + ln n times, not n times
@@ -48,7 +50,7 @@ class Vocabulary:
 
     @staticmethod
     def of(table: WordTable, config: VocabularyConfig) -> Vocabulary:
-        """The words of these texts, ordered by the number of texts that have them, then by spelling."""
+        """Count the words of these texts, ordered by the number of texts that have them, then by spelling."""
         counts = _text_counts(table)
         kept = np.flatnonzero(counts >= config.min_count)
         by_spelling = sorted(kept.tolist(), key=table.words.__getitem__)
@@ -71,12 +73,12 @@ class Vocabulary:
 
     @cached_property
     def word_weights(self) -> Float[np.ndarray, "ids"]:
-        """Inverse document frequency by token id, as if one more text had every word; PAD and UNKNOWN weigh 0."""
+        """Return inverse document frequencies by token id, smoothed by one text; PAD and UNKNOWN weigh 0."""
         return np.concatenate([np.zeros(FIRST_WORD), self._idf(self.text_counts)]).astype(np.float32)
 
     @cached_property
     def subword_weights(self) -> Float[np.ndarray, "buckets"]:
-        """The same by bucket; one that no text had weighs 0, as an unknown word does."""
+        """Return inverse document frequencies by bucket; a bucket that no text had weighs 0."""
         return np.where(self.subword_counts > 0, self._idf(self.subword_counts), 0).astype(np.float32)
 
     def _idf(self, counts: Int[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
@@ -97,7 +99,7 @@ class Vocabulary:
         )
 
     def tokens(self, table: WordTable) -> csr_array:
-        """Texts as rows of token ids in reading order, unknown words included; a text's sub-words follow its words.
+        """Return texts as rows of token ids in reading order, unknown words included, sub-words last.
 
         A matrix that is not summed up: a word that stands twice in a text stands twice in its row. The weights of a
         row add up, per word and per bucket, to tf-idf with length 1; `bags` sums them.
@@ -114,7 +116,7 @@ class Vocabulary:
         return rows
 
     def _with_subwords(self, words: csr_array, table: WordTable) -> csr_array:
-        """Each text's sub-words after its words."""
+        """Append each text's sub-words to its words."""
         starts, buckets, counts = subwords_of(table, len(self.subword_counts))
         weights = self.subword_weights[buckets] * (1 + np.log(counts) if self.sublinear else counts)
         lengths = np.stack([table.lengths, np.diff(starts)], axis=1)
@@ -126,11 +128,22 @@ class Vocabulary:
 
 
 def bags(tokens: csr_array) -> csr_array:
-    """Token rows as plain bags of words: each word once, in the order of ids, unknown words gone."""
+    """Turn token rows into bags of words: each word once, ordered by id, without unknown words."""
     summed = tokens.copy()
     summed.sum_duplicates()
     summed.eliminate_zeros()
     return summed
+
+
+def limited_to(tokens: csr_array, known: Bool[np.ndarray, "ids"]) -> csr_array:
+    """Return token rows as they are read where these ids alone are known: other words are unknown and weigh nothing."""
+    strange = ~known[tokens.indices]
+    if not strange.any():
+        return tokens
+    indices, weights = np.where(strange, UNKNOWN, tokens.indices), np.where(strange, 0, tokens.data)
+    rows = csr_array((weights, indices, tokens.indptr.copy()), shape=tokens.shape)
+    rows.data /= np.repeat(_norms(bags(rows)), np.diff(rows.indptr))
+    return rows
 
 
 def _text_counts(table: WordTable) -> Int[np.ndarray, "words"]:
@@ -147,7 +160,7 @@ def _subword_counts(table: WordTable, buckets: int) -> Int[np.ndarray, "buckets"
 
 
 def _counts_in_own_text(table: WordTable) -> Float[np.ndarray, "total"]:
-    """For every word of every text, how often that text has it."""
+    """Return for every word of every text how often that text has it."""
     text_of = np.repeat(np.arange(len(table.lengths)), table.lengths)
     _, place, counts = np.unique(text_of * len(table.words) + table.ids, return_inverse=True, return_counts=True)
     return counts[place].astype(np.float32)

@@ -1,7 +1,7 @@
-"""Scores as probabilities: how often a label with such a score is true, learnt on texts that training has not seen.
+"""Calibrate scores: map them to probabilities by a rising curve, fitted on texts held out of training.
 
 A calibration is a rising curve through a few points, so that the order of a text's labels stays as it was: equal scores
-stay equal, others stay apart. Scores are of 0 or more, as every ranker's are. Knows nothing of texts or models.
+stay equal, others stay distinct. Scores are 0 or more, as every ranker's are.
 """
 
 from __future__ import annotations
@@ -16,16 +16,14 @@ from jaxtyping import Bool, Float
 
 from laconic.errors import ModelError
 
-_BINS = 50  # of equally many pairs, which an isotonic curve is made of
-_POINTS = 50  # by which a logistic curve is kept
-_NEWTON = 100  # steps to a logistic curve, each of at most 1 deviation
+_BINS = 50  # of equally many pairs, from which an isotonic curve is fitted
+_POINTS = 50  # of a stored logistic curve
+_EQUAL = 1e-12  # fractions that differ by less are equal but for rounding
 
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """The curve's points from left to right. It is straight between them; to the first it comes from 0 at score 0, from
-    the last it goes towards 1.
-    """
+    """Points of a piecewise linear curve, left to right, that starts at 0 for score 0 and tends to 1 after the last."""
 
     scores: tuple[float, ...]
     probabilities: tuple[float, ...]
@@ -40,18 +38,18 @@ class Calibration:
 
     @staticmethod
     def of_facts(facts: Mapping[str, Any]) -> Calibration | None:
-        """What a model.json says of it; where it says nothing, scores are to stay as they are."""
-        told = facts.get("calibration")
-        if told is None:
+        """Read the calibration of a model.json; None: scores stay as they are."""
+        stored = facts.get("calibration")
+        if stored is None:
             return None
-        match told:
+        match stored:
             case {"scores": [*scores], "probabilities": [*probabilities]}:
                 if all(isinstance(number, float) for number in (*scores, *probabilities)):
                     return Calibration(scores=tuple(scores), probabilities=tuple(probabilities))
-        raise _unsound(f"{told!r:.120}")
+        raise _unsound(f"{stored!r:.120}")
 
     def apply(self, scores: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
-        """The probability of each score."""
+        """Return the probability of each score."""
         values, (known, probabilities) = scores.astype(np.float64), self._points
         found: Float[np.ndarray, "..."] = np.interp(values, known, probabilities)
         over = values > known[-1]
@@ -62,16 +60,16 @@ class Calibration:
 
     @cached_property
     def _points(self) -> tuple[Float[np.ndarray, "points"], Float[np.ndarray, "points"]]:
-        """The curve's, and where it comes from: small scores are told apart however small they are."""
+        """Return the curve's points with its start, so that small scores stay distinct."""
         first = (0.0,) if self.scores[0] > 0 else ()
         return np.array(first + self.scores), np.array(first + self.probabilities)
 
 
 def isotonic(scores: Float[np.ndarray, "pairs"], true: Bool[np.ndarray, "pairs"]) -> Calibration:
-    """The rising curve that is nearest to the truth in squares; there must be a pair.
+    """Fit the rising curve of least squared error; there must be at least one pair.
 
-    Bins of equally many pairs are pooled where a higher one is true less often (pool adjacent violators). What is left
-    are points, not steps: on a step, scores that differ would become equal.
+    Bins of equally many pairs are pooled where a higher one is true less often (pool adjacent violators). The means of
+    pooled bins become points of a line, not steps: on a step, different scores would become equal.
     """
     order = np.argsort(scores, kind="stable")
     values, pairs = scores[order].astype(np.float64), len(order)
@@ -79,47 +77,45 @@ def isotonic(scores: Float[np.ndarray, "pairs"], true: Bool[np.ndarray, "pairs"]
     starts = np.unique(np.searchsorted(values, values[np.arange(_BINS) * pairs // _BINS]))
     sums = (np.add.reduceat(part.astype(np.float64), starts) for part in (true[order], values, np.ones(pairs)))
     hits, total, counts = pooled(np.stack(list(sums), axis=1)).T
-    # Never quite 0 or 1: nobody has seen so many pairs.
+    # Never quite 0 or 1: that would take infinitely many pairs.
     probabilities = np.clip(hits / counts, 0.5 / pairs, 1 - 0.5 / pairs)
     return Calibration(scores=tuple((total / counts).tolist()), probabilities=tuple(probabilities.tolist()))
 
 
 def pooled(bins: Float[np.ndarray, "bins sums"]) -> Float[np.ndarray, "blocks sums"]:
-    """Sums of neighbours, as few of them as need be, such that the first sum's share of the last one rises."""
-    blocks: list[Float[np.ndarray, "sums"]] = []
-    for block in bins:
-        while blocks and blocks[-1][0] * block[-1] >= block[0] * blocks[-1][-1]:
-            block = blocks.pop() + block
-        blocks.append(block)
-    return np.stack(blocks)
+    """Pool neighbouring bins until the first sum's fraction of the last rises."""
+    from sklearn.isotonic import isotonic_regression  # training alone needs it
+
+    fitted = isotonic_regression(bins[:, 0] / bins[:, -1], sample_weight=bins[:, -1])
+    starts = np.flatnonzero(np.diff(fitted, prepend=-1.0) > _EQUAL)
+    return np.add.reduceat(bins, starts, axis=0)
 
 
 def platt(scores: Float[np.ndarray, "pairs"], true: Bool[np.ndarray, "pairs"]) -> Calibration | None:
-    """The logistic curve under which the truth is likeliest, with Platt's targets; None: truth does not rise with
-    scores.
-    """
+    """Fit the logistic curve of maximum likelihood with Platt's targets; None if truth does not rise with scores."""
+    from scipy.special import expit
+
     values, positives = scores.astype(np.float64), int(true.sum())
     middle, spread = values.mean(), values.std()
     if not spread:
         return None
-    points = np.stack([(values - middle) / spread, np.ones(len(values))], axis=1)
     targets = np.where(true, (positives + 1) / (positives + 2), 1 / (len(true) - positives + 2))
-    line = np.zeros(2)
-    for _ in range(_NEWTON):
-        shares = _logistic(points @ line)
-        bend = (points * (shares * (1 - shares))[:, None]).T @ points + 1e-9 * np.eye(2)
-        step = np.linalg.solve(bend, points.T @ (targets - shares))
-        line = line + step / max(1, np.abs(step).max())
+    slope, shift = _logistic_fit((values - middle) / spread, targets)
     known = np.linspace(values.min(), values.max(), _POINTS)
-    probabilities = _logistic(line[0] * (known - middle) / spread + line[1])
+    probabilities = expit(slope * (known - middle) / spread + shift)
     if not (np.diff(probabilities) > 0).all():
         return None
     return Calibration(scores=tuple(known.tolist()), probabilities=tuple(probabilities.tolist()))
 
 
-def _logistic(values: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
-    shares: Float[np.ndarray, "n"] = 1 / (1 + np.exp(np.minimum(-values, 700)))  # more would overflow
-    return shares
+def _logistic_fit(values: Float[np.ndarray, "n"], targets: Float[np.ndarray, "n"]) -> tuple[float, float]:
+    """Fit slope and intercept to soft targets: each value counts as true and as false, by weight."""
+    from sklearn.linear_model import LogisticRegression
+
+    model = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-10, max_iter=200)
+    twice, classes = np.tile(values, 2)[:, None], np.repeat([True, False], len(values))
+    model.fit(twice, classes, sample_weight=np.concatenate([targets, 1 - targets]))
+    return float(model.coef_[0, 0]), float(model.intercept_[0])
 
 
 def _unsound(found: str) -> ModelError:

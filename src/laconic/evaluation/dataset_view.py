@@ -1,4 +1,4 @@
-"""Data with known labels as a model sees it: its texts as the model reads them, their labels in the model's numbers."""
+"""Labelled data in a model's terms: texts as the model tokenises them, labels in its numbering."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from laconic.data.vocabulary import Vocabulary
 from laconic.errors import DataError, ModelError
 from laconic.evaluation.evaluate import Truth, truth_in_numbers_of
 from laconic.evaluation.metrics import Propensity, TrainingCounts
+from laconic.storage.facts import ModelFacts
 
 
 @runtime_checkable
 class Evaluable(Protocol):
-    """A finished or packed model, as far as evaluation has to know it."""
+    """The parts of a trained or packed model that evaluation needs."""
 
     @property
     def facts(self) -> Mapping[str, Any]: ...
@@ -43,7 +44,7 @@ class Evaluable(Protocol):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DatasetView:
-    """What is to be known of a model before its answers can be judged."""
+    """What evaluation needs to know of a model before it ranks."""
 
     facts: Mapping[str, Any]
     labels: Sequence[str]
@@ -63,9 +64,9 @@ class DatasetView:
         )
 
     def rows_and_truth(self, corpus: Corpus, split_name: str, *, shuffle: int | None = None) -> tuple[Rows, Truth]:
-        """A split of the data, which may number its labels in its own way.
+        """Return a split's rows and its truth in the model's numbering.
 
-        `shuffle` is a seed: words come in another order, to see how much of it a model needs.
+        `shuffle` is a seed: words are put in random order, to see how much the model depends on it.
         """
         split, training = corpus.split(split_name), self._training(corpus)
         truth = truth_in_numbers_of(self.labels, corpus.labels.names, split.labels, split.leave_out, training)
@@ -101,8 +102,9 @@ def _training(facts: Mapping[str, Any], label_counts: Int[np.ndarray, "labels"])
 
 
 def check_rows(rows: Rows, facts: Mapping[str, Any], *, reads_texts: bool) -> None:
-    """Refuses rows of another kind or width than those that the model was trained on."""
-    wanted = facts["inputs"], facts["sizes"]["inputs"]
+    """Refuse rows of another kind or width than those that the model was trained on."""
+    about = ModelFacts(facts)
+    wanted = about.inputs, about.sizes["inputs"]
     kind = "text" if reads_texts else "sparse" if isinstance(rows, csr_array) else "dense"
     if (kind, rows.shape[1]) != wanted:
         raise DataError(

@@ -1,4 +1,4 @@
-"""Ranks a split and reports every metric. Data may number its labels differently from the model: names decide."""
+"""Rank a split and compute every metric; labels of data and model are matched by name."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _CALIBRATED = 5  # labels of a text by which scores are judged
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Truth:
-    """What the labels of a split are in a model's numbering. Labels that the model does not have come after its own."""
+    """The labels of a split in a model's numbering. Labels unknown to the model come after its own."""
 
     labels: csr_array
     leave_out: csr_array | None
@@ -50,11 +50,13 @@ class Truth:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Evaluation:
+    """The metrics of one split, with intervals and quantiles."""
+
     texts: int
     metrics: dict[str, float]  # in percent
     intervals: dict[str, tuple[float, float]]  # 95 % of bootstrap resamples of the texts
     quantiles: dict[str, Quantiles]  # contributions to P@5 by label frequency, in both papers' definitions
-    seen: Overlap | None = None  # texts that the model was trained on; None: nobody can tell
+    seen: Overlap | None = None  # texts that the model was trained on; None: unknown
     propensity: Propensity | None = None  # the constants of PSP; None: there is no PSP
 
     def as_json(self) -> dict[str, Any]:
@@ -72,7 +74,7 @@ class Evaluation:
 @torch_within_cores()
 @torch.inference_mode()
 def rank_all(ranker: Ranker, rows: Rows, k: int, on_batch: Callable[[int], None] = lambda done: None) -> Ranking:
-    """The best k labels of every row, batch by batch."""
+    """Rank the best k labels of every row, batch by batch."""
     parts = []
     for first in range(0, rows.shape[0], _BATCH):
         part = ranker.rank(_moved(inputs_of(rows[first : first + _BATCH]), ranker), k)
@@ -84,17 +86,17 @@ def rank_all(ranker: Ranker, rows: Rows, k: int, on_batch: Callable[[int], None]
 
 
 @torch.inference_mode()
-def rank_all_by(ranker: CandidatesRanker | Reranker, rows: Rows, k: int, shares: Sequence[float]) -> list[Ranking]:
-    """The same for each share of what a ranker blends, in one pass."""
+def rank_all_by(ranker: CandidatesRanker | Reranker, rows: Rows, k: int, weights: Sequence[float]) -> list[Ranking]:
+    """Rank every row for each weight of a ranker's blend, in one pass."""
     starts = range(0, max(rows.shape[0], 1), _BATCH)
-    parts = [ranker.rank_by(_moved(inputs_of(rows[at : at + _BATCH]), ranker), k, shares) for at in starts]
+    parts = [ranker.rank_by(_moved(inputs_of(rows[at : at + _BATCH]), ranker), k, weights) for at in starts]
     return [
         Ranking(*(torch.cat(several).cpu() for several in zip(*one, strict=True))) for one in zip(*parts, strict=True)
     ]
 
 
 def _moved(inputs: Inputs, ranker: Ranker) -> Inputs:
-    """The inputs on the device where the ranker is."""
+    """Return the inputs on the ranker's device."""
     return on_device(inputs, next(iter(ranker.state_dict().values())).device)
 
 
@@ -103,7 +105,7 @@ def on_device(inputs: Inputs, device: torch.device) -> Inputs:
 
 
 def places_needed(truth: Truth, ks: Sequence[int] = KS) -> int:
-    """How many labels to rank so that the first max(ks) are left when pairs are left out."""
+    """Return how many labels to rank so that max(ks) remain when pairs are left out."""
     pairs = 0 if truth.leave_out is None else int(np.diff(truth.leave_out.indptr).max(initial=0))
     return max(ks) + pairs
 
@@ -117,7 +119,7 @@ def evaluate(
     calibration: Calibration | None = None,
     seen: Overlap | None = None,
 ) -> Evaluation:
-    """Every metric of a ranking, with intervals. A calibration changes no more than what its scores are worth."""
+    """Compute every metric of a ranking, with intervals. A calibration only affects the calibration errors."""
     judged = judge(ranking, truth.labels, leave_out=truth.leave_out)
     errors = _calibration_errors(scored_pairs(ranking, truth), calibration) if max(ks) >= _CALIBRATED else {}
     return Evaluation(
@@ -143,19 +145,19 @@ def kept_figures(evaluation: Evaluation, split_name: str) -> dict[str, Any]:
 
 
 def evaluation_of(kept: Mapping[str, Any]) -> Evaluation:
-    """Return the evaluation of which `kept_figures` were kept, as far as they tell."""
+    """Restore an evaluation from its `kept_figures`, as far as they tell."""
     return Evaluation(texts=kept["texts"], metrics=kept["metrics"], intervals=kept["intervals"], quantiles={})
 
 
 class Pairs(NamedTuple):
-    """Ranked labels of all texts, one after another."""
+    """Ranked labels of all texts, concatenated."""
 
     scores: Float[np.ndarray, "pairs"]
     true: Bool[np.ndarray, "pairs"]
 
 
 def scored_pairs(ranking: Ranking, truth: Truth) -> Pairs:
-    """The scores of each text's first labels, and which of them are true; pairs to leave out are not there."""
+    """Return the scores of each text's first labels and whether they are true, without pairs to leave out."""
     kept = ranking if truth.leave_out is None else without_pairs(ranking, truth.leave_out)
     labels, scores = (part[:, :_CALIBRATED].cpu().numpy() for part in kept)
     there = labels != NO_LABEL
@@ -169,7 +171,7 @@ def truth_in_numbers_of(
     leave_out: csr_array | None = None,
     training: TrainingCounts | None = None,
 ) -> Truth:
-    """The truth of data with `names` as a model with `model_names` numbers it; `training` is in the model's numbers."""
+    """Renumber the truth of data with `names` for a model with `model_names`; `training` is in the model's numbers."""
     number = {name: i for i, name in enumerate(model_names)}
     for name in names:
         number.setdefault(name, len(number))
@@ -193,7 +195,7 @@ def _plain(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _calibration_errors(pairs: Pairs, calibration: Calibration | None) -> dict[str, float]:
-    """Of the scores as they are answered and, where that is not the same, as the ranker has them."""
+    """Return the calibration error of the scores and, with a calibration, of the uncalibrated ones."""
     raw, name = expected_calibration_error(*pairs), f"ECE@{_CALIBRATED}"
     if calibration is None:
         return {name: raw}
@@ -210,17 +212,21 @@ def _quantiles(judged: Judged, training: TrainingCounts | None) -> dict[str, Qua
 
 
 def validation_figures(ranker: Ranker, data: Dataset) -> dict[str, float]:
-    """What an epoch is worth, in percent. nDCG, which comes first, chooses the epoch."""
+    """Return an epoch's metrics on the validation data, in percent. The first, nDCG, chooses the epoch."""
     return figures_of(rank_all(ranker, data.inputs, places_to_validate(data)), data)
 
 
 def places_to_validate(data: Dataset) -> int:
-    truth = Truth(labels=data.labels, leave_out=data.leave_out, training=None)
-    return places_needed(truth, (min(5, data.num_labels),))
+    return places_needed(truth_of(data), (min(5, data.num_labels),))
+
+
+def truth_of(data: Dataset) -> Truth:
+    """Return the labels of data that is in the model's numbering."""
+    return Truth(labels=data.labels, leave_out=data.leave_out, training=None)
 
 
 def figures_of(ranking: Ranking, data: Dataset) -> dict[str, float]:
-    """nDCG@5 and P@1 of a ranking of that data."""
+    """Return nDCG@5 and P@1 of a ranking of that data."""
     ks = tuple(sorted({1, min(5, data.num_labels)}))
     figures = report(judge(ranking, data.labels, leave_out=data.leave_out), ks=ks)
     return {name: figures[name] for name in (f"nDCG@{ks[-1]}", "P@1")}
@@ -228,7 +234,7 @@ def figures_of(ranking: Ranking, data: Dataset) -> dict[str, float]:
 
 @torch.inference_mode()
 def shortlist_figures(ranker: ShortlistRanker, rows: Rows, labels: csr_array) -> dict[str, float]:
-    """In percent: texts whose best cluster has a true label, and the share of a text's true labels that are scored.
+    """Return two percentages: texts whose best cluster has a true label, and true labels that are scored.
 
     Labels that the model does not have are beyond its reach and are not counted.
     """
@@ -254,7 +260,7 @@ def shortlist_figures(ranker: ShortlistRanker, rows: Rows, labels: csr_array) ->
 
 @torch.inference_mode()
 def shortlist_recall(ranker: CandidatesRanker, rows: Rows, labels: csr_array, size: int = 0) -> float:
-    """In percent: the share of a text's true labels that are in its shortlist, the mean over texts that have any."""
+    """Return the percentage of a text's true labels in its shortlist, the mean over texts that have any."""
     recall, texts = 0.0, 0
     for begin in range(0, rows.shape[0], _BATCH):
         inputs = _moved(inputs_of(rows[begin : begin + _BATCH]), ranker)

@@ -1,4 +1,4 @@
-"""Rows into cells of rows that point the same way, and clusters into groups: what packed trees are made of."""
+"""Groups rows of similar direction into cells, and clusters into groups, for packed search trees."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from laconic.models.shortlisters.centres import k_means, nearest_means
 from laconic.packed.engine.cells import Cells
 from laconic.packed.engine.rows import Rows
 
-BEAM = 12  # one of so many clusters is opened, where no text says how many it takes
+BEAM = 12  # one of so many clusters is probed, where no text says how many it takes
 _CELL = 64  # rows of a cell, about
 _SEEN_OF_CELL = 24  # rows by which its middle is found
 _ROUNDS = 6  # of k-means
@@ -23,7 +23,7 @@ _SCANNED_CELLS = 2048  # cells whose middles are all looked at
 _CELLS_OF_GROUP = 32
 _SCANNED = 8192  # clusters that are all scored; where there are more, they are in groups
 _GROUP = 128  # clusters of a group
-_GROUPS = 16  # groups that are opened, at first
+_GROUPS = 16  # groups that are probed, at first
 
 
 def rows_of(classifier: Classifier) -> tuple[Float[np.ndarray, "labels dim"], Float[np.ndarray, "labels"]]:
@@ -32,7 +32,7 @@ def rows_of(classifier: Classifier) -> tuple[Float[np.ndarray, "labels dim"], Fl
 
 
 def cells_of(rows: Float[np.ndarray, "rows dim"], *, with_exact: bool = False) -> Cells:
-    """Cells of rows that point the same way, by k-means; cells that point the same way lie together."""
+    """Cluster rows by direction with k-means; similar cells are adjacent."""
     cells = 1 << int(np.log2(max(1, len(rows) // _CELL)))
     vectors = torch.from_numpy(rows)
     middles = _middles(vectors, cells)
@@ -50,7 +50,7 @@ def cells_of(rows: Float[np.ndarray, "rows dim"], *, with_exact: bool = False) -
 
 
 def grouped(clusters: Rows, scanned: int = _SCANNED, size: int = _GROUP) -> dict[str, Any]:
-    """Clusters that are neighbours in their tree are alike, so a group is a run of them."""
+    """Group runs of adjacent clusters, which are similar because of their order in the tree."""
     if clusters.size <= scanned:
         return {"groups": None, "group_starts": np.array([0, clusters.size], dtype=np.int32), "open_groups": 1}
     starts = np.append(np.arange(0, clusters.size, size), clusters.size)
@@ -61,7 +61,7 @@ def grouped(clusters: Rows, scanned: int = _SCANNED, size: int = _GROUP) -> dict
 
 
 def _middles(rows: Float[Tensor, "rows dim"], cells: int) -> Float[Tensor, "cells dim"]:
-    """In the order of a tree of them, so that a run of cells is a group of like ones."""
+    """Return cell centres ordered by a tree over them, so that runs of cells are similar."""
     chance = torch.Generator().manual_seed(0)
     some = rows[torch.randperm(len(rows), generator=chance)[: cells * _SEEN_OF_CELL]]
     middles = k_means(some, cells, seed=0, rounds=_ROUNDS)

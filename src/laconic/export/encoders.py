@@ -1,6 +1,6 @@
-"""From an encoder and a transform of torch to the engine's.
+"""Converts torch encoders and transforms to those of the packed engine.
 
-What need not be computed for every text is folded into the weights. Word vectors are kept in half precision.
+What need not be computed for every text is folded into the weights. Word vectors are kept in float16.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _LARGEST = float(np.finfo(np.float16).max)
 
 
 @singledispatch
-def packed_encoder(encoder: Encoder) -> PackedEncoder:
-    """The encoder, in evaluation mode, as the engine runs it."""
+def pack_encoder(encoder: Encoder) -> PackedEncoder:
+    """Convert an encoder in evaluation mode."""
     raise ModelError(f"an encoder of the kind {type(encoder).__name__} cannot be packed")
 
 
-@packed_encoder.register
+@pack_encoder.register
 def _(encoder: InceptionEncoder) -> Inception:
     branches = [_folded(branch, encoder.projection_norm) for branch in encoder.branches]
     final, final_bias = _folded(encoder.final, encoder.branches_norm)
@@ -70,23 +70,23 @@ def _(encoder: InceptionEncoder) -> Inception:
     )
 
 
-@packed_encoder.register
+@pack_encoder.register
 def _(encoder: BagEncoder) -> Summed:
     return _summed(encoder)
 
 
-@packed_encoder.register
+@pack_encoder.register
 def _(encoder: SumEncoder) -> Summed:
     return replace(_summed(encoder), relu=False)
 
 
-@packed_encoder.register
+@pack_encoder.register
 def _(encoder: MlpEncoder) -> Layered:
     first = replace(_summed(encoder), bias=_single(encoder.bias))
     return Layered(encoder=first, layer=_layer(encoder.second.weight, encoder.second.bias, activation="relu"))
 
 
-@packed_encoder.register
+@pack_encoder.register
 def _(encoder: CnnEncoder) -> Layered:
     narrow, middle, wide = (_single(by_place(filters)) for filters in encoder.branches.parameters())
     windows = Windows(
@@ -104,7 +104,7 @@ def _(encoder: CnnEncoder) -> Layered:
     return Layered(encoder=windows, layer=bottleneck)
 
 
-@packed_encoder.register
+@pack_encoder.register
 def _(encoder: DenseEncoder) -> Layered:
     gain, shift = normalisation(encoder.norm)
     weight, bias = double(encoder.linear.weight), double(encoder.linear.bias)
@@ -112,55 +112,55 @@ def _(encoder: DenseEncoder) -> Layered:
     return Layered(encoder=Given(features=weight.shape[1]), layer=layer)
 
 
-@packed_encoder.register
+@pack_encoder.register
 def _(encoder: Identity) -> Given:
     return Given(features=encoder.dim)
 
 
 @singledispatch
-def packed_transform(module: nn.Module, dim: int) -> Transform:
-    """The transform, in evaluation mode, as the engine applies it to vectors of `dim` numbers."""
+def pack_transform(module: nn.Module, dim: int) -> Transform:
+    """Convert a transform of `dim` inputs in evaluation mode."""
     raise ModelError(f"a transform of the kind {type(module).__name__} cannot be packed")
 
 
-@packed_transform.register
+@pack_transform.register
 def _(module: nn.Identity, dim: int) -> Unchanged:
     return Unchanged(inputs=dim)
 
 
-@packed_transform.register
+@pack_transform.register
 def _(module: nn.Linear, dim: int) -> Layer:
     bias = module.weight.new_zeros(len(module.weight)) if module.bias is None else module.bias
     return _layer(module.weight, bias, activation="none")
 
 
-@packed_transform.register
+@pack_transform.register
 def _(module: Residual, dim: int) -> Layer:
     gain, shift = normalisation(module.norm)
     layer = _layer(module.linear.weight, module.linear.bias, activation="gelu", skip=1.0)
     return replace(layer, gain=_single(gain), shift=_single(shift))
 
 
-@packed_transform.register
+@pack_transform.register
 def _(module: SpectralResidual, dim: int) -> Layer:
     return _layer(matrix(module.weight), module.bias, activation="gelu", skip=1.0)
 
 
-@packed_transform.register
+@pack_transform.register
 def _(module: Transfer, dim: int) -> Layer:
     return _layer(matrix(module.weight), module.bias, activation="relu", skip=float(module.skip))
 
 
-@packed_transform.register
+@pack_transform.register
 def _(module: EmbeddingBlock, dim: int) -> Layer:
     share, rest = double(module.combination.alpha).sigmoid(), double(module.combination.beta).sigmoid()
     layer = _layer(share[:, None] * matrix(module.weight), share * double(module.bias), activation="none")
     return replace(layer, inputs=dim, relu_before=True, skip=_single(rest))
 
 
-@packed_transform.register
+@pack_transform.register
 def _(module: DocumentBlock, dim: int) -> Layer:
-    block = packed_transform(module.block, module.dim)
+    block = pack_transform(module.block, module.dim)
     assert isinstance(block, Layer)
     return replace(block, inputs=dim, first=module.first, relu_after=True)
 
@@ -173,7 +173,7 @@ def _summed(encoder: WordEncoder) -> Summed:
 def _layer(
     weight: Float[Tensor, "width dim"], bias: Float[Tensor, "width"], *, activation: str, skip: float = 0.0
 ) -> Layer:
-    """skip x + f(W x + bias)."""
+    """Return the layer skip x + f(W x + bias)."""
     width, dim = weight.shape
     return Layer(
         weight=_single(weight),
@@ -193,7 +193,7 @@ def _words(encoder: WordEncoder) -> Float[np.ndarray, "ids dim"]:
     table = encoder.embedding.weight.detach().cpu()
     if not table.abs().max() <= _LARGEST:
         raise ModelError(
-            f"the model's word vectors reach {float(table.abs().max()):g}, but half precision ends at {_LARGEST:,.0f}:"
+            f"the model's word vectors reach {float(table.abs().max()):g}, but float16 ends at {_LARGEST:,.0f}:"
             " it cannot be packed"
         )
     words = table.numpy().astype(np.float16)
@@ -202,18 +202,18 @@ def _words(encoder: WordEncoder) -> Float[np.ndarray, "ids dim"]:
 
 
 def _attention(attention: WordAttention | DimensionAttention | None) -> Float[np.ndarray, "n n"] | None:
-    """γ W, transposed."""
+    """Return γ W, transposed."""
     return None if attention is None else _single(attention_matrix(attention).T)
 
 
 def _folded(
     convolution: nn.Module, norm: nn.BatchNorm1d
 ) -> tuple[Float[np.ndarray, "out size"], Float[np.ndarray, "out"]]:
-    """In the order in which the engine has a window's numbers."""
+    """Return folded weights in the order of the engine's windows."""
     weight, bias = folded(convolution, norm)
     return _single(by_place(weight)), _single(bias)
 
 
 def _single(tensor: Float[Tensor, "*shape"]) -> Float[np.ndarray, "*shape"]:
-    """A copy, which stays what it is if the model goes on learning."""
+    """Copy to float32, so that further training of the model does not change it."""
     return tensor.detach().cpu().float().numpy().copy()

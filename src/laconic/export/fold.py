@@ -1,5 +1,4 @@
-"""What need not be computed for every text, computed once and in double precision: normalisations become factors of the
-weights beside them, matrices are divided by their spectral norms."""
+"""Folds normalisations into the weights of the layer before or after them, in double precision."""
 
 from __future__ import annotations
 
@@ -10,14 +9,14 @@ from laconic.models.layers import DimensionAttention, FreeWeight, SpectralWeight
 
 
 def attention_matrix(attention: WordAttention | DimensionAttention) -> Float[Tensor, "n n"]:
-    """γ W."""
+    """Return γ W."""
     return double(attention.gamma) * matrix(attention.weight)
 
 
 def folded(
     convolution: nn.Module, norm: nn.BatchNorm1d
 ) -> tuple[Float[Tensor, "out channels places"], Float[Tensor, "out"]]:
-    """Weights and bias of a convolution that reads what has not been normalised. It is exact: nothing is padded."""
+    """Return weights and bias of a convolution over unnormalised inputs; exact, because nothing is padded."""
     assert isinstance(convolution, nn.Conv1d)
     assert convolution.bias is not None
     gain, shift = normalisation(norm)
@@ -26,7 +25,7 @@ def folded(
 
 
 def normalisation(norm: nn.BatchNorm1d) -> tuple[Float[Tensor, "n"], Float[Tensor, "n"]]:
-    """What it multiplies with, and what it adds then."""
+    """Return the factor and the offset of a normalisation."""
     assert norm.running_mean is not None
     assert norm.running_var is not None
     gain = double(norm.weight) / (double(norm.running_var) + norm.eps).sqrt()
@@ -34,7 +33,7 @@ def normalisation(norm: nn.BatchNorm1d) -> tuple[Float[Tensor, "n"], Float[Tenso
 
 
 def by_place(weight: Float[Tensor, "out channels places"]) -> Float[Tensor, "out numbers"]:
-    """With a window's numbers in another order: the channels of one place, then those of the next."""
+    """Reorder a window's weights: all channels of one position, then those of the next."""
     return weight.mT.flatten(1)
 
 

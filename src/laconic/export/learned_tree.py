@@ -1,4 +1,4 @@
-"""Clusters of labels, and the rows that find them, learnt from texts.
+"""Learns clusters of labels, and the rows that select them, from texts.
 
 A cluster is worth opening where its best label is among a text's best. Its row learns just that, for texts seen along
 the few directions in which they differ most: such a row is short, so there may be many clusters, of few labels each.
@@ -31,7 +31,7 @@ _EPOCHS, _BATCH, _RATE = 4, 256, 0.006
 
 
 class LabelRows(NamedTuple):
-    """Of a classifier."""
+    """The rows and biases of a classifier."""
 
     rows: Float[np.ndarray, "labels dim"]
     biases: Float[np.ndarray, "labels"]
@@ -45,7 +45,7 @@ class LabelRows(NamedTuple):
 
 
 class Branches(NamedTuple):
-    """What a tree has above its labels."""
+    """The upper levels of a tree: its clusters and the rows that select them."""
 
     order: Int[np.ndarray, "labels"]  # the label of each place
     starts: Int[np.ndarray, "bounds"]  # where clusters begin; places before the first are always scored
@@ -59,7 +59,7 @@ def learnt_branches(
     vectors: Float[np.ndarray, "texts dim"],
     device: torch.device,
 ) -> Branches:
-    """From texts as the encoder gives them, and as labels read them; what there is to multiply is multiplied there."""
+    """Learn a tree from text vectors before and after the classifier's transform, on their device."""
     most = max(1, _SCORES // labels.size)
     encoded, vectors = encoded[:most], vectors[:most]
     order, starts = _by_profile(labels, vectors)
@@ -74,7 +74,7 @@ def learnt_branches(
 def _by_profile(
     labels: LabelRows, vectors: Float[np.ndarray, "texts dim"]
 ) -> tuple[Int[np.ndarray, "labels"], Int[np.ndarray, "bounds"]]:
-    """Labels in the order of places, and where clusters begin: labels are alike where texts give them like scores.
+    """Cluster labels by the scores that texts give them; return their order and where clusters begin.
 
     So directions in which no text differs tell no label apart, and what all rows have in common tells none either.
     """
@@ -89,7 +89,7 @@ def _by_profile(
 
 
 def _whitening(encoded: Float[np.ndarray, "texts width"]) -> Layer:
-    """Vectors along their principal directions, in which all are about as long: a rate of learning then suits all."""
+    """Whiten vectors along their principal directions, so that one learning rate suits all."""
     axes, spread = _principal(encoded)
     weight = (axes / np.sqrt(np.maximum(spread + _FLOOR * spread.mean(), np.finfo(np.float32).tiny))).T
     count, width = weight.shape
@@ -110,7 +110,7 @@ def _whitening(encoded: Float[np.ndarray, "texts width"]) -> Layer:
 def _principal(
     vectors: Float[np.ndarray, "texts dim"],
 ) -> tuple[Float[np.ndarray, "dim directions"], Float[np.ndarray, "directions"]]:
-    """The directions in which vectors differ most, most first, and the variance along each."""
+    """Return the principal directions of vectors, and the variance along each, largest first."""
     spread, axes = np.linalg.eigh(np.cov(vectors.T.astype(np.float64)))
     return axes[:, ::-1][:, :_DIRECTIONS], np.maximum(spread[::-1][:_DIRECTIONS], 0)
 
@@ -121,7 +121,7 @@ def _heights(
     vectors: Float[np.ndarray, "texts dim"],
     device: torch.device,
 ) -> Float16[Tensor, "texts clusters"]:
-    """How far each cluster's best label is above what is good enough for the text."""
+    """Return how far each cluster's best label is above the text's threshold."""
     always = int(starts[0])
     bounds = np.concatenate([np.arange(always), starts[:-1]])  # a label that is always scored is a cluster here
     rows, biases, own = (torch.from_numpy(part).to(device) for part in (labels.rows.T, labels.biases, vectors))
@@ -134,7 +134,7 @@ def _heights(
 
 
 def _largest(scores: Float[Tensor, "texts labels"], bounds: Int[np.ndarray, "n"]) -> Float[Tensor, "texts n"]:
-    """Of the labels from each bound up to the next."""
+    """Return the largest score of each cluster."""
     if not scores.is_cuda:
         return torch.from_numpy(np.maximum.reduceat(scores.numpy(), bounds, axis=1))
     sizes = np.diff(bounds, append=scores.shape[1])
@@ -145,7 +145,7 @@ def _largest(scores: Float[Tensor, "texts labels"], bounds: Int[np.ndarray, "n"]
 def _regressed(
     seen: Float[Tensor, "texts inputs"], heights: Float16[Tensor, "texts clusters"]
 ) -> Float[Tensor, "clusters inputs"]:
-    """Heights by least squares: where learning begins."""
+    """Fit the heights by least squares, as the start of training."""
     products = seen.new_zeros(seen.shape[1], heights.shape[1])
     for part, own in zip(torch.split(seen, _BATCH), torch.split(heights, _BATCH), strict=True):
         products += part.T @ own.float()
@@ -160,7 +160,7 @@ def _learnt(
     seen: Float[Tensor, "texts inputs"],
     heights: Float16[Tensor, "texts clusters"],
 ) -> Float[Tensor, "clusters inputs"]:
-    """By cross-entropy with σ(height): clusters that are far below need only be known to be there."""
+    """Train with cross-entropy against σ(height): clusters far below the threshold need no exact score."""
     chance = torch.Generator().manual_seed(0)
     optimizer = torch.optim.Adam([weights], lr=_RATE, betas=(0.9, 0.99))
     steps = _EPOCHS * -(-len(seen) // _BATCH)

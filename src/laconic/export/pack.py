@@ -1,4 +1,4 @@
-"""Packs a finished model, with texts to set its dials by where there are some, and measures what packing costs.
+"""Packs a finished model; search widths are tuned on training texts where there are some.
 
 Training texts stay in it only where somebody asks for that (`with_texts`).
 """
@@ -15,7 +15,7 @@ from laconic.data.vocabulary import bags
 from laconic.errors import DataError
 from laconic.evaluation.dataset_view import DatasetView
 from laconic.evaluation.metrics.pairs import relevant, truth_without_pairs
-from laconic.export.rankers import packed
+from laconic.export.rankers import pack_ranker
 from laconic.methods.restore import restore_config, restore_ranker
 from laconic.packed.engine.texts import inputs_of
 from laconic.packed.folder import PackedModel
@@ -24,24 +24,22 @@ from laconic.storage.model_folder import SavedModel
 from laconic.training.run import device_named
 
 _TOLD = ("laconic", "method", "config", "ensemble", "inputs", "sizes", "created", "data", "propensity")
-_MEASURED = ("calibration", "metrics")
-_PROBES = 28_000  # training texts from which trees are learnt, and by which dials are set
+_MEASURED = ("calibration", "not_calibrated", "metrics")
+_TUNING_TEXTS = 28_000  # training texts from which trees are learnt, and by which search widths are tuned
 
 
 def pack(model: SavedModel, corpus: Corpus | None = None, device: str = "auto") -> PackedModel:
-    """Return what the engine answers from. A corpus has training texts, by which dials are set; trees are learnt from
-    them on the device.
-    """
+    """Return the packed model; training texts of a corpus tune its search widths, and trees are learnt from them."""
     ranker = restore_ranker(model, device_named("cpu"))
     known = TrainedOn.of(model.facts, model.sketch)
     corpus = None if corpus is None else as_trained(corpus, [known])
     train = "" if corpus is None else _first_split(corpus, "train", "all")
-    probes = None
+    tuning_texts = None
     if corpus is not None and train and (train == "train" or is_of_training(known, corpus.split(train), train)):
-        probes = inputs_of(DatasetView.of(model).rows_and_truth(corpus.sampled(train, _PROBES), train)[0])
+        tuning_texts = inputs_of(DatasetView.of(model).rows_and_truth(corpus.sampled(train, _TUNING_TEXTS), train)[0])
     return PackedModel(
         facts={name: model.facts[name] for name in (*_TOLD, *_MEASURED) if name in model.facts},
-        ranker=packed(ranker, probes, device_named(device)),
+        ranker=pack_ranker(ranker, tuning_texts, device_named(device)),
         labels=model.labels.names,
         label_texts=model.labels.texts,
         label_counts=model.label_counts,
@@ -52,7 +50,7 @@ def pack(model: SavedModel, corpus: Corpus | None = None, device: str = "auto") 
 
 
 def with_texts(packed_model: PackedModel, corpus: Corpus) -> PackedModel:
-    """The packed model with the training texts of its labels, for those who ask why: whoever has it can read them."""
+    """Add the training texts of its labels to a packed model, for explanations; users of the model can read them."""
     check_texts(corpus)
     if packed_model.vocabulary is None:
         raise DataError("this model reads features, not texts, so it has no texts to keep; leave --keep-texts out")
@@ -72,7 +70,7 @@ def with_texts(packed_model: PackedModel, corpus: Corpus) -> PackedModel:
 
 
 def check_texts(corpus: Corpus) -> None:
-    """Refuses data without training texts where they are to be kept."""
+    """Refuse data without training texts if they are to be kept."""
     train = _first_split(corpus, "train", "all")
     if not train or corpus.split(train).texts is None:
         raise DataError(f"{corpus.source}: it has no training texts to keep; leave --keep-texts out, or give others")

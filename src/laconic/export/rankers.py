@@ -1,8 +1,7 @@
-"""From a finished ranker to the parts of the engine: small rows in the order of clusters, with a tree where there was
-none.
+"""Converts trained rankers to packed ones: int8 rows in cluster order, with a search tree added if there is none.
 
-`probes` are texts by which what a packed model leaves out is judged, and its dials are set. Without them a tree goes by
-its rows alone, and dials are where they were right for others. A tree is learnt on `device`; the ranker is on the CPU.
+Search widths are tuned on `tuning_texts`; without them, trees are made of the rows alone and widths are
+defaults. A tree is learnt on `device`; the ranker is on the CPU.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from jaxtyping import Int
 
 from laconic.errors import ConfigError
 from laconic.export.cells import cells_of, grouped, rows_of
-from laconic.export.encoders import packed_encoder, packed_transform
-from laconic.export.shortlists import packed_shortlist
+from laconic.export.encoders import pack_encoder, pack_transform
+from laconic.export.shortlists import pack_shortlist
 from laconic.export.tree import tree_over
 from laconic.models.fusion.ranker import FusedRanker
 from laconic.models.nearest_ranker import NearestRanker
@@ -53,104 +52,106 @@ FAITHFUL = 0.995  # of what all labels' best five would be, a tree must find
 NEARLY = 0.993  # and cells: a text that is not found changes what others are worth
 ALIKE = 0.998  # and groups of learnt clusters, of what all clusters would give
 _WALKED = 30_000  # texts of words' lists
-_JUDGES = 4000  # probes that say how much is found
-_SPARED = 64  # one of so many clusters is opened at least: fewer save no time, and some ask for more than five
+_HOLDOUT = 4000  # tuning_texts that say how much is found
+_SPARED = 64  # one of so many clusters is probed at least: fewer save no time, and some ask for more than five
 
 
 @singledispatch
-def packed(ranker: Ranker, probes: Inputs | None = None, device: torch.device = CPU) -> PackedRanker:
+def pack_ranker(ranker: Ranker, tuning_texts: Inputs | None = None, device: torch.device = CPU) -> PackedRanker:
     raise ConfigError(
         f"a ranker of the kind {type(ranker).__name__} cannot be packed; laconic predict answers from the model itself"
     )
 
 
-@packed.register
+@pack_ranker.register
 @torch.no_grad()
-def _(ranker: FlatRanker, probes: Inputs | None = None, device: torch.device = CPU) -> PackedRanker:
-    """Every label is scored there; here, those of a tree's best clusters, of which as many are opened as it takes."""
-    taught, judges = _divided(probes)  # what shapes the tree must not judge it
-    tree = tree_over(ranker, taught, device)
+def _(ranker: FlatRanker, tuning_texts: Inputs | None = None, device: torch.device = CPU) -> PackedRanker:
+    """Add a search tree, and probe as many of its clusters as it takes."""
+    fitting, holdout = _split(tuning_texts)  # texts that shape the tree must not evaluate it
+    tree = tree_over(ranker, fitting, device)
     clusters = tree.clusters.size
-    return _dialled(tree, judges, share=FAITHFUL, most=clusters, least=clusters // _SPARED)
+    return _tuned(tree, holdout, share=FAITHFUL, most=clusters, least=clusters // _SPARED)
 
 
-@packed.register
+@pack_ranker.register
 @torch.no_grad()
-def _(ranker: ShortlistRanker, probes: Inputs | None = None, device: torch.device = CPU) -> Searched:
-    """Clusters are as they were learnt, and as many are opened; of their groups as many as it takes."""
+def _(ranker: ShortlistRanker, tuning_texts: Inputs | None = None, device: torch.device = CPU) -> Searched:
+    """Keep the learnt clusters and how many are probed; probe as many of their groups as it takes."""
     of_clusters, dim = ranker.clusters.classifier, ranker.encoder.dim
     clusters = Rows.of(*rows_of(of_clusters), with_exact=False)
     tree = Searched(
-        encoder=packed_encoder(ranker.encoder),
-        transform=packed_transform(ranker.classifier.transform, dim),
+        encoder=pack_encoder(ranker.encoder),
+        transform=pack_transform(ranker.classifier.transform, dim),
         rows=Rows.of(*rows_of(ranker.classifier)),
         order=ranker.clusters.order.cpu().numpy().astype(np.int32),
         starts=ranker.clusters.starts.cpu().numpy().astype(np.int32),
         clusters=clusters,
-        cluster_transform=packed_transform(of_clusters.transform, dim),
+        cluster_transform=pack_transform(of_clusters.transform, dim),
         **grouped(clusters),
         beam=ranker.top,
         product=ranker.product,
         trained=ranker.trained,
     )
-    judges = _divided(probes)[1]
-    return tree if tree.groups is None or judges is None else _with_groups(tree, judges)
+    holdout = _split(tuning_texts)[1]
+    return tree if tree.groups is None or holdout is None else _with_groups(tree, holdout)
 
 
-@packed.register
+@pack_ranker.register
 @torch.no_grad()
-def _(ranker: CandidatesRanker, probes: Inputs | None = None, device: torch.device = CPU) -> PackedRanker:
-    """Of cells as many are opened as it takes."""
-    dim, shortlist = ranker.encoder.dim, packed_shortlist(ranker.shortlister, ranker.encoder.dim)
-    encoder, rows = packed_encoder(ranker.encoder), Rows.of(*rows_of(ranker.classifier))
-    transform = packed_transform(ranker.classifier.transform, dim)
+def _(ranker: CandidatesRanker, tuning_texts: Inputs | None = None, device: torch.device = CPU) -> PackedRanker:
+    """Probe as many cells as it takes."""
+    dim, shortlist = ranker.encoder.dim, pack_shortlist(ranker.shortlister, ranker.encoder.dim)
+    encoder, rows = pack_encoder(ranker.encoder), Rows.of(*rows_of(ranker.classifier))
+    transform = pack_transform(ranker.classifier.transform, dim)
     beta, size = float(ranker.beta), ranker.shortlister.size
     part: PackedRanker
     if isinstance(shortlist, NearLabels):
         part = Candidates(encoder=encoder, transform=transform, rows=rows, near=shortlist, beta=beta, size=size)
     else:
         part = Blended(encoder=encoder, transform=transform, rows=rows, shortlist=shortlist, beta=beta, size=size)
-    return _dialled(part, _divided(probes)[1], share=NEARLY, most=shortlist.cells)
+    return _tuned(part, _split(tuning_texts)[1], share=NEARLY, most=shortlist.cells)
 
 
-@packed.register
+@pack_ranker.register
 @torch.no_grad()
-def _(ranker: BucketsRanker, probes: Inputs | None = None, device: torch.device = CPU) -> Buckets:
+def _(ranker: BucketsRanker, tuning_texts: Inputs | None = None, device: torch.device = CPU) -> Buckets:
     encoders, classifiers = zip(*ranker.parts(), strict=True)
     rows, biases = zip(*(rows_of(classifier.buckets) for classifier in classifiers), strict=True)
     starts = np.cumsum([0, *map(len, rows)])
     buckets = np.stack([classifier.bucket_of.cpu().numpy() for classifier in classifiers], axis=1) + starts[:-1]
     return Buckets(
-        encoders=tuple(map(packed_encoder, encoders)),
-        transforms=tuple(packed_transform(classifier.transform, encoder.dim) for encoder, classifier in ranker.parts()),
+        encoders=tuple(map(pack_encoder, encoders)),
+        transforms=tuple(pack_transform(classifier.transform, encoder.dim) for encoder, classifier in ranker.parts()),
         rows=Rows.of(np.concatenate(rows), np.concatenate(biases)),
         starts=starts.astype(np.int32),
         buckets=buckets.astype(np.int32),
     )
 
 
-@packed.register
+@pack_ranker.register
 @torch.no_grad()
-def _(ranker: Ensemble, probes: Inputs | None = None, device: torch.device = CPU) -> Averaged:
-    return Averaged(members=tuple(packed(member, probes, device) for member in ranker.rankers()), width=ranker.width)
+def _(ranker: Ensemble, tuning_texts: Inputs | None = None, device: torch.device = CPU) -> Averaged:
+    return Averaged(
+        members=tuple(pack_ranker(member, tuning_texts, device) for member in ranker.rankers()), width=ranker.width
+    )
 
 
-@packed.register
+@pack_ranker.register
 @torch.no_grad()
-def _(ranker: Reranker, probes: Inputs | None = None, device: torch.device = CPU) -> Reranked:
+def _(ranker: Reranker, tuning_texts: Inputs | None = None, device: torch.device = CPU) -> Reranked:
     return Reranked(
-        base=packed(ranker.base, probes, device),
-        encoder=packed_encoder(ranker.encoder),
-        transform=packed_transform(ranker.classifier.transform, ranker.encoder.dim),
+        base=pack_ranker(ranker.base, tuning_texts, device),
+        encoder=pack_encoder(ranker.encoder),
+        transform=pack_transform(ranker.classifier.transform, ranker.encoder.dim),
         rows=Rows.of(*rows_of(ranker.classifier)),
         size=ranker.size,
         alpha=float(ranker.alpha),
     )
 
 
-@packed.register
+@pack_ranker.register
 @torch.no_grad()
-def _(ranker: NearestRanker, probes: Inputs | None = None, device: torch.device = CPU) -> PackedRanker:
+def _(ranker: NearestRanker, tuning_texts: Inputs | None = None, device: torch.device = CPU) -> PackedRanker:
     index = _index_of(ranker.texts)
     part = Neighbours(
         index=index,
@@ -164,27 +165,27 @@ def _(ranker: NearestRanker, probes: Inputs | None = None, device: torch.device 
     )
     if not isinstance(index, Cells):
         return part
-    return _dialled(part, _divided(probes)[1], share=NEARLY, most=index.middles.size)
+    return _tuned(part, _split(tuning_texts)[1], share=NEARLY, most=index.middles.size)
 
 
-@packed.register
+@pack_ranker.register
 @torch.no_grad()
-def _(ranker: TreesRanker, probes: Inputs | None = None, device: torch.device = CPU) -> Trees:
+def _(ranker: TreesRanker, tuning_texts: Inputs | None = None, device: torch.device = CPU) -> Trees:
     return Trees.of(ranker.forest, ranker.features, ranker.beam)
 
 
-@packed.register
+@pack_ranker.register
 @torch.no_grad()
-def _(ranker: FusedRanker, probes: Inputs | None = None, device: torch.device = CPU) -> Fused:
-    network, nearest = ranker.combiner, packed(ranker.nearest, probes, device)
+def _(ranker: FusedRanker, tuning_texts: Inputs | None = None, device: torch.device = CPU) -> Fused:
+    network, nearest = ranker.combiner, pack_ranker(ranker.nearest, tuning_texts, device)
     assert isinstance(nearest, Neighbours)
     layers = {"first": network.first, "second": network.second}
     weights = {name: layer.weight.numpy().T.copy() for name, layer in layers.items()}
     biases = {f"{name}_bias": layer.bias.numpy().copy() for name, layer in layers.items()}
     return Fused(
-        base=packed(ranker.base, probes, device),
+        base=pack_ranker(ranker.base, tuning_texts, device),
         nearest=nearest,
-        trees=None if ranker.trees is None else packed(ranker.trees, probes, device),
+        trees=None if ranker.trees is None else pack_ranker(ranker.trees, tuning_texts, device),
         frequency=ranker.frequency.numpy(),
         mean=network.mean.numpy(),
         deviation=network.deviation.numpy(),
@@ -203,37 +204,39 @@ def _index_of(texts: NearestBags | NearestVectors) -> Pairs | Cells:
     return Pairs.of(texts.index.lists())
 
 
-def _divided(probes: Inputs | None) -> tuple[Some | None, Some | None]:
-    """Probes that a tree is learnt from, and others, which judge it."""
-    if probes is None:
+def _split(tuning_texts: Inputs | None) -> tuple[Some | None, Some | None]:
+    """Divide the tuning texts into those that a tree is learnt from and those that it is evaluated on."""
+    if tuning_texts is None:
         return None, None
-    size = size_of(probes)
-    first = size - min(_JUDGES, -(-size // 2))
-    return some(probes, 0, first), some(probes, first, size)
+    size = size_of(tuning_texts)
+    first = size - min(_HOLDOUT, -(-size // 2))
+    return some(tuning_texts, 0, first), some(tuning_texts, first, size)
 
 
-def _dialled(tree: PackedRanker, judges: Inputs | None, *, share: float, most: int, least: int = 1) -> PackedRanker:
-    """With the smallest beam, of some, that finds that share of what would be the best five."""
-    if judges is None or not size_of(judges):
+def _tuned(tree: PackedRanker, holdout: Inputs | None, *, share: float, most: int, least: int = 1) -> PackedRanker:
+    """Choose the smallest of some beams that finds this fraction of the exact best five."""
+    if holdout is None or not size_of(holdout):
         return tree
-    wanted = tree.exact().rank(judges, 5).labels
+    wanted = tree.exact().rank(holdout, 5).labels
     beams = sorted({max(1, least, round(most / 2 ** (step / 8))) for step in range(88)})
-    enough = bisect_left(beams, share, key=lambda beam: _share_found(tree.opening(beam).rank(judges, 5).labels, wanted))
-    return tree.opening(beams[min(enough, len(beams) - 1)])
+    enough = bisect_left(
+        beams, share, key=lambda beam: _fraction_found(tree.with_beam(beam).rank(holdout, 5).labels, wanted)
+    )
+    return tree.with_beam(beams[min(enough, len(beams) - 1)])
 
 
-def _with_groups(tree: Searched, judges: Inputs) -> Searched:
-    """With so many groups opened, doubled as often as it takes, that answers are what all clusters would give."""
+def _with_groups(tree: Searched, holdout: Inputs) -> Searched:
+    """Double the number of probed groups until answers equal those of all clusters."""
     assert tree.groups is not None
     whole = np.array([0, tree.clusters.size], dtype=np.int32)
-    wanted, groups = replace(tree, groups=None, group_starts=whole).rank(judges, 5).labels, tree.open_groups
+    wanted, groups = replace(tree, groups=None, group_starts=whole).rank(holdout, 5).labels, tree.open_groups
     while groups < tree.groups.size:
         found = replace(tree, open_groups=groups)
-        if _share_found(found.rank(judges, 5).labels, wanted) >= ALIKE:
+        if _fraction_found(found.rank(holdout, 5).labels, wanted) >= ALIKE:
             return found
         groups *= 2
     return replace(tree, open_groups=tree.groups.size)
 
 
-def _share_found(found: Int[np.ndarray, "texts k"], wanted: Int[np.ndarray, "texts k"]) -> float:
+def _fraction_found(found: Int[np.ndarray, "texts k"], wanted: Int[np.ndarray, "texts k"]) -> float:
     return float((wanted[:, :, None] == found[:, None]).any(2).mean())

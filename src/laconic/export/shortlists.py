@@ -1,4 +1,4 @@
-"""From a shortlister of torch to the engine's."""
+"""Converts torch shortlisters to those of the packed engine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 
 from laconic.errors import ModelError
 from laconic.export.cells import cells_of, rows_of
-from laconic.export.encoders import packed_transform
+from laconic.export.encoders import pack_transform
 from laconic.kernels.csr import Lists
 from laconic.models.shortlisters.base import Shortlister
 from laconic.models.shortlisters.clusters import OfClusters
@@ -22,14 +22,13 @@ from laconic.packed.engine.shortlists import ClusterLabels, Shortlist, WordLabel
 
 
 @singledispatch
-def packed_shortlist(shortlister: Shortlister, dim: int) -> Shortlist:
-    """The shortlister, of vectors of `dim` numbers, as the engine runs it."""
+def pack_shortlist(shortlister: Shortlister, dim: int) -> Shortlist:
+    """Convert a shortlister of vectors of `dim` numbers."""
     raise ModelError(f"a shortlister of the kind {type(shortlister).__name__} cannot be packed")
 
 
-@packed_shortlist.register
+@pack_shortlist.register
 def _(near: NearestLabels, dim: int) -> NearLabels:
-    """Labels and texts lie in cells."""
     how = near.nearness
     return NearLabels(
         num_labels=near.num_labels,
@@ -45,19 +44,19 @@ def _(near: NearestLabels, dim: int) -> NearLabels:
     )
 
 
-@packed_shortlist.register
+@pack_shortlist.register
 def _(shortlister: OfClusters, dim: int) -> ClusterLabels:
     clusters = shortlister.clusters
     return ClusterLabels(
         num_labels=shortlister.num_labels,
-        transform=packed_transform(clusters.classifier.transform, dim),
+        transform=pack_transform(clusters.classifier.transform, dim),
         clusters=Rows.of(*rows_of(clusters.classifier)),
         order=clusters.order.cpu().numpy().astype(np.int32),
         starts=clusters.starts.cpu().numpy().astype(np.int32),
     )
 
 
-@packed_shortlist.register
+@pack_shortlist.register
 def _(shortlister: WithLabelTexts, dim: int) -> WordLabels:
     starts, words, weights = (
         part.cpu().numpy() for part in (shortlister.starts, shortlister.words, shortlister.weights)
@@ -65,7 +64,7 @@ def _(shortlister: WithLabelTexts, dim: int) -> WordLabels:
     of_labels = csr_array((weights, words, starts), shape=(shortlister.num_labels, shortlister.num_ids))
     return WordLabels(
         num_labels=shortlister.num_labels,
-        others=packed_shortlist(shortlister.others, dim),
+        others=pack_shortlist(shortlister.others, dim),
         count=shortlister.count,
         label_texts=Pairs.of(Lists.inverted(of_labels)),
     )

@@ -1,4 +1,4 @@
-"""A tree of clusters over the labels of a ranker that scores them all.
+"""Builds a search tree over the labels of a ranker that scores all of them.
 
 With texts enough it is learnt from them (packing_learning.py). With fewer, or none, clusters are of rows that point the
 same way, and each is scored by their mean.
@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 
 from laconic.export.cells import BEAM, grouped, rows_of
-from laconic.export.encoders import packed_encoder, packed_transform
+from laconic.export.encoders import pack_encoder, pack_transform
 from laconic.export.learned_tree import Branches, LabelRows, learnt_branches
 from laconic.models.clustering import cluster_vectors
 from laconic.models.rankers import FlatRanker
@@ -23,18 +23,19 @@ _ALL = 2048  # labels that are scored without a tree's help
 _ENOUGH = 1000  # texts to learn from: with fewer, means do better
 _ALWAYS = 64  # one of so many labels, the likeliest of all, is always scored: it may be among the best of any text
 _CLUSTER = 16  # labels of a cluster, about
-_RESCORED = 32  # labels that are scored again in half precision; 64 give the same best five
+_RESCORED = 32  # labels that are scored again in float16; 64 give the same best five
 _HIGH = 0.1  # of texts, those for which a cluster's best label is most above its mean, say how far it may rise
 
 
 @torch.no_grad()
 def tree_over(ranker: FlatRanker, texts: Inputs | None, device: torch.device) -> Searched:
-    """The likeliest labels come first and are always scored; then clusters, learnt on the device where there are texts
-    enough. How many are opened is a guess.
+    """Build a tree: the most probable labels are always scored, the others lie in clusters.
+
+    Clusters are learnt on the device if there are enough texts; the number to probe is a default.
     """
     labels = LabelRows(*rows_of(ranker.classifier))
-    encoder = packed_encoder(ranker.encoder)
-    transform = packed_transform(ranker.classifier.transform, ranker.encoder.dim)
+    encoder = pack_encoder(ranker.encoder)
+    transform = pack_transform(ranker.classifier.transform, ranker.encoder.dim)
     encoded = None if texts is None or not size_of(texts) else encoder.encode(texts)
     vectors = None if encoded is None else transform.apply(encoded)
     if encoded is None or vectors is None or len(encoded) < _ENOUGH or labels.size <= _ALL:
@@ -56,7 +57,7 @@ def tree_over(ranker: FlatRanker, texts: Inputs | None, device: torch.device) ->
 
 
 def _grown_branches(labels: LabelRows, vectors: Float[np.ndarray, "texts dim"] | None) -> Branches:
-    """By the rows. What all of them have in common tells none apart."""
+    """Cluster the rows themselves, after subtracting their mean."""
     always = labels.size // _ALWAYS if labels.size > _ALL else labels.size - 1
     by_bias = np.argsort(-labels.biases, kind="stable")
     likely, others = by_bias[:always], np.sort(by_bias[always:])
@@ -69,7 +70,7 @@ def _grown_branches(labels: LabelRows, vectors: Float[np.ndarray, "texts dim"] |
 def _mean_rows(
     labels: LabelRows, starts: Int[np.ndarray, "bounds"], vectors: Float[np.ndarray, "texts dim"] | None
 ) -> Rows:
-    """The mean of a cluster's rows, and how far above that its best label may be."""
+    """Return the mean of each cluster's rows, and how far its best label may be above it."""
     means = np.add.reduceat(labels.rows[starts[0] :], starts[:-1] - starts[0]) / np.diff(starts)[:, None]
     if vectors is None:
         above = np.maximum.reduceat(labels.biases[starts[0] :], starts[:-1] - starts[0])
@@ -84,7 +85,7 @@ def _rises(
     means: Float[np.ndarray, "clusters dim"],
     vectors: Float[np.ndarray, "texts dim"],
 ) -> Float[np.ndarray, "clusters"]:
-    """How far a cluster's best label is above its mean row, for those texts for which it is most."""
+    """Return how far a cluster's best label is above its mean row, for the texts with the largest difference."""
     kept, found = max(1, round(_HIGH * len(vectors))), np.empty(len(means), dtype=np.float32)
     for first in range(0, len(means), 256):
         last = min(first + 256, len(means))

@@ -1,8 +1,7 @@
-"""Exact search by cosine over sparse rows: an inverted index, and the compiled loops that walk it.
+"""Sparse rows in CSR form, an inverted index for exact cosine search, and the compiled loops over them.
 
-Every loop works on one query at a time with two arrays that it leaves as it found them: `totals`, a zero for each row,
-and `touched`, room for the numbers of the rows
-whose total is no longer zero and one more. So a query costs what its words' lists cost.
+Every loop works on one query at a time with two scratch arrays that it restores: `totals`, a zero for each row, and
+`touched`, for the numbers of rows with a nonzero total and one more. So a query costs what its words' lists cost.
 """
 
 from __future__ import annotations
@@ -13,17 +12,17 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.sparse import csr_array
 
 from laconic.errors import ModelError
 from laconic.kernels.jit import compiled
 from laconic.system.machine import usable_cores
+from laconic.system.sparse import csr_array
 
 TRACE = np.float32(1e-30)
 
 
 class Lists(NamedTuple):
-    """Rows of (number, value) pairs. By word it is an inverted index, by text a matrix of queries or of labels."""
+    """Rows of (number, value) pairs: an inverted index by word, or a matrix of queries or labels by text."""
 
     starts: Int[np.ndarray, "rows+1"]
     numbers: Int[np.ndarray, "pairs"]
@@ -35,18 +34,18 @@ class Lists(NamedTuple):
 
     @staticmethod
     def dense(rows: Float[np.ndarray, "rows dim"]) -> Lists:
-        """Of rows in which every number is there."""
+        """Convert dense rows."""
         count, dim = rows.shape
         numbers = np.tile(np.arange(dim, dtype=np.int32), count)
         return Lists(np.arange(count + 1) * dim, numbers, rows.astype(np.float32).reshape(-1))
 
     @staticmethod
     def inverted(matrix: csr_array) -> Lists:
-        """For each column the rows that have it."""
+        """Return for each column the rows that have it."""
         return Lists.of(csr_array(matrix.T))
 
     def checked(self, name: str, below: int) -> Lists:
-        """Itself, if numbers are below that: compiled loops look at no bounds, and a model's file is a stranger."""
+        """Return the lists if all numbers are below that, and refuse them otherwise: compiled loops check no bounds."""
         starts, numbers, values = self
         sound = (
             starts.ndim == numbers.ndim == values.ndim == 1
@@ -64,7 +63,7 @@ class Lists(NamedTuple):
 
 
 def search(index: Lists, queries: Lists, num_rows: int, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The k rows of largest inner product with each query, best first; -1 where fewer have anything in common."""
+    """Return the k rows of largest inner product with each query, best first; -1 where fewer share a word."""
     num_queries = len(queries.starts) - 1
     rows = np.full((num_queries, k), -1, dtype=np.int64)
     scores = np.zeros((num_queries, k), dtype=np.float32)
@@ -87,7 +86,7 @@ def in_threads(count: int, work: Callable[[int, int], None]) -> None:
 
 @compiled
 def make_unit(rows):  # type: ignore[no-untyped-def]
-    """Divides every row by its length, in place; returns which rows have any."""
+    """Divide every row by its length, in place; return which rows have any."""
     has_length = np.zeros(len(rows.starts) - 1, dtype=np.bool_)
     for row in range(len(rows.starts) - 1):
         first, last = rows.starts[row], rows.starts[row + 1]
@@ -111,7 +110,7 @@ def dot(rows, row, vector):  # type: ignore[no-untyped-def]
 
 @compiled
 def add_row(rows, row, weight, vector):  # type: ignore[no-untyped-def]
-    """Adds weight × row to the vector."""
+    """Add weight × row to the vector."""
     for i in range(rows.starts[row], rows.starts[row + 1]):
         vector[rows.numbers[i]] += weight * rows.values[i]
 
@@ -128,7 +127,7 @@ def _search(index, queries, num_rows, first, last, rows, scores):  # type: ignor
 
 @compiled
 def add_products(index, queries, query, scale, totals, touched, count):  # type: ignore[no-untyped-def]
-    """Adds scale × (query · row) to every row's total; returns how many rows are touched by now."""
+    """Add scale × (query · row) to every row's total; return the number of touched rows."""
     for i in range(queries.starts[query], queries.starts[query + 1]):
         word = queries.numbers[i]
         if word < len(index.starts) - 1:
@@ -141,7 +140,7 @@ def add_products(index, queries, query, scale, totals, touched, count):  # type:
 
 @compiled
 def add(rows, values, weight, totals, touched, count):  # type: ignore[no-untyped-def]
-    """Adds weight × value to the total of every row of one list."""
+    """Add weight × value to the total of every row of one list; return the number of touched rows."""
     for j in range(len(rows)):
         row = rows[j]
         before = totals[row]
@@ -155,7 +154,7 @@ def add(rows, values, weight, totals, touched, count):  # type: ignore[no-untype
 
 @compiled
 def take_best(totals, touched, count, rows, scores):  # type: ignore[no-untyped-def]
-    """Fills rows and scores with the largest totals, best first, equal ones by row number; returns how many."""
+    """Write the largest totals, best first, ties by row number; return how many there are."""
     kept = 0
     for i in range(count):
         kept = keep(touched[i], totals[touched[i]], rows, scores, kept)
@@ -176,7 +175,7 @@ def keep(row, total, rows, scores, kept):  # type: ignore[no-untyped-def]
 
 @compiled
 def order_kept(rows, scores, kept):  # type: ignore[no-untyped-def]
-    """Sort what was kept, best first: taking the worst away again and again fills the heap's room from the end."""
+    """Sort the heap's content, best first, by removing its worst entry repeatedly."""
     for size in range(kept - 1, 0, -1):
         worst, total = rows[0], scores[0]
         _sink(rows, scores, size, rows[size], scores[size])
@@ -221,7 +220,7 @@ def _sink(rows, scores, size, row, total):  # type: ignore[no-untyped-def]
 
 @compiled
 def find(numbers, low, high, number):  # type: ignore[no-untyped-def]
-    """Where a number is among those of low..high, which are in order; -1: nowhere."""
+    """Return the position of a number among the sorted ones of low..high; -1 if it is not there."""
     end = high
     while low < high:
         middle = (low + high) >> 1

@@ -1,4 +1,4 @@
-"""numba's compiler with our settings. A kernel is a plain function that also runs, slowly, as `kernel.py_func`.
+"""Compile loops with numba and our settings; `kernel.py_func` is the plain Python function.
 
 All settings are those of each kernel: numba's own, which other code in the process goes by too, stay as they are.
 """
@@ -23,7 +23,7 @@ _WIDE = '"prefer-vector-width"="512"'  # an attribute of LLVM's functions
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """Compile on the first call and cache on disk; kernels run outside Python's lock, so threads may share the work."""
-    # fastmath is said, or a kernel would take over that of the first kernel that calls it.
+    # fastmath is explicit, or a kernel would inherit that of the first kernel that calls it.
     return _kernel(function, fastmath=False)
 
 
@@ -35,7 +35,7 @@ def compiled_in_any_order(function: Callable[P, R]) -> Callable[P, R]:
 def has_fast_wide_vectors(features: str) -> bool:
     """Tell whether a processor, by its features, has vectors of 512 bits and stays as fast with them.
 
-    LLVM keeps to 256 bits unless it is told otherwise: an answer of the packed engine then takes about an eighth
+    LLVM keeps to 256 bits by default: an answer of the packed engine then takes about an eighth
     longer.
     """
     return "+avx512vbmi2" in features.split(",")
@@ -48,7 +48,7 @@ def _kernel(function: Callable[P, R], **options: Any) -> Callable[P, R]:
 
 
 def _compiler() -> type[CompilerBase]:
-    """Return numba's own compiler where the user has said which features to use (NUMBA_CPU_FEATURES)."""
+    """Return numba's own compiler where the user has set the features to use (NUMBA_CPU_FEATURES)."""
     wide = numba.config.CPU_FEATURES is None and has_fast_wide_vectors(get_host_cpu_features())
     return WideVectors if wide else Compiler
 

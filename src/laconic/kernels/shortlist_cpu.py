@@ -1,4 +1,4 @@
-"""The shortlist's scores and slopes on a CPU: threads share the clusters, and every row is read and written once."""
+"""Scores, loss and gradients of shortlists on a CPU: each thread has some clusters and reads every row once."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from jaxtyping import Float
 from torch import Tensor
 
 from laconic.kernels.jit import compiled, compiled_in_any_order
-from laconic.kernels.triton.shortlist import Shortlist, Slopes, Wanted, by_cluster
+from laconic.kernels.triton.shortlist import Gradients, Shortlist, ShortlistTargets, by_cluster
 
 
-def shortlist_slopes_on_cpu(
+def shortlist_gradients_cpu(
     vectors: Float[Tensor, "batch dim"],
     weight: Float[Tensor, "labels dim"],
     bias: Float[Tensor, "labels"] | None,
     shortlist: Shortlist,
-    wanted: Wanted,
-) -> Slopes:
-    """As many threads as torch has; what each adds to the vectors' slopes is added up in their order."""
+    wanted: ShortlistTargets,
+) -> Gradients:
+    """Compute loss and gradients on torch's number of threads; vector gradients are summed in thread order."""
     threads, clusters = torch.get_num_threads(), len(shortlist.starts) - 1
     picked = tuple(part.numpy() for part in by_cluster(shortlist, wanted))
     by_weight, by_bias = torch.empty_like(weight), weight.new_zeros(len(weight))
     by_vectors, losses = vectors.new_zeros(threads, *vectors.shape), np.zeros(threads)
     biases = by_bias if bias is None else bias
-    fixed = tuple(part.detach().numpy() for part in (vectors, weight, biases, shortlist.starts, wanted.share))
+    fixed = tuple(part.detach().numpy() for part in (vectors, weight, biases, shortlist.starts, wanted.text_weights))
     parts = [(clusters * i // threads, clusters * (i + 1) // threads) for i in range(threads)]
 
     def work(i: int) -> None:
-        slopes = by_vectors[i].numpy(), by_weight.numpy(), by_bias.numpy() if bias is not None else np.zeros(0, "f4")
-        losses[i] = _visit(*parts[i], *fixed, *picked, *slopes)  # type: ignore[call-arg]  # it cannot count them
+        gradients = by_vectors[i].numpy(), by_weight.numpy(), by_bias.numpy() if bias is not None else np.zeros(0, "f4")
+        losses[i] = _visit(*parts[i], *fixed, *picked, *gradients)  # type: ignore[call-arg]  # it cannot count them
 
     if threads == 1:
         work(0)
@@ -40,7 +40,7 @@ def shortlist_slopes_on_cpu(
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(work, range(threads)))
     loss = torch.tensor(losses.sum(), dtype=vectors.dtype)
-    return Slopes(loss, by_vectors.sum(0), by_weight, None if bias is None else by_bias)
+    return Gradients(loss, by_vectors.sum(0), by_weight, None if bias is None else by_bias)
 
 
 @compiled
@@ -51,7 +51,7 @@ def _visit(  # type: ignore[no-untyped-def]
     weight,
     bias,
     starts,
-    share,
+    text_weights,
     texts,
     bounds,
     positives,
@@ -73,13 +73,13 @@ def _visit(  # type: ignore[no-untyped-def]
                         target += targets[positive]
                 score = _dot(vectors[text], weight[row]) + bias[row]
                 small = exp(-abs(score))
-                total += share[text] * (max(score, 0.0) + log1p(small) - target * score)
+                total += text_weights[text] * (max(score, 0.0) + log1p(small) - target * score)
                 sigmoid = (1.0 if score >= 0 else small) / (1.0 + small)
-                slope = np.float32(share[text] * (sigmoid - target))
-                _add(slope, vectors[text], by_weight[row])
-                _add(slope, weight[row], by_vectors[text])
+                gradient = np.float32(text_weights[text] * (sigmoid - target))
+                _add(gradient, vectors[text], by_weight[row])
+                _add(gradient, weight[row], by_vectors[text])
                 if len(by_bias):
-                    by_bias[row] += slope
+                    by_bias[row] += gradient
     return total
 
 

@@ -46,7 +46,7 @@ from laconic.methods.costs import (
 )
 from laconic.methods.deepxml import Parts, Plans, scores_by_beta
 from laconic.methods.deepxml import train as train_four_modules
-from laconic.methods.label_shortlist import SHORTLISTERS, Shortlisting, agreement_with_exact, with_neighbour_weight
+from laconic.methods.label_shortlist import SHORTLISTERS, Shortlisting, with_neighbour_weight
 from laconic.methods.result import Trained
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.clustering import Clustering, LabelTree, cluster_labels
@@ -61,7 +61,6 @@ log = logging.getLogger(__name__)
 BETAS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.75, 0.9, 1.0)
 VOTES = (0.075, 0.25, 0.5, 0.75, 0.9, 1.0)
 USUAL_BETA = 0.6  # where nothing is held out to choose it
-_SAMPLE = 1000  # texts on which graph search is compared with exact search
 _PAIRS_PER_GROUP = 36  # of text and label, at least
 _REMEDIES = (
     {"shortlist.size": 200, "shortlist.neighbours": 0},
@@ -158,10 +157,6 @@ def train(data: Dataset, config: Config, run: Run) -> Trained:
         facts["surrogate"] = learnt.surrogate.history
     ranker, blend = _with_best_weights(learnt.ranker, config, held)
     config, facts = replace(config, beta=blend.beta, votes=blend.votes), facts | {"blends": blend.tried}
-    found = agreement_with_exact(ranker, (held if len(held) else learn).inputs[:_SAMPLE])
-    if found is not None:
-        log.info("graph search finds %.1f %% of the labels that exact search finds", 100 * found)
-        facts["agreement_with_exact_search"] = found
     return Trained(ranker, config, {"training": facts})
 
 

@@ -9,20 +9,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from laconic.data.dataset import Dataset, Rows
+from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
-from laconic.data.tokenizer import inputs_of
 from laconic.errors import DataError
-from laconic.evaluation.evaluate import on_device
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.clustering import LabelTree
 from laconic.models.clustering.groups import of_tree
 from laconic.models.encoders import Encoder, Identity
-from laconic.models.rankers import CandidatesRanker
 from laconic.models.shortlisters.base import Shortlister
 from laconic.models.shortlisters.clusters import Clusters, OfClusters
 from laconic.models.shortlisters.label_texts import WithLabelTexts
-from laconic.models.shortlisters.labels import NearestLabels, Nearness, agreement
+from laconic.models.shortlisters.labels import NearestLabels, Nearness
 from laconic.training.optimizer import Plan
 from laconic.training.run import Run
 from laconic.training.tasks import AllLabels
@@ -98,15 +95,6 @@ def with_neighbour_weight(shortlister: Shortlister, neighbour_weight: float) -> 
     """Return the shortlister with another weight of neighbours, if it uses any."""
     if isinstance(shortlister, WithLabelTexts):
         return shortlister.over(with_neighbour_weight(shortlister.others, neighbour_weight))
-    return shortlister.weighing(neighbour_weight) if isinstance(shortlister, NearestLabels) else shortlister
-
-
-@torch.no_grad()
-def agreement_with_exact(ranker: CandidatesRanker, rows: Rows) -> float | None:
-    """Return the recall of exact search's labels in the shortlists of these texts; None where the search is exact."""
-    shortlister = ranker.shortlister
-    near = shortlister.others if isinstance(shortlister, WithLabelTexts) else shortlister
-    if not isinstance(near, NearestLabels) or (near.centre_graph is None and near.text_graph is None):
-        return None
-    inputs = on_device(inputs_of(rows), near.centres.device)
-    return agreement(near, inputs, ranker.encoder(inputs), near.size)
+    if isinstance(shortlister, NearestLabels):
+        return shortlister.with_neighbour_weight(neighbour_weight)
+    return shortlister

@@ -13,6 +13,7 @@ from laconic.methods.config import MethodConfig
 from laconic.methods.registry import SHORT_NAMES, Method, ensemble_of
 from laconic.methods.wrappers.ensemble import ensemble_size
 from laconic.models.rankers import Ranker
+from laconic.storage.calibration_facts import uncalibrated, with_calibration
 from laconic.storage.model_folder import SavedModel
 
 
@@ -37,8 +38,8 @@ def with_settings(model: SavedModel, settings: Settings) -> SavedModel:
         if not any(f"{name}.".startswith(f"{one}.") for one in method.prediction_settings):
             known = ", ".join(sorted(method.prediction_settings)) or "nothing"
             raise ConfigError(f"{name} cannot be changed without training; what can be changed is {known}")
-    others = {name: fact for name, fact in model.facts.items() if name != "calibration"}
-    return replace(model, facts={**others, "config": config})
+    facts = with_calibration(model.facts, uncalibrated("settings were overruled"))
+    return replace(model, facts={**facts, "config": config})
 
 
 def _dotted(settings: Settings, prefix: str = "") -> Iterator[str]:

@@ -82,7 +82,7 @@ class Training:
         return SavedModel(
             facts=_facts(corpus, data, self.method_name)
             | {"config": settings_of(trained.config), **trained.facts, "run": self.facts}
-            | ({} if calibration is None else {"calibration": calibration})
+            | calibration
             | ({} if figures is None else {"metrics": figures}),
             tensors=trained.ranker.state_dict(),
             labels=corpus.labels,

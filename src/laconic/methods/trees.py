@@ -20,14 +20,12 @@ from laconic.data.vocabulary import VocabularyConfig
 from laconic.errors import ModelError
 from laconic.methods.config import Bounds, MethodConfig
 from laconic.methods.result import Trained
-from laconic.models.label_trees.buffers import StoredForest
-from laconic.models.label_trees.forest import joined
-from laconic.models.label_trees.grow import Growing, planted
-from laconic.models.label_trees.learn import Learning
-from laconic.models.label_trees.rows import Reading, feature_rows
-from laconic.models.label_trees.solver import Solving
+from laconic.models.label_trees.features import Reading, feature_rows
+from laconic.models.label_trees.forest import join_trees
+from laconic.models.label_trees.grow import GrowSettings, grow_tree
+from laconic.models.label_trees.learn import LearnSettings, SolverSettings
 from laconic.models.shortlisters.nearest import tensor_of
-from laconic.models.trees_ranker import TreesRanker
+from laconic.models.trees_ranker import StoredForest, TreesRanker
 from laconic.training.run import Run
 
 _TOLERANCE = 0.1  # of a classifier's gradients, as elsewhere: 0.03 takes longer and finds the same labels
@@ -73,10 +71,10 @@ def build(data: Dataset, config: Config) -> TreesRanker:
     data = _weighted_texts(data)
     reading = _reading(data, config)
     rows = feature_rows(data.inputs, reading)
-    learning = Learning(config.cost, config.threshold, Solving(_TOLERANCE, config.epochs))
-    growing = Growing(config.fan_out, config.leaf, learning)
-    trees = [planted(data, rows, growing, config.seed + number) for number in range(config.trees)]
-    return TreesRanker(StoredForest.of(joined(trees)), reading, beam=config.beam)
+    learning = LearnSettings(config.cost, config.threshold, SolverSettings(_TOLERANCE, config.epochs))
+    growing = GrowSettings(config.fan_out, config.leaf, learning)
+    trees = [grow_tree(data, rows, growing, config.seed + number) for number in range(config.trees)]
+    return TreesRanker(StoredForest.of(join_trees(trees)), reading, beam=config.beam)
 
 
 def restore(config: Config, tensors: Mapping[str, Tensor]) -> TreesRanker:

@@ -1,4 +1,4 @@
-"""The small layers that encoders and classifiers are made of.
+"""Small layers of encoders and classifiers.
 
 Axis words: batch; words (positions of a text); dim (embedding width); in, out (channels).
 """
@@ -14,7 +14,7 @@ from torch.nn import functional
 
 
 class SpectralWeight(nn.Module):
-    """A matrix divided by its largest singular value, which one step of power iteration follows through training."""
+    """A matrix divided by its largest singular value, tracked by one step of power iteration per forward pass."""
 
     left: Tensor
     right: Tensor
@@ -42,7 +42,7 @@ class SpectralWeight(nn.Module):
 
 
 class WordAttention(nn.Module):
-    """x + γ (x xᵀ)(W x): words mix by similarity. No softmax, no heads; γ starts at 0, so at first nothing is changed.
+    """x + γ (x xᵀ)(W x): words mix by similarity, without softmax or heads. γ starts at 0.
 
     A zero row stays zero and changes no other row, so a text may be encoded at its own length with W cut to it.
     """
@@ -59,7 +59,7 @@ class WordAttention(nn.Module):
 
 
 class DimensionAttention(nn.Module):
-    """The same across embedding dimensions, with the scores between h and the word vectors: hᵀ + γ (hᵀ x)(W hᵀ).
+    """Attention across embedding dimensions, scored between h and the word vectors: hᵀ + γ (hᵀ x)(W hᵀ).
 
     There is no softmax, so (hᵀ x)(W hᵀ) = hᵀ (x W hᵀ): words × words instead of dim × dim scores.
     """
@@ -95,8 +95,10 @@ class Residual(nn.Module):
 
 
 class SpectralResidual(nn.Module):
-    """x + GELU(Linear(x)) with the linear layer's spectral norm held at 1: heads on one encoder cannot drift far from
-    it, nor from each other (InceptionXML, section 5.1). Where `width` differs from x's, x is averaged to it.
+    """x + GELU(Linear(x)) with the linear layer's spectral norm held at 1 (InceptionXML, section 5.1).
+
+    Heads on one encoder cannot drift far from it, nor from each other. Where `width` differs from x's, x is averaged
+    to it.
     """
 
     def __init__(self, dim: int, width: int, *, dropout: float) -> None:
@@ -112,12 +114,12 @@ class SpectralResidual(nn.Module):
 
 
 def _averaged(x: Float[Tensor, "batch dim"], width: int) -> Float[Tensor, "batch width"]:
-    """To that width, of neighbours."""
+    """Average neighbours to that width."""
     return x if x.shape[1] == width else functional.adaptive_avg_pool1d(x[:, None], width)[:, 0]
 
 
 class Transfer(nn.Module):
-    """x + ReLU(R x + b), dropout on the second: how DeepXML carries an encoder's vectors over to another task.
+    """x + ReLU(R x + b), with dropout on the second term: DeepXML's transfer of vectors to another task.
 
     R starts as the identity and is held to a spectral norm of 1, so that the vectors' nearest labels stay what they
     were (DeepXML, Theorem 1). As ablations: `bounded` False lets R grow, `skip` False leaves out x itself.
@@ -136,7 +138,7 @@ class Transfer(nn.Module):
 
 
 class Combination(nn.Module):
-    """σ(α) ⊙ x + σ(β) ⊙ y: shares for each dimension that start as halves (DECAF, Figure 2)."""
+    """σ(α) ⊙ x + σ(β) ⊙ y: weights for each dimension that start as 1/2 (DECAF, Figure 2)."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -148,7 +150,7 @@ class Combination(nn.Module):
 
 
 class EmbeddingBlock(nn.Module):
-    """σ(α) ⊙ (R ReLU(e) + b) + σ(β) ⊙ e: what DECAF makes of a bag of words, be it a document's or a label's.
+    """σ(α) ⊙ (R ReLU(e) + b) + σ(β) ⊙ e: DECAF's transform of a bag of words, of a document or a label.
 
     R starts as the identity and is held to a spectral norm of 1.
     """
@@ -167,9 +169,9 @@ class EmbeddingBlock(nn.Module):
 
 
 class DocumentBlock(nn.Module):
-    """ReLU of an embedding block, with dropout: a document's vector, before rows of labels are multiplied with it.
+    """ReLU of an embedding block, with dropout: DECAF's document vector.
 
-    Of wider inputs it reads `dim` numbers from the place `first` on.
+    Of wider inputs it reads `dim` numbers from the position `first` on.
     """
 
     def __init__(self, dim: int, *, dropout: float, first: int = 0) -> None:
@@ -184,7 +186,7 @@ class DocumentBlock(nn.Module):
 
 
 class FreeWeight(nn.Module):
-    """A matrix as it is."""
+    """An unconstrained matrix."""
 
     def __init__(self, start: Float[Tensor, "out in"]) -> None:
         super().__init__()
@@ -198,7 +200,7 @@ Layer = TypeVar("Layer", nn.Linear, nn.Conv1d)
 
 
 def xavier(layer: Layer) -> Layer:
-    """Xavier-uniform weights, zero bias."""
+    """Initialise a layer with Xavier-uniform weights and zero bias."""
     nn.init.xavier_uniform_(layer.weight)
     if layer.bias is not None:
         nn.init.zeros_(layer.bias)

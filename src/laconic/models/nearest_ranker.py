@@ -18,7 +18,7 @@ from laconic.types import NO_LABEL, Inputs, Ranking
 
 
 class NearestRanker(Ranker):
-    """Training texts by word, their labels, and the labels' own texts by word."""
+    """Training texts with their labels, and the labels' own texts, both indexed by word."""
 
     popular: Tensor
 
@@ -56,7 +56,7 @@ class NearestRanker(Ranker):
         return torch.from_numpy(scores)
 
     def channels(self, inputs: Inputs) -> Channels:
-        """What both channels know of a batch, before it is added up."""
+        """Return the nearest texts of a batch, before votes are counted."""
         neighbours = self.texts.nearest(inputs, self.neighbours)
         return Channels(
             neighbours.labels.numpy(),
@@ -70,7 +70,7 @@ class NearestRanker(Ranker):
 
 
 def votes_of(data: Dataset) -> csr_array:
-    """Each text's labels with their weights. Only ratios count, so that the largest is 1 and no sum overflows."""
+    """Return each text's labels with their weights, scaled to at most 1, so that no sum overflows."""
     votes = data.labels / data.labels.data.max(initial=TRACE)
     if data.weights is not None:
         votes = csr_array(votes.multiply(data.weights[:, None] / data.weights.max(initial=TRACE)))

@@ -1,4 +1,4 @@
-"""What prediction runs: inputs in, the best labels out. Texts, names and files are other rooms' business."""
+"""Rankers: inputs in, the best labels out."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ class Ranker(nn.Module, ABC):
 
     @abstractmethod
     def rank(self, inputs: Inputs, k: int) -> Ranking:
-        """The best k labels of each input, best first; rows end in NO_LABEL where there are fewer than k labels."""
+        """Return the best k labels of each input, best first; rows end in NO_LABEL if there are fewer labels."""
 
     @abstractmethod
     def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
-        """The scores of the given labels."""
+        """Return the scores of the given labels."""
 
 
 class FlatRanker(Ranker):
-    """Scores every label. Scores are probabilities; the order is that of the logits behind them."""
+    """Scores every label. Scores are probabilities; the order is that of the logits."""
 
     def __init__(self, encoder: Encoder, classifier: Classifier, *, chunk: int = 1 << 17) -> None:
         super().__init__()
@@ -66,11 +66,11 @@ class FlatRanker(Ranker):
 
 
 class ShortlistRanker(Ranker):
-    """Scores the labels of the `top` best clusters of a text; of more where k labels want more.
+    """Scores the labels of the `top` best clusters of a text, or of more clusters where k needs them.
 
-    Scores are the classifier's probabilities or, where `product`, those times the cluster's. Training opened the best
-    `trained` clusters of a text (0: as many as `top`), so that the classifier alone says nothing of labels beyond them:
-    a ranker that opens more goes by the product.
+    Scores are the classifier's probabilities or, where `product`, those times the cluster's. In training, the best
+    `trained` clusters of a text were probed (0: as many as `top`), so that the classifier alone says nothing of labels
+    beyond them: a ranker that probes more uses the product.
     """
 
     def __init__(
@@ -105,12 +105,12 @@ class ShortlistRanker(Ranker):
         of_clusters = self.clusters.classifier.score(vectors, self.clusters.of(places)) if self.product else None
         return self._logs(self.classifier.score(vectors, places), of_clusters).exp().masked_fill(labels == NO_LABEL, 0)
 
-    def opening(self, top: int) -> ShortlistRanker:
-        """Return the ranker with so many clusters opened, as far as there are so many."""
+    def with_beam(self, top: int) -> ShortlistRanker:
+        """Return the ranker with that many probed clusters, or all there are."""
         return self._like(self.encoder, self.clusters, self.classifier, min(top, self.clusters.classifier.num_labels))
 
     def over(self, encoder: Encoder, clusters: Clusters, classifier: Classifier) -> ShortlistRanker:
-        """Return a ranker of other parts that answers as this one does."""
+        """Return a ranker of other parts with the same settings."""
         return self._like(encoder, clusters, classifier, self.top)
 
     def _like(self, encoder: Encoder, clusters: Clusters, classifier: Classifier, top: int) -> ShortlistRanker:
@@ -118,11 +118,11 @@ class ShortlistRanker(Ranker):
         return ShortlistRanker(encoder, clusters, classifier, top=top, product=product, trained=self.trained)
 
     def picked(self, inputs: Inputs) -> Int[Tensor, "batch top"]:
-        """The clusters that are opened, best first."""
+        """Return the probed clusters, best first."""
         return self.clusters(self.encoder(inputs), self.top).labels
 
     def places(self, labels: Int[Tensor, "..."]) -> Int[Tensor, "..."]:
-        """Of labels in the order of the clusters."""
+        """Return the positions of labels in cluster order."""
         order = self.clusters.order
         numbers = torch.arange(len(order), device=order.device)
         return torch.empty_like(order).scatter_(0, order, numbers)[labels.to(order.device)]
@@ -147,9 +147,9 @@ class ShortlistRanker(Ranker):
 
 
 class CandidatesRanker(Ranker):
-    """Scores the labels that are nearest to a text's vector, and blends how near they are into the classifier's scores.
+    """Scores the labels nearest to a text's vector by a blend of classifier and nearness.
 
-    Both are sigmoids divided by the row's largest (DeepXML's code); `beta` is the classifier's share.
+    Both are sigmoids divided by the row's largest (DeepXML's code); `beta` is the classifier's weight.
     """
 
     beta: Tensor
@@ -164,7 +164,7 @@ class CandidatesRanker(Ranker):
         return self.rank_by(inputs, k, [float(self.beta)])[0]
 
     def rank_by(self, inputs: Inputs, k: int, betas: Sequence[float]) -> list[Ranking]:
-        """A ranking for each share of the classifier, at little more than the price of one."""
+        """Return a ranking for each weight of the classifier, at little more than the cost of one."""
         vectors, size = self.encoder(inputs), self.shortlister.size
         candidates = self.shortlister(inputs, vectors, size)
         labels = candidates.labels if k <= size else self.shortlister(inputs, vectors, k).labels
@@ -177,11 +177,11 @@ class CandidatesRanker(Ranker):
         return scores.masked_fill(labels == NO_LABEL, 0)
 
     def listing(self, shortlister: Shortlister) -> CandidatesRanker:
-        """The same ranker with another shortlister."""
+        """Return the ranker with another shortlister."""
         return CandidatesRanker(self.encoder, shortlister, self.classifier, beta=float(self.beta))
 
     def blended(self, beta: float) -> CandidatesRanker:
-        """The same ranker with another share of the classifier."""
+        """Return the ranker with another weight of the classifier."""
         return CandidatesRanker(self.encoder, self.shortlister, self.classifier, beta=beta).to(self.beta.device)
 
     def _scores(
@@ -191,7 +191,7 @@ class CandidatesRanker(Ranker):
         labels: Int[Tensor, "batch n"],
         betas: Sequence[float],
     ) -> list[Float[Tensor, "batch n"]]:
-        """Of labels, for each share of the classifier. One that is no candidate comes after all that are."""
+        """Score labels for each weight of the classifier. Labels that are no candidates come after those that are."""
         own = _probabilities(self.classifier, vectors, candidates.labels)
         largest, nearest = _largest(own), _largest(candidates.scores.sigmoid())
         by_both = own / largest, candidates.scores.sigmoid() / nearest
@@ -205,10 +205,10 @@ class CandidatesRanker(Ranker):
 
 
 class Reranker(Ranker):
-    """Scores the best `size` labels of another ranker anew, and blends that ranker's scores into its own.
+    """Scores the best `size` labels of another ranker anew, blended with that ranker's scores.
 
-    Both are divided by the row's largest; `alpha` is the re-ranker's share. Of all other labels the base alone speaks,
-    so that they come after.
+    Both are divided by the row's largest; `alpha` is the re-ranker's weight. All other labels have the base's scores
+    alone and come after.
     """
 
     alpha: Tensor
@@ -225,28 +225,28 @@ class Reranker(Ranker):
         return self.rank_by(inputs, k, [float(self.alpha)])[0]
 
     def rank_by(self, inputs: Inputs, k: int, alphas: Sequence[float]) -> list[Ranking]:
-        """A ranking for each share of the re-ranker, at little more than the price of one."""
+        """Return a ranking for each weight of the re-ranker, at little more than the cost of one."""
         return self.rerank(inputs, self.base.rank(inputs, max(self.size, k)), k, alphas)
 
     def rerank(self, inputs: Inputs, ranked: Ranking, k: int, alphas: Sequence[float]) -> list[Ranking]:
-        """The same where the base's ranking, of `size` labels or more, is there already."""
-        own = self._shares(inputs, ranked.labels[:, : self.size])
+        """Re-rank a ranking of the base, of `size` labels or more, for each weight of the re-ranker."""
+        own = self._probabilities_of(inputs, ranked.labels[:, : self.size])
         own = functional.pad(own, (0, ranked.labels.shape[1] - own.shape[1]))
         by_base = ranked.scores / _largest(ranked.scores)
         return [in_order(ranked.labels, alpha * own + (1 - alpha) * by_base, k) for alpha in alphas]
 
     def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
         candidates = self.base.rank(inputs, self.size)
-        own = _among(labels, Ranking(candidates.labels, self._shares(inputs, candidates.labels))).clamp(min=0)
+        own = _among(labels, Ranking(candidates.labels, self._probabilities_of(inputs, candidates.labels))).clamp(min=0)
         by_base = self.base.score(inputs, labels) / _largest(candidates.scores)
         return (self.alpha * own + (1 - self.alpha) * by_base).masked_fill(labels == NO_LABEL, 0)
 
     def blended(self, alpha: float) -> Reranker:
-        """The same ranker with another share of the re-ranker."""
+        """Return the ranker with another weight of the re-ranker."""
         return Reranker(self.base, self.encoder, self.classifier, size=self.size, alpha=alpha)
 
-    def _shares(self, inputs: Inputs, candidates: Int[Tensor, "batch n"]) -> Float[Tensor, "batch n"]:
-        """What the re-ranker's own classifier says of the base's candidates."""
+    def _probabilities_of(self, inputs: Inputs, candidates: Int[Tensor, "batch n"]) -> Float[Tensor, "batch n"]:
+        """Return the probabilities of the base's candidates by the re-ranker's own classifier."""
         scores = _probabilities(self.classifier, self.encoder(inputs), candidates)
         return scores / _largest(scores)
 
@@ -254,7 +254,7 @@ class Reranker(Ranker):
 def _probabilities(
     classifier: Classifier, vectors: Float[Tensor, "batch dim"], labels: Int[Tensor, "batch n"]
 ) -> Float[Tensor, "batch n"]:
-    """Of labels by a classifier, a few texts at a time; NO_LABEL has none."""
+    """Compute probabilities of labels by a classifier, a few texts at a time; NO_LABEL has 0."""
     rows = max(1, _GATHERED // max(1, labels.shape[1] * vectors.shape[1]))
     parts = zip(torch.split(vectors, rows), torch.split(labels, rows), strict=True)
     scores = torch.cat([classifier.score(part, some) for part, some in parts])
@@ -262,12 +262,12 @@ def _probabilities(
 
 
 def _largest(scores: Float[Tensor, "batch n"]) -> Float[Tensor, "batch 1"]:
-    """Of each row, to divide by."""
+    """Return each row's largest score, to divide by."""
     return scores.amax(1, keepdim=True).clamp(min=1e-12)
 
 
 def _among(labels: Int[Tensor, "batch n"], candidates: Ranking) -> Float[Tensor, "batch n"]:
-    """The labels' scores as candidates; -inf where they are none."""
+    """Return the labels' scores as candidates; -inf for others."""
     same = (labels[:, :, None] == candidates.labels[:, None]) & (labels != NO_LABEL)[:, :, None]
     return torch.where(same, candidates.scores[:, None], -torch.inf).amax(2)
 
@@ -279,9 +279,9 @@ def _best(labels: Int[Tensor, "batch n"], scores: Float[Tensor, "batch n"], k: i
 
 
 class BucketsRanker(Ranker):
-    """The mean, over its members, of the probability of a label's bucket (MACH). Of equals the smaller label is first.
+    """Scores a label by the mean, over members, of its bucket's probability (MACH). Ties go to the smaller label.
 
-    Labels that share a bucket in every member cannot be told apart.
+    Labels that share a bucket in every member cannot be distinguished.
     """
 
     def __init__(self, members: Sequence[tuple[Encoder, HashedClassifier]], *, at_once: int = 1 << 24) -> None:
@@ -319,19 +319,18 @@ class BucketsRanker(Ranker):
         return torch.stack(own).mean(0).masked_fill(labels == NO_LABEL, 0)
 
     def _probabilities(self, inputs: Inputs) -> list[Float[Tensor, "batch buckets"]]:
-        """Of every member's buckets."""
+        """Return the probabilities of every member's buckets."""
         return [classifier.buckets.score_all(encoder(inputs)).sigmoid() for encoder, classifier in self.parts()]
 
     def parts(self) -> list[tuple[Encoder, HashedClassifier]]:
-        """The members."""
         members = [cast(nn.ModuleDict, member) for member in self.members]
         return [(cast(Encoder, one["encoder"]), cast(HashedClassifier, one["classifier"])) for one in members]
 
 
 def _keys(scores: Float[Tensor, "batch n"], labels: Int[Tensor, "n"]) -> Int[Tensor, "batch n"]:
-    """Whole numbers in the order of scores of 0 or more and, among equals, of labels from the last to the first.
+    """Return integers ordered by score (0 or more) and, among ties, by descending label.
 
-    The bits of a float that is not negative, read as a whole number, are in the order of the floats.
+    The bits of a non-negative float, read as an integer, are ordered like the floats.
     """
     last = torch.iinfo(torch.int32).max
     return (scores.contiguous().view(torch.int32).long() << 32) | (last - labels)
@@ -343,7 +342,7 @@ def _of_keys(keys: Int[Tensor, "batch n"]) -> Ranking:
 
 
 class Ensemble(Ranker):
-    """The mean of several rankers' scores, of every label that one of them has among its best `width` or k."""
+    """Averages several rankers' scores, over every label that one of them has among its best `width` or k."""
 
     def __init__(self, members: Sequence[Ranker], *, width: int = 100, at_once: int = 1 << 17) -> None:
         super().__init__()
@@ -364,12 +363,11 @@ class Ensemble(Ranker):
         return torch.stack([member.score(inputs, labels) for member in self.rankers()]).mean(0)
 
     def rankers(self) -> list[Ranker]:
-        """The members."""
         return [cast(Ranker, member) for member in self.members]
 
 
 def in_order(labels: Int[Tensor, "batch n"], scores: Float[Tensor, "batch n"], k: int) -> Ranking:
-    """The best k; of equals the one that came first."""
+    """Return the best k; ties go to the first."""
     best = scores.masked_fill(labels == NO_LABEL, -torch.inf).sort(dim=1, descending=True, stable=True)
     kept, missing = labels.gather(1, best.indices)[:, :k], (0, max(0, k - labels.shape[1]))
     return Ranking(
@@ -379,7 +377,7 @@ def in_order(labels: Int[Tensor, "batch n"], scores: Float[Tensor, "batch n"], k
 
 
 def _each_once(labels: Int[Tensor, "batch n"]) -> Int[Tensor, "batch k"]:
-    """Every label of a row once, smallest first; rows end in NO_LABEL."""
+    """Return every label of a row once, smallest first; rows end in NO_LABEL."""
     last = torch.iinfo(labels.dtype).max
     ordered = labels.masked_fill(labels == NO_LABEL, last).sort(dim=1).values
     repeated = functional.pad(ordered[:, 1:] == ordered[:, :-1], (1, 0))
@@ -388,7 +386,7 @@ def _each_once(labels: Int[Tensor, "batch n"]) -> Int[Tensor, "batch k"]:
 
 
 def _split(inputs: Inputs, size: int) -> Iterator[Inputs]:
-    """Inputs in parts of so many; no inputs are one part."""
+    """Split inputs into parts of that size; no inputs are one part."""
     if isinstance(inputs, Tokens):
         yield from map(Tokens, torch.split(inputs.ids, size), torch.split(inputs.weights, size))
     else:

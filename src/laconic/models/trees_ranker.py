@@ -1,67 +1,81 @@
-"""Rank labels by trees of linear classifiers."""
+"""Rank labels by trees of sparse linear classifiers."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
+from laconic.errors import ModelError
+from laconic.kernels.checks import for_kernels
 from laconic.kernels.csr import Lists, in_threads
-from laconic.models.label_trees.buffers import StoredForest
-from laconic.models.label_trees.forest import Forest, Ways, ways_of
-from laconic.models.label_trees.rows import Reading, features_of, of_length_one
-from laconic.models.label_trees.search import Room, make_room, rank_texts, score_texts
+from laconic.models.label_trees.features import Reading, features_of, normalise_rows
+from laconic.models.label_trees.forest import Forest, Paths, is_sound, paths_of
+from laconic.models.label_trees.search import Workspace, make_workspace, rank_texts, score_texts
 from laconic.models.rankers import Ranker
-from laconic.models.shortlisters.nearest import words_of
+from laconic.models.shortlisters.nearest import tensor_of, words_of
 from laconic.types import NO_LABEL, Inputs, Ranking, Tokens
+
+_KINDS = {
+    "roots": torch.int32,
+    "child_starts": torch.int64,
+    "targets": torch.int32,
+    "biases": torch.float32,
+    "feature_starts": torch.int64,
+    "nodes": torch.int32,
+    "weight_starts": torch.int64,
+    "weight_children": torch.int32,
+    "weights": torch.float32,
+}
 
 
 class TreesRanker(Ranker):
-    """Trees of labels that are searched for a text's features."""
+    """Searches label trees for a text's features."""
 
     def __init__(self, trees: StoredForest, reading: Reading, *, beam: int) -> None:
         super().__init__()
         self.beam = beam  # nodes that are searched on each level
         self.read(trees, reading)
-        self.num_labels = self.ways.child_of.shape[1]
+        self.num_labels = self.paths.child_of.shape[1]
 
     def read(self, trees: StoredForest, reading: Reading) -> None:
-        """Go by these trees, whose features are numbered as the reading says."""
+        """Replace the trees and the numbering of their features."""
         self.trees, self.features = trees, reading
         for name, count in reading._asdict().items():
             self.register_buffer(name, torch.tensor(count))
-        for name in ("forest", "ways"):
-            self.__dict__.pop(name, None)  # what was derived from other trees
+        for name in ("forest", "paths"):
+            self.__dict__.pop(name, None)  # cached properties of the trees before
 
     def rank(self, inputs: Inputs, k: int) -> Ranking:
-        queries, trees = self._queries(inputs), (self.forest, self.ways)
+        queries, trees = self._queries(inputs), (self.forest, self.paths)
         labels = np.full((len(queries.starts) - 1, k), NO_LABEL, dtype=np.int64)
         scores = np.zeros(labels.shape, dtype=np.float32)
 
         def work(first: int, last: int) -> None:
-            room = self._room()
-            rank_texts(trees, queries, self.beam, (first, last), room, (labels, scores))
+            workspace = self._workspace()
+            rank_texts(trees, queries, self.beam, (first, last), workspace, (labels, scores))
 
         in_threads(len(labels), work)
         return Ranking(torch.from_numpy(labels), torch.from_numpy(scores))
 
     def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
-        queries, trees, wanted = self._queries(inputs), (self.forest, self.ways), labels.numpy()
+        queries, trees, wanted = self._queries(inputs), (self.forest, self.paths), labels.numpy()
         assert wanted.max(initial=NO_LABEL) < self.num_labels
         scores = np.zeros(wanted.shape, dtype=np.float32)
 
         def work(first: int, last: int) -> None:
-            room = self._room()
-            score_texts(trees, queries, (first, last), room, (wanted, scores))
+            workspace = self._workspace()
+            score_texts(trees, queries, (first, last), workspace, (wanted, scores))
 
         in_threads(len(wanted), work)
         return torch.from_numpy(scores)
 
     def with_forest(self, forest: Forest) -> TreesRanker:
-        """The same over other trees."""
+        """Return a ranker with other trees and the same settings."""
         return TreesRanker(StoredForest.of(forest), self.features, beam=self.beam)
 
     @cached_property
@@ -69,14 +83,45 @@ class TreesRanker(Ranker):
         return self.trees.forest()
 
     @cached_property
-    def ways(self) -> Ways:
-        return ways_of(self.forest)
+    def paths(self) -> Paths:
+        return paths_of(self.forest)
 
-    def _room(self) -> Room:
-        room: Room = make_room(len(self.ways.child_to), self.num_labels, len(self.forest.roots))
-        return room
+    def _workspace(self) -> Workspace:
+        workspace: Workspace = make_workspace(len(self.paths.child_to), self.num_labels, len(self.forest.roots))
+        return workspace
 
     def _queries(self, inputs: Inputs) -> Lists:
         if isinstance(inputs, Tokens):
             return features_of(words_of(inputs), self.features)
-        return of_length_one(Lists.dense(inputs.numpy()))
+        return normalise_rows(Lists.dense(inputs.numpy()))
+
+
+class StoredForest(nn.Module):
+    """A forest as buffers, saved and loaded like any weights."""
+
+    def __init__(self, parts: Sequence[Tensor]) -> None:
+        super().__init__()
+        for name, part in zip(_KINDS, parts, strict=True):
+            self.register_buffer(name, part)
+
+    @staticmethod
+    def of(forest: Forest) -> StoredForest:
+        arrays = (*forest[:-1], *forest.weights)
+        return StoredForest([torch.from_numpy(np.require(array, requirements="W")) for array in arrays])
+
+    @staticmethod
+    def of_tensors(tensors: Mapping[str, Tensor], name: str) -> StoredForest:
+        """Read the forest stored under that name and check it."""
+        stored = StoredForest([tensor_of(tensors, f"{name}.{part}", kind) for part, kind in _KINDS.items()])
+        if not is_sound(stored.forest()):
+            raise ModelError(f"the model's tensors {name}.* are no trees; the file is damaged: fetch it again")
+        return stored
+
+    def forest(self) -> Forest:
+        return _forest([self.get_buffer(name).cpu().numpy() for name in _KINDS])
+
+
+def _forest(arrays: Sequence[np.ndarray]) -> Forest:
+    # Read-only like memory-mapped arrays, so that loops are compiled once for both.
+    roots, child_starts, targets, biases, feature_starts, nodes, *weights = map(for_kernels, arrays)
+    return Forest(roots, child_starts, targets, biases, feature_starts, nodes, Lists(*weights))

@@ -1,4 +1,4 @@
-"""Arrays in one file that is mapped, not read: processes share its pages, and only what is looked at is fetched.
+"""Arrays in one memory-mapped file: processes share its pages, and only what is used is read.
 
 The file is a safetensors file. Every array begins at a multiple of 64 bytes, as vector instructions like it; between
 arrays, where they need it, stand fillers of bytes, because the format knows no gaps.
@@ -40,7 +40,7 @@ _NAMES = {np.dtype(kind): name for name, kind in _KINDS.items()}
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Writes one array after another; only one that is not contiguous is copied before."""
+    """Write arrays one after another; only non-contiguous ones are copied."""
     header, end = {}, 0
     for name, array in arrays.items():
         assert not name.startswith(_FILLER), name
@@ -49,10 +49,10 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
             end += filler
         header[name] = _entry(_NAMES[array.dtype], array.shape, end, end + array.nbytes)
         end += array.nbytes
-    told = json.dumps(header, ensure_ascii=False).encode()
-    told += b" " * (-(8 + len(told)) % _ALIGNED)
+    header_bytes = json.dumps(header, ensure_ascii=False).encode()
+    header_bytes += b" " * (-(8 + len(header_bytes)) % _ALIGNED)
     with path.open("wb") as file:
-        file.write(len(told).to_bytes(8, "little") + told)
+        file.write(len(header_bytes).to_bytes(8, "little") + header_bytes)
         for number, array in enumerate(arrays.values()):
             file.write(bytes(-file.tell() % _ALIGNED) if number else b"")
             file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
@@ -63,7 +63,7 @@ def _entry(kind: str, shape: tuple[int, ...], start: int, end: int) -> dict[str,
 
 
 def map_arrays(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of a file, read-only and as they lie there. Their numbers are not looked at, only where they stand."""
+    """Map the arrays of a file read-only; their layout is checked, their values are not."""
     content = np.frombuffer(map_bytes(path), dtype=np.uint8)
     size = int.from_bytes(content[:8].tobytes(), "little")
     if len(content) < 8 or size > min(_LARGEST_HEADER, len(content) - 8):
@@ -84,7 +84,7 @@ def map_arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def map_bytes(path: Path) -> mmap.mmap | bytes:
-    """A file's bytes; a part of it is fetched when it is looked at."""
+    """Map the bytes of a file."""
     try:
         with path.open("rb") as file:
             empty = not path.stat().st_size  # which cannot be mapped
@@ -94,7 +94,7 @@ def map_bytes(path: Path) -> mmap.mmap | bytes:
 
 
 class _Place(NamedTuple):
-    """Where an array stands, counted from the end of the header."""
+    """The position of an array, from the end of the header."""
 
     name: str
     kind: str

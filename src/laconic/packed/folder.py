@@ -1,4 +1,4 @@
-"""Writes and opens a packed model: what the engine answers from, in files that are mapped. Nothing of it is trained.
+"""Reads and writes the folder of a packed model; its arrays and strings are memory-mapped.
 
 packed.json          method, sizes, where the model came from, how its parts are put together
 arrays.safetensors   the parts' arrays, the vocabulary's counts, where strings begin     manifest.json   as of a model
@@ -52,21 +52,21 @@ _MOST_TEXTS = 1 << 53  # up to here, doubles are exact
 
 @runtime_checkable
 class Ranks(Protocol):
-    """The part that all others are in: it ranks labels as laconic.models.rankers.Ranker does."""
+    """The outermost part of a packed model, which ranks labels as laconic.models.rankers.Ranker does."""
 
     @property
     def num_labels(self) -> int: ...
 
     def rank(self, inputs: Inputs, k: int) -> Ranked:
-        """The best k labels of each text, best first; rows end in NO_LABEL, with score 0."""
+        """Return the best k labels of each text, best first; rows end in NO_LABEL, with score 0."""
 
     def score(self, inputs: Inputs, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:
-        """The scores of the given labels."""
+        """Return the scores of the given labels."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PackedModel:
-    """Everything that a packed folder holds."""
+    """The content of a packed folder."""
 
     facts: Mapping[str, Any]  # packed.json; of model.json at least laconic, method, inputs, sizes, created
     ranker: Ranks  # it is a Part too
@@ -85,12 +85,12 @@ class PackedModel:
 
     @property
     def num_kept(self) -> int:
-        """How many training texts can be read there."""
+        """Return the number of training texts in the folder."""
         return 0 if self.kept_texts is None else len(self.kept_texts.texts)
 
 
 def write_packed(model: PackedModel, folder: Path) -> None:
-    """The folder appears whole; an older one of that name goes away in the same step."""
+    """Write the folder in one step; an older one of that name is replaced."""
     check_replaceable(folder, kind=PACKED_MODEL)
     assert isinstance(model.ranker, Part)
     structure, arrays = flattened(model.ranker, _RANKER)
@@ -118,17 +118,17 @@ def write_packed(model: PackedModel, folder: Path) -> None:
 
 
 def of_version(model: PackedModel, version: str) -> PackedModel:
-    """The packed model, known to be made of that version of a model folder."""
+    """Return the packed model with the version of the model folder that it was made from."""
     return replace(model, facts={**model.facts, SOURCE: version})
 
 
 def is_packed(folder: Path) -> bool:
-    """Whether `open_packed` is the one to open a folder, by what its manifest says."""
+    """Return whether the manifest of a folder is that of a packed model."""
     return kind_of(folder) == PACKED_MODEL
 
 
 def open_packed(folder: Path, *, verify: bool = False, kinds: Mapping[str, type[Part]] = PARTS) -> PackedModel:
-    """The model, after a check of every file's size; with `verify`, of every byte. `kinds` of parts it may have."""
+    """Open a packed folder after checking every file's size, or with `verify` every byte; `kinds` are its parts."""
     check_manifest(folder, verify=verify, kind=PACKED_MODEL)
     facts = json_object(folder / "packed.json")
     if facts.get("format") != FORMAT:
@@ -162,7 +162,7 @@ def _vocabulary_facts(vocabulary: Vocabulary | None) -> dict[str, Any] | None:
 
 
 def _check_facts(facts: Mapping[str, Any], folder: Path) -> None:
-    """What everybody who opens a packed model relies on."""
+    """Check the facts that users of a packed model rely on."""
     match facts:
         case {
             "laconic": str(),

@@ -1,4 +1,4 @@
-"""Training texts that a packed model keeps where its user chose so: those nearest to a text say why it has a label.
+"""The training texts that a packed model keeps, if asked to, for explaining labels by the nearest of them.
 
 texts.utf8           the texts, one after another, each once
 arrays.safetensors   texts.starts, where each begins; texts.words.*, its words as the model weighs them, so that nothing
@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.sparse import csr_array
 
 from laconic.errors import ModelError
 from laconic.kernels.checks import check_array, check_numbers, check_starts, for_kernels
@@ -23,6 +22,7 @@ from laconic.kernels.jit import compiled
 from laconic.packed.engine.pairs import Pairs
 from laconic.packed.engine.texts import Texts
 from laconic.packed.strings import Strings, write_strings
+from laconic.system.sparse import csr_array
 from laconic.types import NO_LABEL
 
 FILE = "texts.utf8"
@@ -30,13 +30,15 @@ _MOST = 20_000  # texts of a label: so many are compared within a few millisecon
 
 
 class NearText(NamedTuple):
+    """A training text and its similarity."""
+
     text: str
     similarity: float  # cosine of tf-idf; 1 where both have the same words
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class KeptTexts:
-    """Checks what it is made of: it may come from a stranger's file, and kernels look at no bounds."""
+    """Training texts with words and labels. Validated, because files are untrusted and kernels check no bounds."""
 
     texts: Sequence[str]
     words: Pairs  # of each text: token ids and their weights, of length 1
@@ -54,7 +56,7 @@ class KeptTexts:
 
     @staticmethod
     def of(texts: Sequence[str], words: csr_array, labels: csr_array) -> KeptTexts:
-        """Those of the texts that have a label; one that stands there twice has the labels of both.
+        """Keep the texts that have a label; duplicates are merged with the labels of both.
 
         `words` and `labels` have a row for each text. Of a label with very many texts, chance keeps some.
         """
@@ -75,7 +77,7 @@ class KeptTexts:
         return len(self.starts) - 1
 
     def nearest(self, text: Texts, labels: Int[np.ndarray, "n"], count: int) -> list[list[NearText]]:
-        """For each label the texts that have it and share most with the one text; none that shares nothing."""
+        """Return for each label its texts that are most similar to a text; none that share no word."""
         query = np.bincount(text.ids, text.weights, minlength=self.num_ids).astype(np.float32)
         return [[] if label == NO_LABEL else self._nearest(query, label, count) for label in labels.tolist()]
 
@@ -88,7 +90,7 @@ class KeptTexts:
 
 
 def write_texts(kept: KeptTexts, folder: Path) -> dict[str, np.ndarray]:
-    """Writes the texts, and returns the arrays that go with them."""
+    """Write the texts, and return the arrays that belong to them."""
     return {
         "texts.starts": write_strings(folder / FILE, kept.texts),
         "texts.words.starts": kept.words.starts,
@@ -100,7 +102,7 @@ def write_texts(kept: KeptTexts, folder: Path) -> dict[str, np.ndarray]:
 
 
 def open_texts(folder: Path, arrays: Mapping[str, np.ndarray], num_ids: int) -> KeptTexts | None:
-    """What a packed folder keeps; None: nothing."""
+    """Open the texts of a packed folder; None if it has none."""
     if "texts.starts" not in arrays:
         return None
 
@@ -125,7 +127,7 @@ def open_texts(folder: Path, arrays: Mapping[str, np.ndarray], num_ids: int) -> 
 def _texts_of_labels(
     labels: csr_array, same: Int[np.ndarray, "texts"]
 ) -> tuple[Int[np.ndarray, "bounds"], Int[np.ndarray, "pairs"]]:
-    """Each label's texts in order, at most _MOST of them; `same` is the first text that reads as each does."""
+    """Return each label's texts in order, at most _MOST; `same` is the first text with equal words."""
     rows, own = labels.nonzero()
     pairs = np.unique(own.astype(np.int64) * len(same) + same[rows])  # one number for each pair, rising by label
     label, text = pairs // len(same), pairs % len(same)
@@ -138,7 +140,7 @@ def _texts_of_labels(
 
 @compiled
 def _nearest(words, listed, query, best, cosines):  # type: ignore[no-untyped-def]
-    """Fills in those of the listed texts with the largest cosines, best first; returns how many have any."""
+    """Write the listed texts of largest cosine, best first; return how many share a word."""
     totals, touched, count = np.empty(len(listed), np.float32), np.empty(len(listed), np.int32), 0
     for place in range(len(listed)):
         total = np.float32(0)

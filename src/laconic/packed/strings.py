@@ -1,4 +1,4 @@
-"""Strings in one mapped file, one after another: millions of names that cost nothing until they are asked for."""
+"""Strings in one memory-mapped file: millions of names that take no time to open."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from laconic.types import NO_LABEL
 
 
 def write_strings(path: Path, strings: Iterable[str]) -> Int[np.ndarray, "bounds"]:
-    """Where each of them begins, in bytes, and where the last one ends."""
+    """Write strings; return where each begins, in bytes, and where the last one ends."""
     lengths = [0]
     with path.open("wb") as file:
         lengths.extend(file.write(string.encode()) for string in strings)
@@ -26,7 +26,7 @@ def write_strings(path: Path, strings: Iterable[str]) -> Int[np.ndarray, "bounds
 
 
 class Strings(Sequence[str]):
-    """Each is decoded when it is asked for."""
+    """A sequence of strings, decoded on access."""
 
     def __init__(self, path: Path, starts: np.ndarray) -> None:
         self._path, self._starts, self._content = path, starts, map_bytes(path)
@@ -57,7 +57,7 @@ class Strings(Sequence[str]):
             raise self._damaged(error) from None
 
     def all(self) -> list[str]:
-        """All of them at once, which is much quicker than one after another."""
+        """Decode all strings at once, which is much faster than one by one."""
         content, bounds = self._content[:], self._starts.tolist()
         try:
             return [content[first:last].decode() for first, last in pairwise(bounds)]
@@ -69,7 +69,7 @@ class Strings(Sequence[str]):
 
 
 class NameIndex(NamedTuple):
-    """By which a name's number is found, without a dict of all names in every process."""
+    """Finds the number of a name by hash, without a dict of all names in every process."""
 
     hashes: UInt[np.ndarray, "labels"]  # 64 bits each, the smallest first
     order: Int[np.ndarray, "labels"]  # int32: the number of the name with that hash
@@ -106,14 +106,14 @@ class LabelNames(Sequence[str]):
         return self._strings[at]
 
     def numbers_of(self, names: Sequence[str]) -> Int[np.ndarray, "n"]:
-        """The labels of these names; NO_LABEL for a name that none has."""
+        """Return the labels of these names; NO_LABEL for unknown names."""
         hashes = _hashes(names)
         first, last = (self._index.hashes.searchsorted(hashes, side) for side in ("left", "right"))
         found = zip(names, first.tolist(), last.tolist(), strict=True)
         return np.array([self._number(name, *places) for name, *places in found], dtype=np.int64)
 
     def _number(self, name: str, first: int, last: int) -> int:
-        """Of two names with one hash it is the one that is meant."""
+        """Return the label of a name, comparing names where hashes are equal."""
         there = (int(number) for number in self._index.order[first:last])
         return next((number for number in there if self._strings[number] == name), NO_LABEL)
 

@@ -1,4 +1,4 @@
-"""From raw texts to what the engine reads: a second, quick way to the rows of `Tokenizer.rows`.
+"""A tokenizer in plain Python with the results of `Tokenizer.rows`, faster for a few texts.
 
 Plain Python, because an array of a handful of words costs more than the words do.
 """
@@ -23,7 +23,7 @@ _Weighed: TypeAlias = tuple[list[int], list[float]]  # ids and their weights
 
 
 class Reader:
-    """Reads as a Tokenizer with the same splitter and vocabulary does."""
+    """Reads texts like a Tokenizer with the same splitter and vocabulary."""
 
     def __init__(self, splitter: Splitter, vocabulary: Vocabulary) -> None:
         self._splitter, self._vocabulary = splitter, vocabulary
@@ -36,7 +36,7 @@ class Reader:
         return self._splitter.words(text)
 
     def read_words(self, split: Sequence[list[str]]) -> Texts:
-        """Texts that are cut into words already."""
+        """Read texts that are split into words."""
         subwords = self._subwords(split) if len(self._vocabulary.subword_counts) else repeat(([], []))
         ids, weights, starts, known = list[int](), list[float](), [0], self._id_of.get
         for words, (buckets, of_buckets) in zip(split, subwords, strict=False):
@@ -49,7 +49,7 @@ class Reader:
         return _texts(ids, weights, starts)
 
     def _weights(self, ids: list[int]) -> tuple[list[float], list[float]]:
-        """What each word of a text adds to its bag, and what each different one weighs in it; not yet of length 1."""
+        """Return the weight of each word's occurrence, and of each distinct word, before normalisation."""
         weights = [self._weight_of[id] for id in ids]
         if len(set(ids)) == len(ids):
             return weights, weights
@@ -61,7 +61,7 @@ class Reader:
         return 1 + log(count) if self._vocabulary.sublinear else float(count)
 
     def _subwords(self, split: Sequence[list[str]]) -> Iterator[_Weighed]:
-        """For each text the ids of its buckets."""
+        """Yield the sub-word ids and weights of each text."""
         words, starts = list(chain.from_iterable(split)), np.cumsum([0, *map(len, split)])
         table = WordTable(words, np.arange(len(words), dtype=np.int32), starts)
         found = subwords_of(table, len(self._vocabulary.subword_counts))

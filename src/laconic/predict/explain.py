@@ -1,4 +1,4 @@
-"""Why a label: what its score would lose without each of a text's words, and the nearest training texts that have it.
+"""Explain a label: the score lost without each word of the text, and the nearest training texts with the label.
 
 Every model is asked the same way, so the answer is about the model as it is, not about one of its parts: each word is
 left out once, and the text is scored again. Texts are near by their words alone, whatever the model has learnt.
@@ -20,22 +20,26 @@ _NEAR = 3  # texts a label
 Score = Callable[[Texts, Int[np.ndarray, "texts n"]], Float[np.ndarray, "texts n"]]
 
 
-class WordShare(NamedTuple):
+class WordContribution(NamedTuple):
+    """A word of the text and its contribution to a label's score."""
+
     word: str
     share: float  # of the label's score: what is lost without the word; below 0 where it speaks against the label
 
 
 class Explained(NamedTuple):
-    """A prediction, and the text's words, those that speak most for the label first; then texts, nearest first."""
+    """A prediction with the text's words by contribution, largest first, and near training texts, nearest first."""
 
     label: str
     score: float
-    words: list[WordShare]
+    words: list[WordContribution]
     texts: Sequence[NearText] = ()  # of training, with this label; none where the model keeps none
 
 
-def word_shares(reader: Reader, score: Score, text: str, labels: Int[np.ndarray, "n"]) -> list[list[WordShare]]:
-    """What a text's words are worth to each of these labels."""
+def word_contributions(
+    reader: Reader, score: Score, text: str, labels: Int[np.ndarray, "n"]
+) -> list[list[WordContribution]]:
+    """Return the contribution of each word of a text to each of these labels."""
     words = reader.words(text)
     different = list(dict.fromkeys(words))
     without = [[word for word in words if word != left_out] for left_out in different]
@@ -45,9 +49,9 @@ def word_shares(reader: Reader, score: Score, text: str, labels: Int[np.ndarray,
 
 
 def near_texts(reader: Reader, kept: KeptTexts | None, text: str, labels: Int[np.ndarray, "n"]) -> list[list[NearText]]:
-    """The training texts of each of these labels that are nearest to a text."""
+    """Return the nearest training texts of each of these labels."""
     return [[] for _ in labels] if kept is None else kept.nearest(reader.read([text]), labels, _NEAR)
 
 
-def _in_order(words: list[str], lost: Float[np.ndarray, "words"]) -> list[WordShare]:
-    return [WordShare(words[place], round(float(lost[place]), 6)) for place in np.argsort(-lost, kind="stable")]
+def _in_order(words: list[str], lost: Float[np.ndarray, "words"]) -> list[WordContribution]:
+    return [WordContribution(words[place], round(float(lost[place]), 6)) for place in np.argsort(-lost, kind="stable")]

@@ -1,4 +1,4 @@
-"""Answers among some labels only: of those in `allow` (None: all) without those in `block`."""
+"""Rank among some labels only: those in `allow` (None: all) without those in `block`."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ Find: TypeAlias = Callable[[Sequence[str]], Int[np.ndarray, "n"]]
 
 @runtime_checkable
 class Rankable(Protocol):
-    """Texts that can be ranked by their numbers, from 0."""
+    """A batch of texts that can be ranked and scored by row number."""
 
     def rank(self, texts: Int[np.ndarray, "n"], k: int) -> Ranked:
-        """The best k labels of these texts."""
+        """Return the best k labels of these texts."""
 
     def score(self, texts: Int[np.ndarray, "n"], labels: Int[np.ndarray, "n m"]) -> Float[np.ndarray, "n m"]:
-        """The scores of the given labels for these texts."""
+        """Return the scores of the given labels for these texts."""
 
 
-def finder(names: Sequence[str]) -> Find:
-    """Finds names in a list of them."""
+def make_finder(names: Sequence[str]) -> Find:
+    """Return a function that finds the numbers of names in a list."""
     return partial(_found, {name: number for number, name in enumerate(names)})  # which can be pickled
 
 
@@ -65,7 +65,7 @@ def _numbers_of(argument: str, names: Iterable[str], find: Find) -> Int[np.ndarr
 
 
 def rank_among(texts: Rankable, count: int, permitted: Bool[np.ndarray, "labels"], k: int) -> Ranked:
-    """The best k permitted labels of so many texts; k is at most the number of those that are permitted."""
+    """Return the best k permitted labels of the first `count` texts; k is at most the number of permitted labels."""
     if not k:
         return _nothing(count, 0)
     allowed = int(np.count_nonzero(permitted))
@@ -77,14 +77,14 @@ def rank_among(texts: Rankable, count: int, permitted: Bool[np.ndarray, "labels"
 
 
 def joined(parts: Sequence[Ranked], k: int) -> Ranked:
-    """One ranking of the texts of all parts."""
+    """Concatenate the rankings of consecutive texts."""
     if not parts:
         return _nothing(0, k)
     return Ranked(np.concatenate([part.labels for part in parts]), np.concatenate([part.scores for part in parts]))
 
 
 def _of_scores(texts: Rankable, which: Int[np.ndarray, "n"], numbers: Int[np.ndarray, "m"], k: int) -> Ranked:
-    """Scores all that is permitted, which also finds labels that no shortlist would have."""
+    """Score all permitted labels, including those that a shortlist would miss."""
     parts = []
     for part in _parts(which, _SCORED_AT_ONCE // len(numbers)):
         labels = np.tile(numbers, (len(part), 1))
@@ -97,7 +97,7 @@ def _of_scores(texts: Rankable, which: Int[np.ndarray, "n"], numbers: Int[np.nda
 def _of_rankings(
     texts: Rankable, which: Int[np.ndarray, "n"], permitted: Bool[np.ndarray, "labels"], k: int, width: int
 ) -> Ranked:
-    """Ranks more than k labels and drops what is not permitted; where fewer than k are left, ranks more still."""
+    """Rank more than k labels and drop the forbidden ones; where fewer than k are left, rank more."""
     width, parts = min(width, len(permitted)), []
     for part in _parts(which, _RANKED_AT_ONCE // width):
         best = _kept(texts.rank(part, width), permitted, k)
@@ -109,7 +109,7 @@ def _of_rankings(
 
 
 def _kept(ranked: Ranked, permitted: Bool[np.ndarray, "labels"], k: int) -> Ranked:
-    """What is permitted of a ranking, in its order."""
+    """Keep the permitted labels of a ranking, in its order."""
     kept = permitted[ranked.labels] & (ranked.labels != NO_LABEL)
     first = (~kept).argsort(axis=1, kind="stable")[:, :k]
     labels, scores = np.where(kept, ranked.labels, NO_LABEL), np.where(kept, ranked.scores, np.float32(0))

@@ -1,4 +1,4 @@
-"""Opens a folder for answering: what was packed of a model, where that will do, else the model itself.
+"""Opens a folder for prediction: its packed model on a CPU if there is one, otherwise the model itself.
 
 torch is not imported before it is needed: it takes longer to come than a packed model takes to answer.
 """
@@ -8,20 +8,18 @@ from __future__ import annotations
 import logging
 import sys
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from laconic.config import Settings
 from laconic.data.evaluation_texts import TrainedOn
 from laconic.errors import ConfigError, ModelError
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.folder import SOURCE, PackedModel, is_packed, open_packed
-from laconic.predict.packed_predictor import Answerer
+from laconic.predict.interface import TextPredictor
+from laconic.predict.packed_predictor import PackedPredictor
 from laconic.storage.manifest import PACKED, version_of
 from laconic.system.machine import usable_cores
-
-if TYPE_CHECKING:
-    from laconic.predict.predictor import Predictor
 
 log = logging.getLogger(__name__)
 _GPUS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # one of these is there where Linux has a GPU for torch
@@ -29,9 +27,9 @@ _GPUS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # one of these is there wher
 
 @dataclass(frozen=True, kw_only=True)
 class Speed:
-    """How a packed model is to answer."""
+    """Search settings of a packed model."""
 
-    beam: int | None = None  # clusters or cells that are opened; None: as it was packed
+    beam: int | None = None  # clusters or cells to probe; None: as it was packed
     exact: bool = False  # nothing is passed over: answers are those of the model that was packed
     threads: int | None = None  # among which many texts are divided; None: as many as there are cores
 
@@ -48,20 +46,20 @@ USUAL = Speed()
 
 def open_model(
     folder: Path, *, device: str = "auto", settings: Settings | None = None, speed: Speed = USUAL
-) -> Answerer | Predictor:
-    """Whatever answers soonest: on a CPU a model's packed model, where no setting says how else to answer."""
+) -> TextPredictor:
+    """Open the fastest predictor: on a CPU the packed model, unless settings of the model are changed."""
     if is_packed(folder) or settings or not on_cpu(device):
-        return open_as_it_is(folder, device=device, settings=settings, speed=speed)
+        return open_folder(folder, device=device, settings=settings, speed=speed)
     packed = packed_of(folder)
-    return open_as_it_is(folder, device=device, speed=speed) if packed is None else answerer(packed, speed)
+    return open_folder(folder, device=device, speed=speed) if packed is None else packed_predictor(packed, speed)
 
 
-def open_as_it_is(
+def open_folder(
     folder: Path, *, device: str = "auto", settings: Settings | None = None, speed: Speed = USUAL
-) -> Answerer | Predictor:
-    """What the folder itself holds, a packed model or a model."""
+) -> TextPredictor:
+    """Open the folder itself, which holds a packed model or a model."""
     if is_packed(folder):
-        return open_answerer(folder, device=device, settings=settings, speed=speed)
+        return open_packed_predictor(folder, device=device, settings=settings, speed=speed)
     if speed != USUAL:
         raise ConfigError(
             f"{folder}: --beam, --exact and --threads are for what was packed, which answers on a CPU and by its own "
@@ -72,20 +70,20 @@ def open_as_it_is(
     return Predictor.open(folder, device=device, settings=settings)
 
 
-def open_answerer(
+def open_packed_predictor(
     folder: Path, *, device: str = "auto", settings: Settings | None = None, speed: Speed = USUAL
-) -> Answerer:
-    """A packed folder."""
+) -> PackedPredictor:
+    """Open a packed folder."""
     if settings or device not in ("auto", "cpu"):
         raise ConfigError(
-            f"{folder}: a packed model answers on a CPU and by the settings that it was packed with; give the model "
-            "folder that it was made from, or turn its dials (--beam, --exact)"
+            f"{folder}: a packed model runs on a CPU with the settings it was packed with; pass the model "
+            "folder that it was made from, or change its search width (--beam, --exact)"
         )
-    return answerer(open_packed(folder), speed)
+    return packed_predictor(open_packed(folder), speed)
 
 
 def packed_of(folder: Path) -> PackedModel | None:
-    """What was packed of the model in that folder and lies there; None: nothing, or nothing that may be used."""
+    """Return the packed model inside a model folder; None if there is none or it belongs to another model."""
     try:
         if not is_packed(folder / PACKED):
             return None
@@ -100,7 +98,7 @@ def packed_of(folder: Path) -> PackedModel | None:
 
 
 def trained_on(folder: Path) -> TrainedOn:
-    """Return what a model folder or a packed one tells of its training texts, without opening the rest of a model."""
+    """Return what is recorded about a model's training texts, without opening the rest of the model."""
     if is_packed(folder):
         packed = open_packed(folder)
         return TrainedOn.of(packed.facts, packed.sketch)
@@ -109,20 +107,22 @@ def trained_on(folder: Path) -> TrainedOn:
     return read_trained_on(folder)
 
 
-def answerer(packed: PackedModel, speed: Speed = USUAL) -> Answerer:
+def packed_predictor(packed: PackedModel, speed: Speed = USUAL) -> PackedPredictor:
     ranker = packed.ranker
     if isinstance(ranker, PackedRanker) and speed.exact:
         ranker = ranker.exact()
     elif isinstance(ranker, PackedRanker) and speed.beam is not None:
-        ranker = ranker.opening(speed.beam)
-    return Answerer(replace(packed, ranker=ranker), speed.threads or usable_cores())
+        ranker = ranker.with_beam(speed.beam)
+    return PackedPredictor(replace(packed, ranker=ranker), speed.threads or usable_cores())
 
 
 def on_cpu(device: str) -> bool:
-    """Whether answers come from a CPU; torch is asked only where it may know of something else."""
+    """Return whether predictions run on a CPU; torch is imported only if the machine may have a GPU."""
     if device == "cpu":
         return True
     if device == "auto" and sys.platform == "linux" and not any(Path(gpu).exists() for gpu in _GPUS):
+        return True
+    if find_spec("torch") is None:
         return True
     from laconic.training.run import device_named
 

@@ -1,4 +1,4 @@
-"""Answers as a file, in the order of the texts; it appears whole or not at all.
+"""Writes predictions to a file in the order of the texts; the file appears whole or not at all.
 
 jsonl      {"text": ..., whatever else the text's record had, "predictions": [{"label": ..., "score": ...}, ...],
            "known_words": how many of the text's words the model knows}; where answers are explained, each prediction
@@ -37,7 +37,7 @@ Write: TypeAlias = Callable[[Sequence["Answered"]], None]
 
 
 class Answered(NamedTuple):
-    """A text as it came, and what was answered."""
+    """A text with its record's fields and its predictions."""
 
     entry: Entry
     predictions: Predictions
@@ -45,19 +45,21 @@ class Answered(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """What the columns of a table are."""
+    """The columns of a table."""
 
     have_ids: bool
     places: int  # labels a text, at most
 
 
 class Destination(NamedTuple):
+    """A file to write, and its format."""
+
     path: Path
     form: str
 
     @staticmethod
     def at(path: Path, usual: str = "") -> Destination:
-        """The form that the file's ending says, or else the usual one. What cannot be written is refused."""
+        """Return the destination in the format of the suffix, or the default one; refuse what cannot be written."""
         form = form_of(path) or usual
         if not form:
             raise ConfigError(f"--out must end in .jsonl, .csv, .tsv or .parquet, .gz may follow; but it is {path}")
@@ -73,7 +75,7 @@ class Destination(NamedTuple):
 
 @contextmanager
 def answers_file(destination: Destination, shape: Shape) -> Iterator[Write]:
-    """Writes answers to a file; it is there when the block ends well, otherwise all stays as it was."""
+    """Write answers to a file that appears when the block ends without an error."""
     path, form = destination
     with writing(path) as file:
         if form == "parquet":
@@ -103,7 +105,7 @@ def _is_packed(path: Path) -> bool:
 
 
 def _encodable(text: str) -> str:
-    """Half a character, which JSON may hold and UTF-8 may not, as JSON writes it: a backslash and its number."""
+    """Escape surrogates, which JSON may hold and UTF-8 may not, as JSON writes them."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -116,7 +118,7 @@ def _text(file: IO[bytes], *, packed: bool) -> Iterator[TextIOWrapper]:
 
 
 def _json_writer(file: TextIOWrapper) -> Write:
-    """An object a line."""
+    """Write one JSON object per line."""
 
     def write(answers: Sequence[Answered]) -> None:
         file.writelines(json_line(answered) + "\n" for answered in answers)

@@ -1,4 +1,4 @@
-"""Texts in, label names and scores out, from a packed model: no torch, no lock, nothing that grows with questions."""
+"""Predicts label names and scores from a packed model, without torch."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ from laconic.data.dataset import Rows
 from laconic.data.evaluation_texts import TrainedOn
 from laconic.errors import ConfigError
 from laconic.evaluation.calibration import Calibration
-from laconic.evaluation.dataset_view import check_rows
 from laconic.packed.engine.texts import Inputs, Ranked, Some, Texts, inputs_of, size_of, some
 from laconic.packed.folder import PackedModel, Ranks, open_packed
 from laconic.packed.strings import LabelNames
 from laconic.packed.tokenizer import Reader
-from laconic.predict.explain import Explained, near_texts, word_shares
-from laconic.predict.label_filter import Find, finder, joined, permitted_labels, rank_among
+from laconic.predict.explain import Explained, near_texts, word_contributions
+from laconic.predict.label_filter import Find, joined, make_finder, permitted_labels, rank_among
 from laconic.predict.prediction import Answer, Prediction, check_question, known_words, named
 from laconic.types import NO_LABEL
 
@@ -35,8 +34,8 @@ _AT_ONCE = 256  # texts that a thread answers together: their vectors stay in it
 _FEW = 16  # texts that are not worth a second thread
 
 
-class Answerer:
-    """A packed model, ready to answer; many threads may ask it at once."""
+class PackedPredictor:
+    """A packed model, ready to predict; safe to call from several threads."""
 
     def __init__(self, model: PackedModel, threads: int = 1) -> None:
         if threads < 1:
@@ -48,14 +47,18 @@ class Answerer:
         self._label_texts = model.label_texts
 
     @staticmethod
-    def open(folder: Path | str, *, threads: int = 1, verify: bool = False) -> Answerer:
-        """`threads`: how many a batch of texts is divided among; a few texts are answered by the caller's own."""
-        return Answerer(open_packed(Path(folder), verify=verify), threads)
+    def open(folder: Path | str, *, threads: int = 1, verify: bool = False) -> PackedPredictor:
+        """Open a packed folder; large batches are divided among `threads`."""
+        return PackedPredictor(open_packed(Path(folder), verify=verify), threads)
 
     @property
     def calibrated(self) -> bool:
-        """Whether scores are probabilities."""
+        """Return whether scores are probabilities."""
         return self._calibration is not None
+
+    @property
+    def packed(self) -> PackedModel | None:
+        return self.model
 
     @property
     def trained_on(self) -> TrainedOn:
@@ -69,7 +72,7 @@ class Answerer:
         allow: Iterable[str] | None = None,
         block: Iterable[str] | None = None,
     ) -> list[list[Prediction]]:
-        """The best k labels of each text, best first: of those in `allow` (None: all) without those in `block`."""
+        """Return the best k labels of each text, best first: those in `allow` (None: all) without those in `block`."""
         return [answer.predictions for answer in self.answer(texts, k, allow=allow, block=block)]
 
     def answer(
@@ -80,7 +83,7 @@ class Answerer:
         allow: Iterable[str] | None = None,
         block: Iterable[str] | None = None,
     ) -> list[Answer]:
-        """Return what `predict` does, with the number of known words of each text."""
+        """Return the predictions of each text with the number of words that the model knows."""
         reader, rank = self._reads_texts(k), self._rank_among(k, allow, block)
 
         def part(first: int, last: int) -> list[Answer]:
@@ -110,7 +113,7 @@ class Answerer:
         *,
         shuffle: int | None = None,
     ) -> Evaluation:
-        """Every metric on a split of the data, as a Predictor has them."""
+        """Evaluate all metrics on a split of the data."""
         import torch  # which answers do without
 
         from laconic.evaluation.dataset_view import DatasetView
@@ -123,7 +126,9 @@ class Answerer:
         return evaluate(ranking, truth, calibration=self._calibration, seen=seen)
 
     def rank_rows(self, rows: Rows, k: int, on_batch: Callable[[int], None] = lambda done: None) -> Ranked:
-        """The best k labels of rows that were read before, as a Predictor's evaluation reads them."""
+        """Return the best k labels of tokenised rows."""
+        from laconic.evaluation.dataset_view import check_rows
+
         check_rows(rows, self.facts, reads_texts=self._reader is not None)
         inputs = inputs_of(rows)
 
@@ -135,10 +140,10 @@ class Answerer:
         return joined(self._in_parts(rows.shape[0], rank), k)
 
     def explained(self, text: str, predictions: Sequence[Prediction]) -> list[Explained]:
-        """What was answered, each with what the text's words are worth to it and the nearest texts that were kept."""
+        """Explain predictions by the text's words and by the nearest training texts that were kept."""
         reader = self._reads_texts()
         labels = self._find([prediction.label for prediction in predictions])
-        words = word_shares(reader, self._probabilities, text, labels) if predictions else []
+        words = word_contributions(reader, self._probabilities, text, labels) if predictions else []
         texts = near_texts(reader, self.model.kept_texts, text, labels)
         return [Explained(*one, own, near) for one, own, near in zip(predictions, words, texts, strict=True)]
 
@@ -147,11 +152,11 @@ class Answerer:
         return scores if self._calibration is None else self._calibration.apply(scores)
 
     def text_of(self, label: str) -> str:
-        """What a label says of itself, where it says more than its name."""
+        """Return a label's own text; empty if it has none."""
         return self.texts_of([label])[0]
 
     def texts_of(self, labels: Sequence[str]) -> list[str]:
-        """The same of several at once, which is quicker."""
+        """Return the own texts of several labels in one lookup."""
         own = self._label_texts
         if own is None:
             return [""] * len(labels)
@@ -160,7 +165,7 @@ class Answerer:
     def _rank_among(
         self, k: int, allow: Iterable[str] | None, block: Iterable[str] | None
     ) -> Callable[[Inputs], Ranked]:
-        """How inputs are ranked where only some labels may be answered; k is cut to how many these are."""
+        """Return a function that ranks inputs among the permitted labels; k is at most their number."""
         if allow is None and block is None:
             k = min(k, len(self.labels))
             return lambda inputs: self.ranker.rank(inputs, k)
@@ -174,10 +179,10 @@ class Answerer:
 
     @cached_property
     def _find(self) -> Find:
-        return self.labels.numbers_of if isinstance(self.labels, LabelNames) else finder(self.labels)
+        return self.labels.numbers_of if isinstance(self.labels, LabelNames) else make_finder(self.labels)
 
     def _in_parts(self, count: int, work: Callable[[int, int], A]) -> list[A]:
-        """What work(first, last) gives on parts of 0..count, in their order."""
+        """Return the results of work(first, last) on consecutive parts of 0..count."""
         threads = self.threads if count > _FEW else 1
         size = max(1, min(_AT_ONCE, -(-count // threads)))
         if count == size:
@@ -191,7 +196,7 @@ class Answerer:
 
 
 class _Numbered:
-    """Inputs of a ranker, asked for by their numbers."""
+    """Inputs of a ranker, selected by row number."""
 
     def __init__(self, ranker: Ranks, inputs: Inputs) -> None:
         self.ranker, self.inputs = ranker, inputs
@@ -204,7 +209,7 @@ class _Numbered:
 
 
 def _chosen(inputs: Inputs, which: Int[np.ndarray, "n"]) -> Some:
-    """Some of the texts, in that order."""
+    """Select texts by row number, in that order."""
     if not isinstance(inputs, Texts):
         features: Some = inputs[which]
         return features

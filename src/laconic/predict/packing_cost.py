@@ -16,7 +16,7 @@ from laconic.evaluation.metrics import judge, report
 from laconic.export.pack import _first_split
 from laconic.methods.restore import restore_ranker
 from laconic.packed.folder import PackedModel
-from laconic.predict.packed_predictor import Answerer
+from laconic.predict.packed_predictor import PackedPredictor
 from laconic.storage.model_folder import SavedModel
 from laconic.system.machine import usable_cores
 from laconic.training.run import device_named
@@ -35,14 +35,14 @@ TRAINING = "training texts"
 
 
 class Precision(NamedTuple):
-    """P@5 of a model, and of what was packed of it."""
+    """P@5 of a model and of its packed version."""
 
     before: float
     after: float
 
 
 class Cost(NamedTuple):
-    """What a packed model's answers are worth, beside those of the model it was made from."""
+    """How far the answers of a packed model agree with those of its model."""
 
     split: str  # or TRAINING
     texts: int
@@ -51,7 +51,7 @@ class Cost(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Return what it was measured on, for people."""
+        """Describe the texts that the cost was measured on."""
         of = {TRAINING: "training texts", "held-out": "held-out texts"}.get(self.split, f"texts of {self.split}")
         return f"{self.texts:,} {of}"
 
@@ -61,7 +61,7 @@ class Cost(NamedTuple):
 
     @staticmethod
     def of_facts(facts: Any) -> Cost | None:
-        """Read what `facts` wrote; None where it is not there."""
+        """Read what `facts` wrote; None if it is missing."""
         match facts:
             case {"split": str(split), "texts": int(texts), "found": float(found), **others}:
                 match others:
@@ -74,14 +74,15 @@ class Cost(NamedTuple):
 def measured(
     packed_model: PackedModel, model: SavedModel, corpus: Corpus, split: str, device: str = "cpu"
 ) -> tuple[PackedModel, Cost]:
-    """The packed model with what packing has cost on some texts of a split among its facts; the model itself answers
-    on the device.
+    """Measure the cost of packing on texts of a split, and return the packed model with it among its facts.
+
+    The model itself ranks on the device.
     """
     view, some = DatasetView.of(model), corpus.sampled(split, _JUDGED)
     rows, truth = view.rows_and_truth(some, split)
     places = places_needed(truth, (_BEST,))
     wanted = rank_all(restore_ranker(model, device_named(device)), rows, places).labels.numpy()
-    found = Answerer(packed_model, usable_cores()).rank_rows(rows, places).labels
+    found = PackedPredictor(packed_model, usable_cores()).rank_rows(rows, places).labels
     best = wanted[:, :_BEST]
     shared = (best[:, :, None] == found[:, None, :_BEST]).any(2)[best != NO_LABEL]
     agreement = 100 * float(shared.mean())
@@ -93,11 +94,11 @@ def measured(
     return replace(packed_model, facts={**packed_model.facts, "packing": cost.facts()}), cost
 
 
-def split_to_judge(corpus: Corpus) -> str:
-    """That which training has seen least of; empty: there are no texts at all."""
+def split_to_measure(corpus: Corpus) -> str:
+    """Return the split to measure on, the one that training has seen least of; empty if there are no texts."""
     return _first_split(corpus, "test", "valid", "train", "all")
 
 
 def _precision(labels: Int[np.ndarray, "texts k"], truth: Truth) -> float:
-    """P@5, in percent."""
+    """Return P@5 in percent."""
     return report(judge(labels, truth.labels, leave_out=truth.leave_out), ks=(_BEST,))[f"P@{_BEST}"]

@@ -1,4 +1,4 @@
-"""What all ways of answering share: what may be asked, and the form of an answer. Needs no torch."""
+"""Predictions, and the checks of requests that all predictors share. Needs no torch."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from laconic.types import FIRST_WORD, NO_LABEL
 
 
 class Prediction(NamedTuple):
+    """A label and its score."""
+
     label: str
     score: float
 
 
 class Answer(NamedTuple):
-    """The labels of a text, best first, and how much of the text they are based on."""
+    """The labels of a text, best first, and the number of words they are based on."""
 
     predictions: list[Prediction]
     known_words: int  # of the text; 0: any other text of unknown words has the same labels
@@ -36,7 +38,7 @@ def known_words(ids: Int[np.ndarray, "total"], bounds: Int[np.ndarray, "bounds"]
 def named(
     labels: Int[np.ndarray, "texts k"], scores: Float[np.ndarray, "texts k"], names: Sequence[str]
 ) -> list[list[Prediction]]:
-    """A ranking in words."""
+    """Replace the label numbers of a ranking by names."""
     return [
         [Prediction(names[label], score) for label, score in zip(*row, strict=True) if label != NO_LABEL]
         for row in zip(labels.tolist(), scores.tolist(), strict=True)
@@ -44,7 +46,7 @@ def named(
 
 
 def check_question(k: int, *, reads_texts: bool) -> None:
-    """Refuses texts where a model does not read them, and to answer with nothing."""
+    """Refuse k below 1, and texts if the model reads features."""
     if not reads_texts:
         raise DataError("this model was trained on features, not on texts; `laconic evaluate` reads feature files")
     if k < 1:

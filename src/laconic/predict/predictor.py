@@ -1,4 +1,4 @@
-"""Texts in, label names and scores out, from a model folder."""
+"""Predicts label names and scores from a model folder, with torch."""
 
 from __future__ import annotations
 
@@ -18,15 +18,17 @@ from laconic.data.catalogue import Propensity
 from laconic.data.corpus import Corpus
 from laconic.data.evaluation_texts import EvaluationTexts, TrainedOn
 from laconic.data.tokenizer import Tokenizer
-from laconic.errors import ModelError
+from laconic.errors import ConfigError, ModelError
 from laconic.evaluation.calibration import Calibration
 from laconic.evaluation.dataset_view import DatasetView
 from laconic.evaluation.evaluate import Evaluation, evaluate, kept_figures, places_needed, rank_all
 from laconic.methods.restore import restore_ranker, with_settings
 from laconic.models.rankers import Ranker
 from laconic.packed.engine.texts import Ranked
-from laconic.predict.gpu import quickened
-from laconic.predict.label_filter import Find, finder, permitted_labels, rank_among
+from laconic.packed.folder import PackedModel
+from laconic.predict.explain import Explained
+from laconic.predict.gpu import optimise
+from laconic.predict.label_filter import Find, make_finder, permitted_labels, rank_among
 from laconic.predict.prediction import Answer, Prediction, check_question, known_words, named
 from laconic.storage.model_folder import SavedModel, read_model
 from laconic.training.run import device_named
@@ -34,7 +36,7 @@ from laconic.types import Inputs, Ranking, Tokens
 
 
 class Predictor:
-    """A finished model, ready to answer."""
+    """A finished model, ready to predict."""
 
     def __init__(self, model: SavedModel, device: str = "auto") -> None:
         self.facts, self.labels = model.facts, model.labels
@@ -44,7 +46,7 @@ class Predictor:
             raise ModelError(f"the model ranks {self.ranker.num_labels} labels, but names {len(model.labels)}")
         if model.vocabulary is not None and self.ranker.num_ids not in (0, model.vocabulary.num_ids):
             raise ModelError(f"the model knows {self.ranker.num_ids} token ids, but has {model.vocabulary.num_ids}")
-        self._quick = quickened(self.ranker) if where.type == "cuda" else self.ranker
+        self._quick = optimise(self.ranker) if where.type == "cuda" else self.ranker
         self.view = DatasetView.of(model)
         self._tokenizer = self.view.tokenizer
         self._label_texts = dict(zip(model.labels.names, model.labels.texts or (), strict=False))
@@ -54,7 +56,7 @@ class Predictor:
     def open(
         folder: Path | str, *, device: str = "auto", verify: bool = False, settings: Settings | None = None
     ) -> Predictor:
-        """`settings` overrule the model's own, for this once: how it answers, not what it has learnt."""
+        """Open a model folder; `settings` override how it predicts, not what it has learnt."""
         model = read_model(Path(folder), verify=verify)
         return Predictor(model if not settings else with_settings(model, settings), device)
 
@@ -66,7 +68,7 @@ class Predictor:
         allow: Iterable[str] | None = None,
         block: Iterable[str] | None = None,
     ) -> list[list[Prediction]]:
-        """The best k labels of each text, best first: of those in `allow` (None: all) without those in `block`."""
+        """Return the best k labels of each text, best first: those in `allow` (None: all) without those in `block`."""
         return [answer.predictions for answer in self.answer(texts, k, allow=allow, block=block)]
 
     def answer(
@@ -77,7 +79,7 @@ class Predictor:
         allow: Iterable[str] | None = None,
         block: Iterable[str] | None = None,
     ) -> list[Answer]:
-        """Return what `predict` does, with the number of known words of each text."""
+        """Return the predictions of each text with the number of words that the model knows."""
         tokenizer = self._reads_texts(k)
         rows = tokenizer.rows(texts)
         found = self._predicted(rows, k, allow, block)
@@ -107,7 +109,7 @@ class Predictor:
         return self._named(rank_all(RankerAmong(self._quick, permitted), rows, min(k, count)))
 
     def text_of(self, label: str) -> str:
-        """What a label says of itself, where it says more than its name."""
+        """Return a label's own text; empty if it has none."""
         return self._label_texts.get(label, "")
 
     def evaluate(
@@ -118,26 +120,34 @@ class Predictor:
         *,
         shuffle: int | None = None,
     ) -> Evaluation:
-        """Every metric on a split of the data, which may number its labels in its own way.
+        """Evaluate all metrics on a split of the data, which may number its labels differently.
 
-        `shuffle` is a seed: words come in another order, to see how much of it a model needs.
+        `shuffle` is a seed for shuffling the words of each text.
         """
         rows, truth = self.view.rows_and_truth(corpus, split_name, shuffle=shuffle)
         ranking = rank_all(self._quick, rows, places_needed(truth), on_batch)
         seen = self.trained_on.overlap(corpus.split(split_name))
         return evaluate(ranking, truth, calibration=self._calibration, seen=seen)
 
+    def explained(self, text: str, predictions: Sequence[Prediction]) -> list[Explained]:
+        """Refuse: words are left out one by one, for which only packed models are fast enough."""
+        raise ConfigError("--explain is for a packed model, which answers on a CPU; `laconic pack` packs one")
+
+    @property
+    def packed(self) -> PackedModel | None:
+        return None
+
     @property
     def trained_on(self) -> TrainedOn:
         return self.view.trained_on
 
     def constants(self, corpus: Corpus) -> Propensity | None:
-        """Return the propensity constants by which the model is evaluated on this data."""
+        """Return the propensity constants for evaluating the model on this data."""
         return self.view.constants(corpus)
 
     @cached_property
     def _find(self) -> Find:
-        return finder(self.labels.names)
+        return make_finder(self.labels.names)
 
     def _named(self, ranking: Ranking) -> list[list[Prediction]]:
         scores = ranking.scores.numpy()
@@ -147,7 +157,7 @@ class Predictor:
 
 
 class RankerAmong(Ranker):
-    """Ranks as another ranker does, but no label that is not permitted; k is at most the number of those that are."""
+    """Ranks the permitted labels only; k is at most their number."""
 
     def __init__(self, ranker: Ranker, permitted: Bool[np.ndarray, "labels"]) -> None:
         super().__init__()
@@ -163,7 +173,7 @@ class RankerAmong(Ranker):
 
 
 class _Numbered:
-    """A ranker's inputs, asked for by their numbers."""
+    """Inputs of a ranker, selected by row number."""
 
     def __init__(self, ranker: Ranker, inputs: Inputs) -> None:
         self.ranker, self.inputs, self.device = ranker, inputs, inputs[0].device
@@ -184,6 +194,6 @@ def _plain(tensor: Shaped[Tensor, "n m"]) -> Shaped[np.ndarray, "n m"]:
 
 
 def scored(model: SavedModel, texts: EvaluationTexts, device: str) -> tuple[SavedModel, Evaluation]:
-    """A model that knows its own figures on a split, and the figures."""
+    """Evaluate a model on texts; return it with its metrics stored, and the metrics."""
     evaluation = Predictor(model, device).evaluate(texts.corpus, texts.split)
     return replace(model, facts={**model.facts, "metrics": kept_figures(evaluation, texts.name)}), evaluation

@@ -1,4 +1,4 @@
-"""The application that granian calls: who may come in, how much they may bring, and what is noted of it.
+"""The ASGI application that granian calls: authorises, limits and logs requests.
 
 Questions are read and answered here, without a framework between, since most of a quick model's time would go there;
 every other path is app.py's.
@@ -37,7 +37,9 @@ _LONGEST_DEADLINE = 60_000  # milliseconds
 _CLOSING = {408, 413}  # what else would come of such a request is not waited for
 
 
-class Door:
+class Gateway:
+    """The outer application: checks and limits every request, and answers `/v1/predict` itself."""
+
     def __init__(self, inside: App, service: Service) -> None:
         self._inside, self._service, self._settings = inside, service, service.settings
         self._token = self._settings.token.encode()
@@ -61,7 +63,7 @@ class Door:
         except Gone:  # or what came in its place was no body; whoever is still there hears of it
             await self._refuse(visit, Refusal(400, "bad_request", "the body did not come as it was announced"))
         finally:
-            if visit.status:  # somebody was told something
+            if visit.status:  # a response was begun
                 self._note(visit)
 
     async def _turn_away(self, scope: Scope, send: Send) -> None:
@@ -78,13 +80,13 @@ class Door:
         self._let_in(visit)
         _check_is_post(visit)
         check_is_json(visit.headers)
-        limits, patience = self._settings.limits, self._settings.patience
-        seconds = _deadline(visit.headers, patience.deadline)
-        question = question_of(await read_body(receive, limits.bytes, patience.body), limits)
+        limits, time_limits = self._settings.limits, self._settings.time_limits
+        seconds = _deadline(visit.headers, time_limits.deadline)
+        question = question_of(await read_body(receive, limits.bytes, time_limits.body), limits)
         return await self._service.answer(question, seconds - visit.seconds())
 
     def _let_in(self, visit: _Visit) -> None:
-        """Whoever bears the token, where one is needed, and does not bring too much."""
+        """Check the bearer token, if one is needed, and the announced size."""
         scheme, _, given = header(visit.headers, b"authorization").partition(b" ")
         guarded = self._token and visit.path.startswith(GUARDED)
         if guarded and not (scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), self._token)):
@@ -105,11 +107,11 @@ class Door:
         if visit.status == 503 and visit.path == PREDICT:
             self._service.refused += 1
         elif self._settings.log_requests:
-            log.info("request", extra={"told": visit.told(seconds)})
+            log.info("request", extra={"fields": visit.log_fields(seconds)})
 
 
 class _Visit:
-    """One request, and the way back to whoever made it."""
+    """A request and the functions that send its response."""
 
     def __init__(self, scope: Scope, send: Send, *, closing: bool) -> None:
         self.path, self.method, self.headers = scope["path"], scope["method"], scope["headers"]
@@ -139,7 +141,7 @@ class _Visit:
             message = {**message, "headers": [*message.get("headers", ()), *own]}
         await self._send(message)
 
-    def told(self, seconds: float) -> dict[str, Any]:
+    def log_fields(self, seconds: float) -> dict[str, Any]:
         return {
             "request_id": self.request_id,
             "method": self.method if self.method in _METHODS else "other",
@@ -150,7 +152,7 @@ class _Visit:
 
 
 def _request_id(headers: Any) -> bytes:
-    """The client's own, where it is one that can be said back."""
+    """Return the client's own request id if it is well-formed, else a new one."""
     given = header(headers, b"x-request-id")
     return given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8).encode()
 
@@ -162,7 +164,7 @@ def _check_is_post(visit: _Visit) -> None:
 
 
 def _deadline(headers: Any, usual: float) -> float:
-    """Seconds; a client may ask for fewer than usual."""
+    """Return the request's deadline in seconds; a client may shorten the usual one."""
     given = next((value for name, value in headers if name == b"x-deadline-ms"), None)
     if given is None:
         return usual

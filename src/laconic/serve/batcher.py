@@ -1,4 +1,4 @@
-"""Questions wait in a bounded queue and are answered together: all that gathered while the last few were answered.
+"""A bounded queue of questions that are answered in batches: those that arrived during the last batch.
 
 Nothing waits for company, so a single question is answered at once, and the more come the larger a batch is. Where a
 question could not be answered in time, it is refused when it comes, not when its time is over.
@@ -34,9 +34,9 @@ class _Waiting(Generic[Q, A]):
 
 
 class Batcher(Generic[Q, A]):
-    """A queue before `answer`, which a thread of its own calls with a few questions at a time.
+    """A queue in front of `answer`, which a separate thread calls with a few questions at a time.
 
-    `answer` gives an answer or a refusal for each of them.
+    `answer` returns a response or a refusal for each of them.
     """
 
     def __init__(
@@ -57,11 +57,11 @@ class Batcher(Generic[Q, A]):
 
     @property
     def full(self) -> bool:
-        """Whether a question of one text would be refused."""
+        """Return whether a question with one text would be refused."""
         return self.texts >= self._most_waiting
 
     async def ask(self, question: Q, texts: int, deadline: float) -> A:
-        """The answer; `deadline` is a time of the monotonic clock."""
+        """Return the answer; `deadline` is a time of the monotonic clock."""
         # One that alone is more than the queue holds must have a chance when nothing waits.
         if self.texts and self.texts + texts > self._most_waiting:
             raise busy()
@@ -99,7 +99,7 @@ class Batcher(Generic[Q, A]):
         self._on_batch(texts)
 
     def _next(self) -> list[_Waiting[Q, A]]:
-        """Those that are still wanted, in the order in which they came."""
+        """Return the questions that are still wanted, in order of arrival."""
         batch: list[_Waiting[Q, A]] = []
         texts, now, most = 0, monotonic(), self._most_together
         if self._seconds_a_text:

@@ -1,4 +1,4 @@
-"""Reads a request's body, as far as it may go and as long as it may take."""
+"""Reads a request's body within limits on size and time."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _MOST_PARTS = 2000  # that a body may come in; each costs about as much, however
 
 
 class Gone(Exception):  # noqa: N818 - nothing went wrong here
-    """The client went away, or sent what is no body."""
+    """The client disconnected, or sent something that is not a body."""
 
 
 def header(headers: Headers, name: bytes) -> bytes:
-    """The header's value; empty: there is none. Names come in small letters."""
+    """Return the value of a header, empty if it is missing. Names are lower case."""
     return next((value for key, value in headers if key == name), b"")
 
 
 def check_announced(headers: Headers, most: int) -> None:
-    """Refuses a body by its announced length, before any of it is read."""
+    """Refuse a body by its announced length, before any of it is read."""
     announced = header(headers, b"content-length")
     if announced and (not announced.isdigit() or len(announced) > 18 or int(announced) > most):
         raise too_large(most)

@@ -1,4 +1,4 @@
-"""How the service says no: a status, a code for programs, a sentence for people. Never a word of what was sent."""
+"""Error responses: a status, a code for programs, a message for people; never any of the client's content."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic_core import to_json
 
 
 class Refusal(Exception):  # noqa: N818 - it is an answer too
-    """A request that gets no answer, and why."""
+    """A request that is refused, and why."""
 
     def __init__(self, status: int, code: str, message: str, where: str = "", *, retry_after: int = 0) -> None:
         super().__init__(message)
@@ -26,7 +26,7 @@ class Refusal(Exception):  # noqa: N818 - it is an answer too
 
 
 class Why(BaseModel):
-    """As the OpenAPI document has it."""
+    """The error as the OpenAPI document describes it."""
 
     code: str
     message: str
@@ -34,6 +34,8 @@ class Why(BaseModel):
 
 
 class Refused(BaseModel):
+    """The body of an error response."""
+
     error: Why
     request_id: str
 

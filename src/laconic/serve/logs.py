@@ -1,4 +1,4 @@
-"""Logs as JSON, one object a line, on the standard error: for machines that gather them."""
+"""Logs as JSON objects, one per line, on the standard error."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 LOG = "laconic.serve"
-_KEYS = "told"  # what else a line says, as a dict: log.info("stopped", extra={"told": {...}})
+_KEYS = "fields"  # what else a line says, as a dict: log.info("stopped", extra={"fields": {...}})
 
 
 class JsonLines(logging.Formatter):
-    """{"time": ..., "level": ..., "event": ..., and what the line tells}"""
+    """Formats a record as {"time": ..., "level": ..., "event": ..., and the record's own fields}."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -28,7 +28,7 @@ class JsonLines(logging.Formatter):
 
 
 def log_settings(level: str = "INFO") -> dict[str, Any]:
-    """For logging.config, of our own lines and granian's."""
+    """Return settings for logging.config that cover our lines and granian's."""
     one = {"handlers": ["lines"], "level": level, "propagate": False}
     return {
         "version": 1,

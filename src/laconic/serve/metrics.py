@@ -1,4 +1,4 @@
-"""What the service counts, over all of its processes: docs/serving.md says what each figure means.
+"""Prometheus metrics over all processes of the service; docs/serving.md describes each.
 
 prometheus_client adds processes up through files, in the folder that FOLDER names; that must be set before this module
 is imported.
@@ -16,8 +16,8 @@ _SECONDS = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5,
 _TEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
-class Measures:
-    """One a process."""
+class Metrics:
+    """The metrics of one process."""
 
     def __init__(self) -> None:
         registry = CollectorRegistry()
@@ -48,7 +48,7 @@ class Measures:
         )
 
     def text(self) -> bytes:
-        """In Prometheus's form; of all processes, where there are several."""
+        """Return the metrics in Prometheus's text format, summed over processes if there are several."""
         if FOLDER not in os.environ:
             return bytes(generate_latest(self._registry))
         together = CollectorRegistry()

@@ -1,4 +1,4 @@
-"""The model that answers now, and how another one takes its place: opened and verified beside it, then exchanged.
+"""The model in service, and its replacement by a new version: opened and verified beside it, then exchanged.
 
 Those who answer take `now` once and keep it for a whole batch, so every answer is wholly one version's.
 """
@@ -13,8 +13,8 @@ from pathlib import Path
 
 from laconic.errors import ModelError, UserError
 from laconic.packed.folder import SOURCE, is_packed, open_packed
-from laconic.predict.load import Speed, answerer
-from laconic.predict.packed_predictor import Answerer
+from laconic.predict.load import Speed, packed_predictor
+from laconic.predict.packed_predictor import PackedPredictor
 from laconic.storage.manifest import MANIFEST, PACKED, kind_of, version_of
 from laconic.system.files import bytes_in
 
@@ -27,10 +27,10 @@ _WARMING = (
 
 @dataclass(frozen=True)
 class Version:
-    """A model, as it is served."""
+    """One version of a model, ready to answer."""
 
     name: str  # changes when any byte of the model does
-    answerer: Answerer
+    packed_predictor: PackedPredictor
     folder: Path  # where it was packed
     bytes: int
 
@@ -44,13 +44,13 @@ class Served:
         self.now = opened(model, speed, verify=verify)
 
     def changed(self) -> bool:
-        """Whether the folder is another than when it was last looked at, for better or worse."""
+        """Return whether the folder has changed since it was last looked at."""
         return _look(self._model) != self._seen
 
     def refresh(self, on_result: Callable[[str], None] = lambda result: None) -> bool:
-        """Puts what the folder holds now in place of what answers; whether it is another model.
+        """Replace the model in service by what the folder holds now; return whether it is another version.
 
-        What cannot be opened is refused, and the old one goes on.
+        A folder that cannot be opened is refused, and the old model stays in service.
         """
         self._seen = _look(self._model)
         try:
@@ -68,21 +68,21 @@ class Served:
 
 
 def opened(model: Path, speed: Speed, *, verify: bool) -> Version:
-    """The packed model of a folder, ready to answer at once."""
+    """Open the packed model of a folder and run it once, so that the first request is quick."""
     folder = packed_folder(model)
     packed = open_packed(folder, verify=verify)
     if version_of(folder) != packed.version:
         raise ModelError(f"{folder}: it changed while it was opened; it is looked at again")
     if packed.vocabulary is None:
         raise ModelError(f"{folder}: this model reads features, but a service is asked with texts")
-    version = Version(packed.version, answerer(packed, speed), folder, bytes_in(folder))
+    version = Version(packed.version, packed_predictor(packed, speed), folder, bytes_in(folder))
     for text in _WARMING:
-        version.answerer.predict([text])
+        version.packed_predictor.predict([text])
     return version
 
 
 def packed_folder(model: Path) -> Path:
-    """Where a model was packed: a packed folder itself, or the one inside a model folder, if it is of that model."""
+    """Return the packed folder: the folder itself, or the one inside a model folder if it belongs to that model."""
     if is_packed(model):
         return model
     if not kind_of(model):
@@ -95,7 +95,7 @@ def packed_folder(model: Path) -> Path:
 
 
 def _look(model: Path) -> set[tuple[str, int, int, int]]:
-    """What changes when a folder is exchanged, or a file in it: a copy may be on its way when it is first seen."""
+    """Return what changes when a folder or a file in it is replaced; a copy may still be in progress."""
     return {stamp for folder in (model, model / PACKED) for stamp in _stamps(folder)}
 
 

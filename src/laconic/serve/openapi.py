@@ -1,4 +1,4 @@
-"""What the service says of itself: its model, its state, and the OpenAPI document of its paths."""
+"""Descriptions of the service: its model, its state, and the OpenAPI document of its paths."""
 
 from __future__ import annotations
 
@@ -29,15 +29,21 @@ _REFUSALS = {
 
 
 class Alive(BaseModel):
+    """The body of `/healthz`."""
+
     status: str
 
 
 class Ready(BaseModel):
+    """The body of `/readyz`."""
+
     status: str
     model: str = Field(description="The version that answers.")
 
 
 class AskableLimits(BaseModel):
+    """The limits of a request."""
+
     texts: int
     explained: int
     characters: int
@@ -47,6 +53,8 @@ class AskableLimits(BaseModel):
 
 
 class ModelFacts(BaseModel):
+    """The body of `/v1/model`."""
+
     model: str = Field(description="The version; it changes when any byte of the model does.")
     method: str
     labels: int
@@ -62,15 +70,15 @@ class ModelFacts(BaseModel):
 
 
 def facts_of(version: Version, settings: Serving) -> ModelFacts:
-    facts, limits = version.answerer.facts, settings.limits
+    facts, limits = version.packed_predictor.facts, settings.limits
     return ModelFacts(
         model=version.name,
         method=facts["method"],
-        labels=len(version.answerer.labels),
+        labels=len(version.packed_predictor.labels),
         words=facts["sizes"]["inputs"],
         created=facts["created"],
         laconic=facts["laconic"],
-        calibrated=version.answerer.calibrated,
+        calibrated=version.packed_predictor.calibrated,
         bytes=version.bytes,
         metrics=facts.get("metrics"),
         card=_card(version.folder),
@@ -80,14 +88,14 @@ def facts_of(version: Version, settings: Serving) -> ModelFacts:
             characters=limits.characters,
             bytes=limits.bytes,
             k=limits.k,
-            deadline_ms=round(settings.patience.deadline * 1e3),
+            deadline_ms=round(settings.time_limits.deadline * 1e3),
         ),
         needs_token=bool(settings.token),
     )
 
 
 def _card(folder: Path) -> str | None:
-    """Of the packed folder itself, or of the model folder around it."""
+    """Return the model card of the packed folder, or of the model folder around it."""
     for path in (folder / _CARD, folder.parent / _CARD):
         if path.is_file() and path.stat().st_size <= _LARGEST_CARD and (path.parent / "manifest.json").is_file():
             return path.read_text(encoding="utf-8", errors="replace")
@@ -95,7 +103,7 @@ def _card(folder: Path) -> str | None:
 
 
 def document(app: FastAPI, settings: Serving) -> None:
-    """Adds the path that app.py does not have to what FastAPI knows of the others."""
+    """Add the path that asgi.py handles itself to what FastAPI knows of the others."""
     known = app.openapi
 
     def openapi() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Questions of a batch in, bodies of answers out, all from one version of the model. Runs in the batcher's thread."""
+"""Answers a batch of questions with response bodies, all from one version of the model, in the batcher's thread."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from laconic.errors import UserError
-from laconic.predict.packed_predictor import Answerer
+from laconic.predict.packed_predictor import PackedPredictor
 from laconic.predict.prediction import Answer, Prediction
 from laconic.serve.errors import Refusal
 from laconic.serve.model import Served, Version
@@ -16,22 +16,22 @@ from laconic.serve.schemas import Question
 
 
 def answering(served: Served) -> Callable[[Sequence[Question]], list[bytes | Refusal]]:
-    """What a batcher calls."""
+    """Return the function that a batcher calls."""
     return lambda questions: answered(served.now, questions)
 
 
 def answered(version: Version, questions: Sequence[Question]) -> list[bytes | Refusal]:
-    """A body or a refusal for each question."""
+    """Return a body or a refusal for each question."""
     answers: list[bytes | Refusal] = [b""] * len(questions)
     for places in _alike(questions):
-        found = _predicted(version.answerer, [questions[place] for place in places])
+        found = _predicted(version.packed_predictor, [questions[place] for place in places])
         for place, own in zip(places, found, strict=True):
             answers[place] = own if isinstance(own, Refusal) else _body(version, questions[place], own)
     return answers
 
 
 def _alike(questions: Sequence[Question]) -> list[list[int]]:
-    """Places of questions that can be ranked together: those that ask for as many labels, of all labels."""
+    """Group questions that can be ranked together: those with the same k and without a label filter."""
     groups: dict[Any, list[int]] = {}
     for place, question in enumerate(questions):
         alone = question.allow is not None or question.block is not None
@@ -39,11 +39,11 @@ def _alike(questions: Sequence[Question]) -> list[list[int]]:
     return list(groups.values())
 
 
-def _predicted(answerer: Answerer, alike: Sequence[Question]) -> list[list[Answer] | Refusal]:
-    """For each question the answer to each of its texts."""
+def _predicted(packed_predictor: PackedPredictor, alike: Sequence[Question]) -> list[list[Answer] | Refusal]:
+    """Return the answers to the texts of each question."""
     first, texts = alike[0], [text for question in alike for text in question.asked]
     try:
-        found = iter(answerer.answer(texts, first.k, allow=first.allow, block=first.block))
+        found = iter(packed_predictor.answer(texts, first.k, allow=first.allow, block=first.block))
     except UserError:  # whose message has the client's words
         return [Refusal(422, "bad_question", "allow or block has a name that no label of this model has")]
     return [[next(found) for _ in question.asked] for question in alike]
@@ -52,7 +52,7 @@ def _predicted(answerer: Answerer, alike: Sequence[Question]) -> list[list[Answe
 def _body(version: Version, question: Question, found: Sequence[Answer]) -> bytes:
     one_by_one = [
         {
-            "predictions": _told(version.answerer, question, text, own.predictions),
+            "predictions": _told(version.packed_predictor, question, text, own.predictions),
             "known_words": own.known_words,
         }
         for text, own in zip(question.asked, found, strict=True)
@@ -60,16 +60,18 @@ def _body(version: Version, question: Question, found: Sequence[Answer]) -> byte
     return to_json({"model": version.name, "answers": one_by_one})
 
 
-def _told(answerer: Answerer, question: Question, text: str, found: Sequence[Prediction]) -> list[dict[str, Any]]:
+def _told(
+    packed_predictor: PackedPredictor, question: Question, text: str, found: Sequence[Prediction]
+) -> list[dict[str, Any]]:
     least = question.min_score
     kept = found if least is None else [one for one in found if one.score >= least]
-    texts = answerer.texts_of([one.label for one in kept])
-    told = [_one(*own) for own in zip(kept, texts, strict=True)]
+    texts = packed_predictor.texts_of([one.label for one in kept])
+    listed = [_one(*own) for own in zip(kept, texts, strict=True)]
     if question.explain:
-        for one, explained in zip(told, answerer.explained(text, kept), strict=True):
+        for one, explained in zip(listed, packed_predictor.explained(text, kept), strict=True):
             one["words"] = [word._asdict() for word in explained.words]
             one |= {"texts": [near._asdict() for near in explained.texts]} if explained.texts else {}
-    return told
+    return listed
 
 
 def _one(prediction: Prediction, text: str) -> dict[str, Any]:

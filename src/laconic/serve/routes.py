@@ -1,4 +1,4 @@
-"""Every path of the service but the one that questions are asked at, and the document that describes them all."""
+"""All paths of the service except `/v1/predict`, and the OpenAPI document of all of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 
 from laconic import __version__
 from laconic.predict.load import Speed
-from laconic.serve.asgi import REQUEST_ID, App, Door
+from laconic.serve.asgi import REQUEST_ID, App, Gateway
 from laconic.serve.errors import Refusal, failed
 from laconic.serve.logs import LOG
 from laconic.serve.model import Served
@@ -42,7 +42,7 @@ _MESSAGES = {404: "there is nothing here; /openapi.json says what there is", 405
 
 
 def application(model: Path, settings: Serving, speed: Speed) -> App:
-    """What granian calls in each worker process."""
+    """Return the ASGI application of a worker process."""
     return application_of(Service(Served(model, speed, verify=False), settings))
 
 
@@ -66,14 +66,14 @@ def application_of(service: Service) -> App:
     document(app, service.settings)
     app.add_exception_handler(HTTPException, _nothing_here)
     app.add_exception_handler(Exception, _failed)
-    door, origins = Door(app, service), service.settings.origins
+    door, origins = Gateway(app, service), service.settings.origins
     return CORSMiddleware(door, origins, ["GET", "POST"], _SENT, expose_headers=_TOLD) if origins else door
 
 
 def _add_paths(app: FastAPI, service: Service) -> None:
     @app.get("/v1/model")
     async def model() -> ModelFacts:
-        """What answers here: its figures, sizes, card, and what may be asked of it."""
+        """Describe the model in service: its metrics, sizes, card, and the limits of a request."""
         return facts_of(service.served.now, service.settings)
 
     @app.get("/healthz")
@@ -114,7 +114,7 @@ async def _nothing_here(request: Request, error: Exception) -> Response:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    """A mistake of ours; starlette raises it once more after this, so that it is logged."""
+    """Answer an internal error; starlette raises it again after this, so that it is logged."""
     return _reply(request, failed(), {})
 
 

@@ -1,4 +1,4 @@
-"""What is asked and answered over HTTP. A question is checked whole before it costs anything.
+"""Requests and responses of the HTTP API. A question is validated completely before any work is done for it.
 
 What a client sent is never said back to it: not in an error, not in a log.
 """
@@ -36,7 +36,7 @@ _ANSWERS: list[JsonValue] = [
 
 
 class Question(BaseModel):
-    """One text or many, and how they are to be answered."""
+    """One text or several, and how to answer them."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, json_schema_extra={"examples": _EXAMPLES})
 
@@ -54,16 +54,22 @@ class Question(BaseModel):
 
 
 class Word(BaseModel):
+    """A word and its contribution to a label's score."""
+
     word: str
     share: float = Field(description="What the label's score would lose without the word.")
 
 
 class NearText(BaseModel):
+    """A training text near the one asked about."""
+
     text: str
     similarity: float
 
 
 class Predicted(BaseModel):
+    """A label of a text."""
+
     label: str
     score: float
     text: str | None = Field(None, description="What the label says of itself, where it says more than its name.")
@@ -72,6 +78,8 @@ class Predicted(BaseModel):
 
 
 class Answer(BaseModel):
+    """The labels of one text."""
+
     predictions: list[Predicted]
     known_words: int = Field(
         description="How many words of the text the model knows; 0: the labels say nothing about this text."
@@ -79,6 +87,8 @@ class Answer(BaseModel):
 
 
 class Answered(BaseModel):
+    """The body of a response of `/v1/predict`."""
+
     model_config = ConfigDict(json_schema_extra={"examples": _ANSWERS})
 
     model: str = Field(description="The version of the model that gave all of these answers.")
@@ -86,7 +96,7 @@ class Answered(BaseModel):
 
 
 def question_of(body: bytes, limits: Limits) -> Question:
-    """The question that a body asks."""
+    """Parse and validate the question in a body."""
     try:
         question = Question.model_validate(_fields(body))
     except ValidationError as error:
@@ -101,7 +111,7 @@ def question_of(body: bytes, limits: Limits) -> Question:
 
 
 def question_schema(limits: Limits) -> dict[str, Any]:
-    """What a question must be like, for those who read the OpenAPI document."""
+    """Return the JSON schema of a question for the OpenAPI document."""
     schema = Question.model_json_schema()
     of = schema["properties"]
     of["text"] |= {"maxLength": limits.characters}
@@ -120,7 +130,7 @@ def question_schema(limits: Limits) -> dict[str, Any]:
 
 
 def _fields(body: bytes) -> dict[str, Any]:
-    """What a body says, if it says nothing that is not known: pydantic would list a hundred thousand such fields."""
+    """Return the fields of a body; refuse unknown ones, of which pydantic would list a hundred thousand."""
     try:
         said = from_json(body, allow_inf_nan=False)
     except ValueError:
@@ -155,11 +165,11 @@ def _check(question: Question, limits: Limits) -> None:
 
 
 def _refused(error: ValidationError) -> Refusal:
-    """The first thing that is wrong; what pydantic says of the kinds of our fields holds nothing of the client's."""
+    """Report the first validation error; pydantic's messages about our fields hold none of the client's content."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     return Refusal(422, "bad_question", first["msg"], _place(first["loc"]))
 
 
 def _place(parts: Sequence[str | int]) -> str:
-    """Where in the question; parts are names of ours and numbers."""
+    """Return the path of a field in the question; its parts are our own names and numbers."""
     return "".join(f"[{part}]" if isinstance(part, int) else str(part) for part in parts)

@@ -1,4 +1,4 @@
-"""Starts the service's processes, and stops them so that nobody who was let in goes without an answer."""
+"""Starts and stops the processes of the service; accepted requests are answered before it stops."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ _BACKLOG = 4096  # connections, of which slow ones may be many
 
 
 def serve(model: Path, settings: Serving, speed: Speed) -> None:
-    """Until a signal says otherwise. A model that cannot be served is said so before a port is taken."""
+    """Serve until a signal stops it. A model that cannot be served is reported before a port is taken."""
     logging.config.dictConfig(log_settings())
     opened(model, speed, verify=True)
     settings = replace(settings, port=settings.port or _free_port(settings.host))
     _check_port(settings)
     with TemporaryDirectory(prefix="laconic-serve-") as counters, _environment(_COUNTERS, counters):
         server = _server(settings)
-        server.on_startup(lambda: _hear_signals(server, settings.patience.drain))
+        server.on_startup(lambda: _hear_signals(server, settings.time_limits.drain))
         server.serve(target_loader=partial(_application, model, settings, speed), wrap_loader=False)
 
 
 def _application(model: Path, settings: Serving, speed: Speed) -> Any:
-    """Called in each worker."""
+    """Make the application in a worker process."""
     os.setpgid(0, 0)  # a signal to the whole group, as Ctrl-C is, is for the main process to hand on
     from laconic.serve.routes import application
 
@@ -52,7 +52,7 @@ def _application(model: Path, settings: Serving, speed: Speed) -> Any:
 
 
 def _server(settings: Serving) -> Any:
-    patience = settings.patience
+    time_limits = settings.time_limits
     return Granian(
         "laconic",  # a name for its logs; target_loader makes the application
         address=settings.host,
@@ -63,15 +63,15 @@ def _server(settings: Serving) -> Any:
         websockets=False,
         backlog=_BACKLOG,
         backpressure=_BACKLOG,
-        http1_settings=HTTP1Settings(header_read_timeout=round(patience.headers * 1e3)),
+        http1_settings=HTTP1Settings(header_read_timeout=round(time_limits.headers * 1e3)),
         log_dictconfig=log_settings(),
         respawn_failed_workers=True,
-        workers_kill_timeout=max(1, round(patience.stop)),
+        workers_kill_timeout=max(1, round(time_limits.stop)),
     )
 
 
 def _hear_signals(server: Any, drain: float) -> None:
-    """In the main process, once granian has set its own: a stop waits a while, and ours go on to the workers."""
+    """Install the main process's signal handlers after granian's: delay a stop, and forward signals to the workers."""
     from laconic.serve.worker import DRAIN, REFRESH
 
     def forward(number: int) -> None:

@@ -1,4 +1,4 @@
-"""How a service behaves; the command line's defaults are these."""
+"""Settings of the service; the command line shows these defaults."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from laconic.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What a request may ask for."""
+    """The largest request that is accepted."""
 
     bytes: int = 1_000_000  # of a body; more is refused before it is read
     texts: int = 100  # in one request
@@ -26,8 +26,8 @@ class Limits:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Patience:
-    """How long the service waits, in seconds."""
+class TimeLimits:
+    """Time limits, in seconds."""
 
     deadline: float = 1.0  # for a request to be answered; what cannot be is refused
     headers: float = 10.0  # for a request's headers to come
@@ -45,15 +45,15 @@ class Patience:
 
 @dataclass(frozen=True, kw_only=True)
 class Serving:
-    """A service's settings, other than its model's."""
+    """All settings of a service except its model's."""
 
-    host: str = "127.0.0.1"  # nobody else's machine, unless told otherwise
+    host: str = "127.0.0.1"  # nobody else's machine, unless set otherwise
     port: int = 8000  # 0: any that is free
     workers: int = 1  # processes; they share the model's pages
     queue: int = 256  # texts that may wait in a worker
     batch: int = 64  # texts that are answered together
     limits: Limits = field(default_factory=Limits)
-    patience: Patience = field(default_factory=Patience)
+    time_limits: TimeLimits = field(default_factory=TimeLimits)
     token: str = field(default="", repr=False)  # what clients must bear; empty: nothing
     origins: tuple[str, ...] = ()  # web pages elsewhere that may ask (CORS)
     log_requests: bool = True  # a line for each; refusals are counted instead
@@ -71,7 +71,7 @@ class Serving:
 
 
 def read_token(path: Path | None) -> str:
-    """The only line of a file; a token on a command line could be seen by all users of the machine."""
+    """Read the bearer token, the only line of a file; on a command line all users of the machine could see it."""
     if path is None:
         return ""
     try:

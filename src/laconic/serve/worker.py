@@ -1,4 +1,4 @@
-"""What a worker process holds: the model, the queue before it, the counters; and what goes on beside answering."""
+"""The state of a worker process: model, queue and metrics; and its background tasks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from time import monotonic, time
 
 from laconic.serve.batcher import Batcher
 from laconic.serve.logs import LOG
-from laconic.serve.metrics import Measures
+from laconic.serve.metrics import Metrics
 from laconic.serve.model import Served
 from laconic.serve.responses import answering
 from laconic.serve.schemas import Question
@@ -26,18 +26,20 @@ _PAUSE = 1.0  # seconds after an unforeseen error in the background, so that it 
 
 
 class Service:
+    """The model, queue and metrics of a worker process."""
+
     def __init__(self, served: Served, settings: Serving) -> None:
-        self.served, self.settings, self.measures = served, settings, Measures()
+        self.served, self.settings, self.measures = served, settings, Metrics()
         self.batcher: Batcher[Question, bytes] = Batcher(
             answering(served), queue=settings.queue, batch=settings.batch, on_batch=self._on_batch
         )
         self.stopping = False  # no new clients are wanted
-        self.refused = self.turned_away = 0  # requests since that was last told; turned away: before they were read
+        self.refused = self.turned_away = 0  # requests since that was last logged; turned away: before they were read
         self._look_now = asyncio.Event()
         self._parent = os.getppid()
 
     async def answer(self, question: Question, seconds: float) -> bytes:
-        """The body of an answer."""
+        """Return the body of an answer."""
         return await self.batcher.ask(question, len(question.asked), monotonic() + seconds)
 
     @asynccontextmanager
@@ -50,7 +52,9 @@ class Service:
         beside = [asyncio.create_task(self._again_and_again(*each)) for each in rounds.items()]
         self.measures.loaded.set(time())
         version = self.served.now
-        log.info("serving", extra={"told": {"url": self.settings.url, "model": version.name, "folder": version.folder}})
+        log.info(
+            "serving", extra={"fields": {"url": self.settings.url, "model": version.name, "folder": version.folder}}
+        )
         yield
         for task in beside:
             task.cancel()
@@ -59,7 +63,7 @@ class Service:
         log.info("stopped")
 
     def drain(self) -> None:
-        """Asks clients to go elsewhere; those that do not are answered as before."""
+        """Ask clients to close their connections; requests that still come are answered."""
         self.stopping = True
 
     def _on_batch(self, texts: int) -> None:
@@ -72,13 +76,13 @@ class Service:
             try:
                 await round()
             except Exception:  # nobody awaits this task, so it would end without a word
-                log.exception("an unforeseen error in a background task, which goes on", extra={"told": {"task": task}})
+                log.exception("unexpected error in a background task; it continues", extra={"fields": {"task": task}})
                 self.measures.errors.labels(task).inc()
                 await asyncio.sleep(_PAUSE)
 
     async def _watch(self) -> None:
         """Wait for a change of the model folder, or for a signal, and take the new model."""
-        look = self.settings.patience.look
+        look = self.settings.time_limits.look
         try:
             async with asyncio.timeout(look or 1.0):
                 await self._look_now.wait()
@@ -91,7 +95,7 @@ class Service:
             self.measures.loaded.set(time())
 
     def _check_parent(self) -> None:
-        """Nobody would stop a worker whose main process was killed."""
+        """Stop the worker if its main process was killed."""
         if os.getppid() != self._parent:
             log.error("the main process is gone")
             self._parent = os.getppid()
@@ -101,7 +105,7 @@ class Service:
         self.measures.swaps.labels(result).inc()
 
     async def _tell_refused(self) -> None:
-        """A service that is too busy does not make itself busier with a line for everybody that it turns away."""
+        """Log refused requests as counts: a line for each would make a busy service busier."""
         await asyncio.sleep(_TOLD_EVERY)
         self._tell()
 
@@ -112,4 +116,4 @@ class Service:
             self.measures.refusals.labels("busy").inc(turned_away)
             self.measures.requests.labels(PREDICT, 503).inc(turned_away)
         if refused:
-            log.warning("too busy", extra={"told": {"refused": refused}})
+            log.warning("too busy", extra={"fields": {"refused": refused}})

@@ -1,4 +1,4 @@
-"""The model card: what a person who finds a model folder wants to know, from the facts in its model.json.
+"""Write the model card from the facts in model.json; facts that a model lacks are left out.
 
 What not every model has is left out where it is not there: the training's history (of an ensemble one for each of its
 `members`), `metrics` (split, metrics, intervals) and `command`, the command line that made the model.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from laconic.storage.facts import ModelFacts
 from laconic.units import counted
 
 SHOWN = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@3", "PSP@5", "tail R@10")
@@ -30,24 +31,25 @@ _FILES = """Nothing here is a pickle: tensors are safetensors, the rest is text.
 and sha256; the tensor `label_counts` has each label's number of training texts, which PSP needs."""
 
 
-def model_card(facts: Mapping[str, Any]) -> str:
-    sizes, name = facts["sizes"], _cell(facts["data"]["name"])
+def model_card(values: Mapping[str, Any]) -> str:
+    facts = ModelFacts(values)
+    sizes, name = facts.sizes, _cell(facts.data_name)
     parts = [
-        f"# {facts['method']} on {name}",
-        f"A model made by laconic {facts['laconic']}: it ranks {counted(sizes['labels'], 'label')} for a short text.",
+        f"# {facts.method} on {name}",
+        f"A model made by laconic {facts.version}: it ranks {counted(sizes['labels'], 'label')} for a short text.",
         _use(facts),
         _table(_facts(facts, name)),
-        *_figures(facts.get("metrics") or {}, changed=bool(facts.get("changes"))),
-        *_command(facts.get("command")),
-        *_settings(facts.get("config") or {}),
+        *_figures(facts.metrics, changed=bool(facts.changes)),
+        *_command(facts.command),
+        *_settings(facts.config),
         _FILES,
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _use(facts: Mapping[str, Any]) -> str:
+def _use(facts: ModelFacts) -> str:
     evaluate = "    laconic evaluate {this folder} DATA"
-    if facts["inputs"] != "text":
+    if facts.inputs != "text":
         return evaluate
     return f"""    echo 'a short text' | laconic predict {{this folder}} -k 5
 {evaluate}
@@ -59,55 +61,57 @@ Laconic.load("this folder").predict("a short text", k=5)  # label names and scor
 ```"""
 
 
-def _facts(facts: Mapping[str, Any], name: str) -> dict[str, str]:
-    sizes = facts["sizes"]
+def _facts(facts: ModelFacts, name: str) -> dict[str, str]:
+    sizes = facts.sizes
     per_text = sizes["pairs"] / max(sizes["texts"], 1)
     pairs = f"{counted(sizes['pairs'], 'pair')} of text and label ({per_text:.1f} a text)"
     return {
-        "method": f"`{facts['method']}`" + _over(facts.get("config") or {}) + _members(facts.get("members") or []),
+        "method": f"`{facts.method}`" + _over(facts.config) + _members(facts.members),
         "learnt from": f"{name}: {counted(sizes['texts'], 'text')}, {counted(sizes['labels'], 'label')}, {pairs}",
-        "reads": _INPUTS[facts["inputs"]],
+        "reads": _INPUTS[facts.inputs],
         **_training_of(facts),
-        **_trainings(facts.get("members") or []),
+        **_trainings(facts.members),
         **theorem_rows(facts),
         **score_rows(facts),
         **({"propensity": "A = {a}, B = {b}".format(**facts["propensity"])} if "propensity" in facts else {}),
         **({"made": facts["created"]} if "created" in facts else {}),
-        **_changes(facts.get("changes") or []),
+        **_changes(facts.changes),
     }
 
 
 def _changes(changes: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """What was done to the model since it was trained, the last at the end."""
-    told = []
+    """List the changes to the model since training, the latest last."""
+    found = []
     for change in changes:
         counts = [counted(change[name], name[:-1]) for name in ("labels", "texts", "examples") if change.get(name)]
-        told.append(f"`{change.get('verb')}` ({', '.join(counts)}), {change.get('date')}")
-    return {"changed": "; ".join(told)} if told else {}
+        found.append(f"`{change.get('verb')}` ({', '.join(counts)}), {change.get('date')}")
+    return {"changed": "; ".join(found)} if found else {}
 
 
 def theorem_rows(facts: Mapping[str, Any]) -> dict[str, str]:
-    """What DECAF's Theorem 3.1 is made of, for the model or for each of its members; nothing for other methods."""
+    """Describe the terms of DECAF's Theorem 3.1, for the model or each member; empty for other methods."""
     histories = [("", facts), *((f", seed {member.get('seed')}", member) for member in facts.get("members") or [])]
-    told = {whose: (one.get("training") or {}).get("theorem_3_1") for whose, one in histories}
+    found = {whose: (one.get("training") or {}).get("theorem_3_1") for whose, one in histories}
     shown = "sparsity {sparsity:.2g}, recall {recall:.1%} on training texts, excess loss of the order {bound:.2g}"
-    return {f"Theorem 3.1{whose}": shown.format(**one) for whose, one in told.items() if one}
+    return {f"Theorem 3.1{whose}": shown.format(**one) for whose, one in found.items() if one}
 
 
 def score_rows(facts: Mapping[str, Any]) -> dict[str, str]:
-    """What scores are; nothing where they are whatever the method makes them."""
+    """Say whether scores are probabilities and, where the facts tell, why they are not."""
     match facts:
         case {"calibration": {"how": str(how), "texts": int(texts)}}:
             held = f"{counted(texts, 'text')} that training has not seen"
             return {"scores": f"probabilities, calibrated on {held} ({how})"}
-    return {}
+        case {"not_calibrated": str(why)}:
+            return {"scores": f"not calibrated: {_cell(why)}"}
+    return {"scores": "not calibrated"}
 
 
 def _over(config: Mapping[str, Any]) -> str:
-    """What is over the method."""
-    told = f", re-ranked ({config['reranker']['encoder']})" if "reranker" in config else ""
-    told += ", with labels' own texts learnt" if "extra_texts" in config else ""
-    return told + (", fused with nearest texts and label texts" if "fusion" in config else "")
+    """Describe the wrappers over the method."""
+    found = f", re-ranked ({config['reranker']['encoder']})" if "reranker" in config else ""
+    found += ", with labels' own texts learnt" if "extra_texts" in config else ""
+    return found + (", fused with nearest texts and label texts" if "fusion" in config else "")
 
 
 def _members(members: Sequence[Mapping[str, Any]]) -> str:
@@ -116,13 +120,13 @@ def _members(members: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _trainings(members: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """The training of each member in a row of its own."""
-    told = {member.get("seed"): _training_of(member) for member in members}
-    return {f"{name}, seed {seed}": value for seed, rows in told.items() for name, value in rows.items()}
+    """Describe the training of each member in a row of its own."""
+    found = {member.get("seed"): _training_of(member) for member in members}
+    return {f"{name}, seed {seed}": value for seed, rows in found.items() for name, value in rows.items()}
 
 
 def _training_of(facts: Mapping[str, Any]) -> dict[str, str]:
-    """Of a model or member and, where it has one, of its re-ranker."""
+    """Describe the training of a model or member and of its re-ranker."""
     reranking = _training(facts.get("reranking") or {})
     return _training(facts.get("training") or {}) | {f"{name}, re-ranker": value for name, value in reranking.items()}
 
@@ -148,7 +152,7 @@ def _training(training: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _figures(measured: Mapping[str, Any], *, changed: bool = False) -> list[str]:
-    """The figures that papers quote, each with half of its interval."""
+    """Tabulate the metrics that papers quote, each with half of its interval."""
     metrics, intervals = measured.get("metrics") or {}, measured.get("intervals") or {}
     shown = [metric for metric in SHOWN if metric in metrics]
     if not shown:
@@ -188,5 +192,5 @@ def _table(rows: Mapping[str, str]) -> str:
 
 
 def _cell(text: str) -> str:
-    """A name from outside, such that it stays within a line of a table."""
+    """Escape a name from outside so that it stays within a table's line."""
     return " ".join(text.replace("|", "\\|").split())

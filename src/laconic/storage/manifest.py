@@ -1,4 +1,4 @@
-"""Folders that know their own files: manifest.json has the size and the sha256 of each. What is in them is others'."""
+"""Manifests of folders: manifest.json has the size and sha256 of every file."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _KIND = "kind"  # folders from before there were several kinds say nothing: they
 
 
 class _UnreadableError(ModelError):
-    """A file that is there, but that the system does not let us read."""
+    """A file exists, but the system does not let us read it."""
 
 
 def write_manifest(folder: Path, *, format: int, kind: str = MODEL) -> None:
-    """Lists all files that the folder has by now."""
+    """List all files that the folder has."""
     files = {
         path.name: {"bytes": path.stat().st_size, "sha256": _sha256(path)}
         for path in sorted(folder.iterdir())
@@ -35,7 +35,7 @@ def write_manifest(folder: Path, *, format: int, kind: str = MODEL) -> None:
 
 
 def check_manifest(folder: Path, *, verify: bool, kind: str = MODEL) -> None:
-    """Every file has the size that it was written with and, with `verify`, every byte."""
+    """Check that every file has its recorded size and, with `verify`, its recorded hash."""
     with _reading(folder):
         _restore(folder)
         if not folder.is_dir():
@@ -58,15 +58,15 @@ def check_manifest(folder: Path, *, verify: bool, kind: str = MODEL) -> None:
 def _check_file(path: Path, entry: Any, *, verify: bool) -> None:
     if not isinstance(entry, dict) or not path.is_file():
         raise ModelError(f"{path}: the manifest lists this file, but it is not there; copy the model again")
-    size, announced = path.stat().st_size, entry.get("bytes")
-    if size != announced:
-        raise ModelError(f"{path}: {counted(size, 'byte')}, but the manifest says {announced!r}; copy the model again")
+    size, expected = path.stat().st_size, entry.get("bytes")
+    if size != expected:
+        raise ModelError(f"{path}: {counted(size, 'byte')}, but the manifest says {expected!r}; copy the model again")
     if verify and _sha256(path) != entry.get("sha256"):
         raise ModelError(f"{path}: its content is not what was written (sha256 differs); copy the model again")
 
 
 def check_replaceable(folder: Path, *, kind: str = MODEL, besides: Collection[str] = ()) -> None:
-    """A folder may take the place of one of its own kind with nothing in it but our files and what is named besides."""
+    """Refuse to replace a folder that is of another kind or holds files besides ours and those named."""
     _restore(folder)
     if not folder.exists():
         return
@@ -82,7 +82,7 @@ def check_replaceable(folder: Path, *, kind: str = MODEL, besides: Collection[st
 
 
 def _own_files(folder: Path, kind: str) -> set[str]:
-    """What we wrote into a folder, by its manifest; where that is not ours, nothing."""
+    """Return the files that we wrote into a folder, by its manifest; empty if that is not ours."""
     try:
         manifest = json_object(folder / MANIFEST)
     except _UnreadableError:
@@ -96,7 +96,7 @@ def _own_files(folder: Path, kind: str) -> set[str]:
 
 
 def kind_of(folder: Path) -> str:
-    """What kind of folder this is, by its manifest; empty: none of ours."""
+    """Return a folder's kind by its manifest; empty: not one of ours."""
     with _reading(folder):
         _restore(folder)
         if not (folder / MANIFEST).is_file():
@@ -105,13 +105,13 @@ def kind_of(folder: Path) -> str:
 
 
 def _restore(folder: Path) -> None:
-    """Put a folder back that a killed writer had set aside, where that is permitted."""
+    """Restore a folder that a killed writer had set aside, where permitted."""
     with suppress(OSError):
         restore(folder)
 
 
 def version_of(folder: Path) -> str:
-    """A short name for exactly these files."""
+    """Return a short identifier of exactly these files."""
     return _sha256(folder / MANIFEST)[:12]
 
 
@@ -137,7 +137,7 @@ def json_object(path: Path) -> dict[str, Any]:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Turn what the system has against reading a file or a folder into an error for people."""
+    """Turn the system's errors of reading into errors for people."""
     try:
         yield
     except OSError as error:

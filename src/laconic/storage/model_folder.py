@@ -1,4 +1,4 @@
-"""Writes and reads a model folder. Knows nothing of methods: a model here is facts, tensors, words and label names.
+"""Write and read model folders: facts, tensors, vocabulary and label names.
 
 model.json           method, config, sizes, metrics, provenance        manifest.json   size and sha256 of every file
 model.safetensors    the ranker's tensors, the labels' counts and,     README.md       the model card
@@ -28,7 +28,9 @@ from laconic.data.sketch import TextSketch
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import Vocabulary
 from laconic.errors import ConfigError, ModelError
+from laconic.storage.calibration_facts import without_stale_curve
 from laconic.storage.card import model_card
+from laconic.storage.facts import ModelFacts
 from laconic.storage.manifest import (
     PACKED,
     PACKED_MODEL,
@@ -71,12 +73,17 @@ class SavedModel:
     sketch: TextSketch | None = None  # of the training texts; None: the model does not tell
 
     @property
+    def about(self) -> ModelFacts:
+        """Return the facts with typed access."""
+        return ModelFacts(self.facts)
+
+    @property
     def label_names(self) -> Sequence[str]:
         return self.labels.names
 
     @property
     def splitter(self) -> Splitter:
-        """Return how the model cuts texts into words, from its settings."""
+        """Return the splitter of the model's settings."""
         try:
             return configure(Splitter, self.facts["config"]["text"])
         except (ConfigError, KeyError, TypeError) as error:
@@ -91,7 +98,7 @@ def write_model(
     keep_run: bool = False,
     storage: Storage | None = None,
 ) -> None:
-    """The folder appears whole; an older model of that name goes away in the same step.
+    """Write the folder atomically, replacing an older model of that name.
 
     `storage` None: as the model was stored when it was read, if it was; else in one file.
     """
@@ -127,7 +134,7 @@ def write_model(
 
 
 def check_free(folder: Path) -> None:
-    """A model may take the place of a model with what was packed of it, or of its own unfinished run; of no more."""
+    """Refuse a folder that holds anything but a model, its packed model or its own unfinished run."""
     packed = folder / PACKED
     check_replaceable(folder, besides=[RUN, PACKED, *(path.name for path in left_behind(packed))])
     check_replaceable(packed, kind=PACKED_MODEL)
@@ -135,7 +142,7 @@ def check_free(folder: Path) -> None:
 
 
 def read_model(folder: Path, *, verify: bool = False) -> SavedModel:
-    """The model, after a check of every file's size; with `verify`, of every byte."""
+    """Read a model after checking every file's size; with `verify`, every byte."""
     facts = read_facts(folder, verify=verify)
     tensors = read_tensors(folder, *storage_of(facts.get(_STORAGE), folder / "model.json"))
     names, texts = _lines(folder / "labels.txt"), folder / "label_texts.txt"
@@ -155,18 +162,18 @@ def read_model(folder: Path, *, verify: bool = False) -> SavedModel:
     )
 
 
-def read_facts(folder: Path, *, verify: bool = False) -> dict[str, Any]:
-    """Read what a model says of itself, after a check of every file's size; with `verify`, of every byte."""
+def read_facts(folder: Path, *, verify: bool = False) -> ModelFacts:
+    """Read model.json after checking every file's size; with `verify`, every byte."""
     check_manifest(folder, verify=verify)
-    facts = json_object(folder / "model.json")
+    facts = ModelFacts(json_object(folder / "model.json"))
     if facts.get("format") != FORMAT:
         raise ModelError(f"{folder}: the model has format {facts.get('format')!r}, but this version reads {FORMAT}")
-    _check_facts(facts, folder)
-    return facts
+    facts.check(folder)
+    return ModelFacts(without_stale_curve(facts))  # earlier versions kept one
 
 
 def read_trained_on(folder: Path) -> TrainedOn:
-    """Read what a model tells of its training texts, and nothing else of it."""
+    """Read what a model stores of its training texts."""
     facts = read_facts(folder)
     return TrainedOn.of(facts, _read_sketch(folder, facts.get(_TRAINING_TEXTS)))
 
@@ -174,23 +181,6 @@ def read_trained_on(folder: Path) -> TrainedOn:
 def read_label_names(folder: Path) -> list[str]:
     """Read the names of a model's labels alone."""
     return _lines(folder / "labels.txt")
-
-
-def _check_facts(facts: Mapping[str, Any], folder: Path) -> None:
-    """What everybody who opens a model relies on."""
-    match facts:
-        case {
-            "laconic": str(),
-            "method": str(),
-            "config": dict(),
-            "inputs": "text" | "sparse" | "dense",
-            "sizes": {"labels": int(), "texts": int(), "pairs": int(), "inputs": int()},
-            "data": {"name": str()},
-            "propensity": {"a": float(), "b": float()},
-            "created": str(),
-        }:
-            return
-    raise ModelError(f"{folder}/model.json: it lacks what a model must say of itself; copy the model again")
 
 
 def _vocabulary_facts(vocabulary: Vocabulary | None) -> dict[str, Any] | None:
@@ -228,18 +218,18 @@ def _read_vocabulary(folder: Path, facts: Any, subwords: Tensor) -> Vocabulary |
     raise ModelError(f"{folder}/model.json: num_texts and sublinear of the vocabulary are needed, but it has {facts!r}")
 
 
-def _check_subwords(counts: Tensor, announced: Any, num_texts: int, folder: Path) -> None:
-    """A model from before there were sub-words announces none."""
-    fits = counts.dtype == torch.int64 and counts.shape == (announced,)
+def _check_subwords(counts: Tensor, expected: Any, num_texts: int, folder: Path) -> None:
+    """Refuse sub-word counts that differ from the facts; older models have none."""
+    fits = counts.dtype == torch.int64 and counts.shape == (expected,)
     if not fits or (len(counts) and not 0 <= int(counts.min()) <= int(counts.max()) <= num_texts):
         raise ModelError(
-            f"{folder}/model.safetensors: {_SUBWORDS} must be {announced!r} whole numbers from 0 to {num_texts}, but "
+            f"{folder}/model.safetensors: {_SUBWORDS} must be {expected!r} integers from 0 to {num_texts}, but "
             "is not; copy the model again"
         )
 
 
 def _write_sketch(sketch: TextSketch, folder: Path) -> Path:
-    """Write the hashes of the training texts as signed numbers of 64 bits, which torch can handle."""
+    """Write the hashes of the training texts as signed 64-bit integers, which torch supports."""
     path = folder / f"{_TRAINING_TEXTS}.safetensors"
     save_tensors({"hashes": torch.from_numpy(sketch.hashes.view(np.int64))}, path)
     return path
@@ -257,7 +247,7 @@ def _read_sketch(folder: Path, facts: Any) -> TextSketch | None:
 
 
 def _write_lines(path: Path, lines: Sequence[str]) -> None:
-    """One entry a line; a line end inside an entry is written as a backslash and a letter."""
+    """Write one entry per line; line ends inside an entry are escaped by a backslash."""
     escaped = (line.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r") for line in lines)
     path.write_text("".join(line + "\n" for line in escaped), encoding="utf-8", newline="\n")
 

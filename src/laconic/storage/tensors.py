@@ -1,4 +1,4 @@
-"""Tensors in safetensors files: in one, or in several of about the same size, so that a large model can travel.
+"""Store tensors in one safetensors file, or in several of about equal size.
 
 model.safetensors, or model-00001-of-00003.safetensors and so on. A tensor that is larger than a file may be is cut by
 rows: each file has a piece of it under the tensor's own name, and the pieces of all files, one after another, are it.
@@ -27,7 +27,7 @@ _ENTRY = 128  # bytes that a header has for a tensor, apart from its name; rathe
 
 @dataclass(frozen=True, kw_only=True)
 class Storage:
-    """How tensors lie on disk."""
+    """How tensors are stored on disk."""
 
     shard_size: int = 0  # bytes that a file has at most, if no row is larger; 0: one file for all
     half: bool = False  # matrices of float32 are written as float16; they are float32 again when they are read
@@ -41,7 +41,7 @@ class Storage:
 
 
 def write_tensors(tensors: Mapping[str, Tensor], folder: Path, storage: Storage) -> list[Path]:
-    """The files that hold them."""
+    """Write the tensors and return their files."""
     stored = {name: _halved(tensor) if storage.half else tensor for name, tensor in tensors.items()}
     shards = _shards(stored, storage.shard_size) if storage.shard_size else [stored]
     paths = list(_paths(folder, len(shards)))
@@ -51,7 +51,7 @@ def write_tensors(tensors: Mapping[str, Tensor], folder: Path, storage: Storage)
 
 
 def read_tensors(folder: Path, storage: Storage, files: int) -> dict[str, Tensor]:
-    """The tensors of so many files."""
+    """Read the tensors of that many files."""
     pieces: dict[str, list[Tensor]] = {}
     for path in _paths(folder, files):
         for name, piece in tensors_of(path).items():
@@ -63,12 +63,12 @@ def read_tensors(folder: Path, storage: Storage, files: int) -> dict[str, Tensor
 
 
 def storage_facts(storage: Storage, files: int) -> dict[str, Any]:
-    """What `storage_of` reads."""
+    """Return the facts that `storage_of` reads."""
     return {"shard_size": storage.shard_size, "half": storage.half, "files": files}
 
 
 def storage_of(facts: Any, place: Path) -> tuple[Storage, int]:
-    """How a model's tensors lie on disk, and in how many files; `facts` None: as they always did before."""
+    """Return how a model's tensors are stored, and in how many files; `facts` None: one file of an older version."""
     match facts:
         case None:
             return Storage(), 1
@@ -81,7 +81,7 @@ def storage_of(facts: Any, place: Path) -> tuple[Storage, int]:
 
 
 def save_tensors(tensors: Mapping[str, Tensor], path: Path, facts: Mapping[str, str] | None = None) -> None:
-    """Writes a safetensors file; a full disk is the same error as anywhere else."""
+    """Write a safetensors file; a full disk raises the same error as elsewhere."""
     try:
         save_file(dict(tensors), path, None if facts is None else dict(facts))
     except SafetensorError as error:
@@ -90,7 +90,7 @@ def save_tensors(tensors: Mapping[str, Tensor], path: Path, facts: Mapping[str, 
 
 
 def _halved(tensor: Tensor) -> Tensor:
-    """A matrix in half precision. Vectors stay: they weigh nothing, and a layer's statistics may be tiny."""
+    """Convert a matrix to float16. Vectors stay: they are small, and a layer's statistics may be tiny."""
     if tensor.dtype != torch.float32 or tensor.ndim < 2:
         assert tensor.dtype != torch.float16, "it would be read back as float32"
         return tensor
@@ -99,17 +99,17 @@ def _halved(tensor: Tensor) -> Tensor:
 
 
 def _shards(tensors: Mapping[str, Tensor], size: int) -> list[dict[str, Tensor]]:
-    """Pieces in the tensors' order, as many in a file as it may have."""
-    shards, room = list[dict[str, Tensor]](), 0
+    """Distribute pieces of the tensors over files, in order, as many as fit into each."""
+    shards, space = list[dict[str, Tensor]](), 0
     for name, tensor in tensors.items():
         header = len(name.encode()) + _ENTRY
         for piece in _pieces(tensor, size - header):
             needed = piece.nbytes + header
-            if needed > room:
+            if needed > space:
                 shards.append({})
-                room = size
+                space = size
             shards[-1][name] = piece
-            room -= needed
+            space -= needed
     return shards
 
 

@@ -1,9 +1,9 @@
-"""Files and folders that appear whole or not at all: written under another name, flushed to disk, then renamed.
+"""Write files and folders atomically: under another name first, flushed to disk, then renamed.
 
 A folder is exchanged with the one that takes its place in one step, where system and file system can (Linux, macOS; not
 some network file systems). Elsewhere the old folder is set aside under a name of its own first, and goes when the new
-one is in place. A writer that is killed in between leaves no folder; whoever reads or writes it next puts the one set
-aside back (`restore`), and nobody removes that as long as there is none in its place.
+one is in place. A writer that is killed in between leaves no folder; the next reader or writer restores the one set
+aside (`restore`), which is not removed as long as there is none in its place.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _TRIES = 100  # to put a folder in place while readers put the old one back
 
 @contextmanager
 def writing(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write to. It takes the place of `path` when the block ends well; otherwise `path` stays as it was."""
+    """Open a file for writing that replaces `path` when the block ends well; otherwise `path` stays."""
     with replacing_file(path) as partial, partial.open("wb") as file:
         yield file
 
 
 @contextmanager
 def replacing_file(path: Path) -> Iterator[Path]:
-    """The same for those who open files themselves: a path to write to."""
+    """Yield a path to write to, which replaces `path` when the block ends well."""
     partial = path.with_name(f".{path.name}{_PARTIAL}{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -55,7 +55,7 @@ def replacing_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def replacing(folder: Path) -> Iterator[Path]:
-    """An empty folder to fill. It takes the place of `folder` when the block ends well; otherwise that stays."""
+    """Yield an empty folder to fill, which replaces `folder` when the block ends well; otherwise that stays."""
     folder = _real(folder)  # what a link points at is replaced, not the link
     partial = folder.with_name(f".{folder.name}{_PARTIAL}{os.getpid()}")
     try:
@@ -78,14 +78,16 @@ def replacing(folder: Path) -> Iterator[Path]:
 
 
 def restore(folder: Path) -> None:
-    """Put the folder back that a writer had set aside when it was killed, if it left none in its place."""
+    """Restore the folder that a killed writer had set aside, if it left none in its place."""
     folder = _real(folder)
     aside = set_aside(folder)
     if folder.exists() or not aside.exists():
         return
     try:
         aside.rename(folder)
-    except OSError as error:  # somebody else has put it back, or the writer lives and has put the new one in its place
+    except (
+        OSError
+    ) as error:  # another process has restored it, or the writer lives and has put the new one in its place
         if error.errno not in (errno.ENOENT, *_TAKEN):
             raise
     else:
@@ -98,7 +100,7 @@ def bytes_in(folder: Path) -> int:
 
 
 def set_aside(folder: Path) -> Path:
-    """Return the name under which the old folder waits until the new one is in place."""
+    """Return the name under which the old folder is kept until the new one is in place."""
     return folder.with_name(f".{folder.name}{_SET_ASIDE}")
 
 
@@ -114,7 +116,7 @@ def check_writable(folder: Path) -> None:
 
 
 def left_behind(folder: Path) -> list[Path]:
-    """List what a writer of that folder that was killed has left beside it; the next one takes it away."""
+    """List the leftovers of a killed writer of that folder; the next writer removes them."""
     return [*_partials(folder), *(path for path in [set_aside(folder)] if path.exists())]
 
 
@@ -139,7 +141,7 @@ def _put_in_place(partial: Path, folder: Path) -> None:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what killed writers left; what is set aside only where there is a folder in its place."""
+    """Remove leftovers of killed writers; a folder set aside only if there is one in its place."""
     if folder.exists():
         _discard(set_aside(folder))
     for path in _partials(folder):
@@ -147,7 +149,7 @@ def _sweep(folder: Path) -> None:
 
 
 def _discard(aside: Path) -> None:
-    """Remove a folder that was set aside, first its name: under that there is never half a folder to be put back."""
+    """Remove a folder that was set aside, renaming it first so that no partial folder can be restored."""
     if aside.exists():
         gone = aside.with_name(f"{aside.name.removesuffix(_SET_ASIDE)}{_PARTIAL}{os.getpid()}-old")
         aside.rename(gone)
@@ -188,7 +190,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _explained(error: OSError, path: Path) -> Exception:
-    """Return an error for people; that nobody reads our output is no trouble with the file."""
+    """Return an error for people; a closed output pipe is no error of the file."""
     if isinstance(error, BrokenPipeError):
         return error
     known = {errno.ENOSPC: "the disk is full", errno.EACCES: "writing is not permitted", errno.EROFS: "it is read-only"}

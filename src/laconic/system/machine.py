@@ -133,7 +133,7 @@ def _groups(root: Path, controller: str) -> Iterator[Path]:
 def _parts_inside(mount: _Mount, group: PurePosixPath) -> tuple[str, ...]:
     """Return the group's path below the mount; where it is not shown there, the path of the mount itself.
 
-    A container without a cgroup namespace sees its own group as the mount, but is told the path on the host.
+    A container without a cgroup namespace sees its own group as the mount, but gets the path on the host.
     """
     parts = group.relative_to(mount.shown).parts if group.is_relative_to(mount.shown) else ()
     return () if ".." in parts else parts

@@ -16,11 +16,16 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from laconic.kernels.shortlist_cpu import shortlist_slopes_on_cpu
-from laconic.kernels.triton.all_labels import moves, pull
-from laconic.kernels.triton.factors import EveryLabel, Factors, leave
-from laconic.kernels.triton.row_update import multiplied_out
-from laconic.kernels.triton.shortlist import Shortlist, Wanted, picked_slopes, shortlist_slopes_plainly
+from laconic.kernels.shortlist_cpu import shortlist_gradients_cpu
+from laconic.kernels.triton.all_labels import all_negative_loss, input_gradients
+from laconic.kernels.triton.factors import AllLabelFactors, Factors, leave
+from laconic.kernels.triton.row_update import multiply_out
+from laconic.kernels.triton.shortlist import (
+    Shortlist,
+    ShortlistTargets,
+    shortlist_gradients,
+    shortlist_gradients_reference,
+)
 from laconic.types import NO_LABEL, Batch
 
 
@@ -64,7 +69,7 @@ def shortlist_loss(
     The clusters of a text's positives must be among its picks.
     """
     text_weights = _text_weights(batch, vectors, over)
-    wanted = Wanted(batch.positives, _targets(batch, vectors), text_weights)
+    wanted = ShortlistTargets(batch.positives, _targets(batch, vectors), text_weights)
     loss: Tensor = _ShortlistCrossEntropy.apply(vectors, weight, bias, shortlist, wanted)  # type: ignore[no-untyped-call]
     return loss
 
@@ -94,10 +99,10 @@ class _ShortlistCrossEntropy(torch.autograd.Function):
         weight: Float[Tensor, "labels dim"],
         bias: Float[Tensor, "labels"] | None,
         shortlist: Shortlist,
-        wanted: Wanted,
+        wanted: ShortlistTargets,
     ) -> Float[Tensor, ""]:
-        plainly = shortlist_slopes_plainly if vectors.is_cuda else shortlist_slopes_on_cpu
-        found = (picked_slopes if _by_kernels(vectors) else plainly)(vectors, weight, bias, shortlist, wanted)
+        reference = shortlist_gradients_reference if vectors.is_cuda else shortlist_gradients_cpu
+        found = (shortlist_gradients if _by_kernels(vectors) else reference)(vectors, weight, bias, shortlist, wanted)
         ctx.rows, ctx.found = len(weight), (found.vectors, _leave_factors(found.weight, weight), found.bias)
         return found.loss
 
@@ -121,7 +126,7 @@ class _EveryLabelCrossEntropy(torch.autograd.Function):
         wanted: Float[Tensor, "batch p"],
         text_weights: Float[Tensor, "batch"],
     ) -> Float[Tensor, ""]:
-        loss, logit_gradients, by_bias = moves(vectors, weight, bias, text_weights)
+        loss, logit_gradients, by_bias = all_negative_loss(vectors, weight, bias, text_weights)
         # The few positives are scored again in float32: rounding harms large gradients most.
         true = positives.clamp(min=0)
         scores = (weight[true].float() @ vectors[:, :, None])[:, :, 0] + bias[true]
@@ -129,8 +134,8 @@ class _EveryLabelCrossEntropy(torch.autograd.Function):
         place = torch.where(positives == NO_LABEL, nowhere, positives)
         logit_gradients.scatter_(1, place, (scores.sigmoid() - wanted).to(logit_gradients.dtype))
         by_bias.index_add_(0, true.flatten(), (-wanted * text_weights[:, None]).flatten())
-        by_vectors = pull(logit_gradients, weight) * text_weights[:, None]
-        factors = EveryLabel(logit_gradients, vectors * text_weights[:, None])
+        by_vectors = input_gradients(logit_gradients, weight) * text_weights[:, None]
+        factors = AllLabelFactors(logit_gradients, vectors * text_weights[:, None])
         ctx.rows, ctx.found = len(weight), (by_vectors, _leave_factors(factors, weight), by_bias)
         return loss - text_weights @ (wanted * scores).sum(1)
 
@@ -161,7 +166,7 @@ def _row_gradients(found: Tensor | Factors | None, rows: int, loss_gradient: Flo
     """Return the rows' gradient, with factors multiplied out for rows that are no parameter."""
     if found is None or isinstance(found, Tensor):
         return None if found is None else found.mul_(loss_gradient)
-    return multiplied_out(found._replace(vectors=found.vectors * loss_gradient), rows)
+    return multiply_out(found._replace(vectors=found.vectors * loss_gradient), rows)
 
 
 class _ChunkedCrossEntropy(torch.autograd.Function):

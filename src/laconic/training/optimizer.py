@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.optim.adam import adam as fused_adam
 
 from laconic.errors import ConfigError
-from laconic.kernels.triton.adam import adam, adam_plainly, adam_rows, adam_rows_plainly
+from laconic.kernels.triton.adam import adam, adam_reference, adam_rows, adam_rows_reference
 from laconic.kernels.triton.factors import take
 from laconic.kernels.triton.row_update import update_rows
 
@@ -125,7 +125,7 @@ class Adam:
         self.at = torch.zeros((), dtype=torch.int64, device=device)
         self.steps = steps
         fused = device.type == "cuda" and find_spec("triton") is not None
-        self._update_all, self._update_rows = (adam, adam_rows) if fused else (adam_plainly, adam_rows_plainly)
+        self._update_all, self._update_rows = (adam, adam_rows) if fused else (adam_reference, adam_rows_reference)
         self._side_stream = torch.cuda.Stream() if device.type == "cuda" else None  # type: ignore[no-untyped-call]
 
     def progress(self) -> Float[Tensor, ""]:

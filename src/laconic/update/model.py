@@ -1,6 +1,7 @@
 """Add labels to a saved model, remove labels from it, or train it on new texts.
 
-Changes are listed in the model's facts, as `changes`; figures that were measured before are kept and marked so.
+Changes are listed in the model's facts, as `changes`; figures that were measured before are kept and marked so. A
+calibration curve from before is dropped: it is fitted again, or scores are no longer calibrated.
 """
 
 from __future__ import annotations
@@ -13,25 +14,29 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from scipy.sparse import csr_array
 
 from laconic.config import settings_of
 from laconic.data.corpus import Corpus, Labels, Split
 from laconic.data.dataset import Dataset
+from laconic.data.evaluation_texts import TrainedOn
 from laconic.data.prepare import label_texts, taught_labels
 from laconic.data.sketch import TextSketch
 from laconic.data.text import WordTable, word_table
 from laconic.data.tokenizer import Tokenizer
 from laconic.data.vocabulary import bags
 from laconic.errors import DataError
-from laconic.evaluation.evaluate import truth_in_numbers_of
+from laconic.evaluation.dataset_view import DatasetView
+from laconic.evaluation.evaluate import truth_in_numbers_of, truth_of
 from laconic.methods.restore import restore_config, restore_ranker
+from laconic.methods.wrappers.calibrate import as_new_texts, fitted_calibration
 from laconic.models.rankers import Ranker
+from laconic.storage.calibration_facts import uncalibrated, with_calibration, without_stale_curve
 from laconic.storage.model_folder import SavedModel
 from laconic.system.machine import torch_within_cores
 from laconic.training.run import Run, fingerprint
-from laconic.types import UNKNOWN
+from laconic.types import FIRST_WORD, UNKNOWN
 from laconic.units import counted
 from laconic.update.rankers import (
     Additions,
@@ -47,6 +52,7 @@ from laconic.update.rankers import (
 
 _SHOWN = 5  # names in a message
 _MOST_HELD = 10_000  # held-out texts
+_CPU = torch.device("cpu")
 
 
 def add_labels(model: SavedModel, new: Labels, examples: Corpus | None = None) -> SavedModel:
@@ -117,12 +123,15 @@ def update(model: SavedModel, corpus: Corpus, config: Config, run: Run) -> Saved
     begun = {"model": [model.facts["created"], len(_changes(model))], "config": settings_of(config)}
     run.begin({**begun, "data": fingerprint(data)})
     assert isinstance(data.inputs, csr_array)
-    learn, held = _split(data, config, len(model.labels))
+    chosen = _held_out(data, config, len(model.labels))
+    learn, held = (data.rows(np.flatnonzero(which)) for which in (~chosen, chosen))
     additions = _additions(model, labels, learn)
     _check_described(additions, new.names)
     ranker = with_words(restore_ranker(before, torch.device("cpu")), words).to(run.device)
     ranker = with_labels(ranker, additions)
     ranker = fine_tune_ranker(ranker, NewTexts(learn=learn, held=held, config=config), run)
+    new_texts = _as_new_texts(before, held, learn)
+    calibration = _calibration(before, ranker, new_texts, corpus.split("train").rows(np.flatnonzero(chosen)))
     nothing = csr_array((0, data.inputs.shape[1]), dtype=np.float32)
     known = csr_array((len(labels), data.inputs.shape[1]), dtype=np.float32)
     # Rankers that store texts get the held-out ones too.
@@ -138,7 +147,41 @@ def update(model: SavedModel, corpus: Corpus, config: Config, run: Run) -> Saved
     }
     sizes = {"texts": len(data), "pairs": int(data.labels.nnz), "inputs": words.count}
     changed = _changed(model, ranker.cpu(), labels, _counts(model, data), record, sizes)
+    changed = replace(changed, facts=with_calibration(changed.facts, calibration))
     return _having_seen(changed, corpus.split("train"))
+
+
+def _as_new_texts(model: SavedModel, held: Dataset, learnt: Dataset) -> Dataset:
+    """Return held-out texts as texts to come are read; words that the model knew before are known in them."""
+    assert model.vocabulary is not None
+    return replace(held, inputs=as_new_texts(held, learnt, FIRST_WORD + len(model.vocabulary.words)))
+
+
+def _calibration(model: SavedModel, ranker: Ranker, held: Dataset, split: Split) -> dict[str, Any]:
+    """Fit a curve on the texts that an update has held out; return it, or why there is none, as a model's fact."""
+    seen = TrainedOn.of(model.facts, model.sketch).overlap(split)
+    if seen is not None and seen.substantial:
+        return uncalibrated(f"update changed the model; the texts that it held out: {seen}")
+    found = fitted_calibration(ranker, held.inputs, truth_of(held))
+    why = found.get("not_calibrated")
+    return found if why is None else uncalibrated(f"update changed the model; {why}")
+
+
+@torch_within_cores()
+def calibrate(model: SavedModel, corpus: Corpus, split_name: str, device: torch.device = _CPU) -> SavedModel:
+    """Return the model with a curve that is fitted on a split of texts that it was not trained on."""
+    split = corpus.split(split_name)
+    seen = TrainedOn.of(model.facts, model.sketch).overlap(split)
+    if seen is not None and seen.substantial:
+        raise DataError(
+            f"{corpus.source}: {counted(len(split), 'text')} of {split_name}, {seen}; give texts that the model was "
+            "not trained on"
+        )
+    rows, truth = DatasetView.of(model).rows_and_truth(corpus, split_name)
+    found = fitted_calibration(restore_ranker(model, device), rows, truth)
+    if "not_calibrated" in found:
+        raise DataError(f"{corpus.source}: split {split_name}: {found['not_calibrated']}")
+    return replace(model, facts=with_calibration(model.facts, found))
 
 
 def _joined(labels: Labels, new: Labels) -> Labels:
@@ -222,15 +265,15 @@ def _unknown_in(corpus: Corpus, model: SavedModel) -> Labels:
     )
 
 
-def _split(data: Dataset, config: Config, known: int) -> tuple[Dataset, Dataset]:
-    """Split into training and held-out texts; every new label keeps an example to train on."""
+def _held_out(data: Dataset, config: Config, known: int) -> Bool[np.ndarray, "texts"]:
+    """Choose texts to hold out; every new label keeps an example to train on."""
     size, chance = min(round(len(data) * config.validation), _MOST_HELD), np.random.default_rng(config.seed)
     chosen = np.zeros(len(data), dtype=bool)
     chosen[chance.permutation(len(data))[:size]] = True
     pairs = csr_array(data.labels[:, known:] != 0)
     missing = np.flatnonzero(csr_array(pairs[~chosen]).sum(axis=0) == 0)
     chosen &= np.diff(csr_array(pairs[:, missing]).indptr) == 0
-    return data.rows(np.flatnonzero(~chosen)), data.rows(np.flatnonzero(chosen))
+    return chosen
 
 
 def _counts(model: SavedModel, texts: Dataset) -> Int[np.ndarray, "labels"]:
@@ -256,7 +299,7 @@ def _changed(
     sizes = {**model.facts["sizes"], "labels": len(labels)}
     sizes |= {name: sizes[name] + count for name, count in (more or {}).items()}
     change = {**record, "date": datetime.now(UTC).isoformat(timespec="seconds")}
-    facts = {**model.facts, "sizes": sizes, "changes": [*_changes(model), change]}
+    facts = without_stale_curve({**model.facts, "sizes": sizes, "changes": [*_changes(model), change]})
     return replace(model, facts=facts, tensors=ranker.state_dict(), labels=labels, label_counts=counts)
 
 

@@ -10,6 +10,7 @@ from laconic.models.layers import SpectralResidual
 from laconic.models.rankers import ShortlistRanker
 from laconic.models.shortlisters.clusters import Clusters
 from laconic.predict.gpu.clusters import ClustersRanker
+from tests.variants import some_slow
 
 DIM, WIDTH = 12, 10
 UNEQUAL = LabelTree(order=torch.randperm(23), starts=torch.tensor([0, 9, 9, 22, 23]))  # one of them is empty
@@ -31,7 +32,7 @@ def ranker(tree, *, top=3, product=False, bias=True):
 
 
 @pytest.mark.parametrize("product", [False, True])
-@pytest.mark.parametrize("k", [1, 5, 30, 120])  # more than is opened, and more than there is
+@pytest.mark.parametrize("k", some_slow([1, 5, 30, 120], 2))  # more than is opened, and more than there is
 @pytest.mark.parametrize("top", [1, 3, 16])
 @pytest.mark.parametrize("name", TREES)
 def test_the_answers_are_those_of_the_shortlist(name, top, k, product):

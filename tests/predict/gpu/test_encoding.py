@@ -6,7 +6,7 @@ import torch
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import BagEncoder, InceptionEncoder
 from laconic.models.layers import DocumentBlock, Residual, SpectralResidual, SpectralWeight, Transfer
-from laconic.predict.gpu.encoders import FoldedInception, quick_encoder, settled
+from laconic.predict.gpu.encoders import FoldedInception, optimise_encoder, with_fixed_norms
 from laconic.types import PAD, Tokens
 
 WORDS, LENGTH = 40, 8
@@ -59,9 +59,9 @@ def test_every_part_of_the_encoder_is_at_work():
 
 def test_the_word_table_is_shared():
     plain = encoder()
-    assert quick_encoder(plain).embedding.weight is plain.embedding.weight
+    assert optimise_encoder(plain).embedding.weight is plain.embedding.weight
     bag = BagEncoder(num_ids=WORDS, length=LENGTH, embedding=16).eval()
-    assert quick_encoder(bag).embedding.weight is bag.embedding.weight
+    assert optimise_encoder(bag).embedding.weight is bag.embedding.weight
 
 
 TRANSFORMS = {
@@ -79,7 +79,7 @@ def test_what_is_settled_gives_the_same_scores_and_finds_no_norms(name):
     width = transform(torch.randn(2, 12)).shape[1]
     classifier, vectors = LinearClassifier(width, 30, transform=transform).eval(), torch.randn(5, 12)
     matrices = [part for part in classifier.modules() if isinstance(part, SpectralWeight)]
-    quick = settled(classifier)
+    quick = with_fixed_norms(classifier)
     assert not any(isinstance(part, SpectralWeight) for part in quick.modules())
     assert [part for part in classifier.modules() if isinstance(part, SpectralWeight)] == matrices
     assert quick.weight is classifier.weight

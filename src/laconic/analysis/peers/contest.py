@@ -1,4 +1,4 @@
-"""Our models and their peers on the same texts, judged alike: accuracy, training time, size and the time of a text."""
+"""Evaluates our models and other libraries on the same texts: accuracy, training time, size and latency."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from laconic.data.catalogue import Propensity
 from laconic.data.corpus import Corpus
 from laconic.errors import DataError, UserError
 from laconic.packed.folder import is_packed, open_packed
-from laconic.predict.load import answerer
+from laconic.predict.load import packed_predictor
 from laconic.storage.manifest import json_object
 
 OnEntry = Callable[[str, int, int], None]  # whose turn it is, how many are done, and of how many
@@ -24,7 +24,7 @@ OnEntry = Callable[[str, int, int], None]  # whose turn it is, how many are done
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A row of the table. Where a peer failed, its figures are not there."""
+    """A row of the table; without metrics if a peer failed."""
 
     name: str
     how: str  # the command that trained it, or how a library is asked
@@ -46,7 +46,7 @@ def contest(
     config: Config,
     on_entry: OnEntry = lambda name, done, count: None,
 ) -> list[Entry]:
-    """Our models as they are, then the peers at these places, which are trained here; one that fails stops nobody."""
+    """Evaluate our models, then train and evaluate each peer; a peer that fails does not stop the others."""
     corpus = with_constants(corpus, models)
     exam, count = Exam.of(corpus, split_name, config.texts), len(models) + len(places)
     entries = list[Entry]()
@@ -73,12 +73,12 @@ def with_constants(corpus: Corpus, models: Sequence[Path]) -> Corpus:
 
 
 def _of_model(model: Path, corpus: Corpus, exam: Exam, config: Config) -> Entry:
-    """What was packed of it, at its own place of the dial."""
+    """Evaluate the packed version of a model at its own search width."""
     with packed_folder(model, corpus) as folder:
         packed = open_packed(folder)
         if packed.vocabulary is None:
             raise DataError(f"{model} is asked with raw texts, but it reads features")
-        answers = answerer(packed).predict(exam.texts, exam.places)
+        answers = packed_predictor(packed).predict(exam.texts, exam.places)
         command, seconds = _training(packed.facts if is_packed(model) else json_object(model / "model.json"))
         return Entry(
             name=f"{model} ({packed.facts['method']})",
@@ -91,7 +91,7 @@ def _of_model(model: Path, corpus: Corpus, exam: Exam, config: Config) -> Entry:
 
 
 def _training(facts: Mapping[str, Any]) -> tuple[str, float | None]:
-    """The command that trained a model, and how long that took, as far as its facts tell."""
+    """Return the command that trained a model and its duration, as far as they are recorded."""
     command, seconds = facts.get("command"), facts.get("seconds")
     return (
         command if isinstance(command, str) else "",

@@ -1,4 +1,4 @@
-"""The same questions and the same judging for all: texts of a split, their truth, and what training saw of it."""
+"""The texts, truth and metrics that are the same for all models of a contest."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ _KS = (1, 3, 5, 10)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Exam:
+    """Texts to label, training texts, and the truth."""
+
     texts: Sequence[str]
     names: Sequence[str]  # of labels
     examples: Examples  # for those who have yet to learn
@@ -28,7 +30,7 @@ class Exam:
 
     @classmethod
     def of(cls, corpus: Corpus, split_name: str, most: int) -> Exam:
-        """At most so many texts of a split, drawn by chance."""
+        """Draw at most this many texts of a split at random."""
         examples, training = _examples(corpus, split_name)
         split = corpus.sampled(split_name, most).split(split_name)
         if not split.texts:
@@ -38,15 +40,15 @@ class Exam:
 
     @property
     def places(self) -> int:
-        """How many labels to ask for."""
+        """Return how many labels to ask for."""
         return places_needed(self.truth, _KS)
 
     def figures(self, labels: Int[np.ndarray, "texts places"]) -> dict[str, float]:
-        """In percent, by the numbers of the labels that were answered."""
+        """Return metrics in percent of answers given as label numbers."""
         return _figures(labels, self.truth)
 
     def figures_of_names(self, answers: Sequence[Sequence[str]]) -> dict[str, float]:
-        """The same by their names. Somebody may answer with labels that the data does not have."""
+        """Return metrics in percent of answers given as label names, which the data may not have."""
         number = {name: i for i, name in enumerate(self.names)}
         labels = np.full((len(answers), self.places), NO_LABEL, dtype=np.int64)
         for row, names in enumerate(answers):
@@ -54,7 +56,7 @@ class Exam:
         return _figures(labels, self._among(number))
 
     def _among(self, number: Mapping[str, int]) -> Truth:
-        """The truth with more labels behind the data's own."""
+        """Return the truth with further labels after the data's own."""
         training = self.truth.training
         training = None if training is None else training.with_unseen(len(number) - len(self.names))
         return truth_in_numbers_of(list(number), self.names, self.truth.labels, self.truth.leave_out, training=training)
@@ -66,7 +68,7 @@ def _figures(labels: Int[np.ndarray, "texts places"], truth: Truth) -> dict[str,
 
 
 def _examples(corpus: Corpus, split_name: str) -> tuple[Examples, TrainingCounts]:
-    """The training texts that something can be learnt from; all of them are counted."""
+    """Return the training texts that have words and labels; all of them are counted."""
     if "train" not in corpus.splits or split_name == "train":
         raise DataError(
             f"{corpus.source}: peers are trained here and asked about other texts, so there must be a split 'train' "

@@ -17,6 +17,8 @@ _LABEL = "__label__"
 
 @dataclass(frozen=True, kw_only=True)
 class FastText:
+    """fastText's classifier."""
+
     name: str = "fastText, hierarchical softmax"
     module: str = "fasttext"
     install: str = "pip install fasttext-wheel"
@@ -55,7 +57,7 @@ HIERARCHICAL = FastText()
 
 
 def _line(text: str) -> str:
-    """Its words as the others' features have them; fastText cuts at spaces."""
+    """Write an example as fastText reads it, with words as in the other libraries' features."""
     return " ".join(SPLITTER.words(text))
 
 

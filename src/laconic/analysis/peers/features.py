@@ -1,4 +1,4 @@
-"""tf-idf of words for libraries that want features: texts are cut and weighed as for our own models."""
+"""tf-idf features for other libraries: tokenised and weighted as for our own models."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Features:
         (folder / _FILE).write_text(json.dumps(known, ensure_ascii=False), encoding="utf-8")
 
     def rows(self, texts: Sequence[str]) -> csr_matrix:
-        """Of scipy's older kind, which is the one that these libraries know."""
+        """Return a csr_matrix, the older class of scipy that these libraries accept."""
         ids, weights, starts = self._reader.read(texts)
         rows = csr_matrix((weights, ids, starts), shape=(len(texts), self._vocabulary.num_ids))
         rows.sum_duplicates()

@@ -1,4 +1,4 @@
-"""Which libraries there are, and which of them are installed. Looked for, never imported."""
+"""The supported libraries, and which of them are installed; they are looked for but not imported."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def is_installed(peer: Peer) -> bool:
 
 
 def chosen(names: Sequence[str], libraries: Mapping[str, Sequence[str]] = LIBRARIES) -> list[str]:
-    """Where the peers of these libraries are found, each once; `all` are those that are installed."""
+    """Return the modules of the named libraries, each once; `all` means the installed ones."""
     wanted = dict.fromkeys(names)
     if unknown := [name for name in wanted if name not in {*libraries, ALL}]:
         raise ConfigError(f"there is no peer {unknown[0]!r}; known are: {', '.join(libraries)}, {ALL}")

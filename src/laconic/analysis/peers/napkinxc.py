@@ -16,6 +16,8 @@ from laconic.packed.engine.texts import Ranked
 
 @dataclass(frozen=True, kw_only=True)
 class NapkinXC:
+    """napkinXC's PLT."""
+
     name: str = "napkinXC, PLT"
     module: str = "napkinxc"
     install: str = "pip install napkinxc"

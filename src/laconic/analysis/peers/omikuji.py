@@ -17,6 +17,8 @@ from laconic.packed.engine.texts import Ranked
 
 @dataclass(frozen=True, kw_only=True)
 class Omikuji:
+    """A label tree of omikuji."""
+
     name: str
     settings: Mapping[str, int | bool] = field(default_factory=dict)  # those that are not omikuji's own defaults
     module: str = "omikuji"
@@ -61,7 +63,7 @@ BONSAI = Omikuji(name="omikuji, Bonsai-like", settings={"cluster_balanced": Fals
 
 
 def _lines(features: csr_matrix, labels: csr_array) -> Iterator[str]:
-    """The Extreme Classification Repository's format."""
+    """Write examples in the format of the Extreme Classification Repository."""
     yield f"{features.shape[0]} {features.shape[1]} {labels.shape[1]}\n"
     values = [f"{id}:{value:.6g}" for id, value in zip(features.indices, features.data, strict=True)]
     names = list(map(str, labels.indices))

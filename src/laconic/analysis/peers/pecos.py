@@ -17,6 +17,8 @@ from laconic.packed.engine.texts import Ranked
 
 @dataclass(frozen=True, kw_only=True)
 class Pecos:
+    """PECOS's XR-Linear."""
+
     name: str = "PECOS, XR-Linear"
     module: str = "pecos"
     install: str = "pip install --no-deps libpecos 'numpy<2' 'scipy<1.14'"  # what else it asks for is for transformers

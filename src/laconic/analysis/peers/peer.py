@@ -1,4 +1,4 @@
-"""What another library has to be able to do here. Knows none of them."""
+"""The interface of another library. Knows none of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Rank: TypeAlias = Callable[[Sequence[str], int], Ranked]  # the best k labels of
 
 
 class Examples(NamedTuple):
-    """What is learnt from. No text is blank, and each has a label."""
+    """Training texts; none is blank, and each has a label."""
 
     texts: Sequence[str]
     labels: csr_array  # texts × labels; whatever is stored is true
@@ -24,33 +24,33 @@ class Examples(NamedTuple):
 
 @runtime_checkable
 class Peer(Protocol):
-    """One way of asking a library. Its module is imported inside `train` and `open` alone."""
+    """A library with settings. Its module is imported only inside `train` and `open`."""
 
     @property
     def name(self) -> str:
-        """In tables."""
+        """Return the name in tables."""
 
     @property
     def module(self) -> str:
-        """What it is imported as."""
+        """Return the name of the module to import."""
 
     @property
     def install(self) -> str:
-        """The command that installs it."""
+        """Return the command that installs it."""
 
     @property
     def how(self) -> str:
-        """How it is asked, for people who would do the same."""
+        """Describe the calls, for readers who want to repeat them."""
 
     def train(self, examples: Examples, folder: Path, threads: int) -> None:
-        """Learns, and writes all that answering takes into an empty folder."""
+        """Train, and write everything needed for prediction into an empty folder."""
 
     def open(self, folder: Path) -> Rank:
-        """What was written there, ready to answer on one thread."""
+        """Open what `train` wrote, for prediction on one thread."""
 
 
 def ranked(rows: Iterable[Iterable[tuple[int, float]]], k: int) -> Ranked:
-    """Labels with their scores, best first, filled up to k."""
+    """Sort labels by score, best first, and pad to k."""
     found = [list(row)[:k] for row in rows]
     labels = np.full((len(found), k), NO_LABEL, dtype=np.int64)
     scores = np.zeros((len(found), k), dtype=np.float32)

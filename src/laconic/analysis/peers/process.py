@@ -1,4 +1,4 @@
-"""A peer at work in a process of its own: neither its crash nor its memory is ours.
+"""Runs a peer in separate processes, so that its crashes and memory do not affect ours.
 
 What both sides have to know lies in files of a folder: the examples and the questions once for all peers, and in a
 folder for each peer what it wrote, what it answered, how long that took, and what it said meanwhile.
@@ -33,12 +33,12 @@ _LONGEST_WORDS = 300  # of what a peer said before it ended
 
 
 class PeerError(UserError):
-    """A peer that did not come to an end, and its last words."""
+    """A peer that failed, with the end of its output."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Questions:
-    """The same for every peer."""
+    """The texts that every peer has to label."""
 
     texts: Sequence[str]
     names: Sequence[str]  # of labels: an answer is a name
@@ -48,6 +48,8 @@ class Questions:
 
 
 class Answers(NamedTuple):
+    """The labels of a peer, with its training time, latency and size."""
+
     labels: Int[np.ndarray, "texts places"]
     seconds: float  # that training took
     p50: float  # milliseconds of one text
@@ -55,14 +57,14 @@ class Answers(NamedTuple):
 
 
 def write_work(folder: Path, examples: Examples, questions: Questions) -> None:
-    """What the processes read."""
+    """Write the data that the processes read."""
     _write(folder / "examples.json", list(examples.texts))
     save_npz(folder / "labels.npz", examples.labels)
     _write(folder / "questions.json", asdict(questions))
 
 
 def measured(place: str, folder: Path, number: int) -> Answers:
-    """The peer at that place, trained and then asked, each in a new process: it answers from what it wrote."""
+    """Train a peer and then ask it, each in a new process, so that it answers from its files."""
     own = folder / str(number)
     (own / "model").mkdir(parents=True)
     for step in _STEPS:
@@ -72,12 +74,12 @@ def measured(place: str, folder: Path, number: int) -> Answers:
 
 
 def size_of(folder: Path) -> int:
-    """Bytes of all files in it."""
+    """Return the bytes of all files in a folder."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def _run(command: Sequence[str], result: Path) -> None:
-    """Waits for a file, which comes last; or tells why it does not come."""
+    """Wait for the last file that a process writes, or report why it did not come."""
     said = result.with_suffix(".txt")
     with said.open("wb") as file, subprocess.Popen(command, stdin=subprocess.PIPE, stdout=file, stderr=file) as process:
         try:
@@ -132,7 +134,7 @@ _STEPS = {"train": _train, "answer": _answer}
 
 
 def _go_with_whoever_asked() -> None:
-    """However that process may end, its end of the pipe is closed then."""
+    """End this process when its parent ends, which closes the parent's end of the pipe."""
     os.read(sys.stdin.fileno(), 1)  # not of the file object: its lock would be in the way of a good end
     os._exit(1)
 

@@ -1,4 +1,4 @@
-"""A contest as a table, for a terminal and as markdown."""
+"""Tables of a contest for a terminal and in markdown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAME = 16  # the least width of names
 
 
 def contest_table(entries: Sequence[Entry], title: str) -> Table:
-    """Narrow enough for a terminal of 80 columns."""
+    """Return a table that fits a terminal of 80 columns."""
     narrow: dict[str, Any] = {"box": SIMPLE_HEAD, "padding": 0, "show_edge": False}
     table = Table(title=title, title_justify="left", title_style="bold", **narrow)
     table.add_column("%", overflow="fold", min_width=_NAME)
@@ -28,7 +28,7 @@ def contest_table(entries: Sequence[Entry], title: str) -> Table:
 
 
 def contest_notes(entries: Sequence[Entry]) -> list[str]:
-    """How each was asked, and why some have no figures."""
+    """Describe how each model was called, and why some have no metrics."""
     asked = [f"{entry.name}: {entry.how}" for entry in entries]
     return asked + [f"{entry.name} failed: {entry.failure}" for entry in entries if entry.failure]
 
@@ -57,5 +57,5 @@ def _cells(entry: Entry) -> list[str]:
 
 
 def _safe(text: str) -> str:
-    """A bar would end the cell."""
+    """Escape bars, which would end a markdown cell."""
     return text.replace("|", "\\|")

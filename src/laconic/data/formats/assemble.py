@@ -1,4 +1,4 @@
-"""From rows of any readable table (JSON Lines, CSV, Parquet) to a Corpus: labels get numbers, columns matrices."""
+"""Assemble a Corpus from the rows of any table (JSON Lines, CSV, Parquet): number labels, build matrices."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from laconic.data.corpus import Corpus, Features, Labels, Split, TableFacts, pair_matrix, self_pairs
 from laconic.errors import DataError
+from laconic.system.sparse import csr_array
 from laconic.units import counted, plural
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -19,7 +19,7 @@ SMALLEST = float(np.finfo(np.float32).smallest_subnormal)
 
 
 class Row(NamedTuple):
-    """One text as the source has it. A label is a name, or a whole number: its row in the source's list of labels."""
+    """One text as the source has it. A label is a name, or an integer: its row in the source's list of labels."""
 
     place: str
     text: str | None
@@ -31,6 +31,8 @@ class Row(NamedTuple):
 
 
 class LabelRow(NamedTuple):
+    """One label of the source's list of labels."""
+
     place: str
     name: str
     text: str | None = None
@@ -47,7 +49,7 @@ def corpus_of(
     table: TableFacts | None = None,
     notes: Sequence[str] = (),
 ) -> Corpus:
-    """Reads every split to its end, then gives all of them the same labels."""
+    """Read every split to its end and number the labels of all of them together."""
     book = _LabelBook.of(label_rows)
     gathered = {name: _gather(split_rows, book) for name, split_rows in rows.items()}
     for name, parts in gathered.items():
@@ -72,7 +74,7 @@ def corpus_of(
 
 @dataclass
 class _LabelBook:
-    """Names to numbers; a name that the list of labels does not have is entered at its end."""
+    """Map names to numbers; a name that the list of labels does not have is appended."""
 
     names: list[str]
     texts: list[str] | None
@@ -123,7 +125,7 @@ def _check_name(name: str, place: str) -> None:
 
 @dataclass
 class _Parts:
-    """What one split's rows said, column by column."""
+    """The rows of one split, column by column."""
 
     texts: list[str | None] = field(default_factory=list)
     ids: list[str | None] = field(default_factory=list)
@@ -151,7 +153,7 @@ def _gather(rows: Iterable[Row], book: _LabelBook) -> _Parts:
 
 
 def _weights_by_label(row: Row, book: _LabelBook) -> dict[int, float]:
-    """The row's labels with their weights; where a label is there twice, the larger weight."""
+    """Return the row's labels with their weights; a repeated label gets its larger weight."""
     numbers = [book.number_of(label, row.place) for label in row.labels]
     if row.label_weights is None:
         return dict.fromkeys(numbers, 1.0)

@@ -1,4 +1,4 @@
-"""Texts one by one, with what their records say besides, from each form of file; nothing is held but the row at hand.
+"""Stream texts one by one with the other fields of their records, from each file format.
 
 A row that cannot be read is handed to `on_bad`, which raises its error or lets the next one come. What is wrong with a
 file as a whole is an error at once.
@@ -27,17 +27,21 @@ OnBad: TypeAlias = Callable[[DataError], None]
 
 
 class Entry(NamedTuple):
+    """A text with the other fields of its record."""
+
     text: str
     fields: dict[str, Any]  # a record's own, as they came; of a table the id
 
 
 class Entries(NamedTuple):
+    """Entries in order, and whether they may have ids."""
+
     rows: Iterator[Entry]
     have_ids: bool  # whether records of this form may have one
 
 
 def of_lines(lines: Lines, name: str, on_bad: OnBad) -> Entries:
-    """A text a line; an empty line is an empty text."""
+    """Read a text per line; an empty line is an empty text."""
 
     def entry(numbered: tuple[int, bytes]) -> Entry:
         number, line = numbered
@@ -47,7 +51,7 @@ def of_lines(lines: Lines, name: str, on_bad: OnBad) -> Entries:
 
 
 def of_records(lines: Lines, name: str, key: str, on_bad: OnBad) -> Entries:
-    """A JSON object a line, whose text is under that key. Blank lines are passed over."""
+    """Read a JSON object per line, with its text under that key. Blank lines are skipped."""
 
     def entry(numbered: tuple[int, bytes]) -> Entry:
         number, line = numbered
@@ -60,7 +64,7 @@ def of_records(lines: Lines, name: str, key: str, on_bad: OnBad) -> Entries:
 
 
 def of_table(lines: Lines, name: str, column: str, delimiter: str, on_bad: OnBad) -> Entries:
-    """A row of a table for each text; the first names the columns and, where no delimiter is given, tells it."""
+    """Read a text per row of a table; the first row names the columns and, if no delimiter is given, reveals it."""
     feed = _Feed(lines, name)
     first = next(feed, None)
     if first is None:
@@ -88,7 +92,7 @@ def of_table(lines: Lines, name: str, column: str, delimiter: str, on_bad: OnBad
 
 
 def of_parquet(path: Path, file: Any, column: str, on_bad: OnBad) -> Entries:
-    """A row for each text, of an open `pyarrow.parquet.ParquetFile`."""
+    """Read a text per row of an open `pyarrow.parquet.ParquetFile`."""
     header = file.schema_arrow.names
     names = [header[number] for number in _columns(header, column, str(path))]
 
@@ -115,7 +119,7 @@ def _good(rows: Iterable[R], entry: Callable[[R], Entry], on_bad: OnBad) -> Iter
 
 
 class _Feed:
-    """Lines for a reader of tables. It knows the last one's number, and can go on after a line that is not UTF-8."""
+    """Feed lines to a CSV reader, keeping the last line's number and surviving lines that are not UTF-8."""
 
     def __init__(self, lines: Lines, name: str) -> None:
         self.lines, self.name, self.number = lines, name, 0
@@ -129,7 +133,7 @@ class _Feed:
 
 
 def _table_rows(lines: Iterable[str], feed: _Feed, delimiter: str) -> Iterator[tuple[str, list[str] | DataError]]:
-    """Every row that is not blank with its place, or what is wrong with it."""
+    """Yield every row that is not blank with its position, or the error it has."""
     csv.field_size_limit(_LONGEST_CELL)
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     begun = 1
@@ -150,7 +154,7 @@ def _table_rows(lines: Iterable[str], feed: _Feed, delimiter: str) -> Iterator[t
 
 
 def _columns(header: Sequence[str], asked: str, place: str) -> list[int]:
-    """The numbers of the columns of the texts and, where there is one, of the ids."""
+    """Return the column of the texts and, where there is one, of the ids."""
     folded = [name.strip().lower() for name in header]
     usual = (asked,) if asked else USUAL_NAMES["text"]
     found = [folded.index(name.lower()) for name in usual if name.lower() in folded]
@@ -169,7 +173,7 @@ def _columns(header: Sequence[str], asked: str, place: str) -> list[int]:
 
 
 def _cell(scalar: Any, place: str) -> Any:
-    """A value of Parquet as JSON can have it: texts and whole numbers as they are, others as they are written."""
+    """Return a Parquet value in JSON's types: texts and integers as they are, others as written."""
     try:
         value = scalar.as_py()
     except ValueError as error:

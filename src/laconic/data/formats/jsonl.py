@@ -23,7 +23,7 @@ from laconic.units import counted
 
 
 def read_folder(folder: Path, splits: Mapping[str, Path], labels: Path | None) -> Corpus:
-    """A dataset folder, whose files of records are given by the name of their split."""
+    """Read a dataset folder, given its files of records by the name of their split."""
     features = {name: found for name in splits if (found := _features(folder, name)) is not None}
     label_features = _features(folder, "labels")
     if label_features is not None and not isinstance(label_features, csr_array):
@@ -41,7 +41,7 @@ def read_folder(folder: Path, splits: Mapping[str, Path], labels: Path | None) -
 
 
 def rows(path: Path, *, text_needed: bool = True) -> Iterator[Row]:
-    """The texts of a file of records."""
+    """Yield the texts of a file of records."""
     for line, record in records(path):
         place = f"{path}:{line}"
         yield Row(
@@ -56,7 +56,7 @@ def rows(path: Path, *, text_needed: bool = True) -> Iterator[Row]:
 
 
 def label_rows(path: Path) -> Iterator[LabelRow]:
-    """The labels of a list of labels."""
+    """Yield the labels of a list of labels."""
     for line, record in records(path):
         place = f"{path}:{line}"
         name = _id_of(record, place)
@@ -66,7 +66,7 @@ def label_rows(path: Path) -> Iterator[LabelRow]:
 
 
 def labels_of(record: Record, key: str, place: str) -> list[str | int]:
-    """A list of label names or of row numbers."""
+    """Return a list of label names or of row numbers."""
     return [_label(value, f'{place}: "{key}"') for value in list_of(record, key, place)]
 
 
@@ -99,5 +99,5 @@ def _same_columns(folder: Path, features: Mapping[str, Features]) -> None:
         for name, matrix in features.items()
     }
     if len(set(forms.values())) > 1:
-        said = ", ".join(f"{name} is {form}" for name, form in forms.items())
-        raise DataError(f"{folder}: the features of all splits must be alike, but {said}; write them again")
+        forms_found = ", ".join(f"{name} is {form}" for name, form in forms.items())
+        raise DataError(f"{folder}: the features of all splits must be alike, but {forms_found}; write them again")

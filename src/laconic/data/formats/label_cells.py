@@ -1,4 +1,4 @@
-"""Labels in a cell of a table: names with a separator between them, a list as Python or JSON writes one, or one label.
+"""Parse the labels in a table's cell: names with a separator, a Python or JSON list, or one label.
 
 The separator is chosen over all cells at once. A stray sign in a few cells must not decide for the rest, and a comma
 inside a name ("Home, Garden & Tools") must not cut it.
@@ -88,7 +88,7 @@ def best_separator(cells: Mapping[str, int]) -> str:
 
 
 class Familiar(NamedTuple):
-    """What is known of labels before any cell is read, because a model has them."""
+    """Labels known before any cell is read, because a model has them."""
 
     separator: str  # of the tables that the model was trained on; empty: these were no tables
     names: Callable[[], Iterable[str]]  # of its labels
@@ -116,7 +116,7 @@ def _cells_of(names: Collection[str], cells: Mapping[str, int], separator: str) 
 
 
 def notes_on_choice(cells: Sequence[tuple[str, str]], separator: str) -> Iterator[str]:
-    """Report a separator that was chosen, and where other candidates occur; a cell comes with its place."""
+    """Report the separator that was chosen, and where other candidates occur; cells come with their positions."""
     others = [sign for sign in CANDIDATES if sign != separator]
     found = {sign: having for sign in others if (having := [one for one in cells if has_sign(one[1], sign)])}
     if separator != NONE:
@@ -134,7 +134,7 @@ def notes_on_choice(cells: Sequence[tuple[str, str]], separator: str) -> Iterato
 
 
 def notes_on_request(cells: Sequence[tuple[str, str]], separator: str) -> Iterator[str]:
-    """Report what speaks against a separator that the user named; it is obeyed all the same."""
+    """Report what speaks against a separator that the user named; it is used all the same."""
     if separator != NONE and not any(separator in cell for _, cell in cells):
         having = {sign: sum(1 for _, cell in cells if has_sign(cell, sign)) for sign in CANDIDATES}
         others = [
@@ -155,7 +155,7 @@ def _about_lists(cells: Sequence[tuple[str, str]], read: str, remedy: str) -> st
 
 
 def _some(cells: Mapping[str, int]) -> Mapping[str, int]:
-    """Return the cells, or where there are very many an even choice of them, which says as much."""
+    """Return the cells, or an even sample of them where there are very many."""
     step = -(-len(cells) // _ENOUGH)
     return cells if step <= 1 else dict(islice(cells.items(), 0, None, step))
 

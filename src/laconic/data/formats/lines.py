@@ -1,4 +1,4 @@
-"""Bytes and lines of a file, gzip'd or plain, with errors that say where. Knows nothing of what the lines mean."""
+"""Read bytes and lines of plain or gzip'd files, with errors that say where."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def contents(path: Path) -> bytes:
-    """The whole file, unpacked."""
+    """Return the whole file, decompressed."""
     with opened(path) as file:
         data = file.read()
     if not data:
@@ -25,7 +25,7 @@ def contents(path: Path) -> bytes:
 
 
 def lines(path: Path, *, may_be_empty: bool = False) -> Iterator[tuple[int, str]]:
-    """Every line with its number from 1, without its line end. Only a newline ends a line."""
+    """Yield every line with its number from 1, without its line end. Only a newline ends a line."""
     number = 0
     with opened(path) as file:
         for number, line in numbered(file):
@@ -35,7 +35,7 @@ def lines(path: Path, *, may_be_empty: bool = False) -> Iterator[tuple[int, str]
 
 
 def numbered(file: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    """The same of a file that is open, as bytes."""
+    """Yield every line of an open file as bytes, with its number from 1."""
     for number, line in enumerate(file, 1):
         yield number, (line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line).rstrip(b"\r\n")
 
@@ -53,7 +53,7 @@ def decoded(line: bytes, place: str) -> str:
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """The file for reading, unpacked if its first bytes are gzip's, whatever its name."""
+    """Open the file for reading, decompressed if its first bytes are gzip's, whatever its name."""
     try:
         with path.open("rb") as raw:
             packed = raw.peek(2)[:2] == GZIP_MAGIC

@@ -1,7 +1,7 @@
-"""Matrices in any of the forms they are kept in: scipy's `.npz`, numpy's `.npy`, the repository's sparse text.
+"""Read matrices from scipy's `.npz`, numpy's `.npy` and the repository's sparse text.
 
-numpy's own loader trusts a file's header with the size of what it allocates, and scipy's trusts the indices. Here a
-file is a stranger: nothing is unpickled, no array is larger than its bytes, and every index is looked at.
+numpy's own loader trusts a file's header with the size of what it allocates, and scipy's trusts the indices. Here files
+are untrusted: nothing is unpickled, no array is larger than its bytes, and every index is checked.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _AGAIN = "write the file again, with scipy.sparse.save_npz or numpy.save"
 
 
 def read_matrix(path: Path, *, column: str = "column") -> csr_array | Float32[np.ndarray, "rows columns"]:
-    """The file's matrix in float32, sparse unless it is a `.npy`; the form is told by the content, not by the name."""
+    """Read the matrix as float32, sparse unless it is a `.npy`; content, not the name, decides the format."""
     with opened(path) as file:
         head = file.read(len(_ARRAY_MAGIC))
     if head.startswith(_ZIP_MAGIC):
@@ -72,7 +72,7 @@ def _dense(path: Path) -> Float32[np.ndarray, "rows columns"]:
 
 
 class _Archive(NamedTuple):
-    """The arrays of an `.npz` file by name, as they stand there."""
+    """The arrays of an `.npz` file by name."""
 
     path: Path
     arrays: dict[str, Shaped[np.ndarray, "..."]]
@@ -122,7 +122,7 @@ class _Archive(NamedTuple):
         return self._as_indices(both[0], "coords"), self._as_indices(both[1], "coords")
 
     def expanded(self, lines: int) -> Int[np.ndarray, "n"]:
-        """For every entry the line, row or column, that it stands in, of as many as there are."""
+        """Return for every entry the line, row or column, that it is in."""
         starts = self.integers("indptr")
         if len(starts) != lines + 1 or starts[0] != 0:
             raise DataError(f"{self.path}: 'indptr' does not fit the shape ({len(starts)} for {lines} lines); {_AGAIN}")
@@ -141,13 +141,15 @@ class _Archive(NamedTuple):
 
 
 class _Entries(NamedTuple):
+    """The entries of a sparse matrix in coordinate form."""
+
     rows: Int[np.ndarray, "n"]
     columns: Int[np.ndarray, "n"]
     values: Shaped[np.ndarray, "n"]
 
 
 def _assembled(entries: _Entries, shape: tuple[int, int], path: Path, column: str) -> csr_array:
-    """The matrix of those entries, once all of them are known to be sound."""
+    """Build the matrix from its entries after checking all of them."""
     rows, columns, values = entries.rows, entries.columns, _as_float32(entries.values.reshape(-1))
     if not len(rows) == len(columns) == len(values):
         raise DataError(f"{path}: {len(rows)} rows, {len(columns)} columns and {len(values)} values; {_AGAIN}")
@@ -173,7 +175,7 @@ def _assembled(entries: _Entries, shape: tuple[int, int], path: Path, column: st
 
 
 def _first(wrong: Bool[np.ndarray, "n"]) -> int | None:
-    """The first place where something is wrong, if there is one."""
+    """Return the first index where something is wrong, if there is one."""
     return int(np.argmax(wrong)) if wrong.any() else None
 
 
@@ -185,7 +187,7 @@ def _repeated(rows: Int[np.ndarray, "n"], columns: Int[np.ndarray, "n"]) -> tupl
 
 
 def _as_float32(array: Shaped[np.ndarray, "..."]) -> Float32[np.ndarray, "..."]:
-    """A copy of our own; a value that is too large turns into infinity, for the caller to find."""
+    """Return a float32 copy; a value that is too large becomes infinity, for the caller to find."""
     with np.errstate(over="ignore"):
         return array.astype(np.float32)
 
@@ -201,7 +203,7 @@ def _unzipped(path: Path) -> dict[str, bytes]:
 
 
 def _array(data: bytes, place: str) -> Shaped[np.ndarray, "..."]:
-    """The array of a `.npy` file: the magic, the version, the length of a header, the header, the numbers."""
+    """Parse a `.npy` file: magic, version, length of the header, header, numbers."""
     size = 2 if data[6:7] == b"\x01" else 4
     start = 8 + size + int.from_bytes(data[8 : 8 + size], "little")
     if not data.startswith(_ARRAY_MAGIC) or start > len(data):

@@ -1,4 +1,4 @@
-"""JSON Lines, read strictly: an object a line, values asked for by key and type. Knows nothing of what the keys mean.
+"""Read JSON Lines strictly: an object per line, values requested by key and type.
 
 A `place` is where a value stands, for the error message: `path:line` for a record, `path:line: "key"` for a value.
 """
@@ -18,14 +18,14 @@ Record = dict[str, Any]
 
 
 def records(path: Path) -> Iterator[tuple[int, Record]]:
-    """Every record with the number of its line, from 1. Blank lines are passed over."""
+    """Yield every record with its line number, from 1. Blank lines are skipped."""
     for number, line in lines(path):
         if line and not line.isspace():
             yield number, record_of(line, f"{path}:{number}")
 
 
 def record_of(line: str, place: str) -> Record:
-    """The object that a line holds."""
+    """Parse the object that a line holds."""
     try:
         value = _DECODER.decode(line)
     except json.JSONDecodeError as error:
@@ -68,7 +68,7 @@ def numbers_of(record: Record, key: str, place: str) -> list[float]:
 
 
 def required(record: Record, key: str, place: str) -> Any:
-    """The value of that key, whatever its type."""
+    """Return the value of that key, of any type."""
     if key not in record:
         has = ", ".join(f'"{excerpt(other, 20)}"' for other in list(record)[:8]) or "none"
         raise DataError(f'{place}: the key "{key}" is missing (the record\'s keys: {has}); add it')
@@ -76,7 +76,7 @@ def required(record: Record, key: str, place: str) -> Any:
 
 
 def text(value: Any, place: str) -> str:
-    """The value, if it is a text that can be written down as UTF-8."""
+    """Return the value if it is a text that can be encoded as UTF-8."""
     if not isinstance(value, str):
         raise _wrong(value, place, "a text is needed, in quotes")
     if not value.isascii():
@@ -85,7 +85,7 @@ def text(value: Any, place: str) -> str:
 
 
 def number(value: Any, place: str) -> float:
-    """The value, if it is a finite number."""
+    """Return the value if it is a finite number."""
     # `type`, not `isinstance`: true and false are integers to Python.
     if type(value) not in (int, float):
         raise _wrong(value, place, "a number is needed")
@@ -100,12 +100,12 @@ def number(value: Any, place: str) -> float:
 
 def integer(value: Any, place: str) -> int:
     if type(value) is not int:
-        raise _wrong(value, place, "a whole number is needed, without quotes")
+        raise _wrong(value, place, "an integer is needed, without quotes")
     return value
 
 
 def excerpt(value: str, limit: int = 80) -> str:
-    """The value for an error message: printable, on one line, and cut after `limit` characters."""
+    """Format a value for an error message: printable, on one line, cut after `limit` characters."""
     cut = value if len(value) <= limit else value[: limit - 1] + "…"
     return cut if cut.isprintable() else ascii(cut)[1:-1]
 

@@ -1,4 +1,4 @@
-"""A folder of the Extreme Classification Repository, in every form that its data sets have been published in.
+"""Read a folder of the Extreme Classification Repository, in every form its datasets were published in.
 
     texts      trn.json (title, target_ind, target_rel) with lbl.json (uid, title) · trn_X.txt with Y.txt, a text a line
     features   trn_X_Xf.txt | .npz | .npy · trn_X.npy · Yf.txt or lbl_X_Xf.txt for the labels, Xf.txt names the columns
@@ -35,7 +35,7 @@ _MISSPELT = {"test": "filter_labels_text.txt"}  # as NGAME's instructions have i
 
 
 def recognises(folder: Path) -> bool:
-    """Whether there are texts, features or labels in the folder under the repository's names."""
+    """Tell whether the folder has texts, features or labels under the repository's names."""
     return folder.is_dir() and bool(_sources(_Files.of(folder)))
 
 
@@ -59,13 +59,13 @@ def read(folder: Path) -> Corpus:
 
 
 def recognises_file(path: Path) -> bool:
-    """Whether this is an old single file, by its header."""
+    """Tell by its header whether this is an old single file."""
     with opened(path) as file:
         return _OLD_HEADER.match(file.read(100)) is not None
 
 
 def read_file(path: Path) -> Corpus:
-    """An old single file as a corpus of one split."""
+    """Read an old single file as a corpus of one split."""
     labels, features = read_labelled(path)
     splits = {"all": Split(labels=labels, features=features)}
     return Corpus(splits=splits, labels=numbered(labels.shape[1]), source=str(path))
@@ -75,7 +75,7 @@ _OLD_HEADER = re.compile(rb"(\xef\xbb\xbf)?[ \t]*\d+[ \t]+\d+[ \t]+\d+[ \t\r]*(\
 
 
 class _Files(NamedTuple):
-    """The folder's files by name, `.gz` taken off."""
+    """The folder's files by name, without `.gz`."""
 
     folder: Path
     paths: dict[str, Path]
@@ -87,11 +87,11 @@ class _Files(NamedTuple):
         return cls(folder, {path.name.removesuffix(".gz"): path for path in found})
 
     def find(self, *names: str) -> Path | None:
-        """The first of these that is there."""
+        """Return the first of these files that exists."""
         return next((self.paths[name] for name in names if name in self.paths), None)
 
     def old(self, split: str) -> Path | None:
-        """The split's old single file."""
+        """Return the split's old single file."""
         ending = f"{split}.txt"
         named = [path for name, path in self.paths.items() if name == ending or name.endswith(f"_{ending}")]
         found = [path for path in named if recognises_file(path)]
@@ -113,7 +113,7 @@ class _Source(NamedTuple):
 
 
 def _sources(files: _Files) -> dict[str, _Source]:
-    """The splits of which there is anything but a filter."""
+    """Return the splits of which there is anything but a filter."""
     found = {name: _source(files, name) for name in _BEGINNINGS}
     return {name: source for name, source in found.items() if any(source[1:-1])}
 
@@ -148,7 +148,7 @@ def _refuse_without_labels(folder: Path, sources: dict[str, _Source]) -> None:
 
 
 class _Sizes:
-    """How many there are of each thing, as its first file says; a second that says otherwise is refused."""
+    """The number of texts, labels and features by the first file that tells it; a contradicting file is refused."""
 
     def __init__(self) -> None:
         self._first: dict[str, tuple[int, Path]] = {}
@@ -166,7 +166,7 @@ class _Sizes:
 
 
 def _listed(files: _Files, sizes: _Sizes) -> Labels | None:
-    """The labels of lbl.json, or else of Y.txt, or else None."""
+    """Read the labels of lbl.json, or else of Y.txt; None without either."""
     if path := files.find("lbl.json"):
         labels = read_labels(path)
     elif path := files.find("Y.txt"):
@@ -179,6 +179,8 @@ def _listed(files: _Files, sizes: _Sizes) -> Labels | None:
 
 
 class _Matrices(NamedTuple):
+    """The features and labels of one split."""
+
     labels: csr_array | None
     features: Features | None
 

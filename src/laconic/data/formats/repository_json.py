@@ -1,4 +1,4 @@
-"""The repository's raw files: `trn.json`, whose records have a title and the numbers of its labels, and `lbl.json`.
+"""Read the repository's raw files: `trn.json`, with titles and label numbers, and `lbl.json`.
 
 A record's keys are uid, title, content, target_ind (label numbers) and target_rel (their weights). Titles are the
 texts; `content`, which is long, is not read.
@@ -35,7 +35,7 @@ class RawTexts(NamedTuple):
 
     @property
     def num_labels(self) -> int:
-        """How many labels there must be at least."""
+        """Return the least number of labels that there must be."""
         return max(self.labels, default=-1) + 1
 
     def matrix(self, num_labels: int) -> csr_array:
@@ -47,7 +47,7 @@ class RawTexts(NamedTuple):
 
 
 def read_texts(path: Path, num_labels: int | None) -> RawTexts:
-    """The records of a split; None: how many labels there are is not known yet."""
+    """Read the records of a split; `num_labels` None: the number of labels is not known yet."""
     raw = RawTexts([], [], array("q", [0]), array("i"), array("f"), 0)
     repeated = 0
     for place, record in _placed(path):
@@ -62,13 +62,13 @@ def read_texts(path: Path, num_labels: int | None) -> RawTexts:
 
 
 def read_labels(path: Path) -> Labels:
-    """The labels by uid, with their titles."""
+    """Read the labels by uid, with their titles."""
     rows = [(_uid(record, place) or "", text_of(record, "title", place)) for place, record in _placed(path)]
     return Labels(names=unique([uid for uid, _ in rows]), texts=[title for _, title in rows])
 
 
 def unique(names: Sequence[str]) -> list[str]:
-    """The names, with the label's number behind those that were there before; a label without a name is its number."""
+    """Make names unique by appending the label's number to repeats; a label without a name becomes its number."""
     taken: dict[str, None] = {}  # in the order of entry
     for number, name in enumerate(names):
         mine = name if name.strip() else str(number)
@@ -79,7 +79,7 @@ def unique(names: Sequence[str]) -> list[str]:
 
 
 def numbered(count: int) -> Labels:
-    """Labels of which nothing is known but the number."""
+    """Return labels that are known by their numbers alone."""
     return Labels(names=[str(number) for number in range(count)])
 
 
@@ -88,7 +88,7 @@ def _placed(path: Path) -> Iterator[tuple[str, Record]]:
 
 
 def _targets(record: Record, limit: int, place: str) -> dict[int, float]:
-    """The record's labels with their weights; where a label is there twice, the larger weight."""
+    """Return the record's labels with their weights; a repeated label gets its larger weight."""
     labels = integers_of(record, "target_ind", place)
     weights = numbers_of(record, "target_rel", place) if "target_rel" in record else [1.0] * len(labels)
     if len(labels) != len(weights):

@@ -1,8 +1,8 @@
-"""The compiled loops behind `sparse_text`: bytes in, the rows of sparse matrices out. They know nothing of files.
+"""Compiled parsing loops of `sparse_text`: bytes in, rows of sparse matrices out.
 
-They check bytes, not bounds. What the caller sees to: the bytes end in a newline, which no inner loop steps over; there
-are at least as many newlines as rows; there is room for an entry per colon, and for a label per comma and per row. Then
-no bytes, however strange, lead out of the arrays. `at` is a place in the bytes; a negative one says that the token
+They check bytes, not bounds. The caller ensures that the bytes end in a newline, which no inner loop steps over, that
+there are at least as many newlines as rows, and that there is space for an entry per colon, and for a label per comma
+and per row. Then no bytes lead out of the arrays. `at` is a position in the bytes; a negative one says that the token
 which begins at -at is wrong.
 """
 
@@ -43,7 +43,7 @@ class Rows(NamedTuple):
 
 @compiled
 def tally(data: Bytes) -> tuple[int, int, int]:
-    """How many newlines, colons and commas there are; in one pass, which is faster than three of `bytes.count`."""
+    """Count newlines, colons and commas in one pass, which is faster than three of `bytes.count`."""
     newlines, colons, commas = 0, 0, 0
     for byte in data:
         newlines += 1 if byte == _NEWLINE else 0
@@ -82,7 +82,7 @@ def fill_labelled_rows(data: Bytes, at: int, labels: Rows, features: Rows) -> in
 
 @compiled
 def _fill_row(data: Bytes, at: int, rows: Rows, filled: int) -> tuple[int, int]:
-    """Reads `index:value` up to the line's end, and returns its place."""
+    """Read `index:value` up to the line's end, and return the position there."""
     while True:
         while _is_blank(data[at]):
             at += 1
@@ -102,7 +102,7 @@ def _fill_row(data: Bytes, at: int, rows: Rows, filled: int) -> tuple[int, int]:
 
 @compiled
 def _fill_label_row(data: Bytes, at: int, rows: Rows, filled: int) -> tuple[int, int]:
-    """Reads `label,label` at the beginning of a line, where there may be none, and returns the place after it."""
+    """Read `label,label` at the beginning of a line, if any, and return the position after it."""
     token = at
     while _is_digit(data[at]):
         at += 1
@@ -124,7 +124,7 @@ def _fill_label_row(data: Bytes, at: int, rows: Rows, filled: int) -> tuple[int,
 
 @compiled
 def _index(data: Bytes, at: int, columns: int) -> tuple[int, int]:
-    """The place after a number below `columns`, and the number; the place is -1 if there is none."""
+    """Return the position after a number below `columns`, and the number; the position is -1 if there is none."""
     begin = at
     index = 0
     while _is_digit(data[at]):
@@ -137,7 +137,7 @@ def _index(data: Bytes, at: int, columns: int) -> tuple[int, int]:
 
 @compiled
 def _value(data: Bytes, at: int) -> tuple[int, float]:
-    """The place after a decimal number, and the number, NaN if uncertain; the place is -1 if there is none."""
+    """Return the position after a decimal number, and the number, NaN if uncertain; -1 as position if there is none."""
     negative = data[at] == _MINUS
     if negative or data[at] == _PLUS:
         at += 1
@@ -161,7 +161,7 @@ def _value(data: Bytes, at: int) -> tuple[int, float]:
 
 @compiled
 def _digits(data: Bytes, at: int, number: int) -> tuple[int, int, int]:
-    """The place after the digits, the number with them appended, and how many found no room in it."""
+    """Return the position after the digits, the number with them appended, and how many digits did not fit."""
     dropped = 0
     while _is_digit(data[at]):
         if number < _ROOM_FOR_A_DIGIT:
@@ -174,7 +174,7 @@ def _digits(data: Bytes, at: int, number: int) -> tuple[int, int, int]:
 
 @compiled
 def _exponent(data: Bytes, at: int) -> tuple[int, int]:
-    """The place after the digits of an exponent, and the exponent; the place is -1 if there are no digits."""
+    """Return the position after an exponent's digits, and the exponent; the position is -1 without digits."""
     negative = data[at] == _MINUS
     if negative or data[at] == _PLUS:
         at += 1
@@ -185,7 +185,7 @@ def _exponent(data: Bytes, at: int) -> tuple[int, int]:
 
 @compiled
 def _scaled(mantissa: int, scale: int) -> float:
-    """mantissa · 10^scale, which as float32 is what Python's `float` gives; NaN where that is not certain.
+    """Return mantissa · 10^scale, equal as float32 to Python's `float`; NaN where that is not certain.
 
     Two exact doubles give the nearest double in one operation. Otherwise the result is off by a few units in its last
     place, which matters only where it lies that close to the middle between two float32 neighbours.

@@ -1,4 +1,4 @@
-"""The Extreme Classification Repository's two text forms of a sparse matrix, read at the speed of a compiled loop.
+"""Read the Extreme Classification Repository's two text forms of a sparse matrix by compiled loops.
 
 The matrix:           "rows columns", then a line per row of `index:value`.
 The old single file:  "texts features labels", then a line per text of `label,label index:value index:value`.
@@ -28,7 +28,7 @@ from laconic.system.files import writing
 
 
 def read_sparse(path: Path, *, column: str = "column") -> csr_array:
-    """The matrix in that file, float32; `column` is what its columns are called in an error, such as "label"."""
+    """Read the float32 matrix of a file; `column` names its columns in errors, such as "label"."""
     text = _Text.of(path, ("row", column))
     num_rows, num_columns = text.sizes
     rows = Rows.of(num_rows, num_columns, at_most=text.colons)
@@ -37,7 +37,7 @@ def read_sparse(path: Path, *, column: str = "column") -> csr_array:
 
 
 def read_labelled(path: Path) -> tuple[csr_array, csr_array]:
-    """Labels (ones) and features of the texts in an old single file, both float32."""
+    """Read labels (ones) and features of the texts in an old single file, both float32."""
     text = _Text.of(path, ("text", "feature", "label"))
     num_texts, num_features, num_labels = text.sizes
     features = Rows.of(num_texts, num_features, at_most=text.colons)
@@ -48,7 +48,7 @@ def read_labelled(path: Path) -> tuple[csr_array, csr_array]:
 
 
 def write_matrix(path: Path, matrix: csr_array) -> None:
-    """Writes the matrix so that `read_sparse` gives it back bit for bit; the file appears whole or not at all."""
+    """Write the matrix so that `read_sparse` restores it bit for bit; the file appears whole or not at all."""
     with writing(path) as file:
         file.writelines(_lines_of(matrix))
 
@@ -84,7 +84,7 @@ class _Text(NamedTuple):
         return np.frombuffer(self.data, np.uint8)
 
     def check_end(self, end: int) -> None:
-        """Raises where the kernel stopped at a token (minus its place), or more than blank lines follow the rows."""
+        """Raise if the kernel stopped at a token (minus its position), or if text follows the rows."""
         if end < 0:
             raise self._error(-end, self._what_is_wrong(-end))
         extra = _TOKEN.search(self.data, end)
@@ -105,7 +105,7 @@ class _Text(NamedTuple):
         return matrix
 
     def _settle(self, values: Float32[np.ndarray, "entries"]) -> None:
-        """Has Python's `float` read the few values that the kernel was not certain of and left as NaN."""
+        """Parse with Python's `float` the few values that the kernel was not certain of and left as NaN."""
         uncertain = np.flatnonzero(np.isnan(values))
         if not len(uncertain):
             return
@@ -117,7 +117,7 @@ class _Text(NamedTuple):
             values[entry] = value
 
     def _refuse_repeats(self, matrix: csr_array, column: str) -> None:
-        """Raises for the first row that has an index twice; every row is sorted."""
+        """Raise for the first row that has an index twice; every row is sorted."""
         again = np.flatnonzero(matrix.indices[1:] == matrix.indices[:-1]) + 1
         again = again[~np.isin(again, matrix.indptr)]  # the last index of a row may well begin the next
         if len(again):
@@ -134,7 +134,7 @@ class _Text(NamedTuple):
         return _wrong_entry(token, self.names[1], self.sizes[1])
 
     def _token(self, at: int) -> str:
-        """The characters from there to the next blank or line end."""
+        """Return the characters up to the next blank or line end."""
         match = _TOKEN.match(self.data, at)
         return "" if match is None else match[0].decode("utf-8", "replace")
 
@@ -176,7 +176,7 @@ def _wrong_index(index: str, column: str, num_columns: int) -> str | None:
     if re.fullmatch(r"-[0-9]+", index):
         return f"{column} {shown} is negative, where numbers count from 0"
     if not re.fullmatch(r"[0-9]+", index):
-        return f"the {column} '{shown}' is not a whole number"
+        return f"the {column} '{shown}' is not an integer"
     if len(index.lstrip("0")) > 17 or int(index) >= num_columns:
         return f"{column} {shown} is outside 0..{num_columns - 1} announced in the header"
     return None

@@ -1,4 +1,4 @@
-"""Tables of one text a row: CSV, TSV and Parquet. The columns are found by their usual names, or named by the user."""
+"""Read tables of one text per row: CSV, TSV and Parquet, with columns found by usual names or named by the user."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ USUAL_NAMES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """Which column is what; an empty name means: look for the usual ones."""
+    """Names of the columns to read; an empty name means: look for the usual ones."""
 
     text: str = ""
     labels: str = ""
@@ -59,7 +59,7 @@ Find = Callable[[Sequence[str]], Mapping[str, int]]  # from a header to the numb
 
 
 class Table(NamedTuple):
-    """A table that is open: its columns, those of them that are read, and its rows, each with its place."""
+    """An open table: its columns, those of them that are read, and its rows with their positions."""
 
     header: Sequence[str]
     used: Mapping[str, int]  # the number of the column that plays a role
@@ -67,6 +67,8 @@ class Table(NamedTuple):
 
 
 class TableRows(NamedTuple):
+    """The rows of some tables, with how they were read."""
+
     rows: Mapping[str, Iterator[Row]]
     facts: TableFacts | None  # None: there is no table
     notes: Sequence[str]
@@ -137,7 +139,7 @@ def table_rows(tables: Mapping[str, Table], columns: Columns, familiar: Familiar
 
 
 def _read_list(cells: Cells, place: str) -> bool:
-    """Put the labels of a cell that is a list into its place."""
+    """Replace a cell that is a list by its labels."""
     cell = cells["labels"]
     if not isinstance(cell, str):
         return False
@@ -210,7 +212,7 @@ def _used(header: Sequence[str], columns: Columns, place: str) -> dict[str, int]
 
 
 def _find(header: Sequence[str], role: str, columns: Columns, place: str) -> int | None:
-    """The number of the column that plays a role; texts and labels must have one."""
+    """Return the number of the column with a role; texts and labels must have one."""
     asked = getattr(columns, role)
     names = (asked,) if asked else USUAL_NAMES[role]
     folded = [name.strip().lower() for name in header]

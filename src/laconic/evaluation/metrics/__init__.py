@@ -1,4 +1,4 @@
-"""How good a ranking is: P, nDCG, PSP, PSnDCG, recall, coverage and tail recall at k, in percent; and its scores.
+"""Metrics of rankings, in percent: P, nDCG, PSP, PSnDCG, recall, coverage and tail recall at k, calibration error.
 
     judged = judge(ranking, truth, leave_out=pairs)          # checked, pairs taken out, hits found
     report(judged, TrainingCounts.of(train_labels))          # {"P@1": 60.1, ..., "tail R@20": 23.8}

@@ -1,4 +1,4 @@
-"""How far a figure would move had other texts been drawn."""
+"""Bootstrap confidence intervals of metrics over texts."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ _WEIGHTS_AT_A_TIME = 4_000_000  # 32 MB of resampled texts, whatever their numbe
 def bootstrap(
     ratios: Mapping[str, Ratio], *, resamples: int = 1000, level: float = 0.95, seed: int = 0
 ) -> dict[str, tuple[float, float]]:
-    """Percentile intervals in percent for what `per_text` returns, from texts drawn anew with replacement.
+    """Return percentile intervals in percent for `per_text`'s metrics, from texts resampled with replacement.
 
     Every metric sees the same draws, so their intervals go together.
     """
@@ -33,7 +33,7 @@ def _resampled(
     resamples: int,
     random: np.random.Generator,
 ) -> Float[np.ndarray, "resamples metrics"]:
-    """Each resample's figures in percent. Draws are made one by one, so the chunks do not change them."""
+    """Return each resample's figures in percent. Draws are made one by one, so chunks do not change them."""
     texts = len(gained)
     at_once = max(1, _WEIGHTS_AT_A_TIME // texts)
     figures = np.zeros((resamples, gained.shape[1]))

@@ -1,4 +1,4 @@
-"""A ranking beside the truth: the value that every metric is computed from."""
+"""Compare a ranking with the truth: the value that every metric is computed from."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from laconic.units import counted
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Judged:
-    """Ranked labels best first, which of them are true, and all that was to be found."""
+    """Ranked labels best first, which of them are true, and the whole truth."""
 
     labels: Int[np.ndarray, "batch k"]
     hits: Bool[np.ndarray, "batch k"]
@@ -26,7 +26,7 @@ class Judged:
 
     @property
     def positives(self) -> Int[np.ndarray, "batch"]:
-        """How many labels each text has."""
+        """Return the number of labels of each text."""
         return np.diff(self.truth.indptr)
 
 
@@ -46,7 +46,7 @@ def judge(ranking: Ranked, truth: csr_array, *, leave_out: csr_array | None = No
 
 
 def check_width(judged: Judged, k: int) -> None:
-    """A ranking may be narrower than k only when there are no more labels to rank."""
+    """Refuse a ranking narrower than k, unless there are no more labels to rank."""
     width = judged.labels.shape[1]
     if k < 1:
         raise ConfigError(f"a metric looks at the first k places: k must be 1 or more, but is {k}")
@@ -57,7 +57,7 @@ def check_width(judged: Judged, k: int) -> None:
 
 
 def check_counts(judged: Judged, counts: Int[np.ndarray, "labels"]) -> None:
-    """Training counts are of the labels that are judged."""
+    """Refuse training counts of another number of labels."""
     if len(counts) != judged.num_labels:
         raise DataError(
             f"there are training counts of {counted(len(counts), 'label')}, but the truth has {judged.num_labels}"

@@ -1,4 +1,4 @@
-"""How often training saw each label: what propensities, the tail and the frequency quantiles are made of."""
+"""Training frequencies of labels, from which propensities, the tail and frequency quantiles are computed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _USUAL = Propensity()
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TrainingCounts:
-    """Training texts of each label and in all, with what turns them into propensities and into the tail."""
+    """Training texts of each label and in all, with the propensity constants and the tail's bound."""
 
     per_label: Int[np.ndarray, "labels"]
     texts: int
@@ -27,12 +27,12 @@ class TrainingCounts:
 
     @classmethod
     def of(cls, labels: csr_array, *, propensity: Propensity = _USUAL) -> TrainingCounts:
-        """Counted in the training truth; a label's weight for a text does not matter."""
+        """Count the texts of each label; weights do not matter."""
         counts = np.bincount(relevant(labels).indices, minlength=labels.shape[1])
         return cls(per_label=counts, texts=int(labels.shape[0]), propensity=propensity)
 
     def with_unseen(self, labels: int) -> TrainingCounts:
-        """The same with so many more labels behind the others, which training never saw."""
+        """Append that many labels that training never saw."""
         return replace(self, per_label=np.concatenate([self.per_label, np.zeros(labels, dtype=np.int64)]))
 
     def inverse_propensities(self) -> Float[np.ndarray, "labels"]:
@@ -45,8 +45,8 @@ class TrainingCounts:
 def inverse_propensities(
     counts: Int[np.ndarray, "labels"], texts: int, propensity: Propensity
 ) -> Float[np.ndarray, "labels"]:
-    """1 + C (n + B)^-A with C = (ln N - 1)(B + 1)^A: what a hit on each label weighs (Jain et al. 2016, section 5)."""
-    a, b = float(propensity.a), float(propensity.b)  # numpy refuses negative powers of whole numbers
+    """Return 1 + C (n + B)^-A with C = (ln N - 1)(B + 1)^A (Jain et al. 2016, section 5)."""
+    a, b = float(propensity.a), float(propensity.b)  # numpy refuses negative powers of integers
     # ln N - 1 is negative for fewer than three texts; a rare label must not weigh less than a frequent one.
     scale = max(log(max(texts, 1)) - 1, 0) * (b + 1) ** a
     weights: Float[np.ndarray, "labels"] = 1 + scale * (counts + b) ** -a

@@ -1,4 +1,4 @@
-"""(text, label) pairs as sparse matrices: which are there, and which are there without some others."""
+"""Set operations on (text, label) pairs stored as sparse matrices."""
 
 import numpy as np
 from jaxtyping import Bool, Int
@@ -9,7 +9,7 @@ from laconic.units import counted
 
 
 def relevant(matrix: csr_array) -> csr_array:
-    """The same pairs in order, each once. A stored zero is no pair; any other value, a weight for instance, is one."""
+    """Return the pairs sorted and unique. A stored zero is no pair; any other value is one."""
     pairs = csr_array(matrix, copy=True)
     pairs.sum_duplicates()
     pairs.eliminate_zeros()
@@ -17,7 +17,7 @@ def relevant(matrix: csr_array) -> csr_array:
 
 
 def truth_without_pairs(truth: csr_array, pairs: csr_array) -> csr_array:
-    """The truth less the pairs to leave out, values kept. `without_pairs` does the same to a ranking."""
+    """Remove the pairs to leave out of the truth, values kept. `without_pairs` does this to a ranking."""
     truth = relevant(truth)
     if pairs.shape != truth.shape:
         raise DataError(f"pairs to leave out are of shape {pairs.shape}, but the truth is of shape {truth.shape}")
@@ -28,7 +28,7 @@ def truth_without_pairs(truth: csr_array, pairs: csr_array) -> csr_array:
 
 
 def holds(pairs: csr_array, labels: Int[np.ndarray, "batch k"]) -> Bool[np.ndarray, "batch k"]:
-    """Whether row r of the pairs has each label of row r. NO_LABEL is in no row."""
+    """Tell which labels of row r are in row r of the pairs. NO_LABEL is in no row."""
     if len(labels) != pairs.shape[0]:
         raise DataError(
             f"the ranking has {counted(len(labels), 'text')}, but the pairs to compare it with {pairs.shape[0]}"
@@ -42,12 +42,12 @@ def holds(pairs: csr_array, labels: Int[np.ndarray, "batch k"]) -> Bool[np.ndarr
 
 
 def row_numbers(pairs: csr_array) -> Int[np.ndarray, "pairs"]:
-    """The row of every stored pair, in the order of storage."""
+    """Return the row of every stored pair, in storage order."""
     return np.arange(pairs.shape[0]).repeat(np.diff(pairs.indptr))
 
 
 def _keys(pairs: csr_array) -> Int[np.ndarray, "pairs"]:
-    """One number for each pair, rising as (row, label) does, so that a pair is found by binary search."""
+    """Return one key per pair, ordered as (row, label), for binary search."""
     keys: Int[np.ndarray, "pairs"] = row_numbers(pairs) * np.int64(pairs.shape[1]) + pairs.indices
     return keys
 

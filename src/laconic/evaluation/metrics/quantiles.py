@@ -1,4 +1,4 @@
-"""Which labels a model's P@k comes from: labels in bins of rising training frequency, in both papers' definitions."""
+"""Contributions to P@k by bins of label frequency, in the definitions of DeepXML and of DECAF."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ class Quantiles:
 
 
 def equal_label_quantiles(judged: Judged, counts: Int[np.ndarray, "labels"], *, k: int = 5, bins: int = 5) -> Quantiles:
-    """Bins of equally many labels (DeepXML, Figure 3)."""
+    """Bin labels into equally many labels per bin (DeepXML, Figure 3)."""
     check_counts(judged, counts)
     place = np.empty(len(counts), dtype=np.int64)
     place[_by_frequency(counts)] = np.arange(len(counts))
@@ -31,9 +31,9 @@ def equal_label_quantiles(judged: Judged, counts: Int[np.ndarray, "labels"], *, 
 def equal_frequency_quantiles(
     judged: Judged, counts: Int[np.ndarray, "labels"], *, k: int = 5, bins: int = 5
 ) -> Quantiles:
-    """Bins whose labels have equally many training texts in all (DECAF, Figure 4).
+    """Bin labels into equally many training texts per bin (DECAF, Figure 4).
 
-    A label belongs where the middle of its texts falls; one with more than its bin's share may leave a bin empty.
+    A label belongs where the middle of its texts falls; one with more texts than a bin may leave a bin empty.
     """
     check_counts(judged, counts)
     order = _by_frequency(counts)

@@ -1,4 +1,4 @@
-"""Rankings before they are judged: made from a score matrix, checked, and with pairs taken out."""
+"""Make rankings from score matrices, check them, and remove pairs from them."""
 
 from math import inf
 
@@ -16,7 +16,7 @@ Ranked = Ranking | Int[Tensor, "batch k"] | Int[np.ndarray, "batch k"]  # the la
 
 
 def top_k_of(scores: csr_array, k: int) -> Ranking:
-    """The k best stored entries of each row: score descending, ties by smaller label number.
+    """Return the k best stored entries of each row: score descending, ties by smaller label number.
 
     A stored zero is an entry and is ranked; what is not stored is not, so short rows end in NO_LABEL with score -inf.
     """
@@ -36,7 +36,7 @@ def top_k_of(scores: csr_array, k: int) -> Ranking:
 
 
 def without_pairs(ranking: Ranking, pairs: csr_array) -> Ranking:
-    """The ranking less the pairs to leave out: what is behind them moves up, and rows end in NO_LABEL.
+    """Remove pairs from a ranking: labels behind them move up, and rows end in NO_LABEL.
 
     Ask the ranker for as many labels more as a text has pairs, or the last places of the top k stay empty.
     """
@@ -50,13 +50,13 @@ def without_pairs(ranking: Ranking, pairs: csr_array) -> Ranking:
 
 
 def labels_without_pairs(labels: Int[np.ndarray, "batch k"], pairs: csr_array) -> Int[np.ndarray, "batch k"]:
-    """As `without_pairs`, where only the labels of the ranking are known."""
+    """Remove pairs from a ranking of which only the labels are known."""
     left_out = holds(pairs, labels)
     return np.take_along_axis(np.where(left_out, NO_LABEL, labels), _kept_first(left_out), axis=1)
 
 
 def label_array(ranking: Ranked) -> Int[np.ndarray, "batch k"]:
-    """The labels of a ranking, or of its labels alone, on the CPU."""
+    """Return the labels of a ranking as an array on the CPU."""
     labels = ranking.labels if isinstance(ranking, Ranking) else ranking
     array = labels.numpy(force=True) if isinstance(labels, Tensor) else np.asarray(labels)
     if array.ndim != 2 or array.dtype.kind not in "iu":
@@ -65,7 +65,7 @@ def label_array(ranking: Ranked) -> Int[np.ndarray, "batch k"]:
 
 
 def check_ranking(labels: Int[np.ndarray, "batch k"], num_labels: int) -> None:
-    """Refuse what no ranker should answer: a label number that does not exist, or a label twice for one text.
+    """Refuse a ranking with a label number that does not exist, or with a label twice for one text.
 
     Counting a repeated label once would hide the ranker's mistake behind a slightly low figure.
     """

@@ -1,4 +1,4 @@
-"""The metrics at k. Each is one sum over texts divided by another; a plain mean divides by the number of texts.
+"""The metrics at k, each a ratio of two sums over texts; a mean divides by the number of texts.
 
 A text without true labels has nothing to hit: it counts 0 in every mean and stays in the denominator.
 """
@@ -25,19 +25,19 @@ class Ratio:
     possible: Float[np.ndarray, "batch"]
 
     def percent(self) -> float:
-        """The dataset's figure; 0 where there was nothing to gain."""
+        """Return the dataset's figure; 0 where there was nothing to gain."""
         possible = self.possible.sum()
         return float(100 * self.gained.sum() / possible) if possible > 0 else 0.0
 
 
 def report(judged: Judged, training: TrainingCounts | None = None, *, ks: Sequence[int] = KS) -> dict[str, float]:
-    """Every metric by name, in percent. PSP, PSnDCG and tail recall need the training counts."""
+    """Compute every metric by name, in percent. PSP, PSnDCG and tail recall need the training counts."""
     means = {name: ratio.percent() for name, ratio in per_text(judged, training, ks=ks).items()}
     return means | {f"C@{k}": 100 * coverage(judged, k) for k in ks}
 
 
 def per_text(judged: Judged, training: TrainingCounts | None = None, *, ks: Sequence[int] = KS) -> dict[str, Ratio]:
-    """Every metric that is a ratio of sums over texts: all of them but coverage. `bootstrap` resamples these."""
+    """Compute every metric that is a ratio of sums over texts: all but coverage. `bootstrap` resamples these."""
     for k in ks:
         check_width(judged, k)
     plain = _plain(judged, ks)
@@ -48,22 +48,22 @@ def per_text(judged: Judged, training: TrainingCounts | None = None, *, ks: Sequ
 
 
 def precision(gains: Float[np.ndarray, "batch width"], k: int) -> Float[np.ndarray, "batch"]:
-    """The gains of the first k places over k, however short the row. A gain is 1 for a hit, or the hit's weight."""
+    """Return the gains of the first k positions over k. A gain is 1 for a hit, or the hit's weight."""
     return _first(gains, k) / k
 
 
 def recall(
     gains: Float[np.ndarray, "batch width"], positives: Int[np.ndarray, "batch"], k: int
 ) -> Float[np.ndarray, "batch"]:
-    """Hits among the first k places over the number of true labels."""
-    shares: Float[np.ndarray, "batch"] = _first(gains, k) / np.maximum(positives, 1)
-    return shares
+    """Return the hits among the first k positions over the number of true labels."""
+    fractions: Float[np.ndarray, "batch"] = _first(gains, k) / np.maximum(positives, 1)
+    return fractions
 
 
 def ndcg(
     gains: Float[np.ndarray, "batch width"], positives: Int[np.ndarray, "batch"], k: int
 ) -> Float[np.ndarray, "batch"]:
-    """Discounted gains over the discounts of min(k, positives) hits, which stay unweighted when gains are weighted."""
+    """Return discounted gains over the discounts of min(k, positives) hits, unweighted even if gains are weighted."""
     discounts = 1 / np.log2(np.arange(k) + 2)
     ideal = np.cumsum(discounts)[np.clip(positives, 1, k) - 1]
     dcg: Float[np.ndarray, "batch"] = gains[:, :k] @ discounts[: gains.shape[1]]
@@ -72,7 +72,7 @@ def ndcg(
 
 
 def best_gains(truth: csr_array, weights: Float[np.ndarray, "labels"], width: int) -> Float[np.ndarray, "batch width"]:
-    """The gains of the best possible ranking: each row's true labels by falling weight."""
+    """Return the gains of the best possible ranking: each row's true labels by falling weight."""
     rows, weight = row_numbers(truth), weights[truth.indices]
     falling = weight[np.lexsort((-weight, rows))]
     places = np.arange(len(rows)) - truth.indptr[rows]
@@ -83,7 +83,7 @@ def best_gains(truth: csr_array, weights: Float[np.ndarray, "labels"], width: in
 
 
 def coverage(judged: Judged, k: int) -> float:
-    """The share of all labels that are in anybody's first k places, hit or not."""
+    """Return the fraction of all labels that are in any text's first k positions, hit or not."""
     check_width(judged, k)
     seen = np.zeros(judged.num_labels + 1, dtype=bool)  # NO_LABEL, -1, falls on the last place, which is not counted
     seen[judged.labels[:, :k]] = True
@@ -101,7 +101,7 @@ def _plain(judged: Judged, ks: Sequence[int]) -> dict[str, Ratio]:
 
 
 def _propensity_scored(judged: Judged, training: TrainingCounts, ks: Sequence[int]) -> dict[str, Ratio]:
-    """The same two functions over weighted hits, beside the best ranking's: a ratio of means, not a mean of ratios."""
+    """Compute PSP and PSnDCG over the best ranking's values: a ratio of means, not a mean of ratios."""
     weights, positives = training.inverse_propensities(), judged.positives
     gains = np.where(judged.hits, weights[judged.labels], 0.0)
     best = best_gains(judged.truth, weights, max(ks))
@@ -111,7 +111,7 @@ def _propensity_scored(judged: Judged, training: TrainingCounts, ks: Sequence[in
 
 
 def _tail_recall(judged: Judged, training: TrainingCounts, ks: Sequence[int]) -> dict[str, Ratio]:
-    """Pooled over texts: few texts have a tail label at all, so a mean over texts would be mostly zeros."""
+    """Pool tail recall over texts: few texts have a tail label, so a mean over texts would be mostly zeros."""
     tail = training.tail()
     hits = (judged.hits & tail[judged.labels]).astype(np.float64)
     in_tail = row_numbers(judged.truth)[tail[judged.truth.indices]]

@@ -1,4 +1,4 @@
-"""Whether scores are what they look like: of labels with a score of 0.7, seven in ten should be true."""
+"""Expected calibration error: whether labels scored 0.7 are true seven times in ten."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BINS = 15  # as wide as each other, from 0 to 1
 def expected_calibration_error(
     scores: Float[np.ndarray, "pairs"], true: Bool[np.ndarray, "pairs"], *, bins: int = BINS
 ) -> float:
-    """How far the mean score of a bin is from its share of true pairs, in percent: the mean over all pairs.
+    """Return the mean distance, in percent over all pairs, of a bin's mean score from its fraction of true pairs.
 
     Scores below 0 or above 1 count in the first or the last bin, as they are.
     """

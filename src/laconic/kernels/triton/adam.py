@@ -1,4 +1,4 @@
-"""One step of Adam in a single pass over memory. What changes from step to step comes from the device, not the host.
+"""One step of Adam in a single pass over memory, with everything that changes by step read from the device.
 
 The clock is seven numbers: learning rate, beta1, beta2, eps, 1 − beta1^t, 1 − beta2^t, and 1 or 0: whether to step.
 """
@@ -15,36 +15,38 @@ from torch import Tensor
 _BLOCK = 1024
 
 
-def adam_plainly(weight: Tensor, slope: Tensor, mean: Tensor, square: Tensor, clock: Float[Tensor, "7"]) -> None:
-    """The twin: the same in torch's own operations."""
+def adam_reference(weight: Tensor, gradient: Tensor, mean: Tensor, square: Tensor, clock: Float[Tensor, "7"]) -> None:
+    """Update in torch's own operations."""
     rate, beta1, beta2, eps, correction1, correction2, go = clock.unbind()
-    new_mean = mean * beta1 + slope * (1 - beta1)
-    new_square = square * beta2 + slope * slope * (1 - beta2)
+    new_mean = mean * beta1 + gradient * (1 - beta1)
+    new_square = square * beta2 + gradient * gradient * (1 - beta2)
     new_weight = weight - rate * (new_mean / correction1) / ((new_square / correction2).sqrt() + eps)
     for old, new in ((weight, new_weight), (mean, new_mean), (square, new_square)):
         old.copy_(torch.where(go > 0, new, old))
 
 
-def adam_rows_plainly(weight: Tensor, slope: Tensor, mean: Tensor, square: Tensor, clock: Float[Tensor, "7"]) -> None:
-    """Lazily: a row whose slope is all zero stays as it is, moments and all."""
-    touched = (slope != 0).any(1, keepdim=True)
+def adam_rows_reference(
+    weight: Tensor, gradient: Tensor, mean: Tensor, square: Tensor, clock: Float[Tensor, "7"]
+) -> None:
+    """Update lazily: a row whose gradient is all zero stays as it is, moments included."""
+    touched = (gradient != 0).any(1, keepdim=True)
     before = [part.clone() for part in (weight, mean, square)]
-    adam_plainly(weight, slope, mean, square, clock)
+    adam_reference(weight, gradient, mean, square, clock)
     for part, old in zip((weight, mean, square), before, strict=True):
         part.copy_(torch.where(touched, part, old))
 
 
-def adam(weight: Tensor, slope: Tensor, mean: Tensor, square: Tensor, clock: Float[Tensor, "7"]) -> None:
+def adam(weight: Tensor, gradient: Tensor, mean: Tensor, square: Tensor, clock: Float[Tensor, "7"]) -> None:
     count = weight.numel()
-    assert all(part.is_contiguous() for part in (weight, slope, mean, square))
-    _kernel()[(-(-count // _BLOCK),)](weight, slope, mean, square, clock, count, BLOCK=_BLOCK, ROW=0)
+    assert all(part.is_contiguous() for part in (weight, gradient, mean, square))
+    _kernel()[(-(-count // _BLOCK),)](weight, gradient, mean, square, clock, count, BLOCK=_BLOCK, ROW=0)
 
 
-def adam_rows(weight: Tensor, slope: Tensor, mean: Tensor, square: Tensor, clock: Float[Tensor, "7"]) -> None:
+def adam_rows(weight: Tensor, gradient: Tensor, mean: Tensor, square: Tensor, clock: Float[Tensor, "7"]) -> None:
     rows, width = weight.shape
-    assert all(part.is_contiguous() for part in (weight, slope, mean, square))
+    assert all(part.is_contiguous() for part in (weight, gradient, mean, square))
     block = 1 << (width - 1).bit_length()
-    _kernel()[(rows,)](weight, slope, mean, square, clock, weight.numel(), BLOCK=block, ROW=width)
+    _kernel()[(rows,)](weight, gradient, mean, square, clock, weight.numel(), BLOCK=block, ROW=width)
 
 
 @cache
@@ -53,7 +55,7 @@ def _kernel() -> Any:
     from triton import language as tl
 
     @triton.jit  # type: ignore[untyped-decorator]
-    def step(weight, slope, mean, square, clock, count, BLOCK: tl.constexpr, ROW: tl.constexpr):  # type: ignore[no-untyped-def]
+    def step(weight, gradient, mean, square, clock, count, BLOCK: tl.constexpr, ROW: tl.constexpr):  # type: ignore[no-untyped-def]
         if ROW:  # a program for each row
             at = tl.program_id(0).to(tl.int64) * ROW + tl.arange(0, BLOCK)
             there = tl.arange(0, BLOCK) < ROW
@@ -62,7 +64,7 @@ def _kernel() -> Any:
             there = at < count
         beta1, beta2 = tl.load(clock + 1), tl.load(clock + 2)
         go = tl.load(clock + 6) > 0
-        g = tl.load(slope + at, mask=there, other=0.0)
+        g = tl.load(gradient + at, mask=there, other=0.0)
         if ROW:
             touched = tl.max((g != 0).to(tl.int32), 0) > 0
             there = there & touched

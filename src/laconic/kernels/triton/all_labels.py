@@ -1,6 +1,6 @@
-"""Every text with every label: how each score should move, and what that makes of the vectors.
+"""Binary cross-entropy of every text with every label, without ever storing the scores.
 
-The scores themselves are never written. How they should move is, in half precision, because both gradients need it.
+Logit gradients are stored, in bfloat16, because the gradients of vectors and of rows both need them.
 """
 
 from __future__ import annotations
@@ -15,54 +15,68 @@ from torch.nn import functional
 
 _TEXTS, _LABELS = 64, 128
 _WIDTH, _STEP = 128, 64
-_PARTS = 66  # of the labels, each pulled on by programs of its own
+_PARTS = 66  # of the labels, each with programs of its own
 _WARPS, _STAGES, _REGISTERS = 4, 4, None
-_PULLED, _PULL_WARPS, _PULL_STAGES = 128, 8, 3
+_INPUT_TEXTS, _INPUT_WARPS, _INPUT_STAGES = 128, 8, 3
 
 
-class Moves(NamedTuple):
-    """As if no label were true of any text."""
+class AllNegativeLoss(NamedTuple):
+    """Loss, logit gradients and bias gradients of BCE with all targets 0; the caller corrects the positives."""
 
     loss: Float[Tensor, ""]
-    slopes: Float[Tensor, "batch width"]  # of a text that counts 1; 0 after the last label
+    logit_gradients: Float[Tensor, "batch width"]  # of a text with weight 1; 0 after the last label
     bias: Float[Tensor, "labels"]
 
 
-def room_for(labels: int) -> int:
-    """How wide slopes are: whole tiles, and at least one place after the last label."""
+def padded_width(labels: int) -> int:
+    """Return the width of logit gradients: whole tiles, and at least one position after the last label."""
     return (labels // _LABELS + 1) * _LABELS
 
 
-def moves_plainly(
+def all_negative_loss_reference(
     vectors: Float[Tensor, "batch dim"],
     weight: Float[Tensor, "labels dim"],
     bias: Float[Tensor, "labels"],
-    share: Float[Tensor, "batch"],
-) -> Moves:
-    """The twin."""
+    text_weights: Float[Tensor, "batch"],
+) -> AllNegativeLoss:
+    """Compute in torch's own operations."""
     scores = functional.linear(vectors, weight.float(), bias)
-    slopes = functional.pad(scores.sigmoid(), (0, room_for(len(weight)) - len(weight)))
-    return Moves(share @ functional.softplus(scores).sum(1), slopes, share @ scores.sigmoid())
+    logit_gradients = functional.pad(scores.sigmoid(), (0, padded_width(len(weight)) - len(weight)))
+    return AllNegativeLoss(
+        text_weights @ functional.softplus(scores).sum(1), logit_gradients, text_weights @ scores.sigmoid()
+    )
 
 
-def moves(
+def all_negative_loss(
     vectors: Float[Tensor, "batch dim"],
     weight: Float[Tensor, "labels dim"],
     bias: Float[Tensor, "labels"],
-    share: Float[Tensor, "batch"],
+    text_weights: Float[Tensor, "batch"],
     *,
     precise: bool = False,
-) -> Moves:
-    """The same in one pass over the rows; products in TF32 or halves, as the rows are, or in full where `precise`."""
+) -> AllNegativeLoss:
+    """Compute in one pass over the rows; products in TF32 or bfloat16 like the rows, in float32 if `precise`."""
     (batch, dim), labels = vectors.shape, len(weight)
-    assert all(part.is_contiguous() for part in (vectors, weight, bias, share))
-    kind, width = torch.float32 if precise else torch.bfloat16, room_for(labels)
+    assert all(part.is_contiguous() for part in (vectors, weight, bias, text_weights))
+    kind, width = torch.float32 if precise else torch.bfloat16, padded_width(labels)
     text_tiles, label_tiles = -(-batch // _TEXTS), width // _LABELS
-    slopes = torch.empty((batch, width), dtype=kind, device=vectors.device)
+    logit_gradients = torch.empty((batch, width), dtype=kind, device=vectors.device)
     losses = torch.empty((text_tiles * label_tiles,), device=vectors.device)
     by_bias = torch.zeros_like(bias, dtype=torch.float32)
-    _moves_kernel()[(text_tiles * label_tiles,)](
-        *(vectors.to(weight.dtype), weight, bias, share, slopes, losses, by_bias, batch, labels, text_tiles, width),
+    _all_negative_kernel()[(text_tiles * label_tiles,)](
+        *(
+            vectors.to(weight.dtype),
+            weight,
+            bias,
+            text_weights,
+            logit_gradients,
+            losses,
+            by_bias,
+            batch,
+            labels,
+            text_tiles,
+            width,
+        ),
         DIM=dim,
         TEXTS=_TEXTS,
         LABELS=_LABELS,
@@ -73,48 +87,49 @@ def moves(
         num_stages=_STAGES,
         maxnreg=_REGISTERS,
     )
-    return Moves(losses.sum(), slopes, by_bias)
+    return AllNegativeLoss(losses.sum(), logit_gradients, by_bias)
 
 
-def pull_plainly(
-    slopes: Float[Tensor, "batch width"], weight: Float[Tensor, "labels dim"]
+def input_gradients_reference(
+    logit_gradients: Float[Tensor, "batch width"], weight: Float[Tensor, "labels dim"]
 ) -> Float[Tensor, "batch dim"]:
-    """The twin: what the rows make of how scores should move."""
-    return slopes[:, : len(weight)].float() @ weight.float()
+    """Backpropagate logit gradients to the vectors in torch's own operations."""
+    return logit_gradients[:, : len(weight)].float() @ weight.float()
 
 
-def pull(
-    slopes: Float[Tensor, "batch width"], weight: Float[Tensor, "labels dim"], *, precise: bool = False
+def input_gradients(
+    logit_gradients: Float[Tensor, "batch width"], weight: Float[Tensor, "labels dim"], *, precise: bool = False
 ) -> Float[Tensor, "batch dim"]:
-    (batch, width), (labels, dim) = slopes.shape, weight.shape
-    assert all(part.is_contiguous() for part in (slopes, weight))
-    out = torch.zeros((batch, dim), device=slopes.device)
-    text_tiles, dim_tiles = -(-batch // _PULLED), -(-dim // _WIDTH)
-    _pull_kernel()[(text_tiles, dim_tiles, _PARTS)](
-        *(slopes, weight, out, batch, labels, width, -(-width // (_PARTS * _STEP))),
+    """Backpropagate logit gradients to the vectors."""
+    (batch, width), (labels, dim) = logit_gradients.shape, weight.shape
+    assert all(part.is_contiguous() for part in (logit_gradients, weight))
+    out = torch.zeros((batch, dim), device=logit_gradients.device)
+    text_tiles, dim_tiles = -(-batch // _INPUT_TEXTS), -(-dim // _WIDTH)
+    _input_gradients_kernel()[(text_tiles, dim_tiles, _PARTS)](
+        *(logit_gradients, weight, out, batch, labels, width, -(-width // (_PARTS * _STEP))),
         DIM=dim,
-        TEXTS=_PULLED,
+        TEXTS=_INPUT_TEXTS,
         WIDTH=_WIDTH,
         STEP=_STEP,
         HALF=not precise,
-        num_warps=_PULL_WARPS,
-        num_stages=_PULL_STAGES,
+        num_warps=_INPUT_WARPS,
+        num_stages=_INPUT_STAGES,
     )
     return out
 
 
 @cache
-def _moves_kernel() -> Any:
+def _all_negative_kernel() -> Any:
     import triton
     from triton import language as tl
 
     @triton.jit(do_not_specialize=("batch", "text_tiles"))  # type: ignore[untyped-decorator]
-    def move(  # type: ignore[no-untyped-def]
+    def all_negative(  # type: ignore[no-untyped-def]
         vectors,
         weight,
         bias,
-        share,
-        slopes,
+        text_weights,
+        logit_gradients,
         losses,
         by_bias,
         batch,
@@ -146,27 +161,27 @@ def _moves_kernel() -> Any:
                 z = tl.dot(x.to(tl.float32), tl.trans(w.to(tl.float32)), z, input_precision=PRECISION)
         z += tl.load(bias + label, mask=label_there, other=0.0)[None, :]
         counted = tl.where(
-            label_there[None, :], tl.load(share + text, mask=text_there, other=0.0)[:, None], tl.zeros_like(z)
+            label_there[None, :], tl.load(text_weights + text, mask=text_there, other=0.0)[:, None], tl.zeros_like(z)
         )
         e = tl.exp(-tl.abs(z))
         loss = counted * (tl.maximum(z, 0.0) + tl.log(1.0 + e))
         sigmoid = tl.where(label_there[None, :], tl.where(z >= 0, 1.0, e) / (1.0 + e), 0.0)
         at = text.to(tl.int64)[:, None] * width + label[None, :]
-        tl.store(slopes + at, sigmoid.to(slopes.dtype.element_ty), mask=text_there[:, None])
+        tl.store(logit_gradients + at, sigmoid.to(logit_gradients.dtype.element_ty), mask=text_there[:, None])
         tl.store(losses + tl.program_id(0), tl.sum(loss))
         tl.atomic_add(by_bias + label, tl.sum(counted * sigmoid, 0), mask=label_there, sem="relaxed")
 
-    return move
+    return all_negative
 
 
 @cache
-def _pull_kernel() -> Any:
+def _input_gradients_kernel() -> Any:
     import triton
     from triton import language as tl
 
     @triton.jit(do_not_specialize=("batch", "part"))  # type: ignore[untyped-decorator]
-    def pull(  # type: ignore[no-untyped-def]
-        slopes,
+    def backpropagate(  # type: ignore[no-untyped-def]
+        logit_gradients,
         weight,
         out,
         batch,
@@ -186,15 +201,17 @@ def _pull_kernel() -> Any:
         total = tl.zeros((TEXTS, WIDTH), tl.float32)
         for step in range(part):
             label = begin + step * STEP + tl.arange(0, STEP)
-            slope_at = text.to(tl.int64)[:, None] * width + label[None, :]
-            slope = tl.load(slopes + slope_at, mask=text_there[:, None] & (label < width)[None, :], other=0.0)
+            gradient_at = text.to(tl.int64)[:, None] * width + label[None, :]
+            gradient = tl.load(
+                logit_gradients + gradient_at, mask=text_there[:, None] & (label < width)[None, :], other=0.0
+            )
             w_at = label.to(tl.int64)[:, None] * DIM + column[None, :]
             w = tl.load(weight + w_at, mask=(label < labels)[:, None] & column_there[None, :], other=0.0)
             if HALF:
-                total = tl.dot(slope, w.to(tl.bfloat16), total)
+                total = tl.dot(gradient, w.to(tl.bfloat16), total)
             else:
-                total = tl.dot(slope, w.to(tl.float32), total, input_precision="ieee")
+                total = tl.dot(gradient, w.to(tl.float32), total, input_precision="ieee")
         at = text[:, None] * DIM + column[None, :]
         tl.atomic_add(out + at, total, mask=text_there[:, None] & column_there[None, :], sem="relaxed")
 
-    return pull
+    return backpropagate

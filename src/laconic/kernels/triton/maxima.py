@@ -1,8 +1,7 @@
-"""For every text the largest score within each group of neighbouring labels: scores are compared where they are
-computed, and never written.
+"""Compute, for every text, the largest score within each group of neighbouring labels without storing scores.
 
 Whatever is among the best k of a row is in one of the k groups with the largest maxima, so these find the best labels
-at a small part of what all scores would move through memory.
+with a small part of the memory traffic of all scores.
 """
 
 from __future__ import annotations
@@ -22,6 +21,8 @@ _SMALL, _MIDDLING = 16, 64  # texts
 
 @dataclass(frozen=True, kw_only=True)
 class Tile:
+    """The tile of a program."""
+
     texts: int = 128  # of a program
     labels: int = 256
     depth: int = 64  # numbers of a row that are multiplied at a time
@@ -29,10 +30,10 @@ class Tile:
     stages: int = 3  # steps that are loaded ahead
 
 
-def group_maxima_plainly(
+def group_maxima_reference(
     vectors: Float[Tensor, "batch dim"], rows: Float[Tensor, "labels dim"], group: int, *, chunk: int = 1 << 15
 ) -> Float[Tensor, "batch groups"]:
-    """The twin: a chunk of labels at a time is scored in full. Labels are whole groups."""
+    """Score chunks of labels in full in torch's own operations. Labels are whole groups."""
     parts = [torch.unflatten(_products(vectors, part), 1, (-1, group)).amax(2) for part in torch.split(rows, chunk)]
     return torch.cat(parts, dim=1)
 
@@ -40,7 +41,7 @@ def group_maxima_plainly(
 def group_maxima(
     vectors: Float[Tensor, "batch dim"], rows: Float[Tensor, "labels dim"], group: int, *, tile: Tile | None = None
 ) -> Float[Tensor, "batch groups"]:
-    """The same in one pass over the rows. Labels are whole tiles and tiles whole groups; so it is with the depth."""
+    """Compute in one pass over the rows. Labels are whole tiles, tiles whole groups, and dim whole depths."""
     (batch, dim), labels = vectors.shape, len(rows)
     tile = tile or _usual_tile(batch)
     assert labels % tile.labels == tile.labels % group == dim % tile.depth == 0
@@ -61,10 +62,10 @@ def group_maxima(
 
 
 def best_groups(maxima: Float[Tensor, "batch groups"], count: int) -> Int[Tensor, "batch k"]:
-    """The groups with the largest maxima, in no order.
+    """Return the groups with the largest maxima, in no order.
 
-    Of many groups those of neighbours are compared first, by the same law: a wide row is then read once, where torch
-    would read it again for every few bits of the least that is kept.
+    Of many groups, blocks of neighbours are compared first: a wide row is then read once, where torch would read it
+    again for every few bits of the threshold.
     """
     groups = maxima.shape[1]
     if groups <= _WIDE or groups % _NEIGHBOURS:
@@ -76,19 +77,19 @@ def best_groups(maxima: Float[Tensor, "batch groups"], count: int) -> Int[Tensor
 
 
 def places_in(groups: Int[Tensor, "batch n"], best: Int[Tensor, "batch k"], size: int) -> Int[Tensor, "batch k"]:
-    """What stands at places of listed groups, one after another, in the numbering of all groups' members."""
+    """Map positions in the concatenation of listed groups to the numbering of all groups' members."""
     return groups.gather(1, best // size) * size + best % size
 
 
 def _products(vectors: Float[Tensor, "batch dim"], rows: Float[Tensor, "labels dim"]) -> Float[Tensor, "batch labels"]:
-    """Sums are kept in full: rounded to the 8 bits of the factors, a label's score would be that of many others."""
+    """Multiply with float32 sums: rounded to bfloat16, many labels' scores would be equal."""
     if vectors.is_cuda and vectors.dtype != torch.float32:
         return torch.mm(vectors, rows.T, out_dtype=torch.float32)
     return vectors.float() @ rows.float().T
 
 
 def _usual_tile(batch: int) -> Tile:
-    """Of few texts, rows are read as fast as memory gives them; of many, each is used as often as registers allow."""
+    """Choose a tile: few texts are bound by memory, many by registers."""
     if batch <= _SMALL:
         return Tile(texts=_SMALL, labels=128, warps=4, stages=4)
     return Tile(texts=_MIDDLING, labels=128, warps=4, stages=4) if batch <= _MIDDLING else Tile()

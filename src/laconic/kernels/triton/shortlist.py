@@ -1,9 +1,9 @@
-"""Scores the labels of each text's picked clusters, and what the loss wants of vectors, rows and biases: in one pass.
+"""Loss and gradients of binary cross-entropy over the labels of each text's picked clusters, in one pass.
 
-Rows lie cluster by cluster, so a pick is a range of rows. Picks are sorted by cluster; whoever has a cluster reads its
-rows once and visits the texts that picked it. Nothing of size batch × candidates × dim is ever held. On a GPU a program
-has a cluster (Triton) and writes how its scores should move, which is all that the rows' gradient needs beside the
-vectors; on a CPU a thread has many (numba) and writes that gradient. Their plain twin gathers the rows text by text.
+Rows are stored cluster by cluster, so a pick is a range of rows. Picks are sorted by cluster; a program reads its
+cluster's rows once and visits the texts that picked it. Nothing of size batch × candidates × dim is ever held. On a GPU
+a program has a cluster (Triton) and writes logit gradients, which with the vectors are the factors of the rows'
+gradient; on a CPU a thread has many (numba) and writes that gradient. The reference gathers the rows text by text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from laconic.kernels.triton.factors import PickedLabels
+from laconic.kernels.triton.factors import ShortlistFactors
 from laconic.types import NO_LABEL
 
 
@@ -28,46 +28,48 @@ class Shortlist(NamedTuple):
     size: int  # of the largest cluster
 
 
-class Wanted(NamedTuple):
-    """What the scores should have been. Every positive's cluster is among its text's picks."""
+class ShortlistTargets(NamedTuple):
+    """Targets of the scores. Every positive's cluster is among its text's picks."""
 
     positives: Int[Tensor, "batch p"]
     targets: Float[Tensor, "batch p"]  # 0 where there is no label
-    share: Float[Tensor, "batch"]  # of each text's every score in the loss
+    text_weights: Float[Tensor, "batch"]  # of each text's every score in the loss
 
 
-class Slopes(NamedTuple):
+class Gradients(NamedTuple):
+    """A loss with its gradients."""
+
     loss: Float[Tensor, ""]
     vectors: Float[Tensor, "batch dim"]
     weight: Float[Tensor, "labels dim"]
     bias: Float[Tensor, "labels"] | None
 
 
-class Picked(NamedTuple):
-    """The same with the rows' gradient not yet multiplied out."""
+class FactoredGradients(NamedTuple):
+    """A loss with its gradients, that of the rows as factors."""
 
     loss: Float[Tensor, ""]
     vectors: Float[Tensor, "batch dim"]
-    weight: PickedLabels
+    weight: ShortlistFactors
     bias: Float[Tensor, "labels"] | None
 
 
 def members(picks: Int[Tensor, "batch k"], starts: Int[Tensor, "bounds"], size: int) -> Int[Tensor, "batch n"]:
-    """The labels of picked clusters, `size` places for each; those that a smaller cluster lacks are NO_LABEL."""
+    """Return the labels of picked clusters, `size` positions for each; smaller clusters end in NO_LABEL."""
     first = starts[picks][:, :, None]
     labels = first + torch.arange(size, device=picks.device)
     last = starts[(picks + 1).clamp(max=len(starts) - 1)][:, :, None]
     return labels.masked_fill(labels >= last, NO_LABEL).flatten(1)
 
 
-def shortlist_slopes_plainly(
+def shortlist_gradients_reference(
     vectors: Float[Tensor, "batch dim"],
     weight: Float[Tensor, "labels dim"],
     bias: Float[Tensor, "labels"] | None,
     shortlist: Shortlist,
-    wanted: Wanted,
-) -> Slopes:
-    """The twin."""
+    wanted: ShortlistTargets,
+) -> Gradients:
+    """Compute in torch's own operations, gathering the rows text by text."""
     labels = members(*shortlist)
     there, chosen = labels != NO_LABEL, labels.clamp(min=0)
     rows = weight[chosen.flatten()].view(*labels.shape, -1)
@@ -76,18 +78,18 @@ def shortlist_slopes_plainly(
         scores = scores + bias[chosen]
     targets = torch.zeros_like(scores).scatter_add_(1, _places(shortlist, wanted.positives), wanted.targets)
     losses = (functional.softplus(scores) - targets * scores) * there
-    slopes = (scores.sigmoid() - targets) * there * wanted.share[:, None]
-    by_rows = (slopes[:, :, None] * vectors[:, None]).flatten(0, 1)
-    return Slopes(
-        wanted.share @ losses.sum(1),
-        (slopes[:, None] @ rows)[:, 0],
+    logit_gradients = (scores.sigmoid() - targets) * there * wanted.text_weights[:, None]
+    by_rows = (logit_gradients[:, :, None] * vectors[:, None]).flatten(0, 1)
+    return Gradients(
+        wanted.text_weights @ losses.sum(1),
+        (logit_gradients[:, None] @ rows)[:, 0],
         torch.zeros_like(weight).index_add_(0, chosen.flatten(), by_rows),
-        None if bias is None else torch.zeros_like(bias).index_add_(0, chosen.flatten(), slopes.flatten()),
+        None if bias is None else torch.zeros_like(bias).index_add_(0, chosen.flatten(), logit_gradients.flatten()),
     )
 
 
 def _places(shortlist: Shortlist, positives: Int[Tensor, "batch p"]) -> Int[Tensor, "batch p"]:
-    """Where each positive stands among its text's scores."""
+    """Return the position of each positive among its text's scores."""
     picks, starts, size = shortlist
     cluster = torch.searchsorted(starts, positives.clamp(min=0), right=True) - 1
     rank = picks.new_zeros(len(picks), len(starts))
@@ -96,7 +98,7 @@ def _places(shortlist: Shortlist, positives: Int[Tensor, "batch p"]) -> Int[Tens
 
 
 class ByCluster(NamedTuple):
-    """Picks and positives in the order of clusters; those of cluster c from bound c up to bound c + 1."""
+    """Picks and positives sorted by cluster; those of cluster c from bound c up to bound c + 1."""
 
     texts: Int[Tensor, "picks"]
     bounds: Int[Tensor, "bounds"]
@@ -106,7 +108,7 @@ class ByCluster(NamedTuple):
     positive_bounds: Int[Tensor, "bounds"]
 
 
-def by_cluster(shortlist: Shortlist, wanted: Wanted) -> ByCluster:
+def by_cluster(shortlist: Shortlist, wanted: ShortlistTargets) -> ByCluster:
     # As small numbers, which take half the time.
     clusters, order = shortlist.picks.flatten().int().sort(stable=True)
     positives, positive_order = wanted.positives.flatten().sort(stable=True)
@@ -121,26 +123,26 @@ def by_cluster(shortlist: Shortlist, wanted: Wanted) -> ByCluster:
     )
 
 
-def picked_slopes(
+def shortlist_gradients(
     vectors: Float[Tensor, "batch dim"],
     weight: Float[Tensor, "labels dim"],
     bias: Float[Tensor, "labels"] | None,
     shortlist: Shortlist,
-    wanted: Wanted,
-) -> Picked:
-    """The same in one pass over the rows."""
+    wanted: ShortlistTargets,
+) -> FactoredGradients:
+    """Compute in one pass over the rows."""
     starts, clusters, dim = shortlist.starts, len(shortlist.starts) - 1, vectors.shape[1]
     rows, lists = min(_MOST_ROWS, 1 << (shortlist.size - 1).bit_length()), by_cluster(shortlist, wanted)
     tiles = -(-shortlist.size // rows)
     losses, by_vectors = vectors.new_empty(clusters, tiles), torch.zeros_like(vectors)
-    slopes = vectors.new_empty(len(lists.texts), tiles * rows)
+    logit_gradients = vectors.new_empty(len(lists.texts), tiles * rows)
     by_bias = None if bias is None else torch.empty_like(bias)
-    assert all(part.is_contiguous() for part in (vectors, weight, starts, wanted.share))
+    assert all(part.is_contiguous() for part in (vectors, weight, starts, wanted.text_weights))
     _kernel()[(clusters, tiles)](
         *(vectors, weight, vectors if bias is None else bias, starts),
         *lists,
-        wanted.share,
-        *(losses, by_vectors, slopes, vectors if by_bias is None else by_bias),
+        wanted.text_weights,
+        *(losses, by_vectors, logit_gradients, vectors if by_bias is None else by_bias),
         DIM=dim,
         WIDTH=1 << (dim - 1).bit_length(),
         ROWS=rows,
@@ -148,8 +150,8 @@ def picked_slopes(
         num_warps=_WARPS,
         maxnreg=_REGISTERS,
     )
-    factors = PickedLabels(slopes, lists.texts, lists.bounds, starts, vectors)
-    return Picked(losses.sum(), by_vectors, factors, by_bias)
+    factors = ShortlistFactors(logit_gradients, lists.texts, lists.bounds, starts, vectors)
+    return FactoredGradients(losses.sum(), by_vectors, factors, by_bias)
 
 
 _WARPS, _REGISTERS = 1, 255
@@ -173,10 +175,10 @@ def _kernel() -> Any:
         positive_texts,
         targets,
         positive_bounds,
-        share,
+        text_weights,
         losses,
         by_vectors,
-        slopes,
+        logit_gradients,
         by_bias,
         DIM: tl.constexpr,
         WIDTH: tl.constexpr,
@@ -195,13 +197,13 @@ def _kernel() -> Any:
         w = tl.load(weight + at, mask=there, other=0.0).to(tl.float32)
         if BIAS:
             b = tl.load(bias + row, mask=row_there, other=0.0)
-        slope_b = tl.zeros((ROWS,), tl.float32)
+        gradient_b = tl.zeros((ROWS,), tl.float32)
         loss = tl.zeros((ROWS,), tl.float32)
         first_positive, last_positive = tl.load(positive_bounds + cluster), tl.load(positive_bounds + cluster + 1)
         # A text at a time: a cluster is picked by few, and tiles of many would be mostly air.
         for pick in range(first_pick, last_pick):
             text = tl.load(texts + pick)
-            counted = tl.where(row_there, tl.load(share + text), 0.0)
+            counted = tl.where(row_there, tl.load(text_weights + text), 0.0)
             x = tl.load(vectors + text * DIM + column, mask=column_there, other=0.0)
             z = tl.sum(w * x[None, :], 1)
             if BIAS:
@@ -212,13 +214,13 @@ def _kernel() -> Any:
                 y += tl.where(same, tl.load(targets + positive), 0.0)
             e = tl.exp(-tl.abs(z))
             loss += counted * (tl.maximum(z, 0.0) + tl.log(1.0 + e) - y * z)
-            slope = counted * (tl.where(z >= 0, 1.0, e) / (1.0 + e) - y)
-            tl.store(slopes + pick * (tl.num_programs(1) * ROWS) + place, slope)
-            slope_b += slope
-            slope_x = tl.sum(slope[:, None] * w, 0)
-            tl.atomic_add(by_vectors + text * DIM + column, slope_x, mask=column_there, sem="relaxed")
+            gradient = counted * (tl.where(z >= 0, 1.0, e) / (1.0 + e) - y)
+            tl.store(logit_gradients + pick * (tl.num_programs(1) * ROWS) + place, gradient)
+            gradient_b += gradient
+            gradient_x = tl.sum(gradient[:, None] * w, 0)
+            tl.atomic_add(by_vectors + text * DIM + column, gradient_x, mask=column_there, sem="relaxed")
         if BIAS:
-            tl.store(by_bias + row, slope_b, mask=row_there)
+            tl.store(by_bias + row, gradient_b, mask=row_there)
         tl.store(losses + cluster * tl.num_programs(1) + tile, tl.sum(loss))
 
     return step

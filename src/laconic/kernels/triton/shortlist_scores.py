@@ -1,7 +1,7 @@
-"""Scores the labels of each text's picked clusters, for answering: rows are read where they lie.
+"""Score the labels of each text's picked clusters for prediction, reading rows in place.
 
-A pick is a range of rows, so a program has one and reads it from beginning to end. The plain twin copies the rows out
-first, a few texts at a time.
+A pick is a range of rows, so a program has one and reads it from beginning to end. The reference copies the rows first,
+a few texts at a time.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _GATHERED = 1 << 26  # numbers of rows that are copied at a time
 _ROWS, _WIDTH = 16, 512  # the most rows, and numbers of each, that a program holds
 
 
-def shortlist_scores_plainly(
+def shortlist_scores_reference(
     vectors: Float[Tensor, "batch dim"],
     weight: Float[Tensor, "labels dim"],
     bias: Float[Tensor, "labels"] | None,
     shortlist: Shortlist,
 ) -> Float[Tensor, "batch n"]:
-    """The twin."""
+    """Score in torch's own operations, a few texts at a time."""
     picks, starts, size = shortlist
     texts = max(1, _GATHERED // max(1, picks.shape[1] * size * vectors.shape[1]))
     parts = zip(torch.split(vectors, texts), torch.split(picks, texts), strict=True)
@@ -53,7 +53,7 @@ def shortlist_scores(
     bias: Float[Tensor, "labels"] | None,
     shortlist: Shortlist,
 ) -> Float[Tensor, "batch n"]:
-    """`size` places for each pick; -inf at those that a smaller cluster lacks. Every pick is a cluster."""
+    """Score `size` labels for each pick, -inf where a cluster is smaller. Every pick is a cluster."""
     picks, starts, size = shortlist
     (batch, count), dim = picks.shape, vectors.shape[1]
     rows = min(_ROWS, _power_of_two(size))

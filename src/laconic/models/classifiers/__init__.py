@@ -1,4 +1,4 @@
-"""The classifiers by name."""
+"""Classifiers: one row of weights per label, from free parameters, hash buckets or label texts."""
 
 from laconic.models.classifiers.base import Classifier
 from laconic.models.classifiers.hashed import HashedClassifier

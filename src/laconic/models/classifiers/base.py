@@ -1,4 +1,4 @@
-"""What every classifier is: one row per label, and a transform of its own that every vector goes through first."""
+"""The base class of classifiers: one row per label, and a transform that every vector passes first."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ from laconic.types import NO_LABEL
 
 
 class Classifier(nn.Module, ABC):
+    """Scores labels by the inner product of their rows with a transformed vector."""
+
     num_labels: int
     transform: nn.Module
 
     @abstractmethod
     def rows(self, labels: Int[Tensor, "n"] | slice) -> Float[Tensor, "n dim"]:
-        """The rows of these labels."""
+        """Return the rows of these labels."""
 
     @abstractmethod
     def biases(self, labels: Int[Tensor, "n"] | slice) -> Float[Tensor, "n"]:
-        """And what is added to their scores."""
+        """Return the biases of these labels."""
 
     def score(self, vectors: Float[Tensor, "batch dim"], labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
-        """The scores of some labels of each text; a place without a label scores 0."""
+        """Return the scores of some labels of each text; NO_LABEL scores 0."""
         chosen = labels.clamp(min=0).flatten()
         transformed = self.transform(vectors)
         rows = self.rows(chosen).view(*labels.shape, transformed.shape[1])
@@ -35,5 +37,5 @@ class Classifier(nn.Module, ABC):
         return self.score_range(self.transform(vectors), slice(0, self.num_labels))
 
     def score_range(self, transformed: Float[Tensor, "batch dim"], labels: slice) -> Float[Tensor, "batch n"]:
-        """The scores of a run of labels for vectors that have been transformed."""
+        """Return the scores of a range of labels for transformed vectors."""
         return functional.linear(transformed, self.rows(labels), self.biases(labels))

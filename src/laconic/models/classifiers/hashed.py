@@ -1,4 +1,4 @@
-"""Labels that share rows: each has the row of the bucket that it was hashed to (MACH)."""
+"""A classifier whose labels share rows: each has the row of the bucket that it is hashed to (MACH)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from laconic.models.classifiers.linear import LinearClassifier
 
 
 class HashedClassifier(Classifier):
-    """`buckets` is what learns; its own transform is that of the labels."""
+    """Labels mapped to the rows of a classifier over buckets, whose parameters and transform they share."""
 
     bucket_of: Tensor
 

@@ -1,5 +1,4 @@
-"""Labels whose rows come from their own texts: what a text says, and a vector that learns what it does not (DECAF,
-section 3). A finished model has the rows alone (`materialised`), so answering needs no label text."""
+"""A classifier whose rows come from the labels' own texts plus a learnt refinement (DECAF, section 3)."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from laconic.models.layers import Combination, EmbeddingBlock
 
 
 class Texts(nn.Module):
-    """Bags of words with the vectors of a word table, which is somebody else's to keep and to teach."""
+    """Bags of words embedded by a word table that belongs to another module."""
 
     def __init__(self, bags: csr_array, table: nn.Embedding) -> None:
         super().__init__()
@@ -55,7 +54,7 @@ class Bags(nn.Module):
 
 
 class _Product(torch.autograd.Function):
-    """On a CPU a product with the transposed rows is ten times as fast as the gradient that torch would find."""
+    """Multiply by the transposed rows for the gradient: on a CPU ten times as fast as torch's own."""
 
     @staticmethod
     def forward(ctx: Any, table: Float[Tensor, "ids dim"], bags: Bags, words: Bags) -> Float[Tensor, "texts dim"]:
@@ -65,12 +64,12 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, slopes: Float[Tensor, "texts dim"]) -> tuple[Tensor, None, None]:
-        return ctx.words(slopes), None, None
+    def backward(ctx: Any, gradients: Float[Tensor, "texts dim"]) -> tuple[Tensor, None, None]:
+        return ctx.words(gradients), None, None
 
 
 class FixedTexts(nn.Module):
-    """Texts whose vectors no longer change."""
+    """Texts with constant vectors."""
 
     vectors: Tensor
 
@@ -84,7 +83,7 @@ class FixedTexts(nn.Module):
 
 
 class LabelText(Classifier):
-    """A row is σ(α) ⊙ refinement + σ(β) ⊙ block(text), or the one of both that there is."""
+    """Rows are σ(α) ⊙ refinement + σ(β) ⊙ block(text), or whichever of the two exists."""
 
     starts: Tensor | None
 
@@ -98,7 +97,7 @@ class LabelText(Classifier):
         bias: bool = True,
         starts: Int[Tensor, "bounds"] | None = None,
     ) -> None:
-        """`starts`: a row is of a cluster, whose labels' texts from one start to the next are added up."""
+        """Build the classifier; with `starts`, a row is of a cluster and sums the texts from one start to the next."""
         super().__init__()
         known = refinement if texts is None else texts
         assert known is not None, "a row is made of a text, of a refinement vector, or of both"
@@ -121,14 +120,14 @@ class LabelText(Classifier):
         return self.bias if self._are_all(labels) else self.bias[labels]
 
     @torch.no_grad()
-    def start_from(self, shares: Float[Tensor, "labels"]) -> None:
-        """Begin with every label as likely as its share of the texts."""
+    def start_from(self, fractions: Float[Tensor, "labels"]) -> None:
+        """Initialise biases so that every label's probability is its fraction of the texts."""
         assert self.bias is not None
-        self.bias.copy_(torch.logit(shares.clamp(1e-7, 1 - 1e-7)))
+        self.bias.copy_(torch.logit(fractions.clamp(1e-7, 1 - 1e-7)))
 
     @torch.no_grad()
     def materialised(self) -> LinearClassifier:
-        """The same classifier without texts: its rows as they are now. Its transform is shared."""
+        """Return a linear classifier with the current rows, which needs no label texts. Its transform is shared."""
         every = slice(0, self.num_labels)
         rows = self.rows(every)
         with torch.device("meta"):
@@ -137,7 +136,7 @@ class LabelText(Classifier):
         return linear
 
     def _are_all(self, labels: Int[Tensor, "n"] | slice) -> bool:
-        """Then nothing need be cut out, whose gradient would be a copy."""
+        """Tell whether all labels are selected: then slicing, whose gradient would be a copy, is not needed."""
         return isinstance(labels, slice) and labels == slice(0, self.num_labels)
 
     def _rows(self) -> Float[Tensor, "labels dim"]:

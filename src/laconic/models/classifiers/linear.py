@@ -1,4 +1,4 @@
-"""The plainest classifier: a free row for every label and, unless it is left out, a bias."""
+"""The linear classifier: a free row for every label and, optionally, a bias."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from laconic.models.classifiers.base import Classifier
 
 
 class LinearClassifier(Classifier):
+    """A free row for every label and, optionally, a bias."""
+
     def __init__(self, dim: int, num_labels: int, *, transform: nn.Module | None = None, bias: bool = True) -> None:
         super().__init__()
         self.num_labels = num_labels
@@ -18,14 +20,14 @@ class LinearClassifier(Classifier):
         self.bias = nn.Parameter(torch.zeros(num_labels)) if bias else None
 
     @torch.no_grad()
-    def start_from(self, shares: Float[Tensor, "labels"]) -> None:
-        """Begin with every label as likely as its share of the texts."""
+    def start_from(self, fractions: Float[Tensor, "labels"]) -> None:
+        """Initialise biases so that every label's probability is its fraction of the texts."""
         assert self.bias is not None
-        self.bias.copy_(torch.logit(shares.clamp(1e-7, 1 - 1e-7)))
+        self.bias.copy_(torch.logit(fractions.clamp(1e-7, 1 - 1e-7)))
 
     @torch.no_grad()
     def spread(self, reach: float) -> None:
-        """Begin with rows and biases uniform between -reach and reach."""
+        """Initialise rows and biases uniformly between -reach and reach."""
         self.weight.uniform_(-reach, reach)
         if self.bias is not None:
             self.bias.uniform_(-reach, reach)

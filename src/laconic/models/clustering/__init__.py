@@ -1,4 +1,4 @@
-"""Labels into clusters of equal size, by the texts that have them: centroids, smoothed or not, and balanced 2-means."""
+"""Cluster labels into equal sizes by their texts: centroids, optionally smoothed, and balanced 2-means."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ SMOOTHINGS = ("symmetric", "rows")
 
 @dataclass(frozen=True, kw_only=True)
 class Clustering:
+    """Settings of label clustering."""
+
     seed: int = -1  # -1: the method's own
     walks: int = 0  # steps of a walk from each label, to smooth centroids over labels that go together; 0: none
     restart: float = 0.8  # chance that a walk begins anew before a step
@@ -34,7 +36,7 @@ class Clustering:
     # what leaves and arrives. rows (DeepXML): sums of texts as they are, so that frequent labels weigh more, and rows
     # of the graph that add up to 1.
     smoothing: str = "symmetric"
-    # A label of more than this share of texts goes with everything: it is neither smoothed nor walked through. A
+    # A label of more than this fraction of texts goes with everything: it is neither smoothed nor walked through. A
     # hundredth is the 5,000 texts of DeepXML's code at the size of AmazonTitles-670K.
     head: float = 0.01
     features: int = 1000  # largest features kept of a centroid
@@ -44,9 +46,9 @@ class Clustering:
             raise ConfigError(f"clustering.seed must be -1 (the method's own) or more, but is {self.seed}")
         if not 0 <= self.walks <= 10_000:
             raise ConfigError(f"clustering.walks must be 0 to 10000 steps, but is {self.walks}")
-        for name, share in {"restart": self.restart, "head": self.head}.items():
-            if not 0 <= share <= 1:
-                raise ConfigError(f"clustering.{name} must be 0 to 1, but is {share}")
+        for name, fraction in {"restart": self.restart, "head": self.head}.items():
+            if not 0 <= fraction <= 1:
+                raise ConfigError(f"clustering.{name} must be 0 to 1, but is {fraction}")
         if not 1 <= self.neighbours <= 1000:
             raise ConfigError(f"clustering.neighbours must be 1 to 1000, but is {self.neighbours}")
         if self.smoothing not in SMOOTHINGS:
@@ -56,20 +58,20 @@ class Clustering:
 
 
 def cluster_labels(data: Dataset, clusters: int, config: Clustering, seed: int) -> LabelTree:
-    """Every label is in one cluster, whatever its texts; clusters differ in size by at most one label."""
+    """Cluster labels by their texts; cluster sizes differ by at most one label."""
     check_clusters(clusters, data.num_labels)
     return _grown(centroids(data, config, seed), data.inputs.shape[1], clusters, seed)
 
 
 def cluster_vectors(vectors: Float[np.ndarray, "labels dim"], clusters: int, seed: int) -> LabelTree:
-    """The same by vectors of the labels; one that is like nothing has zeros."""
+    """Cluster labels by vectors of their own; cluster sizes differ by at most one label."""
     num_labels, dim = vectors.shape
     check_clusters(clusters, num_labels)
     return _grown(Lists.dense(vectors), dim, clusters, seed)
 
 
 def _grown(rows: Lists, num_features: int, clusters: int, seed: int) -> LabelTree:
-    """A tree of labels, one for each row."""
+    """Grow a tree of labels, one for each row."""
     num_labels, described = len(rows.starts) - 1, make_unit(rows)
     # A label without any text is like nothing, so it belongs nowhere: such labels are dealt out evenly.
     others = np.flatnonzero(~described)
@@ -82,7 +84,7 @@ def _grown(rows: Lists, num_features: int, clusters: int, seed: int) -> LabelTre
 
 
 def centroids(data: Dataset, config: Clustering, seed: int) -> Lists:
-    """A row for every label: the sum of its texts' directions, smoothed if the config says so."""
+    """Return a row for every label: the sum of its normalised texts, smoothed if the config says so."""
     num_features, texts = data.inputs.shape[1], Lists.of(bags(csr_array(data.inputs)))
     make_unit(texts)
     texts_of = texts_of_labels(data)
@@ -104,7 +106,7 @@ def centroids(data: Dataset, config: Clustering, seed: int) -> Lists:
 
 
 def texts_of_labels(data: Dataset) -> csr_array:
-    """For each label its texts, with how much each counts."""
+    """Return for each label its texts with their weights."""
     pairs = data.labels if data.weights is None else csr_array(data.labels.multiply(data.weights[:, None]))
     texts_of = csr_array(pairs.T)
     texts_of.eliminate_zeros()

@@ -1,4 +1,4 @@
-"""Balanced 2-means, again and again: every node of a level is cut in two halves, until there are enough nodes.
+"""Balanced 2-means by repeated bisection of every node until there are enough nodes.
 
 Two random rows are the first centres. Rows are sorted by how much closer they are to one centre than to the other and
 cut at the middle; each half's normalised mean is its next centre; until the mean cosine to a row's own centre stays.
@@ -23,7 +23,7 @@ GRAIN = 2.0**24  # closeness is counted in such parts of 1: what is finer is noi
 
 
 class _Space(NamedTuple):
-    """A number for each feature, 0 between nodes."""
+    """Scratch arrays with a number for each feature, 0 between nodes."""
 
     difference: Float[np.ndarray, "features"]  # between the two centres
     left: Float[np.ndarray, "features"]  # sum of the rows of one half
@@ -35,7 +35,7 @@ class _Space(NamedTuple):
 def halved(
     rows: Lists, num_features: int, labels: Int[np.ndarray, "n"], bounds: Int[np.ndarray, "bounds"], seed: int
 ) -> Int[np.ndarray, "n"]:
-    """The labels, whose rows have length 1, cluster by cluster; within a cluster as they came.
+    """Order labels, whose rows have length 1, by cluster; within a cluster they keep their order.
 
     `bounds` say where each cluster shall begin and the last shall end.
     """
@@ -53,14 +53,14 @@ def _halve_all(
     limits: Int[np.ndarray, "limits"],
     generator: np.random.Generator,
 ) -> None:
-    """Cuts each node, from every second limit to the next such one, at the limit between."""
+    """Cut each node, from every second limit to the next such one, at the limit between."""
     # Drawn for all nodes at once, so that no draw depends on how threads share the nodes.
     pairs = pairs_of_each(np.diff(limits[::2]), generator)
     in_threads(len(pairs), lambda first, last: _halve(rows, num_features, order, limits, pairs, first, last))
 
 
 def pairs_of_each(sizes: Int[np.ndarray, "nodes"], generator: np.random.Generator) -> Int[np.ndarray, "nodes starts 2"]:
-    """For each start two different numbers below each size; what is drawn below sizes of 0 and 1 is of no use."""
+    """Draw for each start two different numbers below each size; for sizes of 0 and 1 they are not used."""
     sizes = np.repeat(sizes[:, None], STARTS, axis=1)
     one = generator.integers(np.maximum(sizes, 1))
     other = generator.integers(np.maximum(sizes - 1, 1))
@@ -86,7 +86,7 @@ def _halve(rows, num_features, order, limits, pairs, first, last):  # type: igno
 
 @compiled
 def _cut(rows, members, half, pairs, space):  # type: ignore[no-untyped-def]
-    """Which rows are of the left half."""
+    """Return which rows belong to the left half."""
     count = _touch(rows, members, space)
     chosen, best = np.zeros(len(members), dtype=np.bool_), -1.0
     for pair in pairs:
@@ -100,7 +100,7 @@ def _cut(rows, members, half, pairs, space):  # type: ignore[no-untyped-def]
 
 @compiled
 def _two_means(rows, members, half, pair, count, space):  # type: ignore[no-untyped-def]
-    """Which rows are of the left half by this start, and the mean cosine of rows and their own centre."""
+    """Return which rows belong to the left half by this start, and the mean cosine of rows to their centre."""
     add_row(rows, members[pair[0]], 1.0, space.difference)
     add_row(rows, members[pair[1]], -1.0, space.difference)
     closeness = np.empty(len(members), dtype=np.float64)
@@ -121,7 +121,7 @@ def _two_means(rows, members, half, pair, count, space):  # type: ignore[no-unty
 
 @compiled
 def _touch(rows, members, space):  # type: ignore[no-untyped-def]
-    """Finds the features of these rows; returns how many."""
+    """Collect the features of these rows; return their number."""
     count = 0
     for member in members:
         for i in range(rows.starts[member], rows.starts[member + 1]):
@@ -135,7 +135,7 @@ def _touch(rows, members, space):  # type: ignore[no-untyped-def]
 
 @compiled
 def _move_centres(space, count):  # type: ignore[no-untyped-def]
-    """Turns both sums into centres and clears them; returns the sum of all rows' cosines to their own centre."""
+    """Turn both sums into centres and clear them; return the sum of all rows' cosines to their centre."""
     # Rows of a half add up to a vector whose length is the sum of their cosines to its direction.
     left, right = 0.0, 0.0
     for i in range(count):

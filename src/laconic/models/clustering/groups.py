@@ -1,5 +1,4 @@
-"""Groups of labels for an easier task: clusters, the most frequent labels alone, or random buckets. A group is a column
-of a sparse matrix with a row for every label."""
+"""Groups of labels for a surrogate task: clusters, frequent labels or random buckets, as a sparse matrix."""
 
 from __future__ import annotations
 
@@ -12,12 +11,12 @@ from laconic.models.clustering.tree import LabelTree
 
 
 def of_tree(tree: LabelTree) -> csr_array:
-    """Each cluster is a group."""
+    """Make each cluster a group."""
     return partition(tree.cluster_of().numpy(), tree.num_clusters)
 
 
 def frequent_labels(data: Dataset, count: int) -> csr_array:
-    """Each of the most frequent labels is a group; the others are in none."""
+    """Make each of the most frequent labels a group; the others are in none."""
     kept = np.argsort(-data.label_counts, kind="stable")[:count]
     return csr_array((np.ones(len(kept), dtype=np.float32), (kept, np.arange(len(kept)))), (data.num_labels, count))
 
@@ -27,6 +26,6 @@ def random_buckets(num_labels: int, count: int, seed: int) -> csr_array:
 
 
 def partition(group_of: Int[np.ndarray, "labels"], count: int) -> csr_array:
-    """Every label in one group."""
+    """Put every label in one group."""
     ones, starts = np.ones(len(group_of), dtype=np.float32), np.arange(len(group_of) + 1)
     return csr_array((ones, group_of, starts), shape=(len(group_of), count))

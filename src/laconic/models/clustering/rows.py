@@ -1,4 +1,4 @@
-"""Sparse rows, multiplied with no more than the largest numbers of each row kept, so that memory has a bound.
+"""Multiply sparse rows, keeping only the largest numbers of each row, so that memory is bounded.
 
 A loop sums into a `Space` of its own, as wide as the columns, and leaves it empty: a row costs what it touches.
 """
@@ -15,7 +15,7 @@ from laconic.kernels.jit import compiled
 
 
 class Space(NamedTuple):
-    """A total for every column, which columns have one, and those in the order of their first touch."""
+    """Scratch arrays: a total for every column, which columns have one, and those in order of first touch."""
 
     totals: Float[np.ndarray, "columns"]
     seen: Bool[np.ndarray, "columns"]
@@ -23,7 +23,7 @@ class Space(NamedTuple):
 
 
 def product(left: Lists, right: Lists, num_columns: int, keep: int) -> Lists:
-    """left · right, with the `keep` numbers of largest magnitude of each row."""
+    """Return left · right, with the `keep` numbers of largest magnitude of each row."""
     num_rows = len(left.starts) - 1
     counts = np.zeros(num_rows, dtype=np.int64)
     in_threads(num_rows, lambda first, last: _count(left, right, num_columns, first, last, counts))
@@ -35,7 +35,7 @@ def product(left: Lists, right: Lists, num_columns: int, keep: int) -> Lists:
 
 @compiled
 def largest(values, count):  # type: ignore[no-untyped-def]
-    """Marks the `count` largest values; of equal ones those that come first."""
+    """Mark the `count` largest values; ties go to the first."""
     chosen = np.zeros(len(values), dtype=np.bool_)
     if count == 0:
         return chosen
@@ -62,7 +62,7 @@ def make_space(num_columns):  # type: ignore[no-untyped-def]
 
 @compiled
 def add_to(space, column, value, count):  # type: ignore[no-untyped-def]
-    """Adds to a column's total; returns how many columns are touched by now."""
+    """Add to a column's total; return the number of touched columns."""
     if not space.seen[column]:
         space.seen[column] = True
         space.touched[count] = column
@@ -73,7 +73,7 @@ def add_to(space, column, value, count):  # type: ignore[no-untyped-def]
 
 @compiled
 def take_out(space, first, count, numbers, values):  # type: ignore[no-untyped-def]
-    """Moves the largest of the columns touched first..count to numbers and values, as many as these hold."""
+    """Move the largest of the columns touched first..count to numbers and values, as many as these hold."""
     magnitudes = np.empty(count - first, dtype=np.float64)
     for i in range(first, count):
         magnitudes[i - first] = abs(space.totals[space.touched[i]])
@@ -112,7 +112,7 @@ def _multiply(left, right, num_columns, first, last, result):  # type: ignore[no
 
 @compiled
 def _sum_row(left, right, row, space):  # type: ignore[no-untyped-def]
-    """Sums one row of the product; returns how many columns it touches."""
+    """Sum one row of the product; return the number of touched columns."""
     count = 0
     for i in range(left.starts[row], left.starts[row + 1]):
         other, weight = left.numbers[i], float(left.values[i])

@@ -1,4 +1,4 @@
-"""Labels in the order of a balanced binary tree. Knows nothing of how the tree was grown."""
+"""Labels in the order of a balanced binary tree, whose leaves are the clusters."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ class LabelTree:
 
     @property
     def size(self) -> int:
-        """How many labels the largest cluster has; as it was grown, none has fewer than one less."""
+        """Return the size of the largest cluster; in a new tree none has fewer than one less."""
         return int(self.starts.diff().max())
 
     def places(self) -> Int[Tensor, "labels"]:
-        """For every label its place in `order`: its number, once labels are renumbered in the order of the tree."""
+        """Return for every label its position in `order`: its number when labels are renumbered by the tree."""
         return self.order.argsort()
 
     def cluster_of(self) -> Int[Tensor, "labels"]:
         return torch.repeat_interleave(self.starts.diff())[self.places()]
 
     def check(self) -> None:
-        """Refuses anything but a tree of all labels: models come from files whose numbers loops follow.
+        """Refuse anything but a tree of all labels: loops follow the numbers of a model's file.
 
-        Clusters need not be equal, since labels come and go when a tree has been grown, nor a power of two, since
-        clusters may be labels.
+        Clusters need not be equal, since labels are added and removed later, nor a power of two, since clusters may be
+        labels.
         """
         for name, tensor in {"order": self.order, "starts": self.starts}.items():
             if tensor.dtype != torch.int64 or tensor.ndim != 1:
@@ -59,14 +59,14 @@ class LabelTree:
 
 
 def random_tree(num_labels: int, clusters: int, seed: int) -> LabelTree:
-    """A balanced tree that knows nothing of its labels, for shapes without texts."""
+    """Return a balanced tree of labels in random order."""
     check_clusters(clusters, num_labels)
     order = np.random.default_rng(seed).permutation(num_labels)
     return LabelTree(order=torch.from_numpy(order), starts=torch.from_numpy(even_bounds(num_labels, clusters)))
 
 
 def even_bounds(count: int, parts: int) -> Int[np.ndarray, "bounds"]:
-    """Where each part of 0..count begins, and the last ends. Every second bound of 2n parts is a bound of n parts."""
+    """Return the bounds of equal parts of 0..count. Every second bound of 2n parts is a bound of n parts."""
     return np.arange(parts + 1, dtype=np.int64) * count // parts
 
 

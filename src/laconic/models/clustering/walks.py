@@ -1,4 +1,4 @@
-"""Which labels go together, by random walks from label to text to label."""
+"""A graph of labels that occur together, by random walks from label to text to label."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The encoders by name."""
+"""Encoders: token ids or features to one vector per text."""
 
 from collections.abc import Callable
 

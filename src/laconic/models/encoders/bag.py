@@ -1,5 +1,4 @@
-"""A text is the sum of its words' vectors, weighted by tf-idf: with ReLU and dropout Astec's encoder (DeepXML, section
-4), as it is DECAF's. Word order says nothing to either.
+"""Encode a text as the tf-idf weighted sum of its word vectors (DeepXML, section 4; DECAF).
 
 Their transforms, a residual or an embedding block, are the classifier's own.
 """
@@ -16,7 +15,7 @@ from laconic.types import Inputs
 
 
 class BagEncoder(WordEncoder):
-    """Token ids and weights to vectors as wide as the words'."""
+    """The sum with ReLU and dropout: Astec's encoder."""
 
     def __init__(self, *, num_ids: int, length: int, embedding: int = 300, dropout: float = 0.5) -> None:
         super().__init__(num_ids=num_ids, length=length, embedding=embedding)
@@ -30,7 +29,7 @@ class BagEncoder(WordEncoder):
 
 
 class SumEncoder(WordEncoder):
-    """The sum alone. Word vectors start as He et al. have it for ReLU layers (DECAF, section 3.1)."""
+    """The plain sum: DECAF's encoder, with He initialisation of word vectors (DECAF, section 3.1)."""
 
     def __init__(self, *, num_ids: int, length: int, embedding: int = 300) -> None:
         super().__init__(num_ids=num_ids, length=length, embedding=embedding)

@@ -1,4 +1,4 @@
-"""What every encoder is: inputs to one vector each."""
+"""The base classes of encoders."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from laconic.types import PAD, UNKNOWN, Inputs, Tokens
 
 
 class Encoder(nn.Module, ABC):
+    """Maps inputs to one vector each."""
+
     dim: int
     num_ids: int  # token ids that it knows; 0: it reads no tokens
 
@@ -21,7 +23,7 @@ class Encoder(nn.Module, ABC):
 
 
 class WordEncoder(Encoder):
-    """One with a vector for every token id. `length` is the most words of a text that are read."""
+    """An encoder with a vector for every token id; texts are cut at `length` words."""
 
     def __init__(self, *, num_ids: int, length: int, embedding: int) -> None:
         super().__init__()
@@ -30,17 +32,17 @@ class WordEncoder(Encoder):
 
     @torch.no_grad()
     def start_from(self, vectors: Float[Tensor, "ids dim"]) -> None:
-        """Begin with these word vectors. Padding stays zero; an unknown word says nothing until training teaches it."""
+        """Initialise word vectors. Those of padding and of unknown words are zero."""
         self.embedding.weight.copy_(vectors)
         self.embedding.weight[[PAD, UNKNOWN]] = 0
 
     def cut(self, inputs: Inputs) -> Tokens:
-        """The words that are read."""
+        """Return the tokens within the encoder's length."""
         assert isinstance(inputs, Tokens)
         return Tokens(inputs.ids[:, : self.length], inputs.weights[:, : self.length])
 
     def summed(self, inputs: Inputs) -> Float[Tensor, "batch dim"]:
-        """The sum of a text's word vectors by their weights."""
+        """Return the weighted sum of each text's word vectors."""
         ids, weights = self.cut(inputs)
         # One pass over the table: the words' vectors are summed where they lie and never copied out.
         return functional.embedding_bag(

@@ -1,4 +1,4 @@
-"""XML-CNN's encoder: filters over windows of words, the strongest answer in each part of a text, a bottleneck.
+"""XML-CNN's encoder: filters over windows of words, dynamic max-pooling, and a bottleneck.
 
 The sizes are ours, for titles of three to ten words: windows of 1, 2 and 4 words (2, 4 and 8 do no better), 128 filters
 of each, 2 parts of a text (4 do worse; documents may want more), 512 numbers in the end.
@@ -24,7 +24,7 @@ BOTTLENECK = 512
 
 
 class CnnEncoder(WordEncoder):
-    """Token ids to vectors. A window begins at each of `length` places; where the text has ended it sees zeros."""
+    """Token ids to vectors. A window begins at each of `length` positions; after the text's end it sees zeros."""
 
     def __init__(self, *, num_ids: int, length: int, embedding: int = 300, dropout: float = 0.25) -> None:
         super().__init__(num_ids=num_ids, length=length, embedding=embedding)
@@ -45,7 +45,7 @@ class CnnEncoder(WordEncoder):
         return functional.relu(self.bottleneck(h))
 
     def _filtered(self, x: Float[Tensor, "batch words dim"]) -> Float[Tensor, "batch filters places"]:
-        """Windows beyond the text answer zero, so only those that begin in it are computed."""
+        """Compute only windows that begin in the text; those beyond give zero."""
         words = x.shape[1]
         x = functional.pad(x.mT, (0, max(WIDTHS) - 1))
         h = [branch(x[..., : words + width - 1]) for branch, width in zip(self.branches, WIDTHS, strict=True)]

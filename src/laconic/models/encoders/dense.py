@@ -1,4 +1,4 @@
-"""Dense features, such as an image model's, to vectors: one layer that training can bend to its task."""
+"""Encode dense features, such as an image model's, by one linear layer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from laconic.types import Inputs, Tokens
 
 
 class DenseEncoder(Encoder):
-    """`num_ids` is how many features there are; a row has no length that could be cut."""
+    """A linear layer with ReLU and dropout over `num_ids` features."""
 
     def __init__(self, *, num_ids: int, length: int = 0, embedding: int = 300, dropout: float = 0.5) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Vectors that are there already: dense features, or what another encoder made of texts once."""
+"""An encoder for vectors that exist already: dense features, or another encoder's cached output."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from laconic.types import Inputs, Tokens
 
 
 class Identity(Encoder):
+    """Returns its inputs."""
+
     def __init__(self, dim: int) -> None:
         super().__init__()
         self.dim, self.num_ids = dim, 0

@@ -75,7 +75,7 @@ class InceptionEncoder(WordEncoder):
         return self.drop_projection(_normed(functional.gelu(projected), self.projection_norm))
 
     def _branch_weights(self) -> tuple[Float[Tensor, "out channels size"], Float[Tensor, "out"]]:
-        """All branches as one with the widest window, in the middle of which the narrower ones look."""
+        """Return all branches as one convolution with the widest window; narrower windows are centred in it."""
         sides = [(max(KERNELS) - size) // 2 for size in KERNELS]
         weights = [
             functional.pad(one.weight, (side, side)) for one, side in zip(self._convolutions(), sides, strict=True)
@@ -87,7 +87,7 @@ class InceptionEncoder(WordEncoder):
 
 
 def _ring(h: Float[Tensor, "batch dim channels"]) -> Float[Tensor, "batch longer channels"]:
-    """Every branch sees the embedding dimension as a ring, so that all have the same number of places."""
+    """Extend the embedding dimension cyclically, so that all branches have equally many positions."""
     side = (max(KERNELS) - STRIDE) // 2
     return torch.cat([h[:, -side:], h, h[:, :side]], dim=1)
 
@@ -95,9 +95,7 @@ def _ring(h: Float[Tensor, "batch dim channels"]) -> Float[Tensor, "batch longer
 def _windows(
     h: Float[Tensor, "batch before channels"], weight: Float[Tensor, "out channels size"], bias: Float[Tensor, "out"]
 ) -> Float[Tensor, "batch places out"]:
-    """A convolution in steps of STRIDE as one product: of each run of STRIDE numbers with its part of every window that
-    it is in. What windows share is never copied.
-    """
+    """Compute a convolution of stride STRIDE as a product of runs of STRIDE numbers, without copying windows."""
     (batch, before, channels), (out, _, size) = h.shape, weight.shape
     places, runs = (before - size) // STRIDE + 1, -(-size // STRIDE)
     length = (places + runs - 1) * STRIDE

@@ -1,4 +1,4 @@
-"""MACH's encoder: a perceptron of two layers over tf-idf.
+"""MACH's encoder: a two-layer perceptron over tf-idf, whose first layer is a bag of word vectors.
 
 A row of tf-idf has few words, so its first layer is a bag: the weighted sum of the words' rows. Word order says nothing
 to it.

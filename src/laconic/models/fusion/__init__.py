@@ -1,5 +1,5 @@
-"""From what several channels know of a text and a label to one score."""
+"""Combine what several rankers and channels know of a text and a label into one score."""
 
-from laconic.models.fusion.evidence import NUMBERS, Asked, Channels, Evidence, Listed, gathered, numbers_of
+from laconic.models.fusion.evidence import NUMBERS, Asked, Channels, Evidence, Listed, gather_evidence, numbers_of
 
-__all__ = ["NUMBERS", "Asked", "Channels", "Evidence", "Listed", "gathered", "numbers_of"]
+__all__ = ["NUMBERS", "Asked", "Channels", "Evidence", "Listed", "gather_evidence", "numbers_of"]

@@ -1,4 +1,4 @@
-"""What is known of a text and a label before anything is weighed: a few numbers for every label worth a look.
+"""Features of pairs of text and label: rankers' scores, votes of the nearest texts, words of label texts.
 
 Such labels are the best of one or more rankers, those of the nearest training texts, and those whose own texts share
 words with the text. Knows nothing of models: rankings and lists in, numbers out.
@@ -48,12 +48,12 @@ _OF_FIRST = (1, 2, 3, 4, 14)  # where the first ranker's numbers of these names 
 
 
 def numbers_of(rankers: int) -> int:
-    """How many numbers are known of a label, where so many rankers are asked."""
+    """Return the number of features of a label for that many rankers."""
     return len(NUMBERS) + len(FURTHER) * (rankers - 1)
 
 
 class Channels(NamedTuple):
-    """What a batch's untrained scores are made of."""
+    """The nearest training texts, label texts and query words of a batch."""
 
     neighbours: Int[np.ndarray, "batch neighbours"]  # training texts, nearest first
     weights: Float[np.ndarray, "batch neighbours"]
@@ -67,7 +67,7 @@ class Channels(NamedTuple):
         return len(self.neighbours)
 
     def without(self, weight: float, rows: slice = slice(None)) -> Channels:
-        """Some texts without neighbours of more weight than that; the others move up."""
+        """Return some texts without neighbours of more than that weight; the others move up."""
         gone = np.zeros(self.weights.shape, dtype=np.bool_)
         gone[rows] = self.weights[rows] > weight
         order = np.argsort(gone, axis=1, kind="stable")
@@ -77,7 +77,7 @@ class Channels(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """Every label once; rows end in NO_LABEL."""
+    """The features of candidate labels, each label once; rows end in NO_LABEL."""
 
     labels: Int[np.ndarray, "batch n"]
     numbers: Float[np.ndarray, "batch n numbers"]  # NUMBERS, and FURTHER for each ranker after the first
@@ -91,13 +91,13 @@ class Listed(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What rankers list, and labels that are to be looked at whatever they say."""
+    """The rankers' lists, and labels to be included whatever they list."""
 
     rankers: tuple[Listed, ...]
     wanted: Int[np.ndarray, "batch w"]
 
-    def room(self, width: int) -> Evidence:
-        """For all that may be known where each channel gives `width` labels."""
+    def empty_evidence(self, width: int) -> Evidence:
+        """Allocate evidence for all candidates where each channel gives `width` labels."""
         size = len(self.wanted)
         places = sum(one.labels.shape[1] for one in self.rankers) + self.wanted.shape[1] + 2 * width
         return Evidence(
@@ -106,18 +106,20 @@ class Asked(NamedTuple):
         )
 
 
-def gathered(channels: Channels, asked: Asked, frequency: Float[np.ndarray, "labels"], width: int) -> Evidence:
-    """What is known of the listed labels, the wanted ones, and the best `width` of each channel."""
-    found = asked.room(width)
+def gather_evidence(channels: Channels, asked: Asked, frequency: Float[np.ndarray, "labels"], width: int) -> Evidence:
+    """Return the features of the listed labels, the wanted ones, and the best `width` of each channel."""
+    found = asked.empty_evidence(width)
     in_threads(
         channels.size,
-        lambda first, last: gather(channels, asked, frequency, width, (first, last), room_for(len(frequency)), found),
+        lambda first, last: gather(
+            channels, asked, frequency, width, (first, last), make_workspace(len(frequency)), found
+        ),
     )
     return found
 
 
-class Room(NamedTuple):
-    """A place for each label, zero before and after every text, and room for the labels that a text touches."""
+class Workspace(NamedTuple):
+    """Scratch arrays with a number per label, zero before and after every text, and lists of touched labels."""
 
     votes: Float[np.ndarray, "labels"]
     nearest: Float[np.ndarray, "labels"]
@@ -128,16 +130,16 @@ class Room(NamedTuple):
     worded: Int[np.ndarray, "labels+1"]
 
 
-def room_for(labels: int) -> Room:
+def make_workspace(labels: int) -> Workspace:
     votes, nearest, cosines, common = np.zeros((4, labels), dtype=np.float32)
     voted, worded = np.empty((2, labels + 1), dtype=np.int32)
-    return Room(votes, nearest, cosines, common, np.zeros(labels, dtype=np.int32), voted, worded)
+    return Workspace(votes, nearest, cosines, common, np.zeros(labels, dtype=np.int32), voted, worded)
 
 
 @compiled
-def gather(channels, asked, frequency, width, rows, room, found):  # type: ignore[no-untyped-def]
-    """Fills in what is known of the texts from the first to the last of `rows`."""
-    votes, nearest, cosines, common, place, voted, worded = room
+def gather(channels, asked, frequency, width, rows, workspace, found):  # type: ignore[no-untyped-def]
+    """Write the features of the texts from the first to the last of `rows`."""
+    votes, nearest, cosines, common, place, voted, worded = workspace
     best, scores = np.empty(width, dtype=np.int64), np.empty(width, dtype=np.float32)
     for row in range(rows[0], rows[1]):
         labels, numbers = found.labels[row], found.numbers[row]
@@ -181,7 +183,7 @@ def gather(channels, asked, frequency, width, rows, room, found):  # type: ignor
 
 @compiled
 def _vote(channels, row, votes, nearest, voted):  # type: ignore[no-untyped-def]
-    """The sum and the largest of the weights of the neighbours that have a label; returns how many labels have one."""
+    """Sum and maximise the weights of the neighbours that have a label; return the number of labels."""
     count, lists = 0, channels.votes
     for i in range(channels.neighbours.shape[1]):
         text, weight = channels.neighbours[row, i], channels.weights[row, i]
@@ -201,7 +203,7 @@ def _vote(channels, row, votes, nearest, voted):  # type: ignore[no-untyped-def]
 
 @compiled
 def _share_words(label_texts, queries, row, common):  # type: ignore[no-untyped-def]
-    """The squares of a label's weights of the words that the text has: of all its words they add up to 1."""
+    """Sum the squared weights of a label's words that the text has; over all its words they add up to 1."""
     for i in range(queries.starts[row], queries.starts[row + 1]):
         word = queries.numbers[i]
         if word < len(label_texts.starts) - 1:
@@ -211,7 +213,7 @@ def _share_words(label_texts, queries, row, common):  # type: ignore[no-untyped-
 
 @compiled
 def _join(some, place, labels, numbers, number, count):  # type: ignore[no-untyped-def]
-    """Puts labels, best first, into a row unless they are there, with their place as one of its numbers."""
+    """Append labels, best first, to a row unless they are there, and write their reciprocal rank."""
     for i in range(len(some)):
         label = some[i]
         if label < 0:
@@ -227,7 +229,7 @@ def _join(some, place, labels, numbers, number, count):  # type: ignore[no-untyp
 
 @compiled
 def _columns(ranker):  # type: ignore[no-untyped-def]
-    """Where a ranker's numbers are, in the order of FURTHER."""
+    """Return the columns of a ranker's features, in the order of FURTHER."""
     if ranker == 0:
         return _OF_FIRST
     first = len(NUMBERS) + len(FURTHER) * (ranker - 1)
@@ -236,7 +238,7 @@ def _columns(ranker):  # type: ignore[no-untyped-def]
 
 @compiled
 def _listed_scores(listed, row, place, labels, numbers, frequency, count, columns):  # type: ignore[no-untyped-def]
-    """A ranker's numbers of all labels of a row but their place."""
+    """Write a ranker's features of all labels of a row, except their rank."""
     score, share, log_share, _, weighed = columns
     largest = np.float32(1e-30)
     for i in range(listed.labels.shape[1]):

@@ -1,4 +1,4 @@
-"""The combiner: a small network that turns the numbers of a text and a label into one score."""
+"""A small network from the features of a text and a label to one score."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NEWTON = 25  # steps to a line through scores
 
 
 class Combiner(nn.Module):
-    """Two hidden layers over standardised numbers. A score depends on its own label's numbers alone."""
+    """Two hidden layers over standardised features. A score depends on its own label's features alone."""
 
     mean: Tensor
     deviation: Tensor
@@ -27,21 +27,23 @@ class Combiner(nn.Module):
 
     @torch.no_grad()
     def standardise(self, numbers: Float[Tensor, "n numbers"]) -> None:
-        """What is usual from now on is what is usual among these."""
+        """Set mean and deviation to those of these features."""
         self.mean.copy_(numbers.double().mean(0))
         self.deviation.copy_(numbers.double().std(0, correction=0).clamp(min=1e-6))
 
     @torch.no_grad()
     def calibrate(self, numbers: Float[Tensor, "n numbers"], true: Bool[Tensor, "n"]) -> None:
-        """Stretches and shifts all scores so that, as probabilities, they fit what is true (Platt). Order stays."""
+        """Scale and shift all scores so that, as probabilities, they fit the truth (Platt). Order stays."""
         scores, targets = self(numbers).double(), true.double()
         line = torch.tensor([1.0, 0.0], dtype=torch.float64)
         points = torch.stack([scores, torch.ones_like(scores)], dim=1)
         for _ in range(_NEWTON):
-            shares = (points @ line).sigmoid()
-            slopes = points.T @ (shares - targets)
-            bend = (points * (shares * (1 - shares))[:, None]).T @ points + 1e-6 * torch.eye(2, dtype=torch.float64)
-            line = line - torch.linalg.solve(bend, slopes)
+            probabilities = (points @ line).sigmoid()
+            gradient = points.T @ (probabilities - targets)
+            hessian = (points * (probabilities * (1 - probabilities))[:, None]).T @ points + 1e-6 * torch.eye(
+                2, dtype=torch.float64
+            )
+            line = line - torch.linalg.solve(hessian, gradient)
         if not line.isfinite().all() or line[0] <= 0:
             return  # there is nothing to learn from: all is true, or nothing, or truth goes against the scores
         self.last.weight.mul_(line[0])
@@ -49,7 +51,6 @@ class Combiner(nn.Module):
 
     @property
     def numbers(self) -> int:
-        """How many it is told of a label."""
         return len(self.mean)
 
     def forward(self, numbers: Float[Tensor, "... numbers"]) -> Float[Tensor, "..."]:

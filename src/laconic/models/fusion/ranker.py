@@ -1,4 +1,4 @@
-"""A ranker whose answers are weighed together with those of label trees, of nearest texts, and of labels' own texts.
+"""A ranker that combines another ranker with label trees, nearest texts and label texts.
 
 The task is how that weighing is learnt.
 """
@@ -13,23 +13,23 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from laconic.models.fusion import Asked, Channels, Evidence, Listed, gathered
+from laconic.models.fusion import Asked, Channels, Evidence, Listed, gather_evidence
 from laconic.models.fusion.network import Combiner
 from laconic.models.rankers import Ranker, in_order
 from laconic.types import NO_LABEL, Inputs, Ranking, Tokens
 
 
 class Neighbourhood(Protocol):
-    """Training texts and label texts that can be asked what is near (methods/nearest.py has it)."""
+    """A source of nearest training texts and label texts (models/nearest_ranker.py)."""
 
     def channels(self, inputs: Inputs) -> Channels: ...
 
 
 class FusedRanker(Ranker):
-    """Scores, as probabilities, the base's best labels and the best of each channel; any other label by what is known.
+    """Scores, as probabilities, the best labels of the base and of each channel, and any other by its features.
 
-    `trees` are a second ranker, which need not be there. `tail` is a dial: rare labels gain by it what frequent ones
-    lose. The channels are walked by compiled loops, so they stay on the host wherever the base is.
+    `trees` is an optional second ranker. `tail` shifts scores from frequent to rare labels. The channels are searched
+    by compiled loops, so they stay on the host wherever the base is.
     """
 
     frequency: Tensor
@@ -71,9 +71,10 @@ class FusedRanker(Ranker):
         wanted: Int[Tensor, "batch k"] | None = None,
         through: Callable[[Channels], Channels] = lambda channels: channels,
     ) -> Evidence:
-        """What is weighed, channels seen `through` something. There are `at_least` so many labels, what is wanted among
-        them; of what comes after the base's best `width` its scores say nothing, so that a label has the same numbers
-        however many are asked for.
+        """Return the features of candidate labels, after `through` has changed the channels.
+
+        There are at least `at_least` labels, and the wanted ones. Scores beyond the base's best `width` are not used,
+        so that a label's features do not depend on how many are requested.
         """
         where, here = next(iter(self.base.state_dict().values())).device, _on(torch.device("cpu"), inputs)
         labels, scores = self.base.rank(_on(where, inputs), min(max(self.width, at_least), self.num_labels))
@@ -82,10 +83,10 @@ class FusedRanker(Ranker):
         rankings += [] if self.trees is None else [self.trees.rank(here, self.width)]
         asked = Asked(tuple(_listed(one) for one in rankings), _host(further.long()))
         nearest: Neighbourhood = self.nearest  # type: ignore[assignment] # a ranker that also tells why
-        return gathered(through(nearest.channels(here)), asked, self.frequency.numpy(), self.width)
+        return gather_evidence(through(nearest.channels(here)), asked, self.frequency.numpy(), self.width)
 
-    def leaning(self, tail: float) -> FusedRanker:
-        """The same ranker with its dial turned."""
+    def with_tail(self, tail: float) -> FusedRanker:
+        """Return the ranker with another tail bias."""
         return self.of(self.base, self.nearest, self.frequency, self.trees, tail=tail)
 
     def of(
@@ -97,7 +98,7 @@ class FusedRanker(Ranker):
         *,
         tail: float | None = None,
     ) -> FusedRanker:
-        """Other parts weighed as these are."""
+        """Return a ranker of other parts with this one's combiner."""
         tail = self.tail if tail is None else tail
         return FusedRanker(base, nearest, self.combiner, frequency, width=self.width, tail=tail, trees=trees)
 

@@ -1,4 +1,4 @@
-"""The untrained scores, added up: votes of the nearest texts and words in common with labels' own texts."""
+"""Untrained scores: votes of the nearest texts plus words shared with labels' own texts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def score_votes(channels, first, last, num_labels, labels, scores):  # type: ign
 
 @compiled
 def _fill(channels, row, totals, touched):  # type: ignore[no-untyped-def]
-    """Every label's score for one text; returns how many labels are touched."""
+    """Compute every label's score for one text; return the number of touched labels."""
     count, votes = 0, channels.votes
     for place in range(channels.neighbours.shape[1]):
         text, weight = channels.neighbours[row, place], channels.weights[row, place]
@@ -50,6 +50,6 @@ def _fill(channels, row, totals, touched):  # type: ignore[no-untyped-def]
     for i in range(count):
         largest = max(largest, totals[touched[i]])
     for i in range(count):
-        # A trace stays of the smallest share, so that what is touched is never 0.
+        # A trace stays of the smallest fraction, so that what is touched is never 0.
         totals[touched[i]] = max(totals[touched[i]] / largest, TRACE)
     return add_products(channels.label_texts, channels.queries, row, channels.label_weight, totals, touched, count)

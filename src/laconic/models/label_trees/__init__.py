@@ -1,1 +1,1 @@
-"""Sparse linear classifiers in trees of labels: how they are grown, learnt and searched. Knows nothing of words."""
+"""Sparse linear classifiers in trees of labels: growing, learning and searching them."""

@@ -1,4 +1,4 @@
-"""Trees of labels with their classifiers, as flat arrays that compiled loops walk."""
+"""Label trees with sparse classifiers as flat arrays: building, checking and editing them."""
 
 from __future__ import annotations
 
@@ -7,24 +7,28 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
+from scipy.sparse import csr_array
 
 from laconic.kernels.csr import Lists
+from laconic.kernels.jit import compiled
+from laconic.models.label_trees.search import DEEPEST, score_children
+from laconic.types import NO_LABEL
 
 
 class Forest(NamedTuple):
-    """Nodes of all trees, numbered so that a child comes after its parent, and their children in the same order."""
+    """All trees: nodes are numbered so that a child comes after its parent, children in the order of their nodes."""
 
     roots: Int[np.ndarray, "trees"]
     child_starts: Int[np.ndarray, "nodes+1"]
     targets: Int[np.ndarray, "children"]  # a node, or -1 - label
     biases: Float[np.ndarray, "children"]
     feature_starts: Int[np.ndarray, "features+1"]  # where the nodes of each feature begin
-    nodes: Int[np.ndarray, "rows"]  # in order within a feature: a text's few features are looked for in many nodes
-    weights: Lists  # for each node of a feature its children, by their place in the node, and their weights
+    nodes: Int[np.ndarray, "rows"]  # ascending within a feature: a text's few features are looked up in many nodes
+    weights: Lists  # for each node of a feature, positions of children in the node, and their weights
 
 
 class Entries(NamedTuple):
-    """Weights, each with its node, its feature and the place of its child in the node."""
+    """Weights in coordinate form: node, feature, position of the child in the node, value."""
 
     nodes: Int[np.ndarray, "pairs"]
     features: Int[np.ndarray, "pairs"]
@@ -33,35 +37,35 @@ class Entries(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """A row for every node and feature that have weights."""
+    """Weights grouped in one row for each pair of node and feature that has any."""
 
     nodes: Int[np.ndarray, "rows"]
     features: Int[np.ndarray, "rows"]
-    weights: Lists  # children, by their place in the node
+    weights: Lists  # positions of children in the node, and their weights
 
 
-class Ways(NamedTuple):
-    """The way back, from labels to roots."""
+class Paths(NamedTuple):
+    """Links from labels back to the roots."""
 
-    child_of: Int[np.ndarray, "trees labels"]  # that leads to each label
-    child_to: Int[np.ndarray, "nodes"]  # that leads to each node; -1: it is a root
-    node_of: Int[np.ndarray, "children"]
+    child_of: Int[np.ndarray, "trees labels"]  # the child that is each label
+    child_to: Int[np.ndarray, "nodes"]  # the child that is each node; -1: it is a root
+    node_of: Int[np.ndarray, "children"]  # the node that each child belongs to
 
 
-def joined(trees: Sequence[Forest]) -> Forest:
-    """Several trees as one forest."""
+def join_trees(trees: Sequence[Forest]) -> Forest:
+    """Join several forests into one."""
     first_nodes = np.cumsum([0, *(len(tree.child_starts) - 1 for tree in trees)])
     moved = list(zip(trees, first_nodes, strict=False))
     return Forest(
         np.concatenate([tree.roots + first for tree, first in moved]).astype(np.int32),
-        joined_starts([tree.child_starts for tree in trees]),
+        join_starts([tree.child_starts for tree in trees]),
         np.concatenate([np.where(tree.targets < 0, 0, first) + tree.targets for tree, first in moved]).astype(np.int32),
         np.concatenate([tree.biases for tree in trees]),
         *by_feature([_rows_of(tree)._replace(nodes=tree.nodes + first) for tree, first in moved]),
     )
 
 
-def ways_of(forest: Forest) -> Ways:
+def paths_of(forest: Forest) -> Paths:
     sizes = np.diff(forest.child_starts)
     node_of = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
     is_node = forest.targets >= 0
@@ -71,13 +75,13 @@ def ways_of(forest: Forest) -> Ways:
     labels = -1 - forest.targets[leads]
     num_trees = len(forest.roots)
     child_of = leads[np.argsort(labels, kind="stable")].reshape(-1, num_trees).T  # trees come one after another
-    return Ways(np.ascontiguousarray(child_of), child_to, node_of)
+    return Paths(np.ascontiguousarray(child_of), child_to, node_of)
 
 
 def by_feature(parts: Sequence[Rows]) -> tuple[Int[np.ndarray, "starts"], Int[np.ndarray, "rows"], Lists]:
-    """Rows in the order of features and nodes: where each feature's nodes begin, these, and their weights."""
+    """Sort rows by feature and node; return where each feature's nodes begin, the nodes, and their weights."""
     nodes, features = (np.concatenate(both) for both in list(zip(*parts, strict=True))[:2])
-    weights = joined_lists([part.weights for part in parts])
+    weights = join_lists([part.weights for part in parts])
     num_features, num_nodes = (int(numbers.max(initial=-1)) + 1 for numbers in (features, nodes))
     order = np.argsort(features.astype(np.int64) * num_nodes + nodes, kind="stable")
     starts = np.searchsorted(features[order], np.arange(num_features + 1))
@@ -85,7 +89,7 @@ def by_feature(parts: Sequence[Rows]) -> tuple[Int[np.ndarray, "starts"], Int[np
 
 
 def rows_of(entries: Entries) -> Rows:
-    """Weights by node and feature."""
+    """Group weights by node and feature."""
     width = int(entries.features.max(initial=0)) + 1
     keys = entries.nodes.astype(np.int64) * width + entries.features
     order = np.lexsort((entries.places, keys))
@@ -98,7 +102,7 @@ def rows_of(entries: Entries) -> Rows:
 
 
 def entries_of(forest: Forest) -> Entries:
-    """All weights, one by one."""
+    """Return all weights in coordinate form."""
     rows, in_row = _rows_of(forest), np.diff(forest.weights.starts)
     weights = forest.weights
     return Entries(np.repeat(rows.nodes, in_row), np.repeat(rows.features, in_row), weights.numbers, weights.values)
@@ -110,23 +114,176 @@ def _rows_of(forest: Forest) -> Rows:
 
 
 def _in_order(lists: Lists, order: Int[np.ndarray, "rows"]) -> Lists:
-    """The same rows in another order."""
+    """Return the rows in the given order."""
     sizes = np.diff(lists.starts)[order]
     starts = np.concatenate([[0], sizes.cumsum()])
     places = np.arange(starts[-1]) + np.repeat(lists.starts[order] - starts[:-1], sizes)
     return Lists(starts, lists.numbers[places], lists.values[places])
 
 
-def joined_starts(parts: Sequence[Int[np.ndarray, "..."]]) -> Int[np.ndarray, "starts"]:
-    """Bounds of ranges that come one after another."""
+def join_starts(parts: Sequence[Int[np.ndarray, "..."]]) -> Int[np.ndarray, "starts"]:
+    """Concatenate arrays of range bounds, each shifted by the ranges before it."""
     lasts = np.cumsum([0, *(part[-1] for part in parts)])
     moved = [part[:-1] + last for part, last in zip(parts, lasts, strict=False)]
     return np.concatenate([*moved, lasts[-1:]]).astype(np.int64)
 
 
-def joined_lists(parts: Sequence[Lists]) -> Lists:
+def join_lists(parts: Sequence[Lists]) -> Lists:
     return Lists(
-        joined_starts([part.starts for part in parts]),
+        join_starts([part.starts for part in parts]),
         np.concatenate([part.numbers for part in parts]),
         np.concatenate([part.values for part in parts]),
     )
+
+
+def is_sound(forest: Forest) -> bool:
+    """Check that every tree has every label once and that no index is out of bounds: compiled loops check none."""
+    return _lengths_fit(forest) and _links_form_trees(forest) and bool(_weights_fit(forest))
+
+
+def _lengths_fit(forest: Forest) -> bool:
+    flat = all(array.ndim == 1 for array in (*forest[:-1], *forest.weights))
+    return bool(
+        flat
+        and len(forest.roots)
+        and len(forest.child_starts) > 1
+        and len(forest.feature_starts) > 0
+        and _bounds(forest.child_starts, len(forest.targets))
+        and _bounds(forest.feature_starts, len(forest.nodes))
+        and len(forest.weights.starts) == len(forest.nodes) + 1
+        and _bounds(forest.weights.starts, len(forest.weights.numbers))
+        and len(forest.weights.values) == len(forest.weights.numbers)
+        and len(forest.biases) == len(forest.targets)
+        and np.isfinite(forest.biases).all()
+    )
+
+
+def _links_form_trees(forest: Forest) -> bool:
+    """Check that each tree's nodes are contiguous and that each but the root has one parent, which precedes it."""
+    num_nodes, roots = len(forest.child_starts) - 1, forest.roots.astype(np.int64)
+    if roots[0] != 0 or (roots[1:] <= roots[:-1]).any() or roots[-1] >= num_nodes:
+        return False
+    node_of = np.repeat(np.arange(num_nodes), np.diff(forest.child_starts))
+    tree_of = np.searchsorted(roots, np.arange(num_nodes), side="right") - 1
+    is_node = forest.targets >= 0
+    nodes, parents = forest.targets[is_node], node_of[is_node]
+    others = np.setdiff1d(np.arange(num_nodes), roots, assume_unique=True)
+    if not np.array_equal(np.sort(nodes), others):
+        return False
+    if (nodes <= parents).any() or (tree_of[nodes] != tree_of[parents]).any():
+        return False
+    labels, trees = -1 - forest.targets[~is_node].astype(np.int64), tree_of[node_of[~is_node]]
+    count, left = divmod(len(labels), len(roots))
+    keys = trees * np.int64(count) + labels
+    return not left and count > 0 and _each_once(keys, labels, count) and _is_shallow(forest)
+
+
+def _each_once(keys: Int[np.ndarray, "n"], labels: Int[np.ndarray, "n"], count: int) -> bool:
+    return bool(labels.max() < count and np.array_equal(np.sort(keys), np.arange(len(keys))))
+
+
+def _is_shallow(forest: Forest) -> bool:
+    paths = paths_of(forest)
+    above = np.where(paths.child_to < 0, np.arange(len(paths.child_to)), paths.node_of[paths.child_to])
+    at = np.arange(len(above))
+    for _ in range(DEEPEST - 1):
+        at = above[at]
+    return bool(np.isin(at, forest.roots).all())
+
+
+def _bounds(starts: Int[np.ndarray, "n"], last: int) -> bool:
+    return bool(starts[0] == 0 and starts[-1] == last and (starts[:-1] <= starts[1:]).all())
+
+
+@compiled
+def _weights_fit(forest):  # type: ignore[no-untyped-def]
+    """Check that nodes and children ascend, and that each weight is finite and belongs to a child."""
+    numbers, values = forest.weights.numbers, forest.weights.values
+    for feature in range(len(forest.feature_starts) - 1):
+        before = -1
+        for row in range(forest.feature_starts[feature], forest.feature_starts[feature + 1]):
+            node, last = forest.nodes[row], -1
+            if not before < node < len(forest.child_starts) - 1:
+                return False
+            before, children = node, forest.child_starts[node + 1] - forest.child_starts[node]
+            for i in range(forest.weights.starts[row], forest.weights.starts[row + 1]):
+                if not last < numbers[i] < children or not np.isfinite(values[i]):
+                    return False
+                last = numbers[i]
+    return True
+
+
+def prune(forest: Forest, kept: Int[np.ndarray, "kept"], num_labels: int) -> Forest:
+    """Return the forest of these labels alone; its label i is kept[i]. Nodes stay, though they may be empty."""
+    number = np.full(num_labels, NO_LABEL)
+    number[kept] = np.arange(len(kept))
+    is_node = forest.targets >= 0
+    target = np.where(is_node, forest.targets, -1 - number[np.where(is_node, 0, -1 - forest.targets)])
+    stays = is_node | (target < 0)  # the target of a removed label is -1 - NO_LABEL, which is 0
+    before = np.concatenate([[0], stays.cumsum()])  # children kept before each child
+    starts = before[forest.child_starts]
+    entries = entries_of(forest)
+    child = forest.child_starts[entries.nodes] + entries.places
+    left = Entries(*(part[stays[child]] for part in entries))
+    places = before[child[stays[child]]] - starts[left.nodes]
+    return _changed(forest, starts, target[stays], forest.biases[stays], left._replace(places=places))
+
+
+def graft(forest: Forest, rows: csr_array, biases: Float[np.ndarray, "new"], num_labels: int) -> Forest:
+    """Add a label for each row of weights, numbered after the known ones, under its best last node of every tree."""
+    leaves = _leaves(forest, Lists.of(rows))
+    node = leaves.T.ravel()  # tree by tree
+    order, added = np.argsort(node, kind="stable"), np.bincount(node, minlength=len(forest.child_starts) - 1)
+    new = np.tile(np.arange(rows.shape[0]), len(forest.roots))[order]
+    node, ends = node[order], forest.child_starts[1:][node[order]]
+    sizes = np.diff(forest.child_starts)
+    places = sizes[node] + np.arange(len(node)) - (added.cumsum() - added)[node]
+    own = csr_array(rows[new])
+    counts = np.diff(own.indptr)
+    more = Entries(np.repeat(node, counts), own.indices, np.repeat(places, counts), own.data)
+    return _changed(
+        forest,
+        np.concatenate([[0], (sizes + added).cumsum()]),
+        np.insert(forest.targets, ends, -1 - (num_labels + new)),
+        np.insert(forest.biases, ends, biases[new]),
+        Entries(*(np.concatenate(both) for both in zip(entries_of(forest), more, strict=True))),
+    )
+
+
+def _changed(
+    forest: Forest,
+    child_starts: Int[np.ndarray, "bounds"],
+    targets: Int[np.ndarray, "children"],
+    biases: Float[np.ndarray, "children"],
+    entries: Entries,
+) -> Forest:
+    return Forest(
+        forest.roots,
+        child_starts.astype(np.int64),
+        targets.astype(np.int32),
+        biases.astype(np.float32),
+        *by_feature([rows_of(entries._replace(values=entries.values.astype(np.float32)))]),
+    )
+
+
+def _leaves(forest: Forest, rows: Lists) -> Int[np.ndarray, "new trees"]:
+    leaves = np.empty((len(rows.starts) - 1, len(forest.roots)), dtype=np.int64)
+    _descend(forest, rows, leaves)
+    return leaves
+
+
+@compiled
+def _descend(forest, rows, leaves):  # type: ignore[no-untyped-def]
+    """Descend from each root by the best child that is a node, as long as there is one."""
+    scores = np.empty(np.diff(forest.child_starts).max(), dtype=np.float32)
+    for row in range(len(leaves)):
+        for tree in range(len(forest.roots)):
+            node = np.int64(-1)
+            below = np.int64(forest.roots[tree])
+            while below >= 0:
+                node, below, best = below, np.int64(-1), np.float32(-np.inf)
+                for place in range(score_children(forest, rows, row, node, scores)):
+                    target = forest.targets[forest.child_starts[node] + place]
+                    if target >= 0 and scores[place] > best:
+                        below, best = np.int64(target), scores[place]
+            leaves[row, tree] = node

@@ -1,36 +1,41 @@
-"""A tree from the data that it is learnt from: grown, then its classifiers learnt level by level."""
+"""Grow a tree of labels from data and learn its classifiers level by level."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float, Int
+from scipy.sparse import csr_array
 
 from laconic.data.dataset import Dataset
 from laconic.kernels.csr import Lists
+from laconic.models.clustering import Clustering, cluster_labels
+from laconic.models.clustering.groups import partition
 from laconic.models.label_trees.forest import Forest, by_feature
-from laconic.models.label_trees.learn import Learning, Weights, learn
-from laconic.models.label_trees.levels import Level, grown
-from laconic.models.label_trees.problems import problems_of
+from laconic.models.label_trees.learn import LearnSettings, Problems, Weights, learn
 
 
-class Growing(NamedTuple):
+class GrowSettings(NamedTuple):
+    """The shape of a tree, and how its classifiers are learnt."""
+
     fan_out: int  # children of a node at most, above the last
     leaf: int  # labels of a last node at most
-    learning: Learning
+    learning: LearnSettings
 
 
-def planted(data: Dataset, rows: Lists, growing: Growing, seed: int) -> Forest:
-    """One tree; `rows` are the data's texts as classifiers read them."""
+def grow_tree(data: Dataset, rows: Lists, growing: GrowSettings, seed: int) -> Forest:
+    """Grow one tree and learn its classifiers; `rows` are the features of the data's texts."""
     text_weights = np.ones(len(data)) if data.weights is None else data.weights.astype(np.float64)
-    levels = grown(data, fan_out=growing.fan_out, leaf=growing.leaf, seed=seed)
+    levels = grow_levels(data, fan_out=growing.fan_out, leaf=growing.leaf, seed=seed)
     weights = [learn(rows, text_weights, problems_of(data, level), level.node_of, growing.learning) for level in levels]
     return _tree_of(levels, weights)
 
 
 def _tree_of(levels: Sequence[Level], weights: Sequence[Weights]) -> Forest:
-    """Children of one level are the nodes of the next; those of the last are labels."""
+    """Stack levels into a tree: children of one level are the nodes of the next, those of the last are labels."""
     sizes = [len(level.node_of) for level in levels]
     first_nodes = np.cumsum([0, 1, *sizes[:-1]])
     labels = np.argsort(levels[-1].child_of)
@@ -44,3 +49,73 @@ def _tree_of(levels: Sequence[Level], weights: Sequence[Weights]) -> Forest:
         np.concatenate([part.biases for part in weights]),
         *by_feature([rows._replace(nodes=rows.nodes + first) for (_, rows), first in moved]),
     )
+
+
+class Level(NamedTuple):
+    """The children of the nodes of one depth; a child is a node of the next level, or a label."""
+
+    child_of: Int[np.ndarray, "labels"]  # the child above each label
+    node_of: Int[np.ndarray, "children"]  # the node of each child, ascending
+
+
+def grow_levels(data: Dataset, *, fan_out: int, leaf: int, seed: int) -> list[Level]:
+    """Return the levels of a tree, root first, taken from a balanced binary tree of labels."""
+    bits = max(0, -(-data.num_labels // leaf) - 1).bit_length()
+    bits = min(bits, data.num_labels.bit_length() - 1)
+    tree = cluster_labels(data, 1 << bits, Clustering(), seed)
+    depths = _depths(bits, fan_out.bit_length() - 1)
+    cluster, places = tree.cluster_of().numpy(), tree.places().numpy()
+    levels = [
+        Level(cluster >> (bits - depth), np.arange(1 << depth) >> (depth - above)) for above, depth in pairwise(depths)
+    ]
+    return [*levels, Level(places, np.repeat(np.arange(1 << bits), np.diff(tree.starts.numpy())))]
+
+
+def _depths(bits: int, most: int) -> list[int]:
+    """Choose the depths of the binary tree to keep, at most `most` apart."""
+    steps = -(-bits // most)
+    return [0, *(bits * step // steps for step in range(1, steps + 1))]
+
+
+class _Pairs(NamedTuple):
+    text: Int[np.ndarray, "pairs"]
+    child: Int[np.ndarray, "pairs"]
+    truth: Float[np.ndarray, "pairs"]
+
+
+def problems_of(data: Dataset, level: Level) -> Problems:
+    """Return the training texts of each node and the targets of its children.
+
+    A node learns only from texts with a label under it: it is scored for a text only when the search reached it.
+    A child's target for a text is the largest target of the text's labels under it.
+    """
+    grouped = data.relabelled(partition(level.child_of, len(level.node_of)))
+    true, num_nodes = _pairs(grouped.labels), int(level.node_of[-1]) + 1
+    members = np.unique(_keys(true, level, len(data)))
+    starts = np.searchsorted(members, np.arange(num_nodes + 1) * len(data))
+    truths = true
+    if grouped.leave_out is not None:
+        left_out = _pairs(grouped.leave_out)
+        keys = _keys(left_out, level, len(data))
+        there = np.isin(keys, members)
+        left_out = _Pairs(left_out.text[there], left_out.child[there], np.zeros(int(there.sum()), dtype=np.float32))
+        truths = _Pairs(*(np.concatenate(both) for both in zip(true, left_out, strict=True)))
+    place = np.searchsorted(members, _keys(truths, level, len(data))) - starts[level.node_of[truths.child]]
+    order = np.argsort(truths.child, kind="stable")
+    bounds = np.searchsorted(truths.child[order], np.arange(len(level.node_of) + 1))
+    return Problems(
+        starts,
+        (members % len(data)).astype(np.int32),
+        Lists(bounds.astype(np.int64), place[order].astype(np.int32), truths.truth[order]),
+    )
+
+
+def _pairs(matrix: csr_array) -> _Pairs:
+    text = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    return _Pairs(text, matrix.indices, matrix.data.astype(np.float32))
+
+
+def _keys(pairs: _Pairs, level: Level, num_texts: int) -> Int[np.ndarray, "pairs"]:
+    """Return one key for each pair of node and text, ordered by node."""
+    keys: Int[np.ndarray, "pairs"] = level.node_of[pairs.child].astype(np.int64) * num_texts + pairs.text
+    return keys

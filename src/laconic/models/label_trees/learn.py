@@ -1,5 +1,9 @@
-"""The classifiers of a tree, learnt level by level; a node's texts and features are numbered anew, so that they are few
-and lie together."""
+"""Learn the sparse linear classifiers of one tree level: squared hinge loss, L2, dual coordinate descent.
+
+For texts x with sign y and cost c, w minimises |w|²/2 + Σ c·max(0, 1 − y w·x)². Its dual has a variable a ≥ 0 for each
+text, and w = Σ a y x; each in turn is set to where its own gradient is 0 (Hsieh et al., ICML 2008, algorithm 1 with the
+shrinking of section 3.2). Every text has one more feature, which is BIAS and whose weight times BIAS is the bias.
+"""
 
 from __future__ import annotations
 
@@ -8,32 +12,56 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from laconic.kernels.csr import Lists, in_threads
+from laconic.kernels.csr import Lists, add_row, dot, in_threads
 from laconic.kernels.jit import compiled
 from laconic.models.label_trees.forest import Entries, Rows, rows_of
-from laconic.models.label_trees.problems import Problems
-from laconic.models.label_trees.solver import STATE, Solving, shuffle, solve
 from laconic.system.machine import usable_cores
 
-_AT_ONCE = 8  # children of a node that are learnt together: so threads share large nodes too
-NOTHING = -1.0  # the score of a child that no text has
+_AT_ONCE = 8  # children of a node that one task learns, so that threads can share large nodes
+EMPTY_SCORE = -1.0  # the score of a child without training texts
+# Texts are taken in contiguous runs, the runs in random order: sequential order converges slowly, fully random order
+# reads memory slowly.
+_RUN = 16
+_RUNS = 64  # at least, where there are as many texts
+STATE = 88172645463325252  # seed of the random orders; any number but 0
+# A feature that all texts share ties their dual variables together. With the usual 1, eight epochs are not enough, and
+# rare labels score worse after any number of them (docs/log.md).
+BIAS = 0.25
 
 
-class Learning(NamedTuple):
-    cost: float  # of a mistake, where the weights' own length costs 1/2
+class SolverSettings(NamedTuple):
+    """When the solver stops."""
+
+    tolerance: float  # the most by which gradients may differ in the end
+    epochs: int  # over all texts at most
+
+
+class LearnSettings(NamedTuple):
+    """How classifiers are regularised, thresholded and solved."""
+
+    cost: float  # weight of the loss, where the weights' squared length has 1/2
     threshold: float  # weights below it are dropped
-    solving: Solving
+    solving: SolverSettings
+
+
+class Problems(NamedTuple):
+    """The training texts of each node of a level, and the targets of each child."""
+
+    starts: Int[np.ndarray, "nodes+1"]  # where each node's texts begin
+    texts: Int[np.ndarray, "members"]
+    # For each child, positions among its node's texts and the target; 0: the text is left out.
+    truths: Lists
 
 
 class Weights(NamedTuple):
-    """Of a level's children: a bias each, and rows of weights, whose nodes are counted within the level."""
+    """The biases of a level's children, and their rows of weights; nodes are counted within the level."""
 
     biases: Float[np.ndarray, "children"]
     rows: Rows
 
 
 class _Found(NamedTuple):
-    """Weights in the order in which they were learnt."""
+    """Learnt weights in coordinate form, in the order of learning."""
 
     children: Int[np.ndarray, "pairs"]
     features: Int[np.ndarray, "pairs"]
@@ -45,11 +73,11 @@ def learn(
     text_weights: Float[np.ndarray, "texts"],
     problems: Problems,
     node_of: Int[np.ndarray, "children"],
-    learning: Learning,
+    learning: LearnSettings,
 ) -> Weights:
-    """The classifiers of one level. Rows of texts have length 1; same data, same weights, however many threads."""
+    """Learn the classifiers of one level. Rows of texts have length 1; weights do not depend on the thread count."""
     units, costs = _units(node_of), learning.cost * text_weights
-    biases = np.full(len(node_of), NOTHING, dtype=np.float32)
+    biases = np.full(len(node_of), EMPTY_SCORE, dtype=np.float32)
     found: list[_Found] = [_Found(*(np.zeros(0),) * 3)] * len(units)
     num_features = int(texts.numbers.max(initial=-1)) + 1
     largest_first = np.argsort(-np.diff(problems.starts)[units[:, 0]], kind="stable")
@@ -68,7 +96,7 @@ def learn(
 
 
 def _units(node_of: Int[np.ndarray, "children"]) -> Int[np.ndarray, "units 3"]:
-    """A node, and from which of its children to which."""
+    """Split the children of nodes into tasks: (node, first child, end)."""
     starts = np.searchsorted(node_of, np.arange(int(node_of[-1]) + 2))
     return np.array(
         [
@@ -80,9 +108,9 @@ def _units(node_of: Int[np.ndarray, "children"]) -> Int[np.ndarray, "units 3"]:
 
 
 @compiled
-def _learn(texts, costs, problems, learning, unit, room):  # type: ignore[no-untyped-def]
-    """Fills in the biases of some children of a node; returns their weights."""
-    (node, first, last), (places, biases) = unit, room
+def _learn(texts, costs, problems, learning, unit, workspace):  # type: ignore[no-untyped-def]
+    """Learn some children of a node: write their biases, return their weights."""
+    (node, first, last), (places, biases) = unit, workspace
     members = problems.texts[problems.starts[node] : problems.starts[node + 1]]
     order = _shuffled(len(members))
     rows, features = _numbered_anew(texts, members, order, places)
@@ -91,7 +119,7 @@ def _learn(texts, costs, problems, learning, unit, room):  # type: ignore[no-unt
     weights = np.empty(len(features))
     found, count = _space(1024), 0
     for child in range(first, last):
-        signs, own_costs = _told(problems, child, row_of, costs[members[order]])
+        signs, own_costs = _targets_of(problems, child, row_of, costs[members[order]])
         if not (signs > 0).any():
             continue
         weights[:] = 0
@@ -107,7 +135,7 @@ def _learn(texts, costs, problems, learning, unit, room):  # type: ignore[no-unt
 
 @compiled
 def _shuffled(count):  # type: ignore[no-untyped-def]
-    """The same mixed order for the same count: texts that lie together are often alike, which slows learning down."""
+    """Return a fixed random order: neighbouring texts are often alike, which slows convergence."""
     order = np.arange(count)
     shuffle(order, np.uint64(STATE))
     return order
@@ -115,7 +143,10 @@ def _shuffled(count):  # type: ignore[no-untyped-def]
 
 @compiled
 def _numbered_anew(texts, members, order, places):  # type: ignore[no-untyped-def]
-    """The members' rows in that order, and which feature each of their numbers stands for; `places` stay all -1."""
+    """Return the members' rows in that order with features renumbered from 0, and the original feature of each.
+
+    `places` is scratch space that holds -1 everywhere before and after.
+    """
     starts = np.zeros(len(members) + 1, dtype=np.int64)
     for row in range(len(members)):
         text = members[order[row]]
@@ -137,11 +168,11 @@ def _numbered_anew(texts, members, order, places):  # type: ignore[no-untyped-de
 
 
 @compiled
-def _told(problems, child, row_of, costs):  # type: ignore[no-untyped-def]
-    """The signs of a node's texts for one child, and what each mistake costs."""
+def _targets_of(problems, child, row_of, costs):  # type: ignore[no-untyped-def]
+    """Return the signs of a node's texts for one child, and the cost of each text's loss."""
     signs = np.full(len(costs), -1.0)
-    for i in range(problems.told.starts[child], problems.told.starts[child + 1]):
-        row, truth = row_of[problems.told.numbers[i]], problems.told.values[i]
+    for i in range(problems.truths.starts[child], problems.truths.starts[child + 1]):
+        row, truth = row_of[problems.truths.numbers[i]], problems.truths.values[i]
         costs[row] *= truth
         if truth > 0:
             signs[row] = 1.0
@@ -159,3 +190,61 @@ def _doubled(space):  # type: ignore[no-untyped-def]
     more = _space(2 * size)
     more[0][:size], more[1][:size], more[2][:size] = space
     return more
+
+
+@compiled
+def solve(rows, signs, costs, solving, weights):  # type: ignore[no-untyped-def]
+    """Fill the weights, which are zeros before, and return the bias. Texts of cost 0 are ignored."""
+    duals, squares, truths = np.zeros(len(signs)), _squares(rows), np.flatnonzero(costs > 0)
+    active, bias, highest, state = truths, 0.0, np.inf, np.uint64(STATE)
+    resting = np.zeros(len(signs), dtype=np.bool_)
+    for _ in range(solving.epochs):
+        most, least = -np.inf, np.inf
+        run = max(1, min(_RUN, len(active) // _RUNS))
+        order = np.arange((len(active) + run - 1) // run)
+        state = shuffle(order, state)
+        for first in order * run:
+            for text in active[first : first + run]:
+                diagonal = 0.5 / costs[text]
+                gradient = signs[text] * (dot(rows, text, weights) + bias) - 1 + diagonal * duals[text]
+                if duals[text] == 0 and gradient > 0:
+                    resting[text] = gradient > highest  # its dual stays 0: shrink it away
+                    most = max(most, 0.0)
+                    least = min(least, 0.0)
+                    continue
+                most, least = max(most, gradient), min(least, gradient)
+                before = duals[text]
+                duals[text] = max(before - gradient / (squares[text] + diagonal), 0.0)
+                step = (duals[text] - before) * signs[text]
+                add_row(rows, text, step, weights)
+                bias += step * BIAS**2
+        if most - least > solving.tolerance:
+            highest = most if most > 0 else np.inf
+            active = active[~resting[active]]
+        elif len(active) == len(truths):
+            break
+        else:  # once more over all
+            resting[:] = False
+            active, highest = truths, np.inf
+    return bias
+
+
+@compiled
+def shuffle(numbers, state):  # type: ignore[no-untyped-def]
+    """Shuffle the numbers in place and return the generator's next state (Marsaglia's xorshift)."""
+    for i in range(len(numbers) - 1, 0, -1):
+        state ^= state << np.uint64(13)
+        state ^= state >> np.uint64(7)
+        state ^= state << np.uint64(17)
+        other = np.int64(state % np.uint64(i + 1))
+        numbers[i], numbers[other] = numbers[other], numbers[i]
+    return state
+
+
+@compiled
+def _squares(rows):  # type: ignore[no-untyped-def]
+    squares = np.full(len(rows.starts) - 1, BIAS**2)
+    for row in range(len(squares)):
+        for i in range(rows.starts[row], rows.starts[row + 1]):
+            squares[row] += float(rows.values[i]) ** 2
+    return squares

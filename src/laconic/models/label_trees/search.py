@@ -1,7 +1,7 @@
-"""The best labels of a text by beam search: in each tree, level by level, the children of the best nodes are scored.
+"""Find a text's best labels by beam search in label trees.
 
-What is added up on the way from a root is a loss, max(0, 1 - score)² at each child; its exponential is the
-child's chance. A label's score is the mean chance over all trees, whether or not the beam came by it in each of them.
+The loss of a path is the sum of max(0, 1 - score)² over its children; exp(-loss) is the probability of its end.
+A label's score is its mean probability over all trees, also those in which the beam did not reach it.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from jaxtyping import Float, Int
 from laconic.kernels.csr import TRACE, find, take_best
 from laconic.kernels.jit import compiled
 
-COMPLETED = 64  # labels, at least, whose chances are looked up in every tree
+COMPLETED = 64  # labels, at least, whose probabilities are computed in every tree
 DEEPEST = 64  # levels of a tree at most
 _UNKNOWN = np.float32(-1)
 
 
-class Room(NamedTuple):
-    """What a loop keeps between texts, and leaves as it found it."""
+class Workspace(NamedTuple):
+    """Scratch arrays of one thread, restored after every text."""
 
-    reached: Float[np.ndarray, "nodes"]  # the loss on the way to each node, as far as it is known
-    nodes: Int[np.ndarray, "nodes"]  # of which it is known
+    reached: Float[np.ndarray, "nodes"]  # the loss of the path to each node; -1: unknown
+    nodes: Int[np.ndarray, "nodes"]  # nodes of known loss
     totals: Float[np.ndarray, "labels"]
     touched: Int[np.ndarray, "labels"]
     losses: Float[np.ndarray, "trees labels"]
 
 
 @compiled
-def make_room(num_nodes, num_labels, num_trees):  # type: ignore[no-untyped-def]
-    return Room(
+def make_workspace(num_nodes, num_labels, num_trees):  # type: ignore[no-untyped-def]
+    return Workspace(
         np.full(num_nodes, _UNKNOWN),
         np.empty(num_nodes, dtype=np.int32),
         np.zeros(num_labels, dtype=np.float32),
@@ -41,48 +41,48 @@ def make_room(num_nodes, num_labels, num_trees):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def rank_texts(trees, queries, beam, span, room, into):  # type: ignore[no-untyped-def]
-    """Fills in the best labels of a span of texts; a beam that finds too few is doubled."""
-    (forest, ways), (labels, scores) = trees, into
-    wanted = min(labels.shape[1], len(room.totals))
-    size = min(max(COMPLETED, wanted), len(room.totals))
+def rank_texts(trees, queries, beam, span, workspace, into):  # type: ignore[no-untyped-def]
+    """Write the best labels of a span of texts; a beam that finds too few is doubled."""
+    (forest, paths), (labels, scores) = trees, into
+    wanted = min(labels.shape[1], len(workspace.totals))
+    size = min(max(COMPLETED, wanted), len(workspace.totals))
     best, totals = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.float32)
     found = np.empty(np.diff(forest.child_starts).max(), dtype=np.float32)
     for text in range(span[0], span[1]):
-        opened = beam
-        known, count = _walk(forest, queries, text, opened, room, found)
+        width = beam
+        known, count = _walk(forest, queries, text, width, workspace, found)
         while count < wanted:
-            _forget(room, known, count)
-            opened *= 2
-            known, count = _walk(forest, queries, text, opened, room, found)
-        kept = take_best(room.totals, room.touched, count, best, totals)
+            _forget(workspace, known, count)
+            width *= 2
+            known, count = _walk(forest, queries, text, width, workspace, found)
+        kept = take_best(workspace.totals, workspace.touched, count, best, totals)
         for i in range(kept):
-            room.totals[best[i]] = _chance(forest, ways, queries, text, best[i], room)
-        take_best(room.totals, best, kept, labels[text], scores[text])
-        _forget(room, known, count)
+            workspace.totals[best[i]] = _probability(forest, paths, queries, text, best[i], workspace)
+        take_best(workspace.totals, best, kept, labels[text], scores[text])
+        _forget(workspace, known, count)
 
 
 @compiled
-def score_texts(trees, queries, span, room, into):  # type: ignore[no-untyped-def]
-    """Fills in the scores of the labels of a span of texts; NO_LABEL has 0."""
-    (forest, ways), (labels, scores) = trees, into
+def score_texts(trees, queries, span, workspace, into):  # type: ignore[no-untyped-def]
+    """Write the scores of given labels for a span of texts; NO_LABEL has 0."""
+    (forest, paths), (labels, scores) = trees, into
     for text in range(span[0], span[1]):
         for root in forest.roots:
-            room.reached[root] = 0
+            workspace.reached[root] = 0
         for i in range(labels.shape[1]):
             if labels[text, i] >= 0:
-                scores[text, i] = _chance(forest, ways, queries, text, labels[text, i], room)
+                scores[text, i] = _probability(forest, paths, queries, text, labels[text, i], workspace)
         for root in forest.roots:
-            room.reached[root] = _UNKNOWN
+            workspace.reached[root] = _UNKNOWN
 
 
 @compiled
-def _walk(forest, queries, text, beam, room, found):  # type: ignore[no-untyped-def]
-    """Opens the best nodes of every tree; returns how many nodes and labels are known now."""
+def _walk(forest, queries, text, beam, workspace, found):  # type: ignore[no-untyped-def]
+    """Search every tree with the beam; return how many nodes and labels were reached."""
     known, count = 0, 0
     open_nodes, next_nodes = np.empty(beam, dtype=np.int32), np.empty(beam, dtype=np.int32)
     open_losses, next_losses = np.empty(beam, dtype=np.float32), np.empty(beam, dtype=np.float32)
-    targets, (reached, nodes, totals, touched, losses) = forest.targets, room
+    targets, (reached, nodes, totals, touched, losses) = forest.targets, workspace
     for tree in range(len(forest.roots)):
         open_nodes[0], open_losses[0], opened = forest.roots[tree], 0, 1
         reached[open_nodes[0]] = 0
@@ -113,18 +113,18 @@ def _walk(forest, queries, text, beam, room, found):  # type: ignore[no-untyped-
 
 
 @compiled
-def _forget(room, known, count):  # type: ignore[no-untyped-def]
+def _forget(workspace, known, count):  # type: ignore[no-untyped-def]
     for i in range(known):
-        room.reached[room.nodes[i]] = _UNKNOWN
+        workspace.reached[workspace.nodes[i]] = _UNKNOWN
     for i in range(count):
-        room.totals[room.touched[i]] = 0
-        for tree in range(len(room.losses)):
-            room.losses[tree, room.touched[i]] = _UNKNOWN
+        workspace.totals[workspace.touched[i]] = 0
+        for tree in range(len(workspace.losses)):
+            workspace.losses[tree, workspace.touched[i]] = _UNKNOWN
 
 
 @compiled
 def score_children(forest, queries, text, node, scores):  # type: ignore[no-untyped-def]
-    """Fills in the scores of a node's children; returns how many there are."""
+    """Write the scores of a node's children and return their number."""
     begin, end = forest.child_starts[node], forest.child_starts[node + 1]
     nodes, feature_starts, weights = forest.nodes, forest.feature_starts, forest.weights
     starts, children, values = weights.starts, weights.numbers, weights.values
@@ -141,35 +141,35 @@ def score_children(forest, queries, text, node, scores):  # type: ignore[no-unty
 
 
 @compiled
-def _chance(forest, ways, queries, text, label, room):  # type: ignore[no-untyped-def]
-    """The mean chance of a label."""
+def _probability(forest, paths, queries, text, label, workspace):  # type: ignore[no-untyped-def]
+    """Return the mean probability of a label."""
     total = np.float32(0)
     for tree in range(len(forest.roots)):
-        loss = room.losses[tree, label]
+        loss = workspace.losses[tree, label]
         if loss < 0:
-            loss = _loss_to(forest, ways, queries, text, ways.child_of[tree, label], room.reached)
+            loss = _loss_to(forest, paths, queries, text, paths.child_of[tree, label], workspace.reached)
         total += np.exp(-loss)
     return total / np.float32(len(forest.roots))
 
 
 @compiled
-def _loss_to(forest, ways, queries, text, child, reached):  # type: ignore[no-untyped-def]
-    """On the way to a child, from the last node on it to which the loss is known."""
+def _loss_to(forest, paths, queries, text, child, reached):  # type: ignore[no-untyped-def]
+    """Return the loss of the path to a child, continued from its last node of known loss."""
     way, steps = np.empty(DEEPEST, dtype=np.int32), 1
-    way[0], node = child, ways.node_of[child]
+    way[0], node = child, paths.node_of[child]
     while reached[node] < 0:
-        way[steps] = ways.child_to[node]
-        node = ways.node_of[way[steps]]
+        way[steps] = paths.child_to[node]
+        node = paths.node_of[way[steps]]
         steps += 1
     loss = reached[node]
     for step in range(steps - 1, -1, -1):
-        loss += _loss(_score_child(forest, queries, text, ways.node_of[way[step]], way[step]))
+        loss += _loss(_score_child(forest, queries, text, paths.node_of[way[step]], way[step]))
     return loss
 
 
 @compiled
 def _score_child(forest, queries, text, node, child):  # type: ignore[no-untyped-def]
-    """The same number as score_children's, added up in the same order."""
+    """Score one child exactly as score_children does, in the same order of addition."""
     score, place = forest.biases[child], child - forest.child_starts[node]
     nodes, feature_starts, weights = forest.nodes, forest.feature_starts, forest.weights
     starts, children, values = weights.starts, weights.numbers, weights.values
@@ -191,7 +191,7 @@ def _loss(score):  # type: ignore[no-untyped-def]
 
 @compiled
 def _insert(nodes, losses, kept, node, loss):  # type: ignore[no-untyped-def]
-    """Keeps the nodes of least loss in order; of equal ones the first number. Returns how many are kept."""
+    """Insert a node into the list sorted by loss, then number; return the list's new length."""
     place = kept
     while place > 0 and (loss < losses[place - 1] or (loss == losses[place - 1] and node < nodes[place - 1])):
         place -= 1

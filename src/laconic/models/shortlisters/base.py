@@ -1,4 +1,4 @@
-"""What every shortlister is: for each text, the labels that are worth scoring."""
+"""The base class of shortlisters."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from laconic.types import Inputs, Ranking
 
 
 class Shortlister(nn.Module, ABC):
+    """Selects, for each text, the labels that are worth scoring."""
+
     num_labels: int
-    size: int  # labels that it gives a text where nobody asks for more
+    size: int  # labels per text by default
 
     @abstractmethod
     def forward(self, inputs: Inputs, vectors: Float[Tensor, "batch dim"], size: int) -> Ranking:
-        """The best labels of each text, which is given as it came and as its vector; rows end in NO_LABEL."""
+        """Return the best labels of each text, given as inputs and as vectors; rows end in NO_LABEL."""

@@ -1,4 +1,4 @@
-"""Where the labels are: a centroid for each, and further centres for those whose texts are of several kinds."""
+"""Centroids of labels, and further k-means centres for frequent labels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COSINES = 1 << 26  # that are held at a time
 def label_centres(
     units: Float[Tensor, "texts dim"], labels: csr_array, *, more: int, frequent: float, seed: int
 ) -> tuple[Float[Tensor, "centres dim"], Int[Tensor, "centres"]]:
-    """A centroid for every label, in the order of labels, and then `more` centres of each frequent one."""
+    """Return a centroid for every label, in order, followed by `more` centres of each frequent one."""
     texts, numbers = labels.nonzero()
     texts, numbers = (torch.from_numpy(part.astype(np.int64)).to(units.device) for part in (texts, numbers))
     sums = units.new_zeros(labels.shape[1], units.shape[1])
@@ -33,7 +33,7 @@ def label_centres(
 
 
 def k_means(units: Float[Tensor, "n dim"], centres: int, seed: int, rounds: int = 50) -> Float[Tensor, "centres dim"]:
-    """Centres of length 1 by cosine; one that loses all its vectors stays where it was."""
+    """Find centres of length 1 by cosine; one that loses all its vectors stays where it was."""
     chance = torch.Generator().manual_seed(seed)
     means = units[torch.randperm(len(units), generator=chance)[:centres].to(units.device)]
     for _ in range(rounds):
@@ -46,6 +46,6 @@ def k_means(units: Float[Tensor, "n dim"], centres: int, seed: int, rounds: int 
 
 
 def nearest_means(units: Float[Tensor, "n dim"], means: Float[Tensor, "centres dim"]) -> Int[Tensor, "n"]:
-    """The centre that is nearest to each vector."""
+    """Return the nearest centre of each vector."""
     rows = max(1, _COSINES // max(1, len(means)))
     return torch.cat([(part @ means.T).argmax(1) for part in torch.split(units, rows)])

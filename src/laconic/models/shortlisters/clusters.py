@@ -1,4 +1,4 @@
-"""Learnt clusters: a classifier of its own ranks clusters of labels, and the labels of the best are worth scoring.
+"""Learnt clusters: a classifier ranks clusters of labels, and the best ones' labels are scored.
 
 Labels are numbered here by their place in the tree, so that a cluster is a range of rows; rankers map names back.
 """
@@ -20,6 +20,8 @@ _ALWAYS = 1e4  # more than any score, and small enough to keep the order of true
 
 
 class Clusters(nn.Module):
+    """A classifier over the clusters of a label tree."""
+
     order: Tensor
     starts: Tensor
 
@@ -32,36 +34,34 @@ class Clusters(nn.Module):
         self._least = tree.starts.cpu().diff().sort().values.cumsum(0).numpy()
 
     def forward(self, vectors: Float[Tensor, "batch dim"], top: int) -> Ranking:
-        """The best clusters of each text, best first."""
+        """Return the best clusters of each text, best first."""
         best = self.classifier.score_all(vectors).topk(top)
         return Ranking(best.indices, best.values)
 
     def enough(self, labels: int) -> int:
-        """How many clusters have so many labels, whichever clusters they are; all of them where there are fewer."""
+        """Return how many clusters have that many labels together, whichever they are, or the number of all."""
         usual = max(len(self.order) // len(self._least), 1)
         return min(max(-(-labels // usual), int(self._least.searchsorted(labels)) + 1), len(self._least))
 
     def members(self, clusters: Int[Tensor, "batch k"]) -> Int[Tensor, "batch n"]:
-        """The labels of these clusters."""
+        """Return the labels of these clusters."""
         return members(clusters, self.starts, self.size)
 
     def of(self, labels: Int[Tensor, "..."]) -> Int[Tensor, "..."]:
-        """The cluster of each label; NO_LABEL has none and stays."""
+        """Return the cluster of each label; NO_LABEL stays."""
         cluster = torch.searchsorted(self.starts, labels.clamp(min=0), right=True) - 1
         return torch.where(labels == NO_LABEL, NO_LABEL, cluster)
 
     @torch.no_grad()
     def pick(self, transformed: Float[Tensor, "batch dim"], true: Int[Tensor, "batch p"], top: int) -> Shortlist:
-        """Pick clusters for training: the true ones of each text, or the best of those where they are more than `top`,
-        and the best others.
-        """
+        """Pick each text's clusters for training: its true ones first, at most `top`, then the best others."""
         scores = self.classifier.score_range(transformed, slice(0, self.classifier.num_labels))
         scores = scores.scatter_add(1, true.clamp(min=0), (true != NO_LABEL) * _ALWAYS)
         return Shortlist(scores.topk(top, sorted=False).indices, self.starts, self.size)
 
 
 class OfClusters(Shortlister):
-    """The labels of the best clusters, as near as their cluster is."""
+    """Shortlists the labels of the best clusters, with their cluster's score."""
 
     def __init__(self, clusters: Clusters, size: int) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class OfClusters(Shortlister):
     def forward(self, inputs: Inputs, vectors: Float[Tensor, "batch dim"], size: int) -> Ranking:
         picked = self.clusters(vectors, self.clusters.enough(size))
         places = self.clusters.members(picked.labels)
-        # Of clusters of unequal size some have room to spare: what is there moves to the front.
+        # Clusters smaller than the largest leave gaps: labels move to the front.
         there, order = (places != NO_LABEL).sort(dim=1, descending=True, stable=True)
         scores = picked.scores.repeat_interleave(self.clusters.size, dim=1).gather(1, order)[:, :size]
         labels = self.clusters.order[places.gather(1, order)[:, :size].clamp(min=0)]
@@ -84,7 +84,7 @@ class OfClusters(Shortlister):
 def joined(
     clusters: Int[Tensor, "batch p"], targets: Float[Tensor, "batch p"]
 ) -> tuple[Int[Tensor, "batch p"], Float[Tensor, "batch p"]]:
-    """Every cluster of a row once, as true as the truest of its labels; what is left over is NO_LABEL."""
+    """Merge repeated clusters of a row, keeping the largest target; rows end in NO_LABEL."""
     clusters, order = clusters.sort(dim=1)
     first = torch.ones_like(clusters, dtype=torch.bool)
     first[:, 1:] = clusters[:, 1:] != clusters[:, :-1]

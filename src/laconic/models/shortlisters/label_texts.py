@@ -1,4 +1,4 @@
-"""Labels whose own texts share words with a text, as further candidates of any shortlister.
+"""Add labels whose own texts share words with a text to any shortlister's candidates.
 
 A label that training has hardly seen has no centroid worth the name; what it is called still says what it is.
 """
@@ -25,9 +25,9 @@ WEIGHT = 1e-3  # of a cosine among the scores of the other shortlister: after al
 
 
 class WithLabelTexts(Shortlister):
-    """Gives `count` places of another's shortlist to labels that it left out, the nearest by their texts' words.
+    """Reserves `count` positions of another's shortlist for labels nearest by the cosine of words.
 
-    A cosine of words: weights of texts and of label texts have length 1 a row.
+    Weights of texts and of label texts have length 1 per row.
     """
 
     starts: Tensor
@@ -52,7 +52,7 @@ class WithLabelTexts(Shortlister):
 
     @staticmethod
     def of(others: Shortlister, count: int, label_inputs: csr_array, device: torch.device) -> WithLabelTexts:
-        """`label_inputs` has a row of weighted words for each label."""
+        """Build from a row of weighted words for each label."""
         rows = label_inputs.copy()
         rows.sum_duplicates()
         starts, words = (torch.from_numpy(part.astype(np.int64)) for part in (rows.indptr, rows.indices))
@@ -63,7 +63,7 @@ class WithLabelTexts(Shortlister):
     def of_tensors(
         tensors: Mapping[str, Tensor], name: str, others: Shortlister, count: int, num_ids: int
     ) -> WithLabelTexts:
-        """What is kept under that name, once no number of it points outside."""
+        """Read the tensors stored under that name and check that no index points outside."""
         starts, words = (tensor_of(tensors, f"{name}.{part}", torch.int64) for part in ("starts", "words"))
         weights = tensor_of(tensors, f"{name}.weights", torch.float32)
         fit = (
@@ -78,7 +78,7 @@ class WithLabelTexts(Shortlister):
         return WithLabelTexts(others, count, num_ids, starts, words, weights)
 
     def over(self, others: Shortlister) -> WithLabelTexts:
-        """The same places in another's shortlist."""
+        """Return the shortlister over another one."""
         return WithLabelTexts(others, self.count, self.num_ids, self.starts, self.words, self.weights)
 
     def forward(self, inputs: Inputs, vectors: Float[Tensor, "batch dim"], size: int) -> Ranking:
@@ -105,7 +105,7 @@ class WithLabelTexts(Shortlister):
         )
 
     def cosines(self, tokens: Tokens) -> Float[Tensor, "batch labels"]:
-        """Of every text's words with every label's."""
+        """Return the cosines of every text's words with every label's."""
         texts = tokens.weights.new_zeros(len(tokens.ids), self.num_ids)
         texts.scatter_add_(1, tokens.ids.long(), tokens.weights)
         # A label's row is the sum of its words' rows of the turned table: a sparse product.

@@ -1,7 +1,4 @@
-"""Two lists into one: labels by their centroids, and labels by the texts that have them, blended.
-
-What it costs depends on the lists, not on how many labels there are.
-"""
+"""Blend labels found by their centroids with the votes of neighbouring texts; cost depends on the lists alone."""
 
 from __future__ import annotations
 
@@ -18,11 +15,11 @@ from laconic.kernels.jit import compiled
 from laconic.types import NO_LABEL, Ranking
 
 _AFTER = -1e6  # less than any score
-_ONE = float(1 << 30)  # votes are counted in whole numbers, whose sum is the same in any order
+_ONE = float(1 << 30)  # votes are counted in integers, whose sum is the same in any order
 
 
 class Voters(NamedTuple):
-    """For each row some texts and the weight that each gives its labels, which lie one text after another."""
+    """The voting texts of each row with their weights, and the labels of all texts in CSR form."""
 
     texts: Int[Tensor, "batch m"]
     weights: Float[Tensor, "batch m"]
@@ -30,31 +27,32 @@ class Voters(NamedTuple):
     labels: Int[Tensor, "pairs"]
 
 
-def merged(near: Ranking, voters: Voters, *, counted: int, share: float, num_labels: int, size: int) -> Ranking:
-    """The best labels of each text, best first, of equals the lower number; rows are `size` long and end in NO_LABEL.
+def merge(near: Ranking, voters: Voters, *, counted: int, votes_weight: float, num_labels: int, size: int) -> Ranking:
+    """Return the best labels of each text, best first, ties by number; rows are `size` long and end in NO_LABEL.
 
     `near` are labels with their cosines, best first. The cosines of the first `counted` labels are blended with the
-    votes: divided by a row's most, votes count for `share`, cosines for the rest. Where that makes too few labels,
-    the further of `near` follow, and then any.
+    votes: votes, divided by the row's largest, have `votes_weight`, cosines the rest. Where that gives too few labels,
+    the remaining ones of `near` follow, and then any.
     """
-    merge = _by_counting if near.labels.is_cpu else _by_sorting
-    best = merge(near, voters, counted, share, num_labels, min(size, num_labels))
-    return _filled(best, size)
+    blend = _by_counting if near.labels.is_cpu else _by_sorting
+    return _fill(blend(near, voters, counted, votes_weight, num_labels, min(size, num_labels)), size)
 
 
-def _by_counting(near: Ranking, voters: Voters, counted: int, share: float, num_labels: int, size: int) -> Ranking:
-    """Merge text by text; a hash table finds the place of a label among those that the lists of a text have."""
+def _by_counting(
+    near: Ranking, voters: Voters, counted: int, votes_weight: float, num_labels: int, size: int
+) -> Ranking:
+    """Merge text by text; a hash table finds a label's position among those of the text's lists."""
     labels, cosines, *voting = (np.ascontiguousarray(part.detach().numpy()) for part in (*near, *voters))
     found = np.full((len(labels), size), NO_LABEL, dtype=np.int64)
     scores = np.zeros((len(labels), size), dtype=np.float32)
-    rule = (counted, np.float32(share))
+    rule = (counted, np.float32(votes_weight))
     in_threads(len(labels), lambda *rows: _count(labels, cosines, tuple(voting), rule, rows, found, scores))
     return Ranking(torch.from_numpy(found), torch.from_numpy(scores))
 
 
 @compiled
 def _count(near, cosines, voters, rule, rows, found, scores):  # type: ignore[no-untyped-def]
-    (texts, weights, starts, labels), (counted, share) = voters, rule
+    (texts, weights, starts, labels), (counted, votes_weight) = voters, rule
     most_labels = 1
     for row in range(rows[0], rows[1]):
         there = near.shape[1]
@@ -64,7 +62,7 @@ def _count(near, cosines, voters, rule, rows, found, scores):  # type: ignore[no
     capacity = 2
     while capacity < 2 * most_labels:
         capacity *= 2
-    table = np.full(capacity, -1, dtype=np.int64)  # places of labels; -1: free
+    table = np.full(capacity, -1, dtype=np.int64)  # positions of labels; -1: free
     slots, own = np.empty(most_labels, dtype=np.int64), np.empty(most_labels, dtype=np.int64)
     totals = np.zeros(most_labels, dtype=np.float32)
     state = np.zeros(most_labels, dtype=np.uint8)  # 1: has votes; 2: was seen among the near
@@ -79,7 +77,7 @@ def _count(near, cosines, voters, rule, rows, found, scores):  # type: ignore[no
                 totals[place] += weights[row, i]
                 most = max(most, totals[place])
         for i in range(count):
-            totals[i] *= share / most
+            totals[i] *= votes_weight / most
         for i in range(near.shape[1]):
             place = _place(table, slots, own, count, near[row, i])
             if place == count:
@@ -88,7 +86,7 @@ def _count(near, cosines, voters, rule, rows, found, scores):  # type: ignore[no
             if state[place] == 2:  # by a nearer centre
                 continue
             if seen < counted:
-                totals[place] += (1 - share) * cosines[row, i]
+                totals[place] += (1 - votes_weight) * cosines[row, i]
             elif state[place] == 0:
                 totals[place] = _AFTER - i
             state[place] = 2
@@ -102,7 +100,7 @@ def _count(near, cosines, voters, rule, rows, found, scores):  # type: ignore[no
 
 @compiled
 def _place(table, slots, own, count, label):  # type: ignore[no-untyped-def]
-    """Return the label's place among a text's own; `count`, where it is written now, if it has none yet."""
+    """Return the label's position among a text's labels; a new label is written at `count`."""
     mask = len(table) - 1
     slot = (label * 0x9E3779B1 >> 7) & mask
     while table[slot] >= 0 and own[table[slot]] != label:
@@ -112,10 +110,12 @@ def _place(table, slots, own, count, label):  # type: ignore[no-untyped-def]
     return table[slot]
 
 
-def _by_sorting(near: Ranking, voters: Voters, counted: int, share: float, num_labels: int, size: int) -> Ranking:
-    """All texts at once, for a GPU: sorting brings what is said of a label together. Every label is near once.
+def _by_sorting(
+    near: Ranking, voters: Voters, counted: int, votes_weight: float, num_labels: int, size: int
+) -> Ranking:
+    """Merge all texts at once by sorting, for a GPU; `near` must have every label of a row only once.
 
-    Sums are of whole numbers, and of cosines the largest is taken, so that nothing depends on an order.
+    Votes are summed as integers and the largest cosine is taken, so that the result does not depend on any order.
     """
     (batch, width), device = near.labels.shape, near.labels.device
     place = torch.arange(width, device=device)
@@ -133,13 +133,15 @@ def _by_sorting(near: Ranking, voters: Voters, counted: int, share: float, num_l
     segment = ends.cumsum(0) - ends.long()
     cosines = cosines.new_full(row.shape, -torch.inf).scatter_reduce_(0, segment, cosines, "amax")
     most = votes.new_ones(batch).scatter_reduce_(0, row, votes, "amax")
-    blended = share * (votes.double() / most[row]).float() + (1 - share) * cosines.masked_fill(cosines <= _AFTER, 0)
+    blended = votes_weight * (votes.double() / most[row]).float() + (1 - votes_weight) * cosines.masked_fill(
+        cosines <= _AFTER, 0
+    )
     alone = (cosines <= _AFTER) & (votes == 0)
     return _rows(row, label, torch.where(alone, cosines, blended), batch, size)
 
 
 def _ballots(voters: Voters, num_labels: int) -> tuple[Int[Tensor, "votes"], Float[Tensor, "votes"]]:
-    """Every label of every voter, as row · num_labels + label, and the voter's weight."""
+    """Return every label of every voter, as row · num_labels + label, and the voter's weight."""
     texts = voters.texts.flatten()
     counts = voters.starts.diff()[texts]
     voter = torch.repeat_interleave(counts)
@@ -149,7 +151,7 @@ def _ballots(voters: Voters, num_labels: int) -> tuple[Int[Tensor, "votes"], Flo
 
 
 def _rows(row: Int[Tensor, "n"], label: Int[Tensor, "n"], score: Float[Tensor, "n"], batch: int, size: int) -> Ranking:
-    """Each row's best labels, of lists in the order of rows and labels."""
+    """Return each row's best labels, of lists sorted by row and label."""
     order = score.sort(descending=True, stable=True).indices
     order = order[row[order].sort(stable=True).indices]
     row, label, score = row[order], label[order], score[order]
@@ -160,9 +162,8 @@ def _rows(row: Int[Tensor, "n"], label: Int[Tensor, "n"], score: Float[Tensor, "
     return Ranking(labels, scores)
 
 
-def _filled(best: Ranking, size: int) -> Ranking:
-    """What comes after the blended labels gets 0, or the last score if that is less; empty places get the lowest labels
-    that are not there yet."""
+def _fill(best: Ranking, size: int) -> Ranking:
+    """Fill empty positions with the lowest missing labels; unblended labels score 0, or the row's least if below."""
     (labels, scores), width = best, best.labels.shape[1]
     empty = labels == NO_LABEL
     if empty.any():

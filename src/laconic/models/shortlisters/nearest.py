@@ -1,4 +1,4 @@
-"""Nearest rows by cosine, sparse or dense, as parts that a model folder can keep."""
+"""Nearest rows by cosine, sparse or dense, as modules that are saved with a model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from laconic.types import PAD, Inputs, Ranking, Tokens
 
 
 class StoredLists(nn.Module):
-    """Lists as buffers, so that they are saved and loaded like any weights."""
+    """Sparse lists as buffers, saved and loaded like any weights."""
 
     starts: Tensor
     numbers: Tensor
@@ -30,7 +30,7 @@ class StoredLists(nn.Module):
 
     @staticmethod
     def of_tensors(tensors: Mapping[str, Tensor], name: str, *, below: int) -> StoredLists:
-        """The lists that are kept under that name, once their numbers are known to be below that."""
+        """Read the lists stored under that name and check that their numbers are below that."""
         kinds = {"starts": torch.int64, "numbers": torch.int32, "values": torch.float32}
         parts = (tensor_of(tensors, f"{name}.{part}", kind).numpy() for part, kind in kinds.items())
         return StoredLists(Lists(*parts).checked(name, below))
@@ -40,7 +40,7 @@ class StoredLists(nn.Module):
 
 
 class NearestBags(nn.Module):
-    """The rows of a sparse matrix that are nearest to a bag of words. Rows and queries have length 1."""
+    """Finds the rows of a sparse matrix nearest to a bag of words. Rows and queries have length 1."""
 
     def __init__(self, index: StoredLists, num_rows: int) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class NearestBags(nn.Module):
         return NearestBags(StoredLists(Lists.inverted(bags(rows))), rows.shape[0])
 
     def extended(self, rows: csr_array) -> NearestBags:
-        """With further rows after its own."""
+        """Append further rows."""
         lists = self.index.lists()
         own = csr_array((lists.values, lists.numbers, lists.starts), shape=(len(lists.starts) - 1, self.num_rows))
         joined = hstack([own, bags(rows).T], format="csr")
@@ -63,7 +63,7 @@ class NearestBags(nn.Module):
 
 
 class NearestVectors(nn.Module):
-    """The same over dense rows: every cosine is taken."""
+    """Finds the nearest dense rows by computing every cosine."""
 
     vectors: Tensor
 
@@ -76,7 +76,7 @@ class NearestVectors(nn.Module):
         return NearestVectors(nn.functional.normalize(torch.from_numpy(rows), dim=1))
 
     def extended(self, rows: Float[np.ndarray, "rows dim"]) -> NearestVectors:
-        """With further rows after its own."""
+        """Append further rows."""
         return NearestVectors(torch.cat([self.vectors, NearestVectors.of(rows).vectors]))
 
     def nearest(self, inputs: Inputs, k: int) -> Ranking:
@@ -87,7 +87,7 @@ class NearestVectors(nn.Module):
 
 
 def tensor_of(tensors: Mapping[str, Tensor], name: str, kind: torch.dtype) -> Tensor:
-    """A model's tensor of that name and type."""
+    """Return a model's tensor of that name and dtype, or refuse the model."""
     if name not in tensors:
         raise ModelError(f"the model has no tensor {name!r}; its folder is incomplete: fetch it again")
     if tensors[name].dtype != kind:
@@ -96,7 +96,7 @@ def tensor_of(tensors: Mapping[str, Tensor], name: str, kind: torch.dtype) -> Te
 
 
 def queries_of(inputs: Inputs) -> Lists:
-    """Tokens as bags; dense inputs have no words at all."""
+    """Return tokens as bags; dense inputs have no words."""
     words = words_of(inputs)
     num_ids = int(words.numbers.max(initial=-1)) + 1
     shape = len(words.starts) - 1, num_ids
@@ -104,7 +104,7 @@ def queries_of(inputs: Inputs) -> Lists:
 
 
 def words_of(inputs: Inputs) -> Lists:
-    """Tokens in reading order."""
+    """Return tokens in reading order."""
     if not isinstance(inputs, Tokens):
         return Lists.of(csr_array((len(inputs), 0), dtype=np.float32))
     there = (inputs.ids != PAD).cpu().numpy()

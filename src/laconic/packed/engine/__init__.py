@@ -1,4 +1,4 @@
-"""The CPU forward pass over packed arrays; PARTS are the kinds of parts that a packed model may be made of."""
+"""The CPU inference engine over packed arrays; PARTS lists the parts that a packed model may consist of."""
 
 from __future__ import annotations
 

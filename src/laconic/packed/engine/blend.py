@@ -1,4 +1,4 @@
-"""A packed ranker over any shortlist: how near its labels are, blended with what their rows say (DeepXML)."""
+"""A packed ranker over any shortlist that blends shortlist scores with classifier scores (DeepXML)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from laconic.types import NO_LABEL
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Blended(PackedRanker):
-    """Both are sigmoids divided by the text's largest. A label that is on no list comes after all that are."""
+    """Blends two sigmoids, each divided by the text's largest. Labels outside the shortlist come last."""
 
     encoder: Encoder
     transform: Transform
@@ -58,8 +58,8 @@ class Blended(PackedRanker):
         listed = self.shortlist.listed(inputs, vectors, self.size)
         return self._scores(vectors, listed, labels)
 
-    def opening(self, beam: int) -> Blended:
-        return replace(self, shortlist=self.shortlist.opening(beam))
+    def with_beam(self, beam: int) -> Blended:
+        return replace(self, shortlist=self.shortlist.with_beam(beam))
 
     def exact(self) -> Blended:
         return replace(self, shortlist=self.shortlist.exact())

@@ -1,6 +1,6 @@
-"""MACH's answers from packed arrays: the mean, over members, of the probability of a label's bucket.
+"""MACH as a packed ranker: the mean, over members, of the probability of a label's bucket.
 
-Every label is added up from coarse rows of buckets; the best are added up again in half precision.
+Every label is added up from coarse rows of buckets; the best are added up again in float16.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from laconic.kernels.checks import check_array, check_kind, check_numbers, check
 from laconic.kernels.jit import compiled
 from laconic.packed.engine.encoders import Encoder, check_fits
 from laconic.packed.engine.ranker import PackedRanker
-from laconic.packed.engine.row_kernels import Grid, choose, half_dot, score_run, whole_numbers
+from laconic.packed.engine.row_kernels import Grid, choose, float16_dot, quantise, score_run
 from laconic.packed.engine.rows import Rows, check_exact
 from laconic.packed.engine.texts import Inputs, Ranked, size_of
 from laconic.packed.engine.transforms import Transform
@@ -35,7 +35,7 @@ class Shelves(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Buckets(PackedRanker):
-    """Of equals the smaller label is first."""
+    """The packed form of MACH; ties are broken by the smaller label."""
 
     encoders: tuple[Encoder, ...]  # one of each member
     transforms: tuple[Transform, ...]
@@ -75,7 +75,7 @@ class Buckets(PackedRanker):
         score_labels(self._shelves, self._vectors(inputs), labels, scores)
         return scores
 
-    def opening(self, beam: int) -> Buckets:
+    def with_beam(self, beam: int) -> Buckets:
         return self  # every label is added up
 
     def exact(self) -> Buckets:
@@ -92,16 +92,16 @@ class Buckets(PackedRanker):
 
 @compiled
 def add_up(shelves, rescored, vectors, into):  # type: ignore[no-untyped-def]
-    """The best labels of each text, best first."""
+    """Write the best labels of each text, best first."""
     labels, scores = into
     count, members = shelves.buckets.shape
     likely, totals = np.empty(shelves.starts[-1], np.float32), np.empty(count, np.float32)
-    room, chosen = np.empty(count, np.float32), np.empty(count, np.int32)
+    scratch, chosen = np.empty(count, np.float32), np.empty(count, np.int32)
     numbers, decoded = np.empty(vectors.shape[2], np.int16), np.empty(vectors.shape[2], np.uint32)
     for text in range(len(labels)):
         for member in range(members):
             first, last = shelves.starts[member], shelves.starts[member + 1]
-            scale = whole_numbers(vectors[text, member], numbers)
+            scale = quantise(vectors[text, member], numbers)
             score_run(shelves.rows, first, last, numbers, scale, likely, first)
         for bucket in range(len(likely)):
             likely[bucket] = np.float32(1) / (np.float32(1) + np.exp(-likely[bucket]))
@@ -110,12 +110,12 @@ def add_up(shelves, rescored, vectors, into):  # type: ignore[no-untyped-def]
             for member in range(members):
                 total += likely[shelves.buckets[label, member]]
             totals[label] = total
-        kept = choose(totals, count, rescored, room, chosen)
+        kept = choose(totals, count, rescored, scratch, chosen)
         for i in range(kept):
-            room[i] = -_mean(shelves, vectors[text], chosen[i], decoded)
-        best = np.argsort(room[:kept], kind="mergesort")
+            scratch[i] = -_mean(shelves, vectors[text], chosen[i], decoded)
+        best = np.argsort(scratch[:kept], kind="mergesort")
         for i in range(min(kept, labels.shape[1])):
-            labels[text, i], scores[text, i] = chosen[best[i]], -room[best[i]]
+            labels[text, i], scores[text, i] = chosen[best[i]], -scratch[best[i]]
 
 
 @compiled
@@ -129,10 +129,10 @@ def score_labels(shelves, vectors, labels, scores):  # type: ignore[no-untyped-d
 
 @compiled
 def _mean(shelves, vectors, label, decoded):  # type: ignore[no-untyped-def]
-    """Of a label's buckets, by rows in half precision."""
+    """Return the mean probability of a label's buckets, by rows in float16."""
     total, members = np.float32(0), len(vectors)
     for member in range(members):
         bucket = shelves.buckets[label, member]
-        score = half_dot(shelves.bits[bucket], vectors[member], decoded) + shelves.rows.biases[bucket]
+        score = float16_dot(shelves.bits[bucket], vectors[member], decoded) + shelves.rows.biases[bucket]
         total += np.float32(1) / (np.float32(1) + np.exp(-score))
     return total / np.float32(members)

@@ -1,4 +1,4 @@
-"""The compiled way to Astec's answers: labels near a text and labels of texts near it, blended, and scored by rows."""
+"""Kernels of packed Astec: near labels and labels of near texts, blended and scored by their rows."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from laconic.kernels.jit import compiled
-from laconic.packed.engine.row_kernels import Grid, choose, fetch_run, half_dot, score_run, whole_numbers
-from laconic.packed.engine.search_kernels import Dial, Tree, near_clusters
+from laconic.packed.engine.row_kernels import Grid, choose, fetch_run, float16_dot, quantise, score_run
+from laconic.packed.engine.search_kernels import SearchLimits, Tree, near_clusters
 from laconic.types import NO_LABEL
 
 _EMPTY = -1
@@ -18,18 +18,20 @@ _CLOSE = np.float32(0.95)  # of the largest probability by coarse rows
 
 
 class Near(NamedTuple):
-    """Labels and texts by their vectors."""
+    """The vectors of labels and of texts."""
 
     centres: Tree
-    centre_dial: Dial
+    centre_limits: SearchLimits
     owners: Int[np.ndarray, "centres"]  # the label of each centre
     texts: Tree
-    text_dial: Dial
+    text_limits: SearchLimits
     text_starts: Int[np.ndarray, "texts+1"]
     text_labels: Int[np.ndarray, "pairs"]
 
 
 class Blend(NamedTuple):
+    """Sizes and weights of the shortlist."""
+
     counted: int  # labels whose centres count
     listed: int  # centres that are looked up: of what comes after, a list is filled
     neighbours: int  # texts that are asked
@@ -39,7 +41,7 @@ class Blend(NamedTuple):
 
 
 class Own(NamedTuple):
-    """Rows, label by label."""
+    """Classifier rows in label order."""
 
     rows: Grid
     bits: Int[np.ndarray, "labels dim"]
@@ -48,7 +50,7 @@ class Own(NamedTuple):
 
 
 class Ballot(NamedTuple):
-    """Labels in the order in which they are first named, and what is said of each."""
+    """Scratch for labels in order of first occurrence, and their votes."""
 
     table: Int[np.ndarray, "slots"]  # where in the list a label is, by its hash
     labels: Int[np.ndarray, "n"]
@@ -57,55 +59,55 @@ class Ballot(NamedTuple):
 
 
 @compiled
-def nearest_rows(tree, dial, vector, found, places, wanted, best, cosines):  # type: ignore[no-untyped-def]
-    """The numbers of the `wanted` rows of largest product, best first; returns how many. `found`, `places` are room."""
+def nearest_rows(tree, limits, vector, found, places, wanted, best, cosines):  # type: ignore[no-untyped-def]
+    """Write the `wanted` rows of largest product, best first; return their number. `found` and `places` are scratch."""
     clusters = len(tree.starts) - 1
     width = max(clusters, len(found))
     scores, cluster_of = np.empty(clusters, np.float32), np.empty(clusters, np.int32)
-    room, chosen = np.empty(width, np.float32), np.empty(width, np.int32)
+    scratch, chosen = np.empty(width, np.float32), np.empty(width, np.int32)
     numbers = np.empty(len(vector), np.int16)
-    scale = whole_numbers(vector, numbers)
-    count = near_clusters(tree, dial, numbers, scale, scores, cluster_of, room, chosen)
-    opened = choose(scores, count, dial.clusters, room, chosen)
+    scale = quantise(vector, numbers)
+    count = near_clusters(tree, limits, numbers, scale, scores, cluster_of, scratch, chosen)
+    probed = choose(scores, count, limits.clusters, scratch, chosen)
     count = 0
-    for i in range(opened):
+    for i in range(probed):
         first, last = tree.starts[cluster_of[chosen[i]]], tree.starts[cluster_of[chosen[i]] + 1]
-        if i + _AHEAD < opened:
+        if i + _AHEAD < probed:
             ahead = cluster_of[chosen[i + _AHEAD]]
             fetch_run(tree.rows, tree.starts[ahead], tree.starts[ahead + 1])
         end = score_run(tree.rows, first, last, numbers, scale, found, count)
         for j in range(count, end):
             places[j] = first + j - count
         count = end
-    kept = choose(found, count, wanted, room, chosen)
+    kept = choose(found, count, wanted, scratch, chosen)
     for i in range(kept):
-        room[i] = -found[chosen[i]]
-    order = np.argsort(room[:kept], kind="mergesort")
+        scratch[i] = -found[chosen[i]]
+    order = np.argsort(scratch[:kept], kind="mergesort")
     for i in range(kept):
         best[i] = tree.order[places[chosen[order[i]]]]
-        cosines[i] = -room[order[i]]
+        cosines[i] = -scratch[order[i]]
     return kept
 
 
 @compiled
 def shortlist(near, blend, vector):  # type: ignore[no-untyped-def]
-    """Labels that are worth scoring, `blend.size` or more, in no order, how near they are, and how many there are.
+    """Write the shortlist, at least `blend.size` labels unordered, with their similarities; return its length.
 
     Votes, divided by the most that a label has, count for their share, cosines of centres for the rest. Where that
     makes too few labels, further ones follow by their centres, and then any.
     """
-    room = max(near.centre_dial.room, near.text_dial.room)
-    found, places = np.empty(room, np.float32), np.empty(room, np.int32)
+    capacity = max(near.centre_limits.capacity, near.text_limits.capacity)
+    found, places = np.empty(capacity, np.float32), np.empty(capacity, np.int32)
     width = max(blend.listed, blend.neighbours)
     best, cosines = np.empty(width, np.int32), np.empty(width, np.float32)
     texts, named = 0, blend.listed + blend.size
     if blend.neighbours > 0:
-        texts = nearest_rows(near.texts, near.text_dial, vector, found, places, blend.neighbours, best, cosines)
+        texts = nearest_rows(near.texts, near.text_limits, vector, found, places, blend.neighbours, best, cosines)
     for i in range(texts):
         named += near.text_starts[best[i] + 1] - near.text_starts[best[i]]
     ballot, nearness = _empty_ballot(named), np.empty(named, np.float32)
     count, most = _vote(near, blend, best[:texts], cosines, ballot)
-    kept = nearest_rows(near.centres, near.centre_dial, vector, found, places, blend.listed, best, cosines)
+    kept = nearest_rows(near.centres, near.centre_limits, vector, found, places, blend.listed, best, cosines)
     counted, seen = 0, 0
     while seen < kept and counted < blend.counted:
         slot = _slot(ballot, near.owners[best[seen]], count)
@@ -138,7 +140,7 @@ def _empty_ballot(most):  # type: ignore[no-untyped-def]
 
 @compiled
 def _vote(near, blend, texts, cosines, ballot):  # type: ignore[no-untyped-def]
-    """Counts the votes of texts; returns how many labels have some, and the most that a label has."""
+    """Count the votes of texts; return the number of labels with votes and the most votes of a label."""
     count, most = 0, np.float32(1e-12)
     for i in range(len(texts)):
         weight = np.float32(max(cosines[i], np.float32(0)) ** blend.power)
@@ -152,7 +154,7 @@ def _vote(near, blend, texts, cosines, ballot):  # type: ignore[no-untyped-def]
 
 @compiled
 def _slot(ballot, label, count):  # type: ignore[no-untyped-def]
-    """Where the label is in the list, which has `count`; one that is new comes last."""
+    """Return the position of a label in the list of `count`; a new one is appended."""
     table = ballot.table
     place = (np.uint32(label) * np.uint32(2654435769)) & np.uint32(len(table) - 1)
     while table[place] != _EMPTY:
@@ -166,44 +168,44 @@ def _slot(ballot, label, count):  # type: ignore[no-untyped-def]
 
 @compiled
 def list_labels(near, blend, encoded, into):  # type: ignore[no-untyped-def]
-    """The nearest labels of each text, nearest first, and how near they are."""
+    """Write the nearest labels of each text, nearest first, with their similarities."""
     labels, nearness = into
     for text in range(len(labels)):
         some, near_by, count = shortlist(near, blend, _unit(encoded[text]))
-        room, chosen = np.empty(count, np.float32), np.empty(count, np.int32)
-        kept = choose(near_by, count, labels.shape[1], room, chosen)
+        scratch, chosen = np.empty(count, np.float32), np.empty(count, np.int32)
+        kept = choose(near_by, count, labels.shape[1], scratch, chosen)
         for i in range(kept):
-            room[i] = -near_by[chosen[i]]
-        order = np.argsort(room[:kept], kind="mergesort")
+            scratch[i] = -near_by[chosen[i]]
+        order = np.argsort(scratch[:kept], kind="mergesort")
         for i in range(kept):
-            labels[text, i], nearness[text, i] = some[chosen[order[i]]], -room[order[i]]
+            labels[text, i], nearness[text, i] = some[chosen[order[i]]], -scratch[order[i]]
 
 
 @compiled
 def rank_candidates(near, blend, own, encoded, vectors, into):  # type: ignore[no-untyped-def]
-    """The best labels of each text, best first."""
+    """Write the best labels of each text, best first."""
     labels, scores = into
     most = blend.size
     some, nearness, by_rows = np.empty(most, np.int32), np.empty(most, np.float32), np.empty(most, np.float32)
-    totals, room, chosen = np.empty(most, np.float32), np.empty(most, np.float32), np.empty(most, np.int32)
+    totals, scratch, chosen = np.empty(most, np.float32), np.empty(most, np.float32), np.empty(most, np.int32)
     decoded = np.empty(vectors.shape[1], np.uint32)
     for text in range(len(labels)):
         vector = vectors[text]
         kept, largest, nearest = _candidates(near, blend, own, encoded[text], vector, some, nearness, by_rows)
         for i in range(kept):
             totals[i] = own.beta * by_rows[i] / largest + (1 - own.beta) * nearness[i] / nearest
-        last = choose(totals, kept, own.rescored, room, chosen)
+        last = choose(totals, kept, own.rescored, scratch, chosen)
         for i in range(last):
             exact = _probability(own, some[chosen[i]], vector, decoded)
-            room[i] = -(own.beta * exact / largest + (1 - own.beta) * nearness[chosen[i]] / nearest)
-        best = np.argsort(room[:last], kind="mergesort")
+            scratch[i] = -(own.beta * exact / largest + (1 - own.beta) * nearness[chosen[i]] / nearest)
+        best = np.argsort(scratch[:last], kind="mergesort")
         for i in range(min(last, labels.shape[1])):
-            labels[text, i], scores[text, i] = some[chosen[best[i]]], -room[best[i]]
+            labels[text, i], scores[text, i] = some[chosen[best[i]]], -scratch[best[i]]
 
 
 @compiled
 def score_candidates(near, blend, own, encoded, vectors, into):  # type: ignore[no-untyped-def]
-    """The scores of given labels; one that is no candidate comes after all that are."""
+    """Write the scores of given labels; those outside the shortlist come last."""
     labels, scores = into
     most = blend.size
     some, nearness, by_rows = np.empty(most, np.int32), np.empty(most, np.float32), np.empty(most, np.float32)
@@ -235,16 +237,16 @@ def score_candidates(near, blend, own, encoded, vectors, into):  # type: ignore[
 
 @compiled
 def _candidates(near, blend, own, encoded, vector, some, nearness, by_rows):  # type: ignore[no-untyped-def]
-    """Fills in the shortlist, what its rows say by coarse products, and how near it is, both as sigmoids.
+    """Write the shortlist with its coarse classifier scores and its similarities, both as sigmoids.
 
     Returns how many labels there are, and the largest of either, by which others will be divided.
     """
     numbers, decoded = np.empty(len(vector), np.int16), np.empty(len(vector), np.uint32)
     listed, near_by, count = shortlist(near, blend, _unit(encoded))
-    room, first = np.empty(count, np.float32), np.empty(count, np.int32)
-    kept = choose(near_by, count, blend.size, room, first)
+    scratch, first = np.empty(count, np.float32), np.empty(count, np.int32)
+    kept = choose(near_by, count, blend.size, scratch, first)
     nearest, likeliest = np.float32(1e-12), 0
-    scale = whole_numbers(vector, numbers)
+    scale = quantise(vector, numbers)
     for i in range(kept):
         label = listed[first[i]]
         score_run(own.rows, label, label + 1, numbers, scale, by_rows, i)
@@ -270,7 +272,7 @@ def _unit(vector):  # type: ignore[no-untyped-def]
 
 @compiled
 def _probability(own, label, vector, decoded):  # type: ignore[no-untyped-def]
-    return _sigmoid(half_dot(own.bits[label], vector, decoded) + own.rows.biases[label])
+    return _sigmoid(float16_dot(own.bits[label], vector, decoded) + own.rows.biases[label])
 
 
 @compiled

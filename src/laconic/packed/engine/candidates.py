@@ -1,4 +1,4 @@
-"""Astec's answers from packed arrays: labels whose vectors are near a text's, blended with what their rows say."""
+"""Astec as a packed ranker: near labels, blended with their classifier scores, in one kernel."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from laconic.types import NO_LABEL
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Candidates(PackedRanker):
-    """What Blended is over nearest labels, in one compiled walk."""
+    """Equals Blended over NearLabels, computed in one compiled pass."""
 
     encoder: Encoder
     transform: Transform
@@ -63,8 +63,8 @@ class Candidates(PackedRanker):
         score_candidates(*self._ways, self._own, *self._vectors(inputs), (labels, scores))
         return scores
 
-    def opening(self, beam: int) -> Candidates:
-        return replace(self, near=self.near.opening(beam))
+    def with_beam(self, beam: int) -> Candidates:
+        return replace(self, near=self.near.with_beam(beam))
 
     def exact(self) -> Candidates:
         return replace(self, near=self.near.exact(), rescored=max(self.rescored, 256))
@@ -74,7 +74,7 @@ class Candidates(PackedRanker):
         return self.near.centres.beam
 
     def _vectors(self, inputs: Inputs) -> tuple[Float[np.ndarray, "texts dim"], Float[np.ndarray, "texts width"]]:
-        """As they are compared with centres and texts, and as rows read them."""
+        """Return text vectors for centres and texts, and for the classifier rows."""
         encoded = self.encoder.encode(inputs)
         return encoded, self.transform.apply(encoded)
 

@@ -1,4 +1,4 @@
-"""Rows that are searched for those with the largest product with a vector: cells of rows that lie near each other.
+"""Approximate search for the rows of largest inner product: cells of similar rows.
 
 What Astec's vectors of labels and of texts have become. Products are of coarse rows; nothing is scored again.
 """
@@ -14,11 +14,13 @@ from laconic.errors import ModelError
 from laconic.kernels.checks import check_array, check_kind, check_order, check_starts, check_whole, for_kernels
 from laconic.packed.engine.parts import Part
 from laconic.packed.engine.rows import NO_ROWS, Rows, check_groups
-from laconic.packed.engine.search_kernels import Dial, Tree
+from laconic.packed.engine.search_kernels import SearchLimits, Tree
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Cells(Part):
+    """Rows in cells, of which only the best are searched."""
+
     rows: Rows  # in the order of places
     order: np.ndarray  # int32: the number of each place's row
     starts: np.ndarray  # int32: where cells begin
@@ -26,7 +28,7 @@ class Cells(Part):
     group_starts: np.ndarray  # int32: where groups of cells begin
     groups: Rows | None  # None: every cell's middle is looked at
     open_groups: int
-    beam: int  # cells that are opened
+    beam: int  # cells that are probed
 
     def __post_init__(self) -> None:
         check_kind(self.rows, "rows of cells", Rows)
@@ -42,8 +44,8 @@ class Cells(Part):
         check_whole(self.beam, "beam", 1)
         check_whole(self.open_groups, "open groups", 1)
 
-    def opening(self, beam: int) -> Cells:
-        """The same with so many cells opened, and groups enough for them."""
+    def with_beam(self, beam: int) -> Cells:
+        """Return the cells with this many probed, and enough groups for them."""
         beam = max(1, min(beam, self.middles.size))
         sizes = np.sort(np.diff(self.group_starts)).cumsum()
         return replace(self, beam=beam, open_groups=max(self.open_groups, int(sizes.searchsorted(beam)) + 1))
@@ -53,15 +55,15 @@ class Cells(Part):
         return replace(self, groups=None, group_starts=whole, beam=self.middles.size)
 
     def enough_for(self, count: int) -> Cells:
-        """The same with cells enough for so many rows, whichever they are."""
+        """Return the cells with enough of them probed to hold this many rows."""
         cells = int(np.sort(np.diff(self.starts)).cumsum().searchsorted(count)) + 1
-        return self if cells <= self.beam else self.opening(cells)
+        return self if cells <= self.beam else self.with_beam(cells)
 
     @cached_property
-    def dial(self) -> Dial:
+    def limits(self) -> SearchLimits:
         beam = min(self.beam, self.middles.size)
-        room = int(np.sort(np.diff(self.starts))[::-1][:beam].sum())
-        return Dial(groups=self.open_groups, clusters=beam, rescored=1, room=room, product=False)
+        capacity = int(np.sort(np.diff(self.starts))[::-1][:beam].sum())
+        return SearchLimits(groups=self.open_groups, clusters=beam, rescored=1, capacity=capacity, product=False)
 
     @cached_property
     def tree(self) -> Tree:

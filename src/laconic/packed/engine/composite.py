@@ -1,4 +1,4 @@
-"""Rankers made of rankers: the mean of several, and one whose best labels another scores again."""
+"""Rankers made of rankers: the mean of several, and a re-ranker over another ranker's best labels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LAST = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Averaged(PackedRanker):
-    """The mean of several rankers' scores, of every label that one of them has among its best `width` or k."""
+    """The mean score of several rankers, over every label among the best `width` or k of one of them."""
 
     members: tuple[PackedRanker, ...]
     width: int
@@ -51,8 +51,8 @@ class Averaged(PackedRanker):
             total = total + member.score(inputs, labels)
         return total / np.float32(len(self.members))
 
-    def opening(self, beam: int) -> Averaged:
-        return replace(self, members=tuple(member.opening(beam) for member in self.members))
+    def with_beam(self, beam: int) -> Averaged:
+        return replace(self, members=tuple(member.with_beam(beam) for member in self.members))
 
     def exact(self) -> Averaged:
         return replace(self, members=tuple(member.exact() for member in self.members))
@@ -60,7 +60,7 @@ class Averaged(PackedRanker):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Reranked(PackedRanker):
-    """The best `size` labels of the base, scored by rows too; both scores are divided by the text's largest."""
+    """Re-scores the best `size` labels of the base by rows; both scores are divided by the text's largest."""
 
     base: PackedRanker
     encoder: Encoder
@@ -99,8 +99,8 @@ class Reranked(PackedRanker):
         scores[labels == NO_LABEL] = 0
         return scores
 
-    def opening(self, beam: int) -> Reranked:
-        return replace(self, base=self.base.opening(beam))
+    def with_beam(self, beam: int) -> Reranked:
+        return replace(self, base=self.base.with_beam(beam))
 
     def exact(self) -> Reranked:
         return replace(self, base=self.base.exact())
@@ -114,14 +114,14 @@ class Reranked(PackedRanker):
 
 
 def in_order(labels: Int[np.ndarray, "texts n"], scores: Float[np.ndarray, "texts n"], k: int) -> Ranked:
-    """The best k; of equals the one that came first."""
+    """Return the best k; ties keep their order."""
     found = Ranked(np.full((len(labels), k), NO_LABEL, dtype=np.int64), np.zeros((len(labels), k), dtype=np.float32))
     _order(np.ascontiguousarray(labels), np.ascontiguousarray(scores, dtype=np.float32), *found)
     return found
 
 
 def each_once(labels: Int[np.ndarray, "texts n"]) -> Int[np.ndarray, "texts k"]:
-    """Every label of a row once, smallest first; rows end in NO_LABEL."""
+    """Return every label of a row once, smallest first; rows end in NO_LABEL."""
     ordered = np.sort(np.where(labels == NO_LABEL, _LAST, labels), axis=1)
     repeated = np.zeros(ordered.shape, dtype=bool)
     repeated[:, 1:] = ordered[:, 1:] == ordered[:, :-1]
@@ -131,7 +131,7 @@ def each_once(labels: Int[np.ndarray, "texts n"]) -> Int[np.ndarray, "texts k"]:
 
 
 def largest_of(scores: Float[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts 1"]:
-    """Of each row, to divide by."""
+    """Return the largest of each row, to divide by."""
     largest: np.ndarray = np.maximum(scores.max(1, keepdims=True, initial=0), np.float32(1e-12))
     return largest
 

@@ -1,4 +1,4 @@
-"""The packed encoders: texts or dense features to one vector each.
+"""The packed encoders: from texts or dense features to one vector each.
 
 A text is read at its own length and cut at the encoder's. Axis words: ids; words; dim (of a word's vector); channels;
 filters; size (numbers in a window).
@@ -29,6 +29,8 @@ _INFINITE, _MINUS_INFINITE = 0x7C00, 0xFC00  # the bits of the first numbers tha
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Encoder(Part, ABC):
+    """An encoder of the packed engine."""
+
     @property
     @abstractmethod
     def dim(self) -> int: ...
@@ -38,7 +40,7 @@ class Encoder(Part, ABC):
 
 
 def check_fits(encoder: Any, transform: Any, width: int) -> None:
-    """Refuses a transform that does not read what the encoder gives, or gives what rows of that width do not read."""
+    """Refuse a transform that does not fit the encoder's output or the rows' width."""
     kinds = isinstance(encoder, Encoder) and isinstance(transform, Transform)
     if not kinds or (transform.inputs, transform.width) != (encoder.dim, width):
         raise ModelError("the packed model's encoder, transform and rows do not fit together; pack it again")
@@ -46,7 +48,7 @@ def check_fits(encoder: Any, transform: Any, width: int) -> None:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Inception(Encoder):
-    """InceptionXML's, with normalisations and spectral norms multiplied into its weights; both attentions, or none."""
+    """InceptionXML's encoder with normalisations folded into its weights; with both attentions or none."""
 
     words: np.ndarray  # float16, ids × dim
     word_attention: np.ndarray | None  # float32, length × length; this matrix and the next are transposed
@@ -118,7 +120,7 @@ class Inception(Encoder):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Summed(Encoder):
-    """The sum of a text's word vectors by their weights and a bias, ReLU of it where `relu`."""
+    """The weighted sum of a text's word vectors and a bias, followed by ReLU if `relu`."""
 
     words: np.ndarray  # float16, ids × dim
     bias: np.ndarray  # float32
@@ -150,7 +152,7 @@ class Summed(Encoder):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Windows(Encoder):
-    """Filters over windows of words, in every chunk of a text the strongest answer of each: XML-CNN's lower half."""
+    """XML-CNN's convolution: filters over windows of words, max-pooled over each chunk of a text."""
 
     words: np.ndarray  # float16, ids × dim
     narrow: np.ndarray  # float32, filters × size; a window's numbers are its words' vectors one after another
@@ -191,7 +193,7 @@ class Windows(Encoder):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Given(Encoder):
-    """Vectors that are there already: dense features, as they come."""
+    """Dense features, unchanged."""
 
     features: int
 
@@ -236,7 +238,7 @@ class Layered(Encoder):
 def _check_words(words: np.ndarray) -> None:
     check_array(words, "word vectors", np.float16, (None, None))
     check_whole(words.shape[1], "word vectors' width", 1)
-    # By their bits: a table is large, and the largest of whole numbers is found without a copy.
+    # By their bits: a table is large, and the largest of integers is found without a copy.
     if words.size and (words.view(np.int16).max() >= _INFINITE or words.view(np.uint16).max() >= _MINUS_INFINITE):
         raise ModelError("the packed model's word vectors are not all finite; pack it again")
 
@@ -248,7 +250,7 @@ def _texts(inputs: Inputs) -> Texts:
 
 
 def _refuse(texts: Texts, num_ids: int) -> None:
-    """Says what is wrong with texts that a kernel would not read."""
+    """Report what is wrong with texts that a kernel rejected."""
     outside = texts.ids[(texts.ids < 0) | (texts.ids >= num_ids)]
     if len(outside):
         raise ModelError(

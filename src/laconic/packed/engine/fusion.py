@@ -1,4 +1,4 @@
-"""A packed ranker, weighed with label trees, nearest texts and labels' own texts by a small network."""
+"""A packed ranker fused with label trees, nearest texts and label texts by a small network."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from laconic.kernels.checks import (
     for_kernels,
 )
 from laconic.kernels.jit import compiled_in_any_order
-from laconic.models.fusion.evidence import Asked, Evidence, Listed, Room, gather, numbers_of, room_for
+from laconic.models.fusion.evidence import Asked, Evidence, Listed, Workspace, gather, make_workspace, numbers_of
 from laconic.packed.engine.composite import in_order
 from laconic.packed.engine.neighbours import Neighbours
 from laconic.packed.engine.ranker import PackedRanker
@@ -34,7 +34,7 @@ _STEEPEST = np.float32(16)  # beyond which a sigmoid no longer changes
 
 
 class Layers(NamedTuple):
-    """The network as the kernel reads it: a column for each of a layer's outputs."""
+    """The network as the kernel reads it, a column for each output of a layer."""
 
     mean: Float[np.ndarray, "numbers"]
     deviation: Float[np.ndarray, "numbers"]
@@ -47,6 +47,8 @@ class Layers(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Fused(PackedRanker):
+    """The packed form of a FusedRanker."""
+
     base: PackedRanker
     nearest: Neighbours
     trees: PackedRanker | None
@@ -60,7 +62,7 @@ class Fused(PackedRanker):
     last: np.ndarray
     last_bias: float
     width: int  # labels that each channel puts forward
-    tail: float  # a dial: rare labels gain by it what frequent ones lose
+    tail: float  # tail bias: rare labels gain by it what frequent ones lose
 
     def __post_init__(self) -> None:
         check_kind(self.base, "base", PackedRanker)
@@ -96,31 +98,31 @@ class Fused(PackedRanker):
         scores: np.ndarray = (same * self._scores(found)[:, None]).sum(2, dtype=np.float32)
         return scores
 
-    def opening(self, beam: int) -> Fused:
-        return replace(self, base=self.base.opening(beam))
+    def with_beam(self, beam: int) -> Fused:
+        return replace(self, base=self.base.with_beam(beam))
 
     def exact(self) -> Fused:
-        """Trees open what they open in the model, too."""
+        """Return the ranker with exact search; trees probe what they probe in the model."""
         return replace(self, base=self.base.exact(), nearest=self.nearest.exact())
 
-    def leaning(self, tail: float) -> Fused:
-        """The same with its dial turned."""
+    def with_tail(self, tail: float) -> Fused:
+        """Return the ranker with another tail bias."""
         return replace(self, tail=tail)
 
     def _evidence(self, inputs: Inputs, at_least: int, wanted: Int[np.ndarray, "texts n"] | None) -> Evidence:
-        """As fusing.FusedRanker has it."""
+        """Return the features of the network, as models.fusion.ranker.FusedRanker computes them."""
         labels, scores = self.base.rank(inputs, min(max(self._width, at_least), self.num_labels))
         further = labels[:, self._width :] if wanted is None else wanted
         rankings = [(labels[:, : self._width], scores[:, : self._width])]
         rankings += [] if self.trees is None else [self.trees.rank(inputs, self._width)]
         listed = tuple(Listed(*map(np.ascontiguousarray, one)) for one in rankings)
         asked = Asked(listed, np.ascontiguousarray(further))
-        found, channels = asked.room(self._width), self.nearest.channels(inputs)
-        gather(channels, asked, self._frequency, self._width, (0, size_of(inputs)), self._room, found)
+        found, channels = asked.empty_evidence(self._width), self.nearest.channels(inputs)
+        gather(channels, asked, self._frequency, self._width, (0, size_of(inputs)), self._scratch, found)
         return found
 
     def _scores(self, found: Evidence) -> Float[np.ndarray, "texts n"]:
-        """As probabilities."""
+        """Return probabilities."""
         scores = np.zeros(found.labels.shape, dtype=np.float32)
         weigh(self._layers, found.numbers, scores)
         scores += np.float32(self.last_bias)
@@ -148,13 +150,13 @@ class Fused(PackedRanker):
         return Layers(*(for_kernels(getattr(self, name)) for name in Layers._fields))
 
     @property
-    def _room(self) -> Room:
-        """Which each thread keeps."""
+    def _scratch(self) -> Workspace:
+        """Return this thread's scratch arrays."""
         mine = self._rooms
-        if not hasattr(mine, "room"):
-            mine.room = room_for(self.num_labels)
-        room: Room = mine.room
-        return room
+        if not hasattr(mine, "scratch"):
+            mine.scratch = make_workspace(self.num_labels)
+        scratch: Workspace = mine.scratch
+        return scratch
 
     @cached_property
     def _rooms(self) -> threading.local:
@@ -163,7 +165,7 @@ class Fused(PackedRanker):
 
 @compiled_in_any_order
 def weigh(layers, numbers, scores):  # type: ignore[no-untyped-def]
-    """The network's answer for every label that is there; the others stay at 0."""
+    """Write the network's output for every label present; the others stay 0."""
     width = len(layers.last)
     usual, hidden, above = (
         np.empty(numbers.shape[2], np.float32),
@@ -199,7 +201,7 @@ def _layer(inputs, columns, bias, outputs):  # type: ignore[no-untyped-def]
 
 @compiled_in_any_order
 def sigmoid(x):  # type: ignore[no-untyped-def]
-    """Without a branch or a call, so that loops become vector instructions; right to 1e-6.
+    """Return the sigmoid to within 1e-6, without a branch or a call, so that loops are vectorised.
 
     1/2 + tanh(x/2) / 2, where tanh is Lambert's continued fraction of an eighth of x, as a fraction above / below, and
     its argument is doubled twice: 2ab / (a² + b²). There is one division, at the end.

@@ -1,4 +1,4 @@
-"""InceptionXML's encoder over packed weights, a text at a time and at its own length.
+"""Kernels of InceptionXML's encoder over packed weights, one text at a time at its own length.
 
 Its attentions have no softmax, so all that happens before the projection's GELU is one matrix times the words' vectors
 x, and the projection P goes into it too. The attention of words is h = M x with M = 1 + (x xᵀ) W, that of dimensions
@@ -26,7 +26,7 @@ _ONE = np.float32(1)
 
 
 class Weights(NamedTuple):
-    """As `Inception` has them; an attention that is not there has no rows."""
+    """The weights of `Inception`; an attention that is absent has no rows."""
 
     words: UInt16[np.ndarray, "ids dim"]
     word_attention: Float[np.ndarray, "length length"]
@@ -43,8 +43,8 @@ class Weights(NamedTuple):
     shift: Float[np.ndarray, "channels"]
 
 
-class _Room(NamedTuple):
-    """Where a text is worked on."""
+class _Scratch(NamedTuple):
+    """Scratch arrays for one text."""
 
     x: Float[np.ndarray, "words dim"]
     turned: Float[np.ndarray, "words dim"]  # x W'
@@ -58,28 +58,28 @@ class _Room(NamedTuple):
 
 @compiled_in_any_order
 def encode_inception(weights, texts, out):  # type: ignore[no-untyped-def]
-    """False where the texts cannot be read; then nothing has been written."""
+    """Encode texts; return False, with nothing written, if they cannot be read."""
     if not readable(texts, len(weights.words)):
         return False
-    room = _room(weights, texts, out.shape[1] // CHANNELS)
+    scratch = _scratch(weights, texts, out.shape[1] // CHANNELS)
     for text in range(len(out)):
         first = texts.starts[text]
         count = min(texts.starts[text + 1] - first, weights.projection.shape[1])
         for i in range(count):
-            decode(weights.words[texts.ids[first + i]], room.x[i])
-        _project(weights, room, _shares(weights, room, count), count)
-        _convolve(weights, room)
-        _finish(weights, room, out[text])
+            decode(weights.words[texts.ids[first + i]], scratch.x[i])
+        _project(weights, scratch, _shares(weights, scratch, count), count)
+        _convolve(weights, scratch)
+        _finish(weights, scratch, out[text])
     return True
 
 
 @compiled_in_any_order
-def _room(weights, texts, steps):  # type: ignore[no-untyped-def]
+def _scratch(weights, texts, steps):  # type: ignore[no-untyped-def]
     longest, dim = np.int64(0), weights.words.shape[1]
     for text in range(len(texts.starts) - 1):
         longest = max(longest, texts.starts[text + 1] - texts.starts[text])
     words = min(longest, weights.projection.shape[1])
-    return _Room(
+    return _Scratch(
         np.empty((words, dim), dtype=np.float32),
         np.empty((words, dim), dtype=np.float32),
         np.empty((3, words * words), dtype=np.float32),
@@ -92,15 +92,15 @@ def _room(weights, texts, steps):  # type: ignore[no-untyped-def]
 
 
 @compiled_in_any_order
-def _shares(weights, room, count):  # type: ignore[no-untyped-def]
-    """How much of each word every channel has: P M (1 + Qᵀ M)."""
+def _shares(weights, scratch, count):  # type: ignore[no-untyped-def]
+    """Compute every channel's weight of each word: P M (1 + Qᵀ M)."""
     if len(weights.word_attention) == 0:
         return weights.projection
-    x, turned, square, shape = room.x[:count], room.turned[:count], count * count, (count, count)
+    x, turned, square, shape = scratch.x[:count], scratch.turned[:count], count * count, (count, count)
     alike, mixing, crossed = (
-        room.squares[0, :square].reshape(shape),
-        room.squares[1, :square].reshape(shape),
-        room.squares[2, :square].reshape(shape),
+        scratch.squares[0, :square].reshape(shape),
+        scratch.squares[1, :square].reshape(shape),
+        scratch.squares[2, :square].reshape(shape),
     )
     product(x.reshape(-1), x.shape[1], x, alike)
     product(weights.word_attention.reshape(-1), len(weights.word_attention), alike, mixing)  # Mᵀ: x xᵀ is its own
@@ -108,7 +108,7 @@ def _shares(weights, room, count):  # type: ignore[no-untyped-def]
         mixing[i, i] += _ONE
     product(x.reshape(-1), x.shape[1], weights.dimension_attention, turned)
     product(turned.reshape(-1), x.shape[1], x, crossed)
-    first, second, third = room.shares[0], room.shares[1], room.shares[2]
+    first, second, third = scratch.shares[0], scratch.shares[1], scratch.shares[2]
     size, shape = CHANNELS * count, (CHANNELS, count)
     product(weights.projection.reshape(-1), weights.projection.shape[1], mixing, first[:size].reshape(shape))
     product(first, count, crossed, second[:size].reshape(shape))
@@ -124,15 +124,15 @@ def _add(factor, row, out):  # type: ignore[no-untyped-def]
 
 
 @compiled_in_any_order
-def _project(weights, room, shares, count):  # type: ignore[no-untyped-def]
-    """The channels at every dimension, and around the ends again those of the other end."""
-    dim, lines, ring = room.x.shape[1], room.lines, room.ring
+def _project(weights, scratch, shares, count):  # type: ignore[no-untyped-def]
+    """Compute the channels at every dimension, wrapped around at both ends."""
+    dim, lines, ring = scratch.x.shape[1], scratch.lines, scratch.ring
     for c in range(CHANNELS):
         line, bias = lines[c], weights.projection_bias[c]
         for d in range(dim):
             line[d] = bias
         for i in range(count):
-            _add(shares[c, i], room.x[i], line)
+            _add(shares[c, i], scratch.x[i], line)
         for d in range(dim):
             line[d] = gelu(line[d])
     for around in range(dim + 2 * SIDE):
@@ -142,21 +142,21 @@ def _project(weights, room, shares, count):  # type: ignore[no-untyped-def]
 
 
 @compiled_in_any_order
-def _convolve(weights, room):  # type: ignore[no-untyped-def]
-    """A window's numbers lie one after another, so a branch is one product."""
-    around = room.ring.reshape(-1)
+def _convolve(weights, scratch):  # type: ignore[no-untyped-def]
+    """Compute a branch as one matrix product, since windows are contiguous."""
+    around = scratch.ring.reshape(-1)
     for branch, weight in enumerate((weights.narrow, weights.middle, weights.wide)):
         outside = SIDE - (weight.shape[1] // CHANNELS - STRIDE) // 2
-        answers = room.answers[:, branch * CHANNELS : (branch + 1) * CHANNELS]
+        answers = scratch.answers[:, branch * CHANNELS : (branch + 1) * CHANNELS]
         product(around[outside * CHANNELS :], STRIDE * CHANNELS, weight, answers)
-    gelu_rows(room.answers, weights.branches_bias)
+    gelu_rows(scratch.answers, weights.branches_bias)
 
 
 @compiled_in_any_order
-def _finish(weights, room, out):  # type: ignore[no-untyped-def]
-    steps = len(room.last)
-    product(room.answers.reshape(-1), STRIDE * _ALL, weights.final, room.last)
-    gelu_rows(room.last, weights.final_bias)
+def _finish(weights, scratch, out):  # type: ignore[no-untyped-def]
+    steps = len(scratch.last)
+    product(scratch.answers.reshape(-1), STRIDE * _ALL, weights.final, scratch.last)
+    gelu_rows(scratch.last, weights.final_bias)
     for step in range(steps):
         for c in range(CHANNELS):
-            out[c * steps + step] = room.last[step, c] * weights.gain[c] + weights.shift[c]
+            out[c * steps + step] = scratch.last[step, c] * weights.gain[c] + weights.shift[c]

@@ -1,4 +1,4 @@
-"""The loops under every layer: products of small matrices, GELU, and word vectors of half precision.
+"""Kernels that all layers use: products of small matrices, GELU, and float16 word vectors.
 
 Sums may be added up in any order, so that each loop over numbers becomes vector instructions. A kernel looks at no
 bounds: whoever calls it has checked what it gives.
@@ -19,7 +19,7 @@ _DEGREE = 15
 
 
 def _tail() -> tuple[np.float32, ...]:
-    """The normal distribution's Φ(-t) for t in 0.._FAR as a polynomial of u in -1..1, highest power first."""
+    """Fit Φ(-t) for t in 0.._FAR by a polynomial of u in -1..1, highest power first."""
     u = chebyshev.chebpts1(_DEGREE + 1)
     beyond = [math.erfc((one + 1) / 2 * float(_FAR) / math.sqrt(2)) / 2 for one in u]
     powers = chebyshev.cheb2poly(chebyshev.chebfit(u, beyond, _DEGREE))
@@ -34,7 +34,7 @@ _HALF_TO_SINGLE = np.float32(2.0**112)  # between the two kinds' exponents
 
 @compiled_in_any_order
 def readable(texts, num_ids):  # type: ignore[no-untyped-def]
-    """Whether every text lies among the ids, and every id among `num_ids`."""
+    """Return whether every text lies within the ids, and every id is below `num_ids`."""
     before = np.int64(0)
     for i in range(len(texts.starts)):
         if texts.starts[i] < before:
@@ -49,15 +49,15 @@ def readable(texts, num_ids):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def decode(halves, out):  # type: ignore[no-untyped-def]
-    """Half precision, given as bits, to single: exponents move, and one product puts them right, also where small."""
+def decode(bits, out):  # type: ignore[no-untyped-def]
+    """Convert float16 bits to float32: shift the exponent, and correct it by one product, also for subnormals."""
     for i in range(len(out)):
-        out[i] = single(halves[i])
+        out[i] = single(bits[i])
 
 
 @compiled
 def single(half):  # type: ignore[no-untyped-def]
-    """For kernels that keep to the order: what is multiplied with it, times 2¹¹² first, might be infinite."""
+    """Convert float16 bits to float32 in kernels of strict order, where scaling by 2¹¹² first might overflow."""
     bits = np.uint32(half)
     shifted = ((bits & np.uint32(0x7FFF)) << np.uint32(13)) | ((bits & np.uint32(0x8000)) << np.uint32(16))
     return np.uint32(shifted).view(np.float32) * _HALF_TO_SINGLE
@@ -65,7 +65,7 @@ def single(half):  # type: ignore[no-untyped-def]
 
 @compiled_in_any_order
 def gelu(x):  # type: ignore[no-untyped-def]
-    """x Φ(x) to within 1e-6, and to within 1e-6 of its own size near 0: by Φ's tail, which needs no exponential."""
+    """Return x Φ(x) with an error below 1e-6, relative near 0: by Φ's tail, which needs no exponential."""
     far = min(abs(x), _FAR)
     u = far * _TO_U - _ONE
     tail = _TAIL[0]
@@ -76,7 +76,7 @@ def gelu(x):  # type: ignore[no-untyped-def]
 
 @compiled_in_any_order
 def gelu_rows(rows, bias):  # type: ignore[no-untyped-def]
-    """GELU(row + bias) in place."""
+    """Apply GELU(row + bias) in place."""
     for i in range(len(rows)):
         row = rows[i]
         for j in range(len(bias)):
@@ -85,7 +85,7 @@ def gelu_rows(rows, bias):  # type: ignore[no-untyped-def]
 
 @compiled_in_any_order
 def relu_rows(rows, bias):  # type: ignore[no-untyped-def]
-    """ReLU(row + bias) in place."""
+    """Apply ReLU(row + bias) in place."""
     for i in range(len(rows)):
         row = rows[i]
         for j in range(len(bias)):
@@ -94,7 +94,7 @@ def relu_rows(rows, bias):  # type: ignore[no-untyped-def]
 
 @compiled_in_any_order
 def product(windows, step, columns, out):  # type: ignore[no-untyped-def]
-    """out[i, j] = columns[j] · the window of numbers that begins at i × step; windows may overlap."""
+    """Compute out[i, j] = columns[j] · the window that begins at i × step; windows may overlap."""
     last = len(out) - 1
     for i in range(0, last, _BLOCK):
         _four(windows, step, columns, i, out)
@@ -104,7 +104,7 @@ def product(windows, step, columns, out):  # type: ignore[no-untyped-def]
 
 @compiled_in_any_order
 def _four(windows, step, columns, i, out):  # type: ignore[no-untyped-def]
-    """Four windows by four columns at a time: eight reads for sixteen products. Beyond the end the last comes again."""
+    """Multiply four windows by four columns at a time: eight reads for sixteen products; the last may repeat."""
     size, last_row, last_column = columns.shape[1], len(out) - 1, len(columns) - 1
     i2, i3, i4 = min(i + 1, last_row), min(i + 2, last_row), min(i + 3, last_row)
     a, b = windows[i * step : i * step + size], windows[i2 * step : i2 * step + size]
@@ -126,7 +126,7 @@ def _four(windows, step, columns, i, out):  # type: ignore[no-untyped-def]
 
 @compiled_in_any_order
 def _one(window, columns, out):  # type: ignore[no-untyped-def]
-    """One window alone by four columns at a time: a single text is as fast as the columns can be read."""
+    """Multiply one window by four columns at a time: one text is bound by the reading of columns."""
     last = len(columns) - 1
     for j in range(0, len(columns), _BLOCK):
         j2, j3, j4 = min(j + 1, last), min(j + 2, last), min(j + 3, last)

@@ -1,4 +1,4 @@
-"""A packed shortlister of nearest labels: those whose centres are near a text, blended with those of near texts."""
+"""A packed shortlister of nearest labels: labels with near centres, blended with labels of near texts."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ from laconic.types import NO_LABEL
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NearLabels(Shortlist):
+    """The packed form of NearestLabels."""
+
     centres: Cells
     owners: np.ndarray  # int32: the label of each centre
     texts: Cells | None  # None: no text is asked
@@ -68,18 +70,18 @@ class NearLabels(Shortlist):
         list_labels(*self.ways(size), vectors, (labels, nearness))
         return Ranked(labels, nearness)
 
-    def opening(self, beam: int) -> NearLabels:
-        """The same with so many cells of labels opened, and as large a share of the cells of texts."""
+    def with_beam(self, beam: int) -> NearLabels:
+        """Return the shortlister with this many label cells probed, and the same fraction of text cells."""
         share = beam / self.centres.middles.size
-        texts = None if self.texts is None else self.texts.opening(round(share * self.texts.middles.size))
-        return replace(self, centres=self.centres.opening(beam), texts=texts)
+        texts = None if self.texts is None else self.texts.with_beam(round(share * self.texts.middles.size))
+        return replace(self, centres=self.centres.with_beam(beam), texts=texts)
 
     def exact(self) -> NearLabels:
         texts = None if self.texts is None else self.texts.exact()
         return replace(self, centres=self.centres.exact(), texts=texts)
 
     def ways(self, size: int) -> tuple[Near, Blend]:
-        """How a list of that size is found."""
+        """Return the settings by which a list of that size is found."""
         size, several = min(size, self.num_labels), self.centres.rows.size > self.num_labels
         # Where labels have several centres, some of the nearest are of the same label.
         listed = min(max(self.counted, size) * (1 + several), self.centres.rows.size)
@@ -87,7 +89,7 @@ class NearLabels(Shortlist):
         centres = self.centres.enough_for(listed)
         texts = self.centres if self.texts is None else self.texts.enough_for(asked)
         starts, labels, owners = map(for_kernels, (self.text_starts, self.text_labels, self.owners))
-        near = Near(centres.tree, centres.dial, owners, texts.tree, texts.dial, starts, labels)
+        near = Near(centres.tree, centres.limits, owners, texts.tree, texts.limits, starts, labels)
         return near, Blend(
             counted=self.counted,
             listed=listed,

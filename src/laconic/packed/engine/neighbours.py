@@ -1,4 +1,4 @@
-"""The nearest texts and the labels' own texts, which need no training: a ranker, and two channels of a fused one."""
+"""Nearest texts and label texts as a packed ranker, and as two inputs of a fused one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from laconic.packed.engine.candidate_kernels import nearest_rows
 from laconic.packed.engine.cells import Cells
 from laconic.packed.engine.pairs import Pairs, bags_of
 from laconic.packed.engine.ranker import PackedRanker
-from laconic.packed.engine.row_kernels import half_dot
+from laconic.packed.engine.row_kernels import float16_dot
 from laconic.packed.engine.rows import check_exact
 from laconic.packed.engine.texts import Inputs, Ranked, Texts, size_of
 from laconic.types import NO_LABEL
@@ -38,6 +38,8 @@ _SPARE = 16  # vectors that are compared again though they are not wanted
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Neighbours(PackedRanker):
+    """The packed form of the method `nearest`."""
+
     index: Pairs | Cells  # for each word the texts that have it, or the texts' vectors
     votes: Pairs  # for each text its labels
     label_texts: Pairs  # for each word the labels that have it
@@ -83,28 +85,28 @@ class Neighbours(PackedRanker):
         score_votes(self.channels(inputs), 0, len(labels), self.num_labels, np.ascontiguousarray(labels), scores)
         return scores
 
-    def opening(self, beam: int) -> Neighbours:
-        """The same; where texts are found by words, a beam says nothing."""
-        return replace(self, index=self.index.opening(beam)) if isinstance(self.index, Cells) else self
+    def with_beam(self, beam: int) -> Neighbours:
+        """Return the ranker with this many cells probed; unchanged where texts are found by words."""
+        return replace(self, index=self.index.with_beam(beam)) if isinstance(self.index, Cells) else self
 
     def exact(self) -> Neighbours:
-        """The same; of texts that share a word, every one is looked at."""
+        """Return the ranker with exact search."""
         if isinstance(self.index, Cells):
             return replace(self, index=self.index.exact())
         return replace(self, walked=0) if 0 < self.walked < len(self.index.numbers) else self
 
     def channels(self, inputs: Inputs) -> Channels:
-        """What both channels know of the texts, before it is added up."""
+        """Return the evidence of both channels before it is summed."""
         words = bags_of(inputs)
         texts = np.full((size_of(inputs), self.neighbours), -1, dtype=np.int64)
         cosines = np.zeros((size_of(inputs), self.neighbours), dtype=np.float32)
         if isinstance(self.index, Cells):
             cells = self.index.enough_for(min(self.neighbours + _SPARE, self._num_texts))
             exact = self.index.rows.bits, self._places
-            _nearest_vectors(cells.tree, cells.dial, exact, _features(inputs, cells.rows.dim), (texts, cosines))
+            _nearest_vectors(cells.tree, cells.limits, exact, _features(inputs, cells.rows.dim), (texts, cosines))
         else:
             _check_words(inputs)
-            _nearest(self.index.lists, words, self.walked, self._room, (texts, cosines))
+            _nearest(self.index.lists, words, self.walked, self._scratch, (texts, cosines))
         return Channels(
             texts,
             np.maximum(cosines, 0) ** np.float32(self.power),
@@ -116,7 +118,7 @@ class Neighbours(PackedRanker):
 
     @cached_property
     def _places(self) -> Int[np.ndarray, "texts"]:
-        """Where each text is in the cells."""
+        """Return the position of each text in the cells."""
         assert isinstance(self.index, Cells)
         return for_kernels(np.argsort(self.index.order).astype(np.int32))
 
@@ -125,13 +127,13 @@ class Neighbours(PackedRanker):
         return len(self.votes.starts) - 1
 
     @property
-    def _room(self) -> tuple[np.ndarray, np.ndarray]:
-        """A place for every text, which each thread keeps: to make it takes longer than to use it."""
+    def _scratch(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return this thread's scratch array, one entry per text; allocating it takes longer than using it."""
         mine, texts = self._rooms, self._num_texts
-        if not hasattr(mine, "room"):
-            mine.room = np.zeros(texts, dtype=np.float32), np.empty(texts + 1, dtype=np.int32)
-        room: tuple[np.ndarray, np.ndarray] = mine.room
-        return room
+        if not hasattr(mine, "scratch"):
+            mine.scratch = np.zeros(texts, dtype=np.float32), np.empty(texts + 1, dtype=np.int32)
+        scratch: tuple[np.ndarray, np.ndarray] = mine.scratch
+        return scratch
 
     @cached_property
     def _rooms(self) -> threading.local:
@@ -152,9 +154,9 @@ def _features(inputs: Inputs, width: int) -> Float[np.ndarray, "texts features"]
 
 
 @compiled
-def _nearest(index, words, walked, room, into):  # type: ignore[no-untyped-def]
-    """Of the texts that share rare words, the best few are looked up in the long lists of the others."""
-    (totals, touched), (texts, cosines) = room, into
+def _nearest(index, words, walked, scratch, into):  # type: ignore[no-untyped-def]
+    """Find candidates by a text's rare words, then add the products of its frequent words for the best of them."""
+    (totals, touched), (texts, cosines) = scratch, into
     some, partial = np.empty(_LOOKED_UP * texts.shape[1], np.int64), np.empty(_LOOKED_UP * texts.shape[1], np.float32)
     for text in range(len(texts)):
         lists = _shortest_first(index, words, text)
@@ -179,7 +181,7 @@ def _nearest(index, words, walked, room, into):  # type: ignore[no-untyped-def]
 
 @compiled
 def _shortest_first(index, words, text):  # type: ignore[no-untyped-def]
-    """Where the text's known words are, those of the fewest texts first."""
+    """Return the positions of the text's known words, those with the fewest texts first."""
     first, last, known = words.starts[text], words.starts[text + 1], 0
     places, sizes = np.empty(last - first, np.int64), np.empty(last - first, np.int64)
     for i in range(first, last):
@@ -192,7 +194,7 @@ def _shortest_first(index, words, text):  # type: ignore[no-untyped-def]
 
 @compiled
 def _look_up(index, word, weight, texts, totals):  # type: ignore[no-untyped-def]
-    """Adds what a word's list has for these texts."""
+    """Add the values in a word's list for these texts."""
     for text in texts:
         place = find(index.numbers, index.starts[word], index.starts[word + 1], text)
         if place >= 0:
@@ -200,16 +202,16 @@ def _look_up(index, word, weight, texts, totals):  # type: ignore[no-untyped-def
 
 
 @compiled
-def _nearest_vectors(tree, dial, exact, vectors, into):  # type: ignore[no-untyped-def]
-    """Some more than are wanted are compared in half precision: coarse cosines may err about the last."""
+def _nearest_vectors(tree, limits, exact, vectors, into):  # type: ignore[no-untyped-def]
+    """Compare more texts than wanted in float16, because coarse cosines may misorder the last."""
     (bits, place_of), (texts, cosines) = exact, into
-    found, places = np.empty(dial.room, np.float32), np.empty(dial.room, np.int32)
+    found, places = np.empty(limits.capacity, np.float32), np.empty(limits.capacity, np.int32)
     wanted, decoded = texts.shape[1] + _SPARE, np.empty(vectors.shape[1], np.uint32)
-    best, room = np.empty(wanted, np.int32), np.empty(wanted, np.float32)
+    best, scratch = np.empty(wanted, np.int32), np.empty(wanted, np.float32)
     for text in range(len(texts)):
-        kept = nearest_rows(tree, dial, vectors[text], found, places, wanted, best, room)
+        kept = nearest_rows(tree, limits, vectors[text], found, places, wanted, best, scratch)
         for i in range(kept):
-            room[i] = -half_dot(bits[place_of[best[i]]], vectors[text], decoded)
-        order = np.argsort(room[:kept], kind="mergesort")
+            scratch[i] = -float16_dot(bits[place_of[best[i]]], vectors[text], decoded)
+        order = np.argsort(scratch[:kept], kind="mergesort")
         for i in range(min(kept, texts.shape[1])):
-            texts[text, i], cosines[text, i] = best[order[i]], -room[order[i]]
+            texts[text, i], cosines[text, i] = best[order[i]], -scratch[order[i]]

@@ -1,4 +1,4 @@
-"""Rows of numbers and values: an index of words, or texts as bags of them."""
+"""Sparse rows of numbers and values: an inverted index, or texts as bags of words."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ _ANY = np.iinfo(np.int32).max  # words that an index does not know are passed ov
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pairs(Part):
+    """A sparse matrix by rows."""
+
     starts: np.ndarray  # int64
     numbers: np.ndarray  # int32
     values: np.ndarray  # float32
@@ -42,7 +44,7 @@ class Pairs(Part):
 
 
 def tokens_of(texts: Texts) -> Lists:
-    """Words in reading order, unknown ones included."""
+    """Return words in reading order, unknown ones included."""
     if not readable(texts, _ANY):
         raise ModelError(_UNREADABLE)
     ids, weights, starts = texts
@@ -54,7 +56,7 @@ def tokens_of(texts: Texts) -> Lists:
 
 
 def bags_of(inputs: Inputs) -> Lists:
-    """Every word of a text once, in the order of ids, unknown words gone; dense features have no words."""
+    """Return every known word of a text once, by id; dense features have no words."""
     nothing = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32)
     texts = inputs if isinstance(inputs, Texts) else Texts(*nothing, np.zeros(len(inputs) + 1, dtype=np.int64))
     starts = np.zeros(texts.size + 1, dtype=np.int64)
@@ -66,7 +68,7 @@ def bags_of(inputs: Inputs) -> Lists:
 
 @compiled
 def _sum_words(texts, starts, numbers, values):  # type: ignore[no-untyped-def]
-    """Fills in what follows the texts; returns whether they can be read."""
+    """Write the bags of the texts; return whether the texts can be read."""
     if not readable(texts, _ANY):
         return False
     ids, weights, bounds = texts

@@ -1,4 +1,4 @@
-"""What a packed model is made of: frozen parts that hold arrays, numbers and other parts.
+"""The parts of a packed model: frozen values that hold arrays, numbers and other parts.
 
 A part becomes a structure that JSON can hold and arrays by name, and comes back from them; files are others' business.
 """
@@ -19,14 +19,14 @@ _PLAIN = (int, float, bool, str, type(None))
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Part:
-    """Checks what it is made of when it is made: it may come from a stranger's file, and kernels look at no bounds."""
+    """Validates its content when it is made, because files are untrusted and kernels check no bounds."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}  # not the room that threads keep
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # not the scratch that threads keep
 
 
 def flattened(part: Part, name: str = "") -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The part's structure, and its arrays by their path in it."""
+    """Return the structure of a part, and its arrays by their path in it."""
     facts: dict[str, Any] = {_KIND: type(part).__name__}
     arrays: dict[str, np.ndarray] = {}
     for field in fields(part):
@@ -50,7 +50,7 @@ def _flat(value: Any, path: str, arrays: dict[str, np.ndarray]) -> Any:
 
 
 def restored(facts: Any, arrays: Mapping[str, np.ndarray], kinds: Mapping[str, type[Part]]) -> Part:
-    """The part of which these are structure and arrays; `kinds` are the parts there can be."""
+    """Rebuild a part from its structure and arrays; `kinds` are the allowed classes."""
     if not isinstance(facts, dict) or not isinstance(facts.get(_KIND), str) or facts[_KIND] not in kinds:
         raise ModelError("the packed model has a part of a kind that this version does not know; pack it again")
     kind = kinds[facts[_KIND]]

@@ -1,4 +1,4 @@
-"""Asking for memory before it is needed: clusters lie far apart, and a processor looks ahead only within a run."""
+"""Software prefetching: clusters lie far apart, and a processor prefetches only within a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BYTE, _NUMBER = ir.IntType(8), ir.IntType(32)
 
 @intrinsic  # type: ignore[untyped-decorator]
 def prefetch(typing_context: Any, array: Any, place: Any) -> Any:
-    """Begins to fetch the memory at a place, in bytes, of an array. To ask for what is not there does no harm."""
+    """Prefetch the memory at a byte offset of an array; an offset outside it does no harm."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         start = context.make_array(signature.args[0])(context, builder, arguments[0]).data

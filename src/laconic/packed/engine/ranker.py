@@ -1,4 +1,4 @@
-"""What every packed ranker is: the contract of laconic.models.rankers in arrays, for texts of any number."""
+"""The interface of packed rankers: that of laconic.models.rankers, over numpy arrays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from laconic.packed.engine.texts import Inputs, Ranked
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PackedRanker(Part, ABC):
-    """It may be asked by many threads at once, and works in the one that asks."""
+    """A ranker of the packed engine; safe to call from several threads, each of which does its own work."""
 
     @property
     @abstractmethod
@@ -22,16 +22,16 @@ class PackedRanker(Part, ABC):
 
     @abstractmethod
     def rank(self, inputs: Inputs, k: int) -> Ranked:
-        """The best k labels of each text, best first."""
+        """Return the best k labels of each text, best first."""
 
     @abstractmethod
     def score(self, inputs: Inputs, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:
-        """The scores of the given labels; NO_LABEL has 0."""
+        """Return the scores of the given labels; 0 for NO_LABEL."""
 
     @abstractmethod
-    def opening(self, beam: int) -> PackedRanker:
-        """The same with so many clusters or cells opened, or as many as there are; itself, where there are none."""
+    def with_beam(self, beam: int) -> PackedRanker:
+        """Return the ranker with this many clusters or cells probed, at most all; itself if it has none."""
 
     @abstractmethod
     def exact(self) -> PackedRanker:
-        """The same with nothing passed over."""
+        """Return the ranker with exact search."""

@@ -1,6 +1,6 @@
-"""Compiled loops over label rows: scores of runs of rows, the best of many scores, the last word in half precision.
+"""Kernels over label rows: scores of runs of rows, selection of the best, and re-scoring in float16.
 
-Rows are int8 with a scale each. A text's vector is rounded to whole numbers of 12 bits, so that what is lost is lost by
+Rows are int8 with a scale each. A text's vector is rounded to integers of 12 bits, so that what is lost is lost by
 the rows alone, and no sum of up to 8,000 products overflows.
 """
 
@@ -30,8 +30,8 @@ class Grid(NamedTuple):
 
 
 @compiled
-def whole_numbers(vector, into):  # type: ignore[no-untyped-def]
-    """The vector in whole numbers; returns what they are to be multiplied with."""
+def quantise(vector, into):  # type: ignore[no-untyped-def]
+    """Quantise the vector to integers; return their scale."""
     largest = np.float32(0)
     for i in range(len(vector)):
         largest = max(largest, abs(vector[i]))
@@ -47,7 +47,7 @@ def whole_numbers(vector, into):  # type: ignore[no-untyped-def]
 
 @compiled
 def score_run(grid, first, last, numbers, scale, into, place):  # type: ignore[no-untyped-def]
-    """Scores of rows first to last, from `place` on."""
+    """Write the scores of rows first to last, from `place` on."""
     dim = len(numbers)
     for row in range(first, last):
         values, total = grid.coarse[row], np.int32(0)
@@ -59,12 +59,12 @@ def score_run(grid, first, last, numbers, scale, into, place):  # type: ignore[n
 
 
 @compiled_in_any_order
-def half_dot(bits, vector, room):  # type: ignore[no-untyped-def]
-    """The product of a row in half precision, given as its bits, and a vector. `room` is as many uint32."""
+def float16_dot(bits, vector, scratch):  # type: ignore[no-untyped-def]
+    """Return the product of a row of float16 bits and a vector. `scratch` is scratch of as many uint32."""
     for i in range(len(bits)):
         half = np.uint32(bits[i])
-        room[i] = ((half & np.uint32(0x7FFF)) << np.uint32(13)) | ((half & np.uint32(0x8000)) << np.uint32(16))
-    values, total = room.view(np.float32), np.float32(0)
+        scratch[i] = ((half & np.uint32(0x7FFF)) << np.uint32(13)) | ((half & np.uint32(0x8000)) << np.uint32(16))
+    values, total = scratch.view(np.float32), np.float32(0)
     for i in range(len(bits)):
         total += (values[i] * np.float32(2.0**112)) * vector[i]
     return total
@@ -72,7 +72,7 @@ def half_dot(bits, vector, room):  # type: ignore[no-untyped-def]
 
 @compiled
 def fetch_run(grid, first, last):  # type: ignore[no-untyped-def]
-    """Begins to fetch the coarse rows first to last."""
+    """Prefetch the coarse rows first to last."""
     place, end = first * grid.coarse.shape[1], last * grid.coarse.shape[1]
     while place < end:
         prefetch(grid.coarse, place)
@@ -80,13 +80,13 @@ def fetch_run(grid, first, last):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def choose(scores, count, wanted, room, chosen):  # type: ignore[no-untyped-def]
-    """The places of the `wanted` largest of the first `count` scores, in the order of places; returns how many."""
+def choose(scores, count, wanted, scratch, chosen):  # type: ignore[no-untyped-def]
+    """Write the positions of the `wanted` largest of the first `count` scores, in order; return their number."""
     if count <= wanted:
         for i in range(count):
             chosen[i] = i
         return count
-    least, equal = _threshold(scores, count, wanted, room)
+    least, equal = _threshold(scores, count, wanted, scratch)
     kept = 0
     for i in range(count):
         score = scores[i]
@@ -103,8 +103,8 @@ def choose(scores, count, wanted, room, chosen):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _threshold(scores, count, wanted, room):  # type: ignore[no-untyped-def]
-    """The least of the `wanted` largest, and how many of those are equal to it.
+def _threshold(scores, count, wanted, scratch):  # type: ignore[no-untyped-def]
+    """Return the least of the `wanted` largest scores, and how many of those are equal to it.
 
     Counting scores by size leaves few among which it is: sorting through all of them would take several times as long.
     """
@@ -122,18 +122,18 @@ def _threshold(scores, count, wanted, room):  # type: ignore[no-untyped-def]
     inside = 0
     for i in range(count):
         if _bin(scores[i], low, stretch) == bin:
-            room[inside] = scores[i]
+            scratch[inside] = scores[i]
             inside += 1
-    least = _nth_largest(room, inside, wanted - above)
+    least = _nth_largest(scratch, inside, wanted - above)
     larger = 0
     for i in range(inside):
-        larger += room[i] > least
+        larger += scratch[i] > least
     return least, wanted - above - larger
 
 
 @compiled
 def _bin(score, low, stretch):  # type: ignore[no-untyped-def]
-    """By size; what is not finite has a bin too."""
+    """Return the bin of a score by size; there is one for scores that are not finite."""
     place = (score - low) * stretch
     if place >= _BINS - 1:
         return _BINS - 1
@@ -141,21 +141,21 @@ def _bin(score, low, stretch):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _nth_largest(room, count, nth):  # type: ignore[no-untyped-def]
-    """By Hoare's quickselect, in place."""
+def _nth_largest(scratch, count, nth):  # type: ignore[no-untyped-def]
+    """Select by Hoare's quickselect, in place."""
     first, last, wanted = 0, count - 1, nth - 1
     while first < last:
         middle = (first + last) // 2
-        low, high = min(room[first], room[last]), max(room[first], room[last])
-        pivot = min(max(room[middle], low), high)
+        low, high = min(scratch[first], scratch[last]), max(scratch[first], scratch[last])
+        pivot = min(max(scratch[middle], low), high)
         i, j = first, last
         while i <= j:
-            while room[i] > pivot:
+            while scratch[i] > pivot:
                 i += 1
-            while room[j] < pivot:
+            while scratch[j] < pivot:
                 j -= 1
             if i <= j:
-                room[i], room[j] = room[j], room[i]
+                scratch[i], scratch[j] = scratch[j], scratch[i]
                 i += 1
                 j -= 1
         if wanted <= j:
@@ -163,13 +163,13 @@ def _nth_largest(room, count, nth):  # type: ignore[no-untyped-def]
         elif wanted >= i:
             first = i
         else:
-            return room[wanted]
-    return room[wanted]
+            return scratch[wanted]
+    return scratch[wanted]
 
 
 @compiled
 def log_sigmoid(score):  # type: ignore[no-untyped-def]
-    """Of a number; what is far below zero stays as it is, but for less than 1e-6."""
+    """Return the logarithm of the sigmoid; far below zero it is the number itself, to within 1e-6."""
     if score < -14:
         return score
     if score > 0:
@@ -179,11 +179,11 @@ def log_sigmoid(score):  # type: ignore[no-untyped-def]
 
 @compiled
 def probabilities(bits, biases, vectors, labels, into):  # type: ignore[no-untyped-def]
-    """Of given labels, by rows in half precision; NO_LABEL keeps what is there."""
+    """Write the probabilities of given labels by rows in float16; NO_LABEL keeps its value."""
     decoded = np.empty(vectors.shape[1], np.uint32)
     for text in range(len(labels)):
         for i in range(labels.shape[1]):
             label = labels[text, i]
             if label >= 0:
-                score = half_dot(bits[label], vectors[text], decoded) + biases[label]
+                score = float16_dot(bits[label], vectors[text], decoded) + biases[label]
                 into[text, i] = np.float32(1) / (np.float32(1) + np.exp(-score))

@@ -1,6 +1,4 @@
-"""Label rows, small: int8 with a scale each, by which the best are found, and a half-precision copy that has the last
-word about them.
-"""
+"""Quantised label rows: int8 with a scale each for search, and a float16 copy for the final scores."""
 
 from __future__ import annotations
 
@@ -22,6 +20,8 @@ _AT_ONCE = 1 << 16  # rows that are looked at together
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Rows(Part):
+    """Label rows with their biases."""
+
     coarse: np.ndarray  # int8, rows × dim
     scales: np.ndarray  # float32: what a row of `coarse` is to be multiplied with
     biases: np.ndarray  # float32
@@ -34,7 +34,7 @@ class Rows(Part):
             check_array(getattr(self, name), f"rows' {name}", np.float32, (count,))
             check_finite(getattr(self, name), f"rows' {name}")
         if self.exact is not None:
-            check_array(self.exact, "rows in half precision", np.float16, (count, dim))
+            check_array(self.exact, "rows in float16", np.float16, (count, dim))
         if not 0 < dim <= MOST_DIM or not count:
             raise ModelError(
                 f"the packed model's rows must be 1 or more of 1 to {MOST_DIM:,} numbers, but are {count:,} of {dim:,};"
@@ -49,7 +49,7 @@ class Rows(Part):
             largest = np.abs(rows[part]).max(1, initial=0)
             if with_exact and not largest.max() <= _LARGEST_HALF:
                 raise ModelError(
-                    f"the model's rows reach {largest.max():g}, but half precision ends at {_LARGEST_HALF:,.0f}: it"
+                    f"the model's rows reach {largest.max():g}, but float16 ends at {_LARGEST_HALF:,.0f}: it"
                     " cannot be packed"
                 )
             scales[part] = np.where(largest > 0, largest, 1) / _LARGEST
@@ -75,20 +75,20 @@ class Rows(Part):
 
     @property
     def bits(self) -> np.ndarray:
-        """The half-precision copy as whole numbers, which compiled loops can read."""
+        """Return the float16 copy as integers, which kernels can read."""
         assert self.exact is not None
         return for_kernels(self.exact.view(np.uint16))
 
 
 def check_exact(rows: Any, name: str) -> None:
-    """Refuses what are no rows with a half-precision copy."""
+    """Refuse rows without a float16 copy."""
     check_kind(rows, name, Rows)
     if rows.exact is None:
-        raise ModelError(f"the packed model's {name} are not there in half precision; pack it again")
+        raise ModelError(f"the packed model's {name} are not there in float16; pack it again")
 
 
 def check_groups(groups: Any, starts: Any, clusters: Rows) -> None:
-    """Refuses groups that are not runs of all clusters; None: they are all in one."""
+    """Refuse groups that are not runs of all clusters; None means a single group."""
     check_array(starts, "bounds of groups", np.int32, (None,))
     check_starts(starts, "bounds of groups", clusters.size)
     if groups is not None:

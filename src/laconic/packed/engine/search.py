@@ -1,4 +1,4 @@
-"""A packed ranker of rows: an encoder, a tree of clusters, and a row for every label.
+"""A packed ranker of an encoder, a tree of clusters, and a row for every label.
 
 What a classifier over all labels and one over learnt clusters have become: the former's tree is grown from its rows.
 """
@@ -23,7 +23,7 @@ from laconic.kernels.checks import (
 from laconic.packed.engine.encoders import Encoder, check_fits
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.rows import NO_ROWS, Rows, check_exact, check_groups
-from laconic.packed.engine.search_kernels import Dial, Tree, Vectors, score_places, search
+from laconic.packed.engine.search_kernels import SearchLimits, Tree, Vectors, score_places, search
 from laconic.packed.engine.texts import Inputs, Ranked, size_of
 from laconic.packed.engine.transforms import Transform
 from laconic.types import NO_LABEL
@@ -33,6 +33,8 @@ _LEAST_RESCORED = 64
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Searched(PackedRanker):
+    """Scores the labels of a text's best clusters."""
+
     encoder: Encoder
     transform: Transform
     rows: Rows  # in the order of places
@@ -43,10 +45,10 @@ class Searched(PackedRanker):
     group_starts: np.ndarray  # int32: where groups of clusters begin
     groups: Rows | None  # None: every cluster is scored
     open_groups: int
-    beam: int  # clusters that are opened
+    beam: int  # clusters that are probed
     rescored: int = _LEAST_RESCORED
     product: bool = False
-    trained: int = 0  # clusters that training opened; 0: every label was scored in training, or this is not known
+    trained: int = 0  # clusters that training probed; 0: every label was scored in training, or this is not known
 
     def __post_init__(self) -> None:
         check_exact(self.rows, "rows")
@@ -63,7 +65,7 @@ class Searched(PackedRanker):
         for name in ("beam", "open_groups", "rescored"):
             check_whole(getattr(self, name), name.replace("_", " "), 1)
         check_kind(self.product, "product", bool)
-        check_whole(self.trained, "clusters opened in training", 0)
+        check_whole(self.trained, "clusters probed in training", 0)
 
     @property
     def num_labels(self) -> int:
@@ -72,14 +74,14 @@ class Searched(PackedRanker):
     def rank(self, inputs: Inputs, k: int) -> Ranked:
         labels = np.full((size_of(inputs), k), NO_LABEL, dtype=np.int64)
         scores = np.full((size_of(inputs), k), -np.inf, dtype=np.float32)
-        search(self._tree, self._dial(k), self.vectors(inputs), labels, scores)
+        search(self._tree, self._limits(k), self.vectors(inputs), labels, scores)
         return Ranked(labels, np.exp(scores))
 
     def score(self, inputs: Inputs, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:
         check_numbers(labels, "labels to be scored", NO_LABEL, self.num_labels)
         scores = np.empty(labels.shape, dtype=np.float32)
         places = np.where(labels == NO_LABEL, NO_LABEL, self._places[labels])
-        score_places(self._tree, self._dial(1), self.vectors(inputs), places, scores)
+        score_places(self._tree, self._limits(1), self.vectors(inputs), places, scores)
         return np.exp(scores)
 
     def vectors(self, inputs: Inputs) -> Vectors:
@@ -87,16 +89,17 @@ class Searched(PackedRanker):
         own = self.transform.apply(encoded)
         return Vectors(own if self.cluster_transform is None else self.cluster_transform.apply(encoded), own)
 
-    def opening(self, beam: int) -> Searched:
-        """Return the ranker with so many clusters opened; by the product where they are more than in training, because
-        rows say nothing of texts for which they were never scored.
+    def with_beam(self, beam: int) -> Searched:
+        """Return the ranker with this many clusters probed.
+
+        More than in training are scored by the product, because rows say nothing of texts they were not trained on.
         """
         beam = max(1, min(beam, self.clusters.size))
         return replace(self, beam=beam, product=self.product or 0 < self.trained < beam)
 
     def exact(self) -> Searched:
         """Return the ranker that answers as the model does, with nothing passed over: every label is scored or, where
-        training opened some clusters, every cluster. More of the best labels are scored a second time.
+        training probed some clusters, every cluster. More of the best labels are scored a second time.
         """
         whole, beam = (
             np.array([0, self.clusters.size], dtype=np.int32),
@@ -104,17 +107,17 @@ class Searched(PackedRanker):
         )
         return replace(self, groups=None, group_starts=whole, beam=beam, rescored=max(self.rescored, 256))
 
-    def _dial(self, k: int) -> Dial:
+    def _limits(self, k: int) -> SearchLimits:
         enough = int(self._in_smallest.searchsorted(k - int(self.starts[0]))) + 1  # clusters, whichever they are
         beam = min(max(self.beam, enough), self.clusters.size)
         groups = max(self.open_groups, int(self._in_small_groups.searchsorted(beam)) + 1)
-        room = int(self.starts[0]) + int(self._in_largest[beam - 1])
+        capacity = int(self.starts[0]) + int(self._in_largest[beam - 1])
         scored = 0 if self.groups is None else int(self._in_large_groups[min(groups, self.groups.size) - 1])
-        return Dial(groups, beam, max(self.rescored, 2 * k), room, self.product, scored)
+        return SearchLimits(groups, beam, max(self.rescored, 2 * k), capacity, self.product, scored)
 
     @cached_property
     def _in_smallest(self) -> Int[np.ndarray, "clusters"]:
-        """How many labels the smallest cluster has, the smallest two, and so on."""
+        """Return the cumulated sizes of the clusters, smallest first."""
         return np.sort(np.diff(self.starts)).cumsum()
 
     @cached_property
@@ -123,7 +126,7 @@ class Searched(PackedRanker):
 
     @cached_property
     def _in_small_groups(self) -> Int[np.ndarray, "groups"]:
-        """How many clusters the smallest group has, the smallest two, and so on."""
+        """Return the cumulated numbers of clusters in the groups, smallest first."""
         return np.sort(np.diff(self.group_starts)).cumsum()
 
     @cached_property

@@ -1,6 +1,6 @@
-"""The compiled walk from a text's vectors to its best labels: groups of clusters, clusters, labels.
+"""The kernel from a text's vectors to its best labels: groups of clusters, clusters, labels.
 
-Every level is a run of rows that is scored at once. What the coarse rows find best is scored again in half precision.
+Every level is a run of rows that is scored at once. What the coarse rows find best is scored again in float16.
 """
 
 from __future__ import annotations
@@ -11,95 +11,97 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from laconic.kernels.jit import compiled
-from laconic.packed.engine.row_kernels import Grid, choose, fetch_run, half_dot, log_sigmoid, score_run, whole_numbers
+from laconic.packed.engine.row_kernels import Grid, choose, fetch_run, float16_dot, log_sigmoid, quantise, score_run
 from laconic.types import NO_LABEL
 
 _AHEAD = 2  # clusters
 
 
 class Tree(NamedTuple):
-    """Labels by place: the first `starts[0]` are always scored, the others lie cluster by cluster."""
+    """Labels in cluster order; the first `starts[0]` are always scored."""
 
     groups: Grid  # of clusters; no row: all clusters are scored
     group_starts: Int[np.ndarray, "groups+1"]
     clusters: Grid
     starts: Int[np.ndarray, "clusters+1"]
     rows: Grid
-    bits: Int[np.ndarray, "labels dim"]  # the rows in half precision
+    bits: Int[np.ndarray, "labels dim"]  # the rows in float16
     order: Int[np.ndarray, "labels"]  # the label of each place
 
 
-class Dial(NamedTuple):
-    groups: int  # that are opened
+class SearchLimits(NamedTuple):
+    """The search width."""
+
+    groups: int  # to probe
     clusters: int
-    rescored: int  # labels that are scored again in half precision
-    room: int  # labels that the opened clusters may have together
+    rescored: int  # labels that are scored again in float16
+    capacity: int  # labels that the probed clusters have at most
     product: bool  # a label's probability is multiplied with its cluster's
-    scored: int = 0  # clusters that the opened groups may have together; 0: there may be all
+    scored: int = 0  # clusters that the probed groups may have together; 0: there may be all
 
 
 class Vectors(NamedTuple):
-    """Of texts, as the rows of clusters and of labels want them."""
+    """Text vectors for the rows of clusters and for those of labels."""
 
     for_clusters: Float[np.ndarray, "texts width"]
     for_labels: Float[np.ndarray, "texts dim"]
 
 
 @compiled
-def search(tree, dial, vectors, labels, scores):  # type: ignore[no-untyped-def]
-    """Fills in the best labels of each text, best first, and what is known of them as logarithms."""
-    num_clusters = dial.scored if dial.scored else len(tree.starts) - 1
+def search(tree, limits, vectors, labels, scores):  # type: ignore[no-untyped-def]
+    """Write the best labels of each text, best first, with their log-probabilities."""
+    num_clusters = limits.scored if limits.scored else len(tree.starts) - 1
     cluster_scores, cluster_of = np.empty(num_clusters, np.float32), np.empty(num_clusters, np.int32)
-    found, places = np.empty(dial.room, np.float32), np.empty(dial.room, np.int32)
-    from_cluster = np.empty(dial.room, np.float32)
-    width = max(num_clusters, dial.room, len(tree.groups.scales))
-    room, chosen = np.empty(width, np.float32), np.empty(width, np.int32)
+    found, places = np.empty(limits.capacity, np.float32), np.empty(limits.capacity, np.int32)
+    from_cluster = np.empty(limits.capacity, np.float32)
+    width = max(num_clusters, limits.capacity, len(tree.groups.scales))
+    scratch, chosen = np.empty(width, np.float32), np.empty(width, np.int32)
     numbers = np.empty(vectors.for_clusters.shape[1], np.int16)
     own_numbers = np.empty(vectors.for_labels.shape[1], np.int16)
     decoded = np.empty(vectors.for_labels.shape[1], np.uint32)
     for text in range(len(labels)):
         vector = vectors.for_labels[text]
-        scale = whole_numbers(vectors.for_clusters[text], numbers)
-        count = near_clusters(tree, dial, numbers, scale, cluster_scores, cluster_of, room, chosen)
-        opened = choose(cluster_scores, count, dial.clusters, room, chosen)
-        scale = whole_numbers(vector, own_numbers)
+        scale = quantise(vectors.for_clusters[text], numbers)
+        count = near_clusters(tree, limits, numbers, scale, cluster_scores, cluster_of, scratch, chosen)
+        probed = choose(cluster_scores, count, limits.clusters, scratch, chosen)
+        scale = quantise(vector, own_numbers)
         count = score_run(tree.rows, 0, tree.starts[0], own_numbers, scale, found, 0)
         for i in range(count):
             places[i] = i
             from_cluster[i] = 0
-            if dial.product:
+            if limits.product:
                 found[i] = log_sigmoid(found[i])
-        for i in range(opened):
+        for i in range(probed):
             cluster = cluster_of[chosen[i]]
             first, last = tree.starts[cluster], tree.starts[cluster + 1]
-            if i + _AHEAD < opened:
+            if i + _AHEAD < probed:
                 ahead = cluster_of[chosen[i + _AHEAD]]
                 fetch_run(tree.rows, tree.starts[ahead], tree.starts[ahead + 1])
             end = score_run(tree.rows, first, last, own_numbers, scale, found, count)
-            share = log_sigmoid(cluster_scores[chosen[i]]) if dial.product else np.float32(0)
+            share = log_sigmoid(cluster_scores[chosen[i]]) if limits.product else np.float32(0)
             for j in range(count, end):
                 places[j] = first + j - count
                 from_cluster[j] = share
-                if dial.product:
+                if limits.product:
                     found[j] = log_sigmoid(found[j]) + share
             count = end
-        kept = choose(found, count, dial.rescored, room, chosen)
+        kept = choose(found, count, limits.rescored, scratch, chosen)
         for i in range(kept):
             place = places[chosen[i]]
-            total = half_dot(tree.bits[place], vector, decoded) + tree.rows.biases[place]
-            room[i] = log_sigmoid(total) + from_cluster[chosen[i]] if dial.product else total
-        best = np.argsort(-room[:kept], kind="mergesort")
+            total = float16_dot(tree.bits[place], vector, decoded) + tree.rows.biases[place]
+            scratch[i] = log_sigmoid(total) + from_cluster[chosen[i]] if limits.product else total
+        best = np.argsort(-scratch[:kept], kind="mergesort")
         for i in range(min(kept, labels.shape[1])):
             labels[text, i] = tree.order[places[chosen[best[i]]]]
-            scores[text, i] = room[best[i]] if dial.product else log_sigmoid(room[best[i]])
+            scores[text, i] = scratch[best[i]] if limits.product else log_sigmoid(scratch[best[i]])
         for i in range(kept, labels.shape[1]):
             labels[text, i] = NO_LABEL
             scores[text, i] = -np.inf
 
 
 @compiled
-def near_clusters(tree, dial, numbers, scale, scores, cluster_of, room, chosen):  # type: ignore[no-untyped-def]
-    """Scores the clusters of the best groups, or all where there are no groups; returns how many."""
+def near_clusters(tree, limits, numbers, scale, scores, cluster_of, scratch, chosen):  # type: ignore[no-untyped-def]
+    """Score the clusters of the best groups, or all if there are no groups; return their number."""
     num_groups = len(tree.groups.scales)
     if num_groups == 0:
         count = score_run(tree.clusters, 0, len(scores), numbers, scale, scores, 0)
@@ -108,8 +110,8 @@ def near_clusters(tree, dial, numbers, scale, scores, cluster_of, room, chosen):
         return count
     of_groups = np.empty(num_groups, np.float32)
     score_run(tree.groups, 0, num_groups, numbers, scale, of_groups, 0)
-    opened, count = choose(of_groups, num_groups, dial.groups, room, chosen), 0
-    for i in range(opened):
+    probed, count = choose(of_groups, num_groups, limits.groups, scratch, chosen), 0
+    for i in range(probed):
         first, last = tree.group_starts[chosen[i]], tree.group_starts[chosen[i] + 1]
         end = score_run(tree.clusters, first, last, numbers, scale, scores, count)
         for j in range(count, end):
@@ -119,21 +121,21 @@ def near_clusters(tree, dial, numbers, scale, scores, cluster_of, room, chosen):
 
 
 @compiled
-def score_places(tree, dial, vectors, places, scores):  # type: ignore[no-untyped-def]
-    """What is known, as logarithms, of the labels at these places; -inf where a place is NO_LABEL."""
+def score_places(tree, limits, vectors, places, scores):  # type: ignore[no-untyped-def]
+    """Write the log-probabilities of the labels at these positions; -inf for NO_LABEL."""
     numbers = np.empty(vectors.for_clusters.shape[1], np.int16)
     decoded = np.empty(vectors.for_labels.shape[1], np.uint32)
     of_cluster = np.empty(1, np.float32)
     for text in range(len(places)):
-        scale = whole_numbers(vectors.for_clusters[text], numbers)
+        scale = quantise(vectors.for_clusters[text], numbers)
         for i in range(places.shape[1]):
             place = places[text, i]
             if place == NO_LABEL:
                 scores[text, i] = -np.inf
                 continue
-            total = half_dot(tree.bits[place], vectors.for_labels[text], decoded) + tree.rows.biases[place]
+            total = float16_dot(tree.bits[place], vectors.for_labels[text], decoded) + tree.rows.biases[place]
             scores[text, i] = log_sigmoid(total)
-            if dial.product and place >= tree.starts[0]:
+            if limits.product and place >= tree.starts[0]:
                 cluster = np.searchsorted(tree.starts, place, side="right") - 1
                 score_run(tree.clusters, cluster, cluster + 1, numbers, scale, of_cluster, 0)
                 scores[text, i] += log_sigmoid(of_cluster[0])

@@ -1,4 +1,4 @@
-"""Packed shortlisters: for each text, the labels that are worth scoring, and how near they are.
+"""Packed shortlisters: the labels to score for each text, with their similarities.
 
 Here are those of learnt clusters, and labels whose own texts share words with a text; near_labels.py has the third.
 """
@@ -28,7 +28,7 @@ from laconic.kernels.csr import add_products, clear, take_best
 from laconic.kernels.jit import compiled
 from laconic.packed.engine.pairs import Pairs, bags_of
 from laconic.packed.engine.parts import Part
-from laconic.packed.engine.row_kernels import Grid, choose, half_dot, score_run, whole_numbers
+from laconic.packed.engine.row_kernels import Grid, choose, float16_dot, quantise, score_run
 from laconic.packed.engine.rows import Rows
 from laconic.packed.engine.texts import Inputs, Ranked
 from laconic.packed.engine.transforms import Transform
@@ -49,34 +49,36 @@ class Leaves(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Shortlist(Part, ABC):
+    """A shortlister of the packed engine."""
+
     num_labels: int
 
     @property
     @abstractmethod
     def dim(self) -> int:
-        """Of the vectors that it reads."""
+        """Return the width of the vectors it reads."""
 
     @property
     @abstractmethod
     def cells(self) -> int:
-        """How many there are of which `opening` opens some."""
+        """Return the number of cells, of which `with_beam` probes some."""
 
     @abstractmethod
     def listed(self, inputs: Inputs, vectors: Float[np.ndarray, "texts dim"], size: int) -> Ranked:
-        """The best labels of each text, which is given as it came and as its vector; rows end in NO_LABEL."""
+        """Return the best labels of each text, given as tokens and as a vector; rows end in NO_LABEL."""
 
     @abstractmethod
-    def opening(self, beam: int) -> Shortlist:
-        """The same with so many clusters or cells opened, where it has some to open."""
+    def with_beam(self, beam: int) -> Shortlist:
+        """Return the shortlister with this many clusters or cells probed, if it has some."""
 
     @abstractmethod
     def exact(self) -> Shortlist:
-        """The same with nothing passed over."""
+        """Return the shortlister with exact search."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ClusterLabels(Shortlist):
-    """The labels of the best clusters, as near as their cluster is."""
+    """The labels of the best clusters, with the similarity of their cluster."""
 
     transform: Transform
     clusters: Rows
@@ -100,7 +102,7 @@ class ClusterLabels(Shortlist):
 
     @property
     def cells(self) -> int:
-        return 1  # as many clusters are opened as a list takes
+        return 1  # as many clusters are probed as a list takes
 
     def listed(self, inputs: Inputs, vectors: Float[np.ndarray, "texts dim"], size: int) -> Ranked:
         labels = np.full((len(vectors), size), NO_LABEL, dtype=np.int64)
@@ -109,7 +111,7 @@ class ClusterLabels(Shortlist):
         list_clusters(self._leaves, enough + _SPARE, self.transform.apply(vectors), (labels, nearness))
         return Ranked(labels, nearness)
 
-    def opening(self, beam: int) -> ClusterLabels:
+    def with_beam(self, beam: int) -> ClusterLabels:
         return self
 
     def exact(self) -> ClusterLabels:
@@ -117,7 +119,7 @@ class ClusterLabels(Shortlist):
 
     @cached_property
     def _in_smallest(self) -> Int[np.ndarray, "clusters"]:
-        """How many labels the smallest cluster has, the smallest two, and so on."""
+        """Return the cumulated sizes of the clusters, smallest first."""
         return np.sort(np.diff(self.starts)).cumsum()
 
     @cached_property
@@ -127,7 +129,7 @@ class ClusterLabels(Shortlist):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WordLabels(Shortlist):
-    """Gives some places of another's list to labels that it left out, the nearest by the words of their own texts."""
+    """Fills some positions of another shortlist with the labels whose own texts are nearest by words."""
 
     others: Shortlist
     count: int
@@ -155,25 +157,25 @@ class WordLabels(Shortlist):
         listed = self.others.listed(inputs, vectors, size - count)
         labels = np.full((len(vectors), count), NO_LABEL, dtype=np.int64)
         cosines = np.zeros((len(vectors), count), dtype=np.float32)
-        list_worded(self.label_texts.lists, bags_of(inputs), listed.labels, self._room, (labels, cosines))
+        list_worded(self.label_texts.lists, bags_of(inputs), listed.labels, self._scratch, (labels, cosines))
         return Ranked(
             np.concatenate([listed.labels, labels], axis=1), np.concatenate([listed.scores, _WORDS * cosines], axis=1)
         )
 
-    def opening(self, beam: int) -> WordLabels:
-        return replace(self, others=self.others.opening(beam))
+    def with_beam(self, beam: int) -> WordLabels:
+        return replace(self, others=self.others.with_beam(beam))
 
     def exact(self) -> WordLabels:
         return replace(self, others=self.others.exact())
 
     @property
-    def _room(self) -> tuple[np.ndarray, np.ndarray]:
-        """A place for every label, which each thread keeps."""
+    def _scratch(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return this thread's scratch array, one entry per label."""
         mine = self._rooms
-        if not hasattr(mine, "room"):
-            mine.room = np.zeros(self.num_labels, dtype=np.float32), np.empty(self.num_labels + 1, dtype=np.int32)
-        room: tuple[np.ndarray, np.ndarray] = mine.room
-        return room
+        if not hasattr(mine, "scratch"):
+            mine.scratch = np.zeros(self.num_labels, dtype=np.float32), np.empty(self.num_labels + 1, dtype=np.int32)
+        scratch: tuple[np.ndarray, np.ndarray] = mine.scratch
+        return scratch
 
     @cached_property
     def _rooms(self) -> threading.local:
@@ -182,29 +184,29 @@ class WordLabels(Shortlist):
 
 @compiled
 def list_clusters(leaves, beam, vectors, into):  # type: ignore[no-untyped-def]
-    """The labels of one cluster after another, the best first, until a list is full."""
+    """Write the labels of one cluster after another, the best first, until a list is full."""
     labels, nearness = into
     clusters = len(leaves.starts) - 1
-    scores, room = np.empty(clusters, np.float32), np.empty(clusters, np.float32)
+    scores, scratch = np.empty(clusters, np.float32), np.empty(clusters, np.float32)
     chosen, numbers = np.empty(clusters, np.int32), np.empty(vectors.shape[1], np.int16)
     decoded = np.empty(vectors.shape[1], np.uint32)
     for text in range(len(labels)):
-        scale = whole_numbers(vectors[text], numbers)
+        scale = quantise(vectors[text], numbers)
         score_run(leaves.rows, 0, clusters, numbers, scale, scores, 0)
-        opened, count = choose(scores, clusters, beam, room, chosen), 0
-        for i in range(opened):
-            room[i] = -(half_dot(leaves.bits[chosen[i]], vectors[text], decoded) + leaves.rows.biases[chosen[i]])
-        for best in np.argsort(room[:opened], kind="mergesort"):
+        probed, count = choose(scores, clusters, beam, scratch, chosen), 0
+        for i in range(probed):
+            scratch[i] = -(float16_dot(leaves.bits[chosen[i]], vectors[text], decoded) + leaves.rows.biases[chosen[i]])
+        for best in np.argsort(scratch[:probed], kind="mergesort"):
             first, last = leaves.starts[chosen[best]], leaves.starts[chosen[best] + 1]
             for place in range(first, min(last, first + labels.shape[1] - count)):
-                labels[text, count], nearness[text, count] = leaves.order[place], -room[best]
+                labels[text, count], nearness[text, count] = leaves.order[place], -scratch[best]
                 count += 1
 
 
 @compiled
-def list_worded(index, words, there, room, into):  # type: ignore[no-untyped-def]
-    """The labels, but for those that are there, whose words are nearest to a text's."""
-    (totals, touched), (labels, cosines) = room, into
+def list_worded(index, words, there, scratch, into):  # type: ignore[no-untyped-def]
+    """Write the labels whose words are nearest to a text's, without those already listed."""
+    (totals, touched), (labels, cosines) = scratch, into
     for text in range(len(labels)):
         count = add_products(index, words, text, np.float32(1), totals, touched, 0)
         for label in there[text]:

@@ -1,4 +1,4 @@
-"""What the engine reads: token rows of any length, one after another, or dense features."""
+"""Inputs of the packed engine: concatenated token rows, or dense features."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.sparse import csr_array
 
 from laconic.data.dataset import Rows
+from laconic.system.sparse import csr_array
 
 
 class Texts(NamedTuple):
@@ -23,7 +23,7 @@ class Texts(NamedTuple):
         return len(self.starts) - 1
 
     def part(self, first: int, last: int) -> Texts:
-        """Some of the texts."""
+        """Return texts first to last."""
         start, end = self.starts[first], self.starts[last]
         return Texts(self.ids[start:end], self.weights[start:end], self.starts[first : last + 1] - start)
 
@@ -40,7 +40,7 @@ class Ranked(NamedTuple):
 
 
 def size_of(inputs: Inputs) -> int:
-    """How many texts there are."""
+    """Return the number of texts."""
     return inputs.size if isinstance(inputs, Texts) else len(inputs)
 
 
@@ -49,7 +49,7 @@ def some(inputs: Inputs, first: int, last: int) -> Some:
 
 
 def inputs_of(rows: Rows) -> Inputs:
-    """Rows of a dataset as the engine reads them."""
+    """Convert rows of a dataset to inputs of the engine."""
     if not isinstance(rows, csr_array):
         return np.ascontiguousarray(rows, dtype=np.float32)
     return Texts(

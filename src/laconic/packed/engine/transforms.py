@@ -1,4 +1,4 @@
-"""A classifier's own transform of vectors, before its rows are multiplied with them.
+"""The transforms that a classifier applies to vectors before its rows.
 
 Axis words: texts; inputs (of a vector that comes in); dim (of these, what is read); width (of a vector that goes out).
 """
@@ -27,7 +27,7 @@ _ZERO = np.float32(0)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Transform(Part, ABC):
-    """Vectors of `inputs` numbers to vectors of `width`."""
+    """Transforms vectors of `inputs` numbers to vectors of `width`."""
 
     inputs: int
 
@@ -41,6 +41,8 @@ class Transform(Part, ABC):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Unchanged(Transform):
+    """The identity."""
+
     def __post_init__(self) -> None:
         check_whole(self.inputs, "width of vectors", 1)
 
@@ -168,7 +170,7 @@ def _stretch(lines, row):  # type: ignore[no-untyped-def]
 
 @compiled_in_any_order
 def _add_pooled(x, skip, row):  # type: ignore[no-untyped-def]
-    """A number of a narrower row is the mean of those of x that lie, wholly or in part, where it does."""
+    """Average-pool x to a narrower row, as torch's adaptive pooling does."""
     dim, width = len(x), len(row)
     if dim == width:
         for j in range(width):

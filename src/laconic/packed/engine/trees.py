@@ -1,4 +1,4 @@
-"""Trees of labels with sparse classifiers: the method `trees`, in mapped arrays."""
+"""The method `trees` as a packed ranker: label trees with sparse classifiers."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from jaxtyping import Float, Int
 from laconic.errors import ModelError
 from laconic.kernels.checks import check_array, check_kind, check_numbers, check_whole, for_kernels
 from laconic.kernels.csr import Lists
-from laconic.models.label_trees.checks import is_sound
-from laconic.models.label_trees.forest import Forest, Ways, ways_of
-from laconic.models.label_trees.rows import Reading, features_of, of_length_one
-from laconic.models.label_trees.search import Room, make_room, rank_texts, score_texts
+from laconic.models.label_trees.features import Reading, features_of, normalise_rows
+from laconic.models.label_trees.forest import Forest, Paths, is_sound, paths_of
+from laconic.models.label_trees.search import Workspace, make_workspace, rank_texts, score_texts
 from laconic.packed.engine.pairs import Pairs, tokens_of
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.texts import Inputs, Ranked, Texts, size_of
@@ -24,6 +23,8 @@ from laconic.types import NO_LABEL
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Trees(PackedRanker):
+    """The packed form of a TreesRanker."""
+
     roots: np.ndarray  # int32; these and the next are as models/label_trees/forest.py has them
     child_starts: np.ndarray  # int64
     targets: np.ndarray  # int32
@@ -31,7 +32,7 @@ class Trees(PackedRanker):
     feature_starts: np.ndarray  # int64
     nodes: np.ndarray  # int32
     weights: Pairs
-    words: int  # this and the next two are as models/label_trees/rows.py has them
+    words: int  # this and the next two are as models/label_trees/features.py has them
     ids: int
     pairs: int
     beam: int
@@ -61,21 +62,21 @@ class Trees(PackedRanker):
         labels = np.full((size_of(inputs), k), NO_LABEL, dtype=np.int64)
         scores = np.zeros(labels.shape, dtype=np.float32)
         trees, span = (self.forest, self._ways), (0, len(labels))
-        rank_texts(trees, self._queries(inputs), self.beam, span, self._room, (labels, scores))
+        rank_texts(trees, self._queries(inputs), self.beam, span, self._scratch, (labels, scores))
         return Ranked(labels, scores)
 
     def score(self, inputs: Inputs, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:
         check_numbers(labels, "labels to be scored", NO_LABEL, self.num_labels)
         scores = np.zeros(labels.shape, dtype=np.float32)
         trees, span = (self.forest, self._ways), (0, len(labels))
-        score_texts(trees, self._queries(inputs), span, self._room, (np.ascontiguousarray(labels), scores))
+        score_texts(trees, self._queries(inputs), span, self._scratch, (np.ascontiguousarray(labels), scores))
         return scores
 
-    def opening(self, beam: int) -> Trees:
+    def with_beam(self, beam: int) -> Trees:
         return replace(self, beam=min(beam, len(self.child_starts)))
 
     def exact(self) -> Trees:
-        return self.opening(len(self.child_starts))
+        return self.with_beam(len(self.child_starts))
 
     @cached_property
     def forest(self) -> Forest:
@@ -85,8 +86,8 @@ class Trees(PackedRanker):
         return Forest(roots, child_starts, targets, biases, feature_starts, nodes, self.weights.lists)
 
     @cached_property
-    def _ways(self) -> Ways:
-        return ways_of(self.forest)
+    def _ways(self) -> Paths:
+        return paths_of(self.forest)
 
     @property
     def _reading(self) -> Reading:
@@ -94,17 +95,17 @@ class Trees(PackedRanker):
 
     def _queries(self, inputs: Inputs) -> Lists:
         if not isinstance(inputs, Texts):
-            return of_length_one(Lists.dense(inputs))
+            return normalise_rows(Lists.dense(inputs))
         return features_of(tokens_of(inputs), self._reading)
 
     @property
-    def _room(self) -> Room:
-        """Which each thread keeps: to make it takes longer than to use it."""
+    def _scratch(self) -> Workspace:
+        """Return this thread's scratch arrays; allocating them takes longer than using them."""
         mine = self._rooms
-        if not hasattr(mine, "room"):
-            mine.room = make_room(len(self._ways.child_to), self.num_labels, len(self.roots))
-        room: Room = mine.room
-        return room
+        if not hasattr(mine, "scratch"):
+            mine.scratch = make_workspace(len(self._ways.child_to), self.num_labels, len(self.roots))
+        scratch: Workspace = mine.scratch
+        return scratch
 
     @cached_property
     def _rooms(self) -> threading.local:

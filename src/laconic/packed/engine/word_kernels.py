@@ -1,4 +1,4 @@
-"""Encoders that add up word vectors or slide filters over them, a text at a time and at its own length."""
+"""Kernels of encoders that sum word vectors or convolve them, one text at a time at its own length."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ZERO = np.float32(0)
 
 @compiled_in_any_order
 def encode_sums(words, bias, texts, length, relu, out):  # type: ignore[no-untyped-def]
-    """bias + the sum of weight × vector of a text's words. False where the texts cannot be read."""
+    """Write bias + the weighted sum of a text's word vectors; return False if the texts cannot be read."""
     if not readable(texts, len(words)):
         return False
     for text in range(len(out)):
@@ -28,14 +28,14 @@ def encode_sums(words, bias, texts, length, relu, out):  # type: ignore[no-untyp
 
 
 @compiled
-def _add_word(halves, weight, row):  # type: ignore[no-untyped-def]
+def _add_word(bits, weight, row):  # type: ignore[no-untyped-def]
     for k in range(len(row)):
-        row[k] += weight * single(halves[k])
+        row[k] += weight * single(bits[k])
 
 
 @compiled_in_any_order
 def encode_windows(words, branches, bias, texts, length, out):  # type: ignore[no-untyped-def]
-    """ReLU(bias + the largest answer of each filter in each chunk). False where the texts cannot be read."""
+    """Write ReLU(bias + the maximum of each filter in each chunk); return False if the texts cannot be read."""
     if not readable(texts, len(words)):
         return False
     dim, widest = words.shape[1], branches[2].shape[1] // words.shape[1]
@@ -60,7 +60,7 @@ def encode_windows(words, branches, bias, texts, length, out):  # type: ignore[n
 
 @compiled_in_any_order
 def _pool(answers, bias, length, out):  # type: ignore[no-untyped-def]
-    """A chunk is a part of `length` places, and neighbours may share one; beyond the text all answers are zero."""
+    """Max-pool over chunks of `length` positions, which may overlap; beyond the text all outputs are zero."""
     count, chunks = len(answers), len(out)
     for chunk in range(chunks):
         start, end, row = chunk * length // chunks, -(-(chunk + 1) * length // chunks), out[chunk]

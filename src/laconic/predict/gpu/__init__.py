@@ -1,5 +1,5 @@
-"""Rankers as a GPU runs them best: few kernels, fixed shapes, rows that are read once."""
+"""Rankers optimised for a GPU: few kernels, fixed shapes, rows that are read once."""
 
-from laconic.predict.gpu.optimise import quickened
+from laconic.predict.gpu.optimise import optimise
 
-__all__ = ["quickened"]
+__all__ = ["optimise"]

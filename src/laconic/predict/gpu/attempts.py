@@ -1,4 +1,4 @@
-"""When something that failed is tried again.
+"""Decides when a failed optimisation is tried again.
 
 A failure is answered around, and the faster way rests for some calls: one after the first failure, and about twice as
 many after each further one in a row. Lack of memory may pass, because others use the GPU too, so it is tried again
@@ -18,14 +18,14 @@ _LONGEST_REST = 1023  # calls
 
 
 class Attempts:
-    """Counts the failures of one way to answer, and logs them; `what` names it in the log."""
+    """Counts and logs the failures of one optimisation; `what` names it in the log."""
 
     def __init__(self, what: str) -> None:
         self.what, self.given_up = what, False
         self._failures = self._lasting = self._rest = 0
 
     def due(self) -> bool:
-        """Tell whether this call should try."""
+        """Return whether this call should try."""
         if self.given_up or self._rest:
             self._rest = max(0, self._rest - 1)
             return False
@@ -47,7 +47,7 @@ class Attempts:
 
 
 def may_pass(error: Exception) -> bool:
-    """Tell whether the same call may succeed later: where only memory was lacking."""
+    """Return whether the same call may succeed later, because only memory was lacking."""
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(
         sign in str(error) for sign in ("out of memory", "ALLOC_FAILED")
     )

@@ -1,4 +1,4 @@
-"""The labels of a text's best clusters, scored where their rows lie."""
+"""Score the labels of a text's best clusters directly in cluster order."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from laconic.kernels.triton.shortlist import Shortlist
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.rankers import Ranker, ShortlistRanker
 from laconic.predict.gpu.kernels import Kernels, kernels_for
-from laconic.predict.gpu.rankings import widened
+from laconic.predict.gpu.rankings import pad_ranking
 from laconic.types import Inputs, Ranking
 
 
 class ClustersRanker(Ranker):
-    """Ranks as a ShortlistRanker does, but puts no clusters in order, and looks up no labels but the best."""
+    """Ranks like a ShortlistRanker, but neither sorts the clusters nor looks up any labels except the best."""
 
     def __init__(self, ranker: ShortlistRanker, kernels: Kernels) -> None:
         super().__init__()
@@ -41,12 +41,12 @@ class ClustersRanker(Ranker):
         # So many clusters are open that these are all labels: no place that a smaller cluster lacks is among them.
         best = scores.topk(min(k, self.num_labels))
         chances = best.values.exp() if self.ranker.product else best.values.sigmoid()
-        return widened(Ranking(self._labels(shortlist, best.indices), chances), k)
+        return pad_ranking(Ranking(self._labels(shortlist, best.indices), chances), k)
 
     def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
         return self.ranker.score(inputs, labels)
 
     def _labels(self, shortlist: Shortlist, best: Int[Tensor, "batch k"]) -> Int[Tensor, "batch k"]:
-        """By their places among all that was scored."""
+        """Return the labels at these positions among all scored ones."""
         cluster = shortlist.picks.gather(1, best // shortlist.size)
         return self.ranker.clusters.order[shortlist.starts[cluster] + best % shortlist.size]

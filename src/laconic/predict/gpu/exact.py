@@ -1,4 +1,4 @@
-"""All labels, for batches: scored roughly first, then those that can be among the best once more and exactly.
+"""Exact ranking over all labels in batches: approximate scores choose candidates, which are scored again exactly.
 
 Rough scores are products in bfloat16, and all that is kept of them is the largest of each group of neighbouring labels.
 The labels of the best groups are then scored by the classifier's own rows. A label is lost only where roundings bring
@@ -19,7 +19,7 @@ from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import Encoder
 from laconic.models.rankers import Ranker
 from laconic.predict.gpu.kernels import Kernels, kernels_for
-from laconic.predict.gpu.rankings import widened
+from laconic.predict.gpu.rankings import pad_ranking
 from laconic.types import Inputs, Ranking
 
 _WHOLE = 2048  # labels are filled up to a multiple of it: to whole tiles, and to whole groups of groups
@@ -28,7 +28,7 @@ _NEVER = -1e30  # the bias of what is no label; not -inf, which less itself is n
 
 
 class ExactRanker(Ranker):
-    """Ranks as a FlatRanker of the same parts does."""
+    """Ranks exactly like a FlatRanker of the same parts."""
 
     starts: Tensor
 
@@ -60,15 +60,16 @@ class ExactRanker(Ranker):
         shortlist = Shortlist(groups, self.starts, self.group)
         scores = self.kernels.scores(transformed, self.classifier.weight, self.classifier.bias, shortlist)
         best = scores.topk(min(k, self.num_labels))
-        return widened(Ranking(places_in(groups, best.indices, self.group), best.values.sigmoid()), k)
+        return pad_ranking(Ranking(places_in(groups, best.indices, self.group), best.values.sigmoid()), k)
 
     def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
         return self.classifier.score(self.encoder(inputs), labels).sigmoid()
 
 
 class RoughRows(nn.Module):
-    """A classifier's rows in bfloat16, with their biases inside. What all rows share is left out of them: it moves the
-    scores of a text together, and would cost them bits.
+    """A classifier's rows in bfloat16, with their biases appended.
+
+    The mean row is subtracted: it shifts all scores of a text equally and would cost precision.
     """
 
     rows: Tensor
@@ -88,7 +89,7 @@ class RoughRows(nn.Module):
         self.register_buffer("rows", rows, persistent=False)
 
     def vectors(self, transformed: Float[Tensor, "batch dim"]) -> Float[Tensor, "batch width"]:
-        """Vectors to multiply with."""
+        """Return text vectors in the layout of the rows."""
         with_ones = functional.pad(transformed.bfloat16(), (0, 2), value=1.0)
         return functional.pad(with_ones, (0, self.rows.shape[1] - self.dim - 2))
 

@@ -1,4 +1,4 @@
-"""A ranker's answers as CUDA graphs: all kernels of an answer start at once, which is most of what one text costs.
+"""Rank with CUDA graphs, which start all kernels at once: launches dominate the time of one text.
 
 A graph is of fixed shapes, so inputs are filled up to one of a few.
 """
@@ -27,21 +27,22 @@ _MOST_GRAPHS = 32  # whose memory is kept
 
 
 class Shape(NamedTuple):
+    """The shape that a graph is captured for."""
+
     batch: int
     length: int  # in words, or in features
     k: int
 
 
 class GraphRanker(Ranker):
-    """Answers as `ranker` does, by `quick`, which gives the same answers; where that fails, by `ranker` itself.
+    """Ranks with `quick`, an equivalent of `ranker`; where that fails, with `ranker` itself.
 
-    A shape is captured when it is asked for a second time. A failure of the quick way or of a graph costs its own call
-    no more than time; attempts.py says when either is tried again. Threads take turns: a graph has one place for its
-    inputs.
+    A shape is captured when it is asked for a second time. A failure costs its own call only time; attempts.py decides
+    when it is tried again. Threads take turns, because a graph has one input buffer.
     """
 
     def __init__(self, ranker: Ranker, quick: Ranker, *, longest: int = 0) -> None:
-        """`longest`: words of a text that are read at most; 0: all that there are."""
+        """Wrap a ranker; `longest` is the number of words of a text that are read, 0 for all."""
         super().__init__()
         self.ranker, self.quick, self.longest = ranker, quick, longest
         self.num_labels, self.num_ids = ranker.num_labels, ranker.num_ids
@@ -67,7 +68,7 @@ class GraphRanker(Ranker):
 
     @property
     def captured(self) -> list[Shape]:
-        """What is answered by graphs by now."""
+        """Return the shapes that have graphs."""
         return list(self._graphs)
 
     def _eager(self, inputs: Inputs, k: int) -> Ranking:
@@ -84,7 +85,7 @@ class GraphRanker(Ranker):
         return ranking
 
     def _by_graph(self, inputs: Inputs, k: int) -> Ranking | None:
-        """None: there is no graph, or none yet, or none any more."""
+        """Rank with a graph; return None if there is no graph for this shape."""
         batch, length = (inputs.ids if isinstance(inputs, Tokens) else inputs).shape
         shape = Shape(batch, length, k)
         self._asked[shape] += 1
@@ -115,7 +116,7 @@ class GraphRanker(Ranker):
 
 
 class Graph:
-    """A ranker's answers to inputs of one shape. All graphs of a ranker share their memory: they run in turn."""
+    """A captured ranking of inputs of one shape. All graphs of a ranker share their memory and run in turn."""
 
     def __init__(self, ranker: Ranker, inputs: Inputs, k: int, other: Graph | None) -> None:
         self.inputs = Tokens(*(part.clone() for part in inputs)) if isinstance(inputs, Tokens) else inputs.clone()
@@ -137,7 +138,7 @@ class Graph:
 
 
 def filled(inputs: Inputs, longest: int) -> Tokens | Tensor:
-    """Up to a power of two of texts and, unless that is more than are read, of words."""
+    """Pad inputs to a power of two of texts and of words; words that are never read are cut off."""
     if not isinstance(inputs, Tokens):
         return functional.pad(inputs, (0, 0, 0, _power_of_two(len(inputs)) - len(inputs)))
     size, words = inputs.ids.shape
@@ -148,5 +149,5 @@ def filled(inputs: Inputs, longest: int) -> Tokens | Tensor:
 
 
 def _power_of_two(number: int) -> int:
-    """The next one."""
+    """Return the smallest power of two that is not below the number."""
     return 1 << max(number - 1, 0).bit_length()

@@ -1,4 +1,4 @@
-"""Rankings as wide as they were asked for."""
+"""Pad rankings to the width that was asked for."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from torch.nn import functional
 from laconic.types import NO_LABEL, Ranking
 
 
-def widened(ranking: Ranking, k: int) -> Ranking:
-    """Rows end in NO_LABEL where there are fewer labels; otherwise nothing is copied."""
+def pad_ranking(ranking: Ranking, k: int) -> Ranking:
+    """Pad rows with NO_LABEL up to k; nothing is copied if they are that wide."""
     missing = k - ranking.labels.shape[1]
     if not missing:
         return ranking

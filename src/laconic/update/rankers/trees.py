@@ -8,11 +8,10 @@ from scipy.sparse import csr_array, vstack
 from torch import Tensor
 
 from laconic.kernels.csr import TRACE
-from laconic.models.label_trees.buffers import StoredForest
-from laconic.models.label_trees.edit import grafted, pruned
-from laconic.models.label_trees.learn import NOTHING
-from laconic.models.label_trees.rows import feature_rows
-from laconic.models.trees_ranker import TreesRanker
+from laconic.models.label_trees.features import feature_rows
+from laconic.models.label_trees.forest import graft, prune
+from laconic.models.label_trees.learn import EMPTY_SCORE
+from laconic.models.trees_ranker import StoredForest, TreesRanker
 from laconic.training.run import Run
 from laconic.update.rankers.additions import Additions
 from laconic.update.rankers.fine_tune import NewTexts, fine_tune_ranker
@@ -32,12 +31,12 @@ def _(ranker: TreesRanker, words: NewWords) -> None:
 @without_labels.register
 def _(ranker: TreesRanker, kept: Int[Tensor, "kept"]) -> TreesRanker:
     """Remove leaves alone, so that other labels keep their scores."""
-    return ranker.with_forest(pruned(ranker.forest, kept.numpy(), ranker.num_labels))
+    return ranker.with_forest(prune(ranker.forest, kept.numpy(), ranker.num_labels))
 
 
 @with_labels.register
 def _(ranker: TreesRanker, additions: Additions) -> TreesRanker:
-    """Add a classifier per label that scores its own text and examples with 1 on average, unrelated texts with NOTHING.
+    """Add a classifier per label that scores its own text and examples with 1 on average, others with EMPTY_SCORE.
 
     Examples of known labels have no effect.
     """
@@ -47,9 +46,9 @@ def _(ranker: TreesRanker, additions: Additions) -> TreesRanker:
     shape = own.shape[0], max(ranker.features.size, own.shape[1])  # an untrusted model may have fewer
     means = csr_array(texts_of @ csr_array((rows.values, rows.numbers, rows.starts), shape=shape))
     lengths = np.repeat(means.power(2).sum(axis=1), np.diff(means.indptr))  # squared: the mean cosine to the mean
-    means.data *= (1 - NOTHING) / np.maximum(lengths, TRACE)
-    biases = np.full(additions.num_new, NOTHING, dtype=np.float32)
-    return ranker.with_forest(grafted(ranker.forest, means, biases, ranker.num_labels))
+    means.data *= (1 - EMPTY_SCORE) / np.maximum(lengths, TRACE)
+    biases = np.full(additions.num_new, EMPTY_SCORE, dtype=np.float32)
+    return ranker.with_forest(graft(ranker.forest, means, biases, ranker.num_labels))
 
 
 @fine_tune_ranker.register

@@ -1,0 +1,281 @@
+"""Triton kernels of `row_update`, one per optimiser, over shared helpers. Imported when the first of them runs.
+
+Helpers are module-level functions because Triton's interpreter finds no others; `no_type_check` keeps the run-time
+checks of the tests away from functions that Triton compiles.
+"""
+# mypy: allow-untyped-defs, allow-untyped-decorators
+
+from __future__ import annotations
+
+from typing import no_type_check
+
+import triton
+from triton import language as tl
+
+
+@triton.jit
+@no_type_check
+def tile_of(
+    bounds,
+    starts,
+    rows,
+    batch,
+    tiles,
+    DIM: tl.constexpr,
+    ROWS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    PICKED: tl.constexpr,
+):
+    # Returns the tile's first column, its place in its cluster, its rows' bounds, and those of its picks or texts.
+    # Programs that run together have the same rows, which are contiguous.
+    columns: tl.constexpr = (DIM + WIDTH - 1) // WIDTH
+    program = tl.program_id(0) // columns
+    if PICKED:
+        cluster = program // tiles
+        begin, end = tl.load(starts + cluster) + (program % tiles) * ROWS, tl.load(starts + cluster + 1)
+        first, last = tl.load(bounds + cluster), tl.load(bounds + cluster + 1)
+    else:
+        begin, end = program.to(tl.int64) * ROWS, rows
+        first, last = 0, batch
+    return (tl.program_id(0) % columns) * WIDTH, (program % tiles) * ROWS, begin, end, first, last
+
+
+@triton.jit
+@no_type_check
+def elements(column, begin, end, DIM: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr):
+    # Returns the tile's positions in memory as one run, which keeps a thread's elements together, and a mask.
+    each = tl.arange(0, ROWS * WIDTH)
+    there = (begin + each // WIDTH < end) & (column + each % WIDTH < DIM)
+    return (begin + each // WIDTH) * DIM + column + each % WIDTH, there
+
+
+@triton.jit
+@no_type_check
+def gradient_of(
+    logit_gradients,
+    vectors,
+    texts,
+    start_column,
+    start_place,
+    begin,
+    first,
+    last,
+    stride,
+    DIM: tl.constexpr,
+    ROWS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    TEXTS: tl.constexpr,
+    PICKED: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    # Returns the tile's gradient, summed over picks one by one, since they are few, or over tiles of texts.
+    place = start_place + tl.arange(0, ROWS)
+    column = start_column + tl.arange(0, WIDTH)
+    column_there = column < DIM
+    total = tl.zeros((ROWS, WIDTH), tl.float32)
+    if PICKED:
+        for pick in range(first, last):
+            x_at = tl.load(texts + pick) * DIM + column
+            g = tl.load(logit_gradients + pick * stride + place)
+            total += g[:, None] * tl.load(vectors + x_at, mask=column_there, other=0.0)[None, :]
+    else:
+        for start in range(first, last, TEXTS):
+            text = start + tl.arange(0, TEXTS)
+            text_there = (text < last)[:, None]
+            g_at = text.to(tl.int64)[:, None] * stride + (begin + place)[None, :]
+            g = tl.load(logit_gradients + g_at, mask=text_there, other=0.0)
+            x_there = text_there & column_there[None, :]
+            x = tl.load(vectors + text[:, None] * DIM + column[None, :], mask=x_there, other=0.0)
+            total = tl.dot(tl.trans(g), x, total, input_precision=PRECISION)
+    return total
+
+
+@triton.jit
+@no_type_check
+def flatten(total, ROWS: tl.constexpr, WIDTH: tl.constexpr, PICKED: tl.constexpr):
+    # Returns a tile in the order of `elements`.
+    total = tl.reshape(total, (ROWS * WIDTH,))
+    if not PICKED:
+        total = tl.gather(total, tl.arange(0, ROWS * WIDTH), 0)
+    return total
+
+
+@triton.jit
+@no_type_check
+def random_bits(at, chance):
+    # Hashes positions and seed until neighbouring positions have nothing in common.
+    bits = at.to(tl.uint32) * 0x61C88647 + tl.load(chance).to(tl.uint32) * 0x3C6EF372
+    bits = (bits ^ (bits >> 16)) * 0x21F0AAAD
+    bits = (bits ^ (bits >> 15)) * 0x735A2D97
+    return (bits ^ (bits >> 15)).to(tl.int32, bitcast=True)
+
+
+@triton.jit
+@no_type_check
+def round_by(x, bits):
+    # Rounds to bfloat16: random bits, added to the half of a float32 that bfloat16 lacks, carry as often as what
+    # would be lost is large. What is bfloat16 already stays.
+    return ((x.to(tl.int32, bitcast=True) + (bits & 0xFFFF)) & -65536).to(tl.float32, bitcast=True)
+
+
+@triton.jit(do_not_specialize=("rows", "batch", "tiles"))
+@no_type_check
+def multiply_out(
+    gradient,
+    logit_gradients,
+    vectors,
+    texts,
+    bounds,
+    starts,
+    rows,
+    batch,
+    stride,
+    tiles,
+    DIM: tl.constexpr,
+    ROWS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    TEXTS: tl.constexpr,
+    PICKED: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    column, place, begin, end, first, last = tile_of(bounds, starts, rows, batch, tiles, DIM, ROWS, WIDTH, PICKED)
+    at, there = elements(column, begin, end, DIM, ROWS, WIDTH)
+    total = gradient_of(
+        logit_gradients,
+        vectors,
+        texts,
+        column,
+        place,
+        begin,
+        first,
+        last,
+        stride,
+        DIM,
+        ROWS,
+        WIDTH,
+        TEXTS,
+        PICKED,
+        PRECISION,
+    )
+    tl.store(gradient + at, flatten(total, ROWS, WIDTH, PICKED), mask=there)
+
+
+@triton.jit(do_not_specialize=("rows", "batch", "tiles"))
+@no_type_check
+def adam(
+    weight,
+    mean,
+    square,
+    clock,
+    chance,
+    logit_gradients,
+    vectors,
+    texts,
+    bounds,
+    starts,
+    rows,
+    batch,
+    stride,
+    tiles,
+    LAZY: tl.constexpr,
+    DIM: tl.constexpr,
+    ROWS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    TEXTS: tl.constexpr,
+    PICKED: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    column, place, begin, end, first, last = tile_of(bounds, starts, rows, batch, tiles, DIM, ROWS, WIDTH, PICKED)
+    at, there = elements(column, begin, end, DIM, ROWS, WIDTH)
+    if LAZY:
+        there = there & (last > first)
+    # Requested first: while they arrive, their gradient is summed.
+    w = tl.load(weight + at, mask=there, other=0.0).to(tl.float32)
+    m = tl.load(mean + at, mask=there, other=0.0).to(tl.float32)
+    v = tl.load(square + at, mask=there, other=0.0).to(tl.float32)
+    total = gradient_of(
+        logit_gradients,
+        vectors,
+        texts,
+        column,
+        place,
+        begin,
+        first,
+        last,
+        stride,
+        DIM,
+        ROWS,
+        WIDTH,
+        TEXTS,
+        PICKED,
+        PRECISION,
+    )
+    total = flatten(total, ROWS, WIDTH, PICKED)
+    go = tl.load(clock + 6) > 0
+    beta1, beta2 = tl.load(clock + 1), tl.load(clock + 2)
+    rate, widening = tl.load(clock) / tl.load(clock + 4), 1 / tl.load(clock + 5)
+    new_m = m * beta1 + total * (1 - beta1)
+    new_v = v * beta2 + total * total * (1 - beta2)
+    new_w = w - rate * new_m / (tl.sqrt(new_v * widening) + tl.load(clock + 3))
+    new_w, new_m, new_v = tl.where(go, new_w, w), tl.where(go, new_m, m), tl.where(go, new_v, v)
+    if weight.dtype.element_ty != tl.float32:
+        bits = random_bits(at, chance)
+        new_w, new_m, new_v = round_by(new_w, bits >> 16), round_by(new_m, bits), round_by(new_v, bits >> 8)
+    tl.store(mean + at, new_m.to(mean.dtype.element_ty), mask=there)
+    tl.store(square + at, new_v.to(square.dtype.element_ty), mask=there)
+    tl.store(weight + at, new_w.to(weight.dtype.element_ty), mask=there)
+
+
+@triton.jit(do_not_specialize=("rows", "batch", "tiles"))
+@no_type_check
+def adagrad(
+    weight,
+    square,
+    clock,
+    chance,
+    logit_gradients,
+    vectors,
+    texts,
+    bounds,
+    starts,
+    rows,
+    batch,
+    stride,
+    tiles,
+    DIM: tl.constexpr,
+    ROWS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    TEXTS: tl.constexpr,
+    PICKED: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    column, place, begin, end, first, last = tile_of(bounds, starts, rows, batch, tiles, DIM, ROWS, WIDTH, PICKED)
+    at, there = elements(column, begin, end, DIM, ROWS, WIDTH)
+    w = tl.load(weight + at, mask=there, other=0.0).to(tl.float32)
+    total = gradient_of(
+        logit_gradients,
+        vectors,
+        texts,
+        column,
+        place,
+        begin,
+        first,
+        last,
+        stride,
+        DIM,
+        ROWS,
+        WIDTH,
+        TEXTS,
+        PICKED,
+        PRECISION,
+    )
+    go = tl.load(clock + 6) > 0
+    of_row, row_there = square + begin + tl.arange(0, ROWS), begin + tl.arange(0, ROWS) < end
+    s = tl.load(of_row, mask=row_there, other=0.0)
+    new_s = s + tl.sum(total * total, 1) / DIM
+    tl.store(of_row, tl.where(go, new_s, s), mask=row_there)
+    total = total / (tl.sqrt(new_s) + tl.load(clock + 3))[:, None]
+    new_w = tl.where(go, w - tl.load(clock) * flatten(total, ROWS, WIDTH, PICKED), w)
+    if weight.dtype.element_ty != tl.float32:
+        new_w = round_by(new_w, random_bits(at, chance) >> 16)
+    tl.store(weight + at, new_w.to(weight.dtype.element_ty), mask=there)
