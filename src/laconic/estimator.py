@@ -187,9 +187,9 @@ class Laconic:
         return self._with_model(model, Predictor(model, self.device))
 
     def calibrate(self, texts: Iterable[str], labels: Iterable[Iterable[LabelName]]) -> Laconic:
-        """Calibrate scores to probabilities on texts that the model was not trained on, at least 50 of them.
+        """Calibrate scores on at least 50 texts that the model was not trained on.
 
-        An earlier calibration is replaced. Changing the model ends its calibration, unless `update` fits a new one.
+        A later change of the model ends its calibration, unless `update` fits a new one.
         """
         model = calibrate(self._whole_model(), _corpus("test", texts, labels), "test", device_named(self.device))
         return self._with_model(model, Predictor(model, self.device))

@@ -309,9 +309,11 @@ def _trained(
     from laconic.methods.train import Training
     from laconic.training.run import Run, device_named
 
-    labelled = corpus
-    if teacher_model is not None:
-        labelled = with_teacher_labels(teacher_model, corpus, device_named(device), Distilling())
+    labelled = (
+        corpus
+        if teacher_model is None
+        else with_teacher_labels(teacher_model, corpus, device_named(device), Distilling())
+    )
     began, anew = perf_counter(), not folder.exists()
     try:
         with training_display(err) as watcher:

@@ -38,7 +38,7 @@ def with_settings(model: SavedModel, settings: Settings) -> SavedModel:
         if not any(f"{name}.".startswith(f"{one}.") for one in method.prediction_settings):
             known = ", ".join(sorted(method.prediction_settings)) or "nothing"
             raise ConfigError(f"{name} cannot be changed without training; what can be changed is {known}")
-    facts = with_calibration(model.facts, uncalibrated("settings were overruled"))
+    facts = with_calibration(model.facts, uncalibrated("settings were changed after training"))
     return replace(model, facts={**facts, "config": config})
 
 

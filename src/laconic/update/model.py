@@ -1,7 +1,7 @@
 """Add labels to a saved model, remove labels from it, or train it on new texts.
 
-Changes are listed in the model's facts, as `changes`; figures that were measured before are kept and marked so. A
-calibration curve from before is dropped: it is fitted again, or scores are no longer calibrated.
+Changes are listed in the model's facts, as `changes`; figures that were measured before are kept and marked so.
+A calibration curve is dropped by every change, and fitted again by `update` and `calibrate`.
 """
 
 from __future__ import annotations
