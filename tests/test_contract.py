@@ -21,7 +21,7 @@ OPERATIONS = {
     "optimised for a GPU": optimise,
     "labels added": update.with_labels,
     "labels removed": update.without_labels,
-    "fine-tuned": getattr(update, "fine_tune_ranker", None) or update.taught,
+    "fine-tuned": update.fine_tune_ranker,
     "swept": setting_of,
 }
 _ON_CPU = "it runs on a CPU only"

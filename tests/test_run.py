@@ -106,7 +106,7 @@ def test_a_damaged_value_is_not_made_anew_because_stages_may_rest_on_it(tmp_path
     kept(tmp_path).remember("clusters", lambda: MADE)
     path = tmp_path / "clusters.safetensors"
     path.write_bytes(spoil(path.read_bytes()))
-    with pytest.raises(TrainingError, match=r"clusters\.safetensors: this file of the run is damaged .* remove .*anew"):
+    with pytest.raises(TrainingError, match=r"clusters\.safetensors: this file of the run is damaged .* start again"):
         kept(tmp_path).remember("clusters", lambda: MADE)
 
 

@@ -114,7 +114,7 @@ def test_texts_must_be_held_out() -> None:
         train_model(CORPUS, "astec", config_of("astec", {"validation": 0.0, "fusion": {}}), Run.unkept())
     with pytest.raises(ConfigError, match="a method that trains"):
         train_model(CORPUS, "nearest", config_of("nearest", {"fusion": {}}), Run.unkept())
-    with pytest.raises(ConfigError, match=r"a share of 0.001 of \d+ texts is none; raise validation"):
+    with pytest.raises(ConfigError, match=r"a fraction of 0.001 of \d+ texts is none; raise validation"):
         train_model(CORPUS, "astec", config_of("astec", {"validation": 0.001, "fusion": {}}), Run.unkept())
     with pytest.raises(ConfigError, match="refit"):
         train_model(CORPUS, "inceptionxml", config_of("inceptionxml", {"refit": True, "fusion": {}}), Run.unkept())

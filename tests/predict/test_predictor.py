@@ -149,7 +149,7 @@ def tokens(model: SavedModel) -> Tokens:
 
 
 def test_how_texts_are_read_was_learnt_and_is_not_overruled(clustered: SavedModel) -> None:
-    with pytest.raises(ConfigError, match=r"text.stop_words is part of what the model has learnt.*answer_top, ranking"):
+    with pytest.raises(ConfigError, match=r"text.stop_words cannot be changed without training.*answer_top, ranking"):
         with_settings(clustered, {"text": {"stop_words": False}})
 
 

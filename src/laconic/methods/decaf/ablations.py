@@ -36,7 +36,9 @@ def nearest_labels(data: Dataset, words: Words, config: Config, run: Run) -> Sho
 
     A text's vector is ReLU(E x): the output of an untrained document block.
     """
-    block = DocumentBlock(words.shape[1], dropout=0.0).to(run.device)
+    with torch.random.fork_rng([]):
+        torch.manual_seed(config.seed)
+        block = DocumentBlock(words.shape[1], dropout=0.0).to(run.device)
     vectors = block(encode_all(sum_of(words, config.length).to(run.device), data.inputs, run.device).to(run.device))
     units = functional.normalize(vectors, dim=1)
     centres, _ = label_centres(units, data.labels, more=0, frequent=1.0, seed=config.seed)
