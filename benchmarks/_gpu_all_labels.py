@@ -10,7 +10,7 @@ import torch
 from benchmarks._gpu_case import LENGTH, NUM_IDS, TEXTS, Case, agreement, attempt, batches, drawn, in_batches, made_of
 from laconic.methods import inceptionxml
 from laconic.models.rankers import FlatRanker
-from laconic.predict.gpu import optimise
+from laconic.predict.gpu import optimise_ranker
 
 
 def all_labels(case: Case) -> dict[str, Any]:
@@ -18,7 +18,7 @@ def all_labels(case: Case) -> dict[str, Any]:
     with case.device:
         encoder, classifier = inceptionxml.build(inceptionxml.Config(length=LENGTH), NUM_IDS, case.labels)
     ranker = drawn(FlatRanker(encoder, classifier))
-    quick, asked, found = optimise(ranker), batches(case.batch), dict[str, Any]()
+    quick, asked, found = optimise_ranker(ranker), batches(case.batch), dict[str, Any]()
     for precision in ("high", "highest"):  # and it stays at the last
         torch.set_float32_matmul_precision(precision)
         name = f"FlatRanker, float32 products: {precision}"

@@ -20,7 +20,7 @@ from benchmarks._gpu_case import (
 )
 from laconic.methods import inceptionxml_plus
 from laconic.models.clustering import random_tree
-from laconic.predict.gpu import optimise
+from laconic.predict.gpu import optimise_ranker
 from laconic.predict.gpu.graphs import GraphRanker
 
 _EAGERLY = 500  # texts are enough where each takes milliseconds
@@ -31,7 +31,7 @@ def shortlist(case: Case) -> dict[str, Any]:
     with case.device:
         ranker = inceptionxml_plus.build(config, NUM_IDS, random_tree(case.labels, case.clusters, 0))
     ranker, device = drawn(ranker.to(case.device)), case.device
-    quick = optimise(ranker)
+    quick = optimise_ranker(ranker)
     assert isinstance(quick, GraphRanker)
     asked = batches(case.batch)
     few = min(case.singly, _EAGERLY)

@@ -202,14 +202,14 @@ def test_a_changed_model_loses_what_was_packed_of_it_and_says_so(nearest: Path, 
 def test_the_cpu_is_used_where_it_is_asked_for_and_there_is_a_gpu(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen, pack = list[str](), packing.packed
+    seen, pack = list[str](), packing.pack_ranker
 
     def recorded(ranker: Any, probes: Any, device: torch.device) -> Any:
         seen.append(device.type)
         return pack(ranker, probes, device)
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr("laconic.export.pack.packed", recorded)
+    monkeypatch.setattr("laconic.export.pack.pack_ranker", recorded)
     train("nearest", data, tmp_path / "model")
     laconic("pack", tmp_path / "model", "--device", "cpu", "--data", data)
     Laconic.load(tmp_path / "model", device="cpu").pack(TEXTS)
@@ -222,7 +222,7 @@ def test_what_cannot_be_packed_is_trained_all_the_same(
     def refuse(*arguments: Any, **options: Any) -> None:
         raise ConfigError("such a model cannot be packed")
 
-    monkeypatch.setattr("laconic.export.pack.packed", refuse)
+    monkeypatch.setattr("laconic.export.pack.pack_ranker", refuse)
     _, told = shown_and_told("train", data, "--method", "nearest", "--out", tmp_path / "model")
     assert "note: the model was not packed: such a model cannot be packed" in told
     assert len(answers(tmp_path / "model")) == len(TEXTS)
@@ -266,8 +266,8 @@ def test_features_are_packed_and_evaluated_but_have_no_texts_to_ask(tmp_path: Pa
         (["predict", "MODEL", "--beam", "3", "--exact"], "exact answers take no beam, but it is 3"),
         (["predict", "MODEL", "--beam", "3", "--set", "power=2"], "MODEL: --beam, .* are for what was packed"),
         (["evaluate", "MODEL", "DATA", "--exact"], "MODEL: --beam, --exact and --threads are for what was packed"),
-        (["predict", "MODEL/packed", "--set", "power=2"], "by the settings that it was packed with; give the model"),
-        (["predict", "MODEL/packed", "--device", "cuda"], "a packed model answers on a CPU"),
+        (["predict", "MODEL/packed", "--set", "power=2"], "with the settings it was packed with; pass the model"),
+        (["predict", "MODEL/packed", "--device", "cuda"], "a packed model runs on a CPU"),
         (["predict", "MODEL", "--device", "abacus"], "there is no device 'abacus'"),
         (["sweep", "MODEL/packed", "DATA"], "a folder of kind 'model' is needed here"),
         (["remove-labels", "MODEL/packed", "--label", "L0"], "which is not of a model and would be lost"),

@@ -12,13 +12,13 @@ import laconic
 from laconic.analysis.sweep import setting_of
 from laconic.export.rankers import pack_ranker
 from laconic.models.rankers import Ranker
-from laconic.predict.gpu import optimise
+from laconic.predict.gpu import optimise_ranker
 from laconic.update import rankers as update
 
 # Operations, each a function that dispatches on the class of a ranker.
 OPERATIONS = {
     "packed": pack_ranker,
-    "optimised for a GPU": optimise,
+    "optimised for a GPU": optimise_ranker,
     "labels added": update.with_labels,
     "labels removed": update.without_labels,
     "fine-tuned": update.fine_tune_ranker,

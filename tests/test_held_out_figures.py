@@ -122,7 +122,9 @@ def test_packing_again_neither_learns_from_held_out_texts_nor_keeps_them(monkeyp
     cut = cut_test(one_file(CORPUS), 0.1)
     model = trained(SMALL, cut)
     seen = []
-    monkeypatch.setattr("laconic.export.pack.packed", lambda ranker, probes: seen.append(probes) or original(ranker))
+    monkeypatch.setattr(
+        "laconic.export.pack.pack_ranker", lambda ranker, texts, device: seen.append(texts) or original(ranker)
+    )
     packed = pack(model, one_file(CORPUS))
     assert [len(probes.starts) - 1 for probes in seen] == [180]
     kept = with_texts(packed, one_file(CORPUS)).kept_texts
@@ -132,7 +134,9 @@ def test_packing_again_neither_learns_from_held_out_texts_nor_keeps_them(monkeyp
 
 def test_texts_of_another_file_are_not_taken_for_training_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     model, seen = trained(SMALL, without_test(CORPUS)), []
-    monkeypatch.setattr("laconic.export.pack.packed", lambda ranker, probes: seen.append(probes) or original(ranker))
+    monkeypatch.setattr(
+        "laconic.export.pack.pack_ranker", lambda ranker, texts, device: seen.append(texts) or original(ranker)
+    )
     other = replace(CORPUS, splits={"all": CORPUS.split("test")})
     packed = pack(model, other)
     assert seen == [None]

@@ -410,8 +410,8 @@ def test_one_label_that_cannot_be_added_does_not_keep_out_the_others(tmp_path: P
     for refusal in (
         "labels.jsonl:2: 'L3': the model has it already",
         "labels.jsonl:3: '4711': no word of its text is known to the model",
-        f"labels.jsonl:4: {NEW.names[0]!r}: it was listed before",
-        "labels.jsonl:5: ' ': this is no name",
+        f"labels.jsonl:4: {NEW.names[0]!r}: already listed at",
+        "labels.jsonl:5: ' ': not a name",
     ):
         assert f"not added: {tmp_path}/{refusal}" in told
 

@@ -164,6 +164,6 @@ def test_small_rows_are_the_rows_to_a_half_step() -> None:
 def test_rows_beyond_half_precision_are_refused() -> None:
     table = numbers(3, 4)
     table[1, 2] = -70_000
-    with pytest.raises(ModelError, match="rows reach 70000, but half precision ends at 65,504"):
+    with pytest.raises(ModelError, match="rows reach 70000, but float16 ends at 65,504"):
         Rows.of(table, numbers(3))
     Rows.of(table, numbers(3), with_exact=False)

@@ -17,6 +17,7 @@ from laconic.methods.registry import config_of
 from laconic.methods.train import train_model
 from laconic.packed.engine.texts import Inputs, Ranked, size_of
 from laconic.packed.folder import Ranks
+from laconic.predict import packing_cost
 from laconic.predict.packed_predictor import PackedPredictor
 from laconic.predict.packing_cost import Cost, measured, split_to_measure
 from laconic.predict.predictor import Predictor
@@ -70,7 +71,7 @@ class Second:
 
 
 def test_what_is_lost_is_counted(model: SavedModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "usable_cores", lambda: 1)
+    monkeypatch.setattr(packing_cost, "usable_cores", lambda: 1)
     whole = pack(model)
     packed, cost = measured(whole, model, CORPUS, "test")
     assert cost.precision is not None
@@ -86,7 +87,7 @@ def test_what_is_lost_is_counted(model: SavedModel, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_part_of_many_texts_is_enough(model: SavedModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_JUDGED", 7)
+    monkeypatch.setattr(packing_cost, "_JUDGED", 7)
     assert measured(pack(model), model, CORPUS, "test")[1].texts == 7
 
 
@@ -116,9 +117,9 @@ def test_dials_are_set_by_training_texts(model: SavedModel, name: str, monkeypat
         seen.append(None if probes is None else size_of(probes))
         return packed(ranker, probes, device)
 
-    packed = module.packed
-    monkeypatch.setattr(module, "packed", record)
-    monkeypatch.setattr(module, "_PROBES", 50)
+    packed = module.pack_ranker
+    monkeypatch.setattr(module, "pack_ranker", record)
+    monkeypatch.setattr(module, "_TUNING_TEXTS", 50)
     pack(model)
     pack(model, named(CORPUS, test="test"))
     pack(model, named(CORPUS, **{name: "train"}))
@@ -132,8 +133,8 @@ def test_packing_is_done_on_the_device_that_is_asked_for(model: SavedModel, monk
         seen.append(device.type)
         return packed(ranker, probes, torch.device("cpu"))
 
-    packed = module.packed
-    monkeypatch.setattr(module, "packed", record)
+    packed = module.pack_ranker
+    monkeypatch.setattr(module, "pack_ranker", record)
     for gpu in (False, True):
         monkeypatch.setattr(torch.cuda, "is_available", lambda gpu=gpu: gpu)
         pack(model, CORPUS)

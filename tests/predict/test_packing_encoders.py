@@ -159,7 +159,7 @@ def test_word_vectors_beyond_half_precision_are_refused(wrong: float) -> None:
     built = BagEncoder(num_ids=NUM_IDS, length=7, embedding=8).eval()
     with torch.no_grad():
         built.embedding.weight[3, 3] = wrong
-    with pytest.raises(ModelError, match="half precision ends at 65,504"):
+    with pytest.raises(ModelError, match="float16 ends at 65,504"):
         pack_encoder(built)
 
 

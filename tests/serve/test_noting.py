@@ -56,8 +56,8 @@ def test_a_request_is_noted_without_its_text(site: Make, caplog: pytest.LogCaptu
     reply = site().ask(predict({"text": MARKER, "explain": True}, x_request_id="mine"))
     assert MARKER in reply.body.decode()
     (line,) = lines(caplog)
-    assert (line.message, line.told.pop("milliseconds") > 0) == ("request", True)
-    assert line.told == {"request_id": "mine", "method": "POST", "path": "/v1/predict", "status": 200}
+    assert (line.message, line.fields.pop("milliseconds") > 0) == ("request", True)
+    assert line.fields == {"request_id": "mine", "method": "POST", "path": "/v1/predict", "status": 200}
     assert MARKER not in str([vars(line) for line in caplog.records])
 
 

@@ -183,8 +183,8 @@ def test_the_end_waits_for_the_last_answer(folder: Path, caplog: pytest.LogCaptu
     run(claim())
     first, *_, last = [record for record in caplog.records if record.name == "laconic.serve"]
     assert (first.message, last.message) == ("serving", "stopped")
-    assert first.told["url"] == "http://127.0.0.1:8000"  # type: ignore[attr-defined]  # what `extra` adds to a record
-    assert first.told["folder"] == folder / "packed"  # type: ignore[attr-defined]  # what `extra` adds to a record
+    assert first.fields["url"] == "http://127.0.0.1:8000"  # type: ignore[attr-defined]  # what `extra` adds to a record
+    assert first.fields["folder"] == folder / "packed"  # type: ignore[attr-defined]  # what `extra` adds to a record
 
 
 def test_the_application_is_at_work_from_its_start_to_its_end(folder: Path) -> None:
@@ -223,7 +223,7 @@ def test_those_who_were_turned_away_are_told_of_together(
             site.service.batcher.texts = 0
 
     run(claim())
-    told = [record.told for record in caplog.records if record.message == "too busy"]  # type: ignore[attr-defined]  # what `extra` adds to a record
+    told = [record.fields for record in caplog.records if record.message == "too busy"]  # type: ignore[attr-defined]  # what `extra` adds to a record
     assert sum(one["refused"] for one in told) == 3
 
 

@@ -27,7 +27,7 @@ from laconic.models.rankers import Ranker
 from laconic.packed.engine.texts import Ranked
 from laconic.packed.folder import PackedModel
 from laconic.predict.explain import Explained
-from laconic.predict.gpu import optimise
+from laconic.predict.gpu import optimise_ranker
 from laconic.predict.label_filter import Find, make_finder, permitted_labels, rank_among
 from laconic.predict.prediction import Answer, Prediction, check_question, known_words, named
 from laconic.storage.model_folder import SavedModel, read_model
@@ -46,7 +46,7 @@ class Predictor:
             raise ModelError(f"the model ranks {self.ranker.num_labels} labels, but names {len(model.labels)}")
         if model.vocabulary is not None and self.ranker.num_ids not in (0, model.vocabulary.num_ids):
             raise ModelError(f"the model knows {self.ranker.num_ids} token ids, but has {model.vocabulary.num_ids}")
-        self._quick = optimise(self.ranker) if where.type == "cuda" else self.ranker
+        self._quick = optimise_ranker(self.ranker) if where.type == "cuda" else self.ranker
         self.view = DatasetView.of(model)
         self._tokenizer = self.view.tokenizer
         self._label_texts = dict(zip(model.labels.names, model.labels.texts or (), strict=False))

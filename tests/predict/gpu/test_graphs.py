@@ -10,7 +10,7 @@ import torch
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import WORD_ENCODERS, Identity, InceptionEncoder
 from laconic.models.rankers import FlatRanker, Ranker
-from laconic.predict.gpu import graphs, optimise
+from laconic.predict.gpu import graphs, optimise_ranker
 from laconic.predict.gpu.attempts import Attempts, may_pass
 from laconic.predict.gpu.graphs import GraphRanker, filled
 from laconic.types import PAD, Tokens
@@ -245,7 +245,7 @@ def test_labels_are_scored_as_they_are_ranked():
 @pytest.mark.parametrize("labels", [LABELS, 20_000])
 @pytest.mark.parametrize("name", WORD_ENCODERS)
 def test_a_graph_answers_as_the_ranker_does(name, labels):
-    plain, quick = ranker(name, labels=labels), optimise(ranker(name, "cuda", labels))
+    plain, quick = ranker(name, labels=labels), optimise_ranker(ranker(name, "cuda", labels))
     with torch.inference_mode():
         for number, texts in enumerate((5, 6, 8, 1, 1, 1, 7)):  # the first time eagerly, then captured
             inputs = tokens(texts, 5 + number % 3)
@@ -259,7 +259,7 @@ def test_a_graph_answers_as_the_ranker_does(name, labels):
 
 @on_gpu
 def test_an_answer_stays_what_it_was_when_the_next_is_given():
-    quick = optimise(ranker(device="cuda"))
+    quick = optimise_ranker(ranker(device="cuda"))
     inputs = [tokens(4, 6) for _ in range(6)]
     kept = [quick.rank(one, 5) for one in inputs]
     for one, answer in zip(inputs, kept, strict=True):
@@ -290,7 +290,7 @@ def test_what_cannot_be_captured_is_answered_all_the_same(caplog):
 
 @on_gpu
 def test_a_graph_that_fails_once_is_captured_again(monkeypatch, caplog):
-    plain, quick = ranker(), optimise(ranker(device="cuda"))
+    plain, quick = ranker(), optimise_ranker(ranker(device="cuda"))
     inputs = tokens(4, 6)
     expected, replay, failures = plain.rank(inputs, 5), graphs.Graph.__call__, [torch.OutOfMemoryError("no memory")]
 
@@ -310,7 +310,7 @@ def test_a_graph_that_fails_once_is_captured_again(monkeypatch, caplog):
 
 @on_gpu
 def test_threads_take_turns():
-    quick = optimise(ranker(device="cuda"))
+    quick = optimise_ranker(ranker(device="cuda"))
     inputs = [tokens(4, 6) for _ in range(8)]
     expected = [quick.rank(one, 5).labels.tolist() for one in inputs]
     found = {}
@@ -331,4 +331,4 @@ def test_threads_take_turns():
 def test_inception_is_the_encoder_that_is_folded():
     """Or the tests above would compare a ranker with itself."""
     assert isinstance(ranker().encoder, InceptionEncoder)
-    assert not isinstance(optimise(ranker()).quick.encoder, InceptionEncoder)
+    assert not isinstance(optimise_ranker(ranker()).quick.encoder, InceptionEncoder)

@@ -1,4 +1,4 @@
-"""Every ranker that is known is optimise through and through, and answers as before."""
+"""Every ranker that is known is optimised through and through, and answers as before."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from laconic.models.encoders import Identity
 from laconic.models.fusion.ranker import FusedRanker
 from laconic.models.rankers import Ensemble, FlatRanker, Ranker, Reranker, ShortlistRanker
 from laconic.models.shortlisters.clusters import Clusters
-from laconic.predict.gpu import optimise
 from laconic.predict.gpu import optimise as quickening
+from laconic.predict.gpu import optimise_ranker
 from laconic.predict.gpu.clusters import ClustersRanker
 from laconic.predict.gpu.exact import ExactRanker
 from laconic.predict.gpu.graphs import GraphRanker
@@ -54,7 +54,7 @@ def model(request: pytest.FixtureRequest) -> SavedModel:
 def test_a_quickened_ranker_answers_as_before(model: SavedModel, monkeypatch: pytest.MonkeyPatch, few: int) -> None:
     monkeypatch.setattr(quickening, "_FEW", few)
     ranker = restore_ranker(model, torch.device("cpu"))
-    quick, inputs = optimise(ranker), inputs_of(model)
+    quick, inputs = optimise_ranker(ranker), inputs_of(model)
     with torch.inference_mode():
         expected, found = ranker.rank(inputs, 5), quick.rank(inputs, 5)
         torch.testing.assert_close(quick.score(inputs, expected.labels), ranker.score(inputs, expected.labels))
@@ -80,7 +80,7 @@ def leaves(ranker: Ranker) -> list[Ranker]:
 
 def test_whatever_is_over_a_ranker_the_ranker_is_quickened(model: SavedModel) -> None:
     before = leaves(restore_ranker(model, torch.device("cpu")))
-    after = leaves(optimise(restore_ranker(model, torch.device("cpu"))))
+    after = leaves(optimise_ranker(restore_ranker(model, torch.device("cpu"))))
     assert len(after) == len(before)
     known = model.facts["method"] != "nearest"
     assert all(isinstance(leaf, GraphRanker) == known for leaf in after)
@@ -88,14 +88,14 @@ def test_whatever_is_over_a_ranker_the_ranker_is_quickened(model: SavedModel) ->
 
 def test_how_labels_are_scored_depends_on_how_many_there_are() -> None:
     for more, kind in {0: FlatRanker, 1: ExactRanker}.items():
-        quick = optimise(FlatRanker(Identity(4), LinearClassifier(4, quickening._FEW + more)))
+        quick = optimise_ranker(FlatRanker(Identity(4), LinearClassifier(4, quickening._FEW + more)))
         assert isinstance(quick, GraphRanker)
         assert isinstance(quick.quick, kind)
 
 
 def test_clusters_are_opened_where_they_lie() -> None:
     clusters = Clusters(LinearClassifier(4, 8), random_tree(30, 8, 0))
-    quick = optimise(ShortlistRanker(Identity(4), clusters, LinearClassifier(4, 30), top=2))
+    quick = optimise_ranker(ShortlistRanker(Identity(4), clusters, LinearClassifier(4, 30), top=2))
     assert isinstance(quick, GraphRanker)
     assert isinstance(quick.quick, ClustersRanker)
 
@@ -103,7 +103,7 @@ def test_clusters_are_opened_where_they_lie() -> None:
 def test_no_tensor_of_a_ranker_is_changed_or_copied(model: SavedModel) -> None:
     ranker = restore_ranker(model, torch.device("cpu"))
     before = {name: (tensor.data_ptr(), tensor.clone()) for name, tensor in ranker.state_dict().items()}
-    optimise(ranker)
+    optimise_ranker(ranker)
     after = ranker.state_dict()
     assert after.keys() == before.keys()
     for name, (place, tensor) in before.items():

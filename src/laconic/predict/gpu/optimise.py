@@ -17,12 +17,12 @@ _FEW = 1 << 14  # labels of which every score may as well be written down
 
 
 @singledispatch
-def optimise(ranker: Ranker) -> Ranker:
+def optimise_ranker(ranker: Ranker) -> Ranker:
     """Return a faster equivalent that shares the ranker's tensors; an unregistered ranker is returned unchanged."""
     return ranker
 
 
-@optimise.register
+@optimise_ranker.register
 def _(ranker: FlatRanker) -> GraphRanker:
     encoder, classifier = optimise_encoder(ranker.encoder), with_fixed_norms(ranker.classifier)
     if isinstance(classifier, LinearClassifier) and classifier.num_labels > _FEW:
@@ -31,7 +31,7 @@ def _(ranker: FlatRanker) -> GraphRanker:
     return GraphRanker(ranker, quick, longest=_longest(ranker.encoder))
 
 
-@optimise.register
+@optimise_ranker.register
 def _(ranker: ShortlistRanker) -> GraphRanker:
     encoder, clusters, classifier = (
         optimise_encoder(ranker.encoder),
@@ -43,20 +43,20 @@ def _(ranker: ShortlistRanker) -> GraphRanker:
     return GraphRanker(ranker, quick, longest=_longest(ranker.encoder))
 
 
-@optimise.register
+@optimise_ranker.register
 def _(ranker: Reranker) -> Reranker:
-    base, alpha = optimise(ranker.base), float(ranker.alpha)
+    base, alpha = optimise_ranker(ranker.base), float(ranker.alpha)
     return Reranker(base, ranker.encoder, ranker.classifier, size=ranker.size, alpha=alpha)
 
 
-@optimise.register
+@optimise_ranker.register
 def _(ranker: FusedRanker) -> FusedRanker:
-    return ranker.of(optimise(ranker.base), ranker.nearest, ranker.frequency, ranker.trees)
+    return ranker.of(optimise_ranker(ranker.base), ranker.nearest, ranker.frequency, ranker.trees)
 
 
-@optimise.register
+@optimise_ranker.register
 def _(ranker: Ensemble) -> Ensemble:
-    members = [optimise(member) for member in ranker.rankers()]
+    members = [optimise_ranker(member) for member in ranker.rankers()]
     return Ensemble(members, width=ranker.width, at_once=ranker.at_once)
 
 
