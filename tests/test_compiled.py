@@ -134,3 +134,21 @@ def test_a_kernel_is_compiled_once_for_all_processes(compiler: type, tmp_path: P
     told = {**os.environ, "PYTHONPATH": path, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     runs = [subprocess.run([sys.executable, "-c", _CACHED], env=told, check=True, capture_output=True) for _ in "12"]
     assert [run.stdout for run in runs] == [b"0 1\n", b"1 0\n"]
+
+
+def test_a_cache_that_names_classes_of_another_version_is_compiled_anew(tmp_path: Path) -> None:
+    """An index is unpickled before its age is checked: a class that was renamed must not stop a kernel."""
+    script = tmp_path / "kernels.py"
+    source = (
+        "from typing import NamedTuple\n"
+        "import numpy as np\n"
+        "from laconic.kernels.jit import compiled\n"
+        "class {name}(NamedTuple):\n    values: np.ndarray\n"
+        "@compiled\ndef total(pair):\n    return pair.values.sum()\n"
+        "print(total({name}(np.arange(4))))\n"
+    )
+    for name in ("Before", "After"):
+        script.write_text(source.format(name=name))
+        module = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import kernels"
+        done = subprocess.run([sys.executable, "-c", module], capture_output=True, text=True, check=False)
+        assert done.stdout == "6\n", done.stderr

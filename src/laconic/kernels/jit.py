@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 import numba
+from numba.core.caching import IndexDataCacheFile
 from numba.core.codegen import get_host_cpu_features
 from numba.core.compiler import Compiler, CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
@@ -43,8 +44,23 @@ def has_fast_wide_vectors(features: str) -> bool:
 
 def _kernel(function: Callable[P, R], **options: Any) -> Callable[P, R]:
     # Tests wrap every function of the package in checks; numba compiles only the function itself.
-    made = numba.njit(**_ALWAYS, **options, pipeline_class=_compiler())
-    return made(inspect.unwrap(function))  # type: ignore[no-any-return]
+    kernel = numba.njit(**_ALWAYS, **options, pipeline_class=_compiler())(inspect.unwrap(function))
+    if isinstance(index := getattr(kernel._cache, "_cache_file", None), IndexDataCacheFile):
+        index.__class__ = _Index
+    return kernel  # type: ignore[no-any-return]
+
+
+class _Index(IndexDataCacheFile):  # type: ignore[misc]
+    """An index of compiled kernels that starts anew if another version of this package wrote it.
+
+    It is unpickled before its age is checked, and may name classes that are gone.
+    """
+
+    def _load_index(self) -> Any:
+        try:
+            return super()._load_index()
+        except (AttributeError, ImportError):
+            return {}
 
 
 def _compiler() -> type[CompilerBase]:
