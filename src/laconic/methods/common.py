@@ -122,7 +122,7 @@ def restore_module(
             ranker = make()
         expected = {name: tensor.dtype for name, tensor in ranker.state_dict().items()}
         ranker.load_state_dict(dict(tensors), assign=True)
-        _check_tensors(tensors, expected)
+        _check_tensors({name: tensors[name] for name in expected}, expected)  # loading has dropped or refused others
     except (KeyError, ValueError, IndexError, RuntimeError, ConfigError) as error:
         raise ModelError(f"the model's tensors are not those of {method}: {' '.join(str(error).split())}") from None
     return ranker.eval()
