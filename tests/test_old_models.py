@@ -14,7 +14,7 @@ from laconic.export.pack import pack
 from laconic.methods.registry import METHODS, config_of
 from laconic.methods.train import train_model
 from laconic.packed import folder as packed_folder
-from laconic.predict.packed_predictor import Answerer
+from laconic.predict.packed_predictor import PackedPredictor
 from laconic.predict.prediction import Prediction
 from laconic.predict.predictor import Predictor
 from laconic.storage.model_folder import FORMAT, write_model
@@ -42,7 +42,7 @@ TEXTS = ["w1 w2 w3", "nothing known", ""]
 def test_an_old_model_answers_what_it_answered(folder):
     expected = json.loads((folder / "expected.json").read_text())
     is_packed = (folder / "packed").exists()
-    predictor = Answerer.open(folder / "packed", verify=True) if is_packed else plain(folder / "model")
+    predictor = PackedPredictor.open(folder / "packed", verify=True) if is_packed else plain(folder / "model")
     for text, predictions in zip(expected["texts"], predictor.predict(expected["texts"], k=4), strict=True):
         wanted = expected["predictions"][text]
         assert [label for label, _ in predictions] == [label for label, _ in wanted]
@@ -71,7 +71,7 @@ def write(name: str) -> None:
     if name in OTHERS:
         folder = emptied(FOLDER / f"packed-format-{packed_folder.FORMAT}-{name}")
         packed_folder.write_packed(pack(model, corpus), folder / "packed")
-        write_expected(folder, texts, Answerer.open(folder / "packed").predict(texts, k=4))
+        write_expected(folder, texts, PackedPredictor.open(folder / "packed").predict(texts, k=4))
 
 
 def emptied(folder: Path) -> Path:

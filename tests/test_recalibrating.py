@@ -23,7 +23,7 @@ from laconic.methods.restore import with_settings
 from laconic.methods.train import train_model
 from laconic.packed.folder import of_version, open_packed, write_packed
 from laconic.predict.load import Speed
-from laconic.predict.packed_predictor import Answerer
+from laconic.predict.packed_predictor import PackedPredictor
 from laconic.predict.predictor import Predictor
 from laconic.serve.model import Served
 from laconic.serve.openapi import facts_of
@@ -109,7 +109,7 @@ def test_what_is_packed_of_a_changed_model_and_served_is_not_calibrated(
         folder = tmp_path / f"{calibrated}"
         write_model(one, folder)
         write_packed(of_version(pack(one), version_of(folder)), folder / "packed")
-        assert Answerer(open_packed(folder / "packed")).calibrated is calibrated
+        assert PackedPredictor(open_packed(folder / "packed")).calibrated is calibrated
         said = facts_of(Served(folder, Speed(threads=1)).now, Serving())
         assert said.calibrated is calibrated
         assert ("not calibrated" in (said.card or "")) is not calibrated
@@ -167,7 +167,7 @@ def test_a_curve_that_an_earlier_version_kept_through_a_change_is_not_applied(
     opened = read_model(tmp_path / "model")
     assert Calibration.of_facts(opened.facts) is None
     assert opened.facts["not_calibrated"] == changed.facts["not_calibrated"]
-    assert not Answerer(pack(opened)).calibrated
+    assert not PackedPredictor(pack(opened)).calibrated
 
 
 def test_a_model_without_any_word_on_calibration_still_opens(model: SavedModel, tmp_path: Path) -> None:
