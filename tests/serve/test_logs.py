@@ -20,7 +20,7 @@ def line(message: str, *arguments: Any, **more: Any) -> dict[str, Any]:
 
 
 def test_a_line_is_one_object_with_what_it_tells() -> None:
-    said = line("too %s", "busy", told={"refused": 3, "folder": __file__})
+    said = line("too %s", "busy", fields={"refused": 3, "folder": __file__})
     assert said["time"].endswith("+00:00")
     assert {name: said[name] for name in ("level", "event", "refused", "folder")} == {
         "level": "warning",
@@ -33,7 +33,7 @@ def test_a_line_is_one_object_with_what_it_tells() -> None:
 
 def test_whatever_is_told_stays_in_its_line() -> None:
     nasty = 'a "name"\nwith\u2028ends\r\x00 and größe'
-    said = line("%s", nasty, told={"name": nasty, "object": logging})
+    said = line("%s", nasty, fields={"name": nasty, "object": logging})
     assert said["event"] == said["name"] == nasty
     assert "module" in said["object"]
 
