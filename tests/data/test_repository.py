@@ -233,7 +233,7 @@ def test_files_that_disagree_are_refused_by_name_and_number(
         ('{"title": "\\ud800", "target_ind": [0]}', r'trn\.json:2: "title" holds half of a character'),
         ('{"title": "a", "target_ind": [3]}', r'trn\.json:2: "target_ind": label 3 is outside 0\.\.2'),
         ('{"title": "a", "target_ind": [-1]}', r'trn\.json:2: "target_ind": label -1 is outside 0\.\.2'),
-        ('{"title": "a", "target_ind": ["0"]}', r'trn\.json:2: "target_ind" is "0", where a whole number'),
+        ('{"title": "a", "target_ind": ["0"]}', r'trn\.json:2: "target_ind" is "0", where an integer'),
         ('{"title": "a", "target_ind": 0}', r'trn\.json:2: "target_ind" is 0, where a list is needed'),
         ('{"title": "a", "target_ind": [0], "target_rel": [NaN]}', r"trn\.json:2: NaN is not a JSON number"),
         ('{"title": "a", "target_ind": [0], "target_rel": [-1]}', r'trn\.json:2: "target_rel": the weight -1\.0'),

@@ -127,7 +127,7 @@ def test_settings_overrule_how_a_model_answers(clustered: SavedModel, folder: Pa
     inputs = tokens(clustered)
     for top in (1, 2, 8, 100):
         opened = Predictor.open(folder, device="cpu", settings={"answer_top": top})
-        expected = ranker.opening(top).rank(inputs, 3)
+        expected = ranker.with_beam(top).rank(inputs, 3)
         assert [[label for label, _ in answer] for answer in opened.predict(TEXTS, 3)] == [
             [NAMES[label] for label in row] for row in expected.labels.tolist()
         ]

@@ -169,5 +169,5 @@ def _deadline(headers: Any, usual: float) -> float:
     if given is None:
         return usual
     if not given.isdigit() or len(given) > 5 or not 1 <= int(given) <= _LONGEST_DEADLINE:
-        raise Refusal(422, "bad_question", f"it must be a whole number within 1..{_LONGEST_DEADLINE}", "x-deadline-ms")
+        raise Refusal(422, "bad_question", f"it must be an integer within 1..{_LONGEST_DEADLINE}", "x-deadline-ms")
     return min(usual, int(given) / 1e3)
