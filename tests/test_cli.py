@@ -494,7 +494,7 @@ def test_an_interrupted_training_says_how_to_go_on_and_does(data, tmp_path):
     assert running.returncode == 130
     assert b"interrupted; run the same command again to resume" in complained
     assert (tmp_path / "m" / "run" / "train.safetensors").exists()
-    assert "begun here" in laconic(*command, "--set", "epochs=5", code=2).replace("\n", " ")
+    assert "to start again" in laconic(*command, "--set", "epochs=5", code=2).replace("\n", " ")
 
 
 def test_brackets_in_a_path_are_no_markup(data, tmp_path):

@@ -29,7 +29,8 @@ _UNCHANGED = """if True:
         return {name: repr(value) for name, value in vars(numba.config).items() if name.isupper()}
     before = settings()
     import laconic, laconic.kernels.jit
-    for name in ("engine", "linear", "shortlisters", "clustering", "combining", "data.formats"):
+    models = [f"models.{name}" for name in ("label_trees", "shortlisters", "clustering", "fusion")]
+    for name in ("packed.engine", "data.formats", *models):
         package = importlib.import_module(f"laconic.{name}")
         for module in pkgutil.iter_modules(package.__path__):
             importlib.import_module(f"laconic.{name}.{module.name}")

@@ -204,7 +204,7 @@ def test_only_this_module_asks_the_system_for_cores_and_memory():
         for path in PACKAGE.rglob("*.py")
         if asking.search(path.read_text(encoding="utf-8"))
     }
-    assert found == {"machine.py"}
+    assert found == {"system/machine.py"}
 
 
 def test_counting_cores_needs_no_torch():

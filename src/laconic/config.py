@@ -56,7 +56,8 @@ def configure(kind: type[C], settings: Mapping[str, Any], prefix: str = "") -> C
     """Make a config of that kind from settings; defaults fill in, and names in its RETIRED are ignored."""
     settings = {name: value for name, value in settings.items() if name not in getattr(kind, "RETIRED", ())}
     types_by_name = typing.get_type_hints(kind)
-    known = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    known = sorted(names, key=lambda name: _is_group(types_by_name[name]))  # single settings first
     for name in settings:
         if name not in known:
             raise ConfigError(
@@ -80,6 +81,10 @@ def settings_of(config: Any) -> Settings:
         for name, value in values.items()
         if value is not None or name not in unused
     }
+
+
+def _is_group(wanted: Any) -> bool:
+    return is_dataclass(wanted) or _optional_group(wanted) is not None
 
 
 def _optional_group(wanted: Any) -> Any:

@@ -134,7 +134,7 @@ def test_the_verb_shows_one_table_and_writes_it(model: Path, tmp_path: Path, mon
 
 def test_options_that_do_not_go_together_are_refused_before_anything_is_read(tmp_path: Path) -> None:
     for arguments, said in {
-        ("one", "two", "data"): "one model's dial is measured, but there are 2 models",
+        ("one", "two", "data"): "without --against one model is timed, but there are 2 models",
         ("one", "data", "--markdown", "file"): "--markdown is for the table of --against",
         ("one", "data", "--against", "nobody,toy"): "there is no peer 'nobody'; known are: omikuji, pecos, napkinxc",
     }.items():
@@ -144,4 +144,4 @@ def test_options_that_do_not_go_together_are_refused_before_anything_is_read(tmp
 def test_a_picture_is_of_a_dial_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(LIBRARIES, "toy", tuple(TOYS[1:2]))
     said = laconic("bench", "one", "data", "--against", "toy", "--picture", "file", code=2)
-    assert "--picture is of one model's dial" in said
+    assert "--picture is for one model alone" in said
