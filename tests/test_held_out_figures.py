@@ -56,7 +56,7 @@ def test_the_figures_after_training_on_a_file_are_of_held_out_texts(shop: Path, 
 
 def test_without_a_test_split_the_validation_texts_are_reported(shop: Path, tmp_path: Path) -> None:
     shown = words(laconic("train", shop, *QUICK, "--test", "0", "--out", tmp_path / "m"))
-    assert "shop.csv, validation texts: 40 texts, held out of training, except to choose the epoch" in shown
+    assert "shop.csv, validation: 40 texts, held out of training, except to choose the epoch" in shown
     facts = json.loads((tmp_path / "m" / "model.json").read_text())
     kept = facts["metrics"]
     assert (kept["split"], kept["texts"]) == ("validation", 40)

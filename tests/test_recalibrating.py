@@ -194,7 +194,7 @@ def test_a_model_that_never_was_calibrated_says_why(settings: dict[str, Any], wh
 
 
 def test_overruled_settings_are_named_as_the_reason(model: SavedModel) -> None:
-    assert with_settings(model, {"alpha": 0.3}).facts["not_calibrated"] == "settings were overruled"
+    assert with_settings(model, {"alpha": 0.3}).facts["not_calibrated"] == "settings were changed after training"
 
 
 # The doors

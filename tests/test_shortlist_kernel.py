@@ -160,9 +160,9 @@ def test_the_loss_is_a_mean_and_carries_factors_and_text_weights():
     leaves = [part.clone().requires_grad_() for part in (vectors, weight, bias)]
     loss = shortlist_loss(*leaves, batch, shortlist, over=shortlist.picks.shape[1] * shortlist.size)
     (3 * loss).backward()
-    share = weights / (len(vectors) * shortlist.picks.shape[1] * shortlist.size)
+    text_weights = weights / (len(vectors) * shortlist.picks.shape[1] * shortlist.size)
     others = [part.clone().requires_grad_() for part in (vectors, weight, bias)]
-    expected = plain_loss(*others, shortlist, wanted._replace(share=share))
+    expected = plain_loss(*others, shortlist, wanted._replace(text_weights=text_weights))
     (3 * expected).backward()
     torch.testing.assert_close(loss, expected)
     for mine, other in zip(leaves, others, strict=True):

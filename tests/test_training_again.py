@@ -94,7 +94,7 @@ def test_a_model_that_was_changed_since_asks_for_force(model: Path, shop: Path) 
 def test_a_model_that_does_not_tell_how_it_was_trained_asks_for_force(model: Path, shop: Path) -> None:
     change(model, lambda facts: {name: fact for name, fact in facts.items() if name != "run"})
     refused = " ".join(laconic("train", shop, *NEAREST, "--out", model, code=2).split())
-    assert "it does not tell what it was trained with" in refused
+    assert "it does not say what it was trained with" in refused
     change(model, lambda facts: facts | {"format": 99})
     refused = " ".join(laconic("train", shop, *NEAREST, "--out", model, code=2).split())
     assert "the model has format 99" in refused

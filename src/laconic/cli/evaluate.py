@@ -115,7 +115,7 @@ def sweep(
     found = sweep_model(predictor, texts.corpus, texts.split, values or ())
     seen = predictor.trained_on.overlap(texts.texts)
     setting = next(iter(found[0]))
-    title = f"{model} on {data}, {texts}: {len(texts.texts):,} texts{seen_words(seen)}; {TITLES[setting]}"
+    title = f"{model} on {data}, {texts}: {counted(len(texts.texts), 'text')}{seen_words(seen)}; {TITLES[setting]}"
     out.print(sweep_table(found, title))
     if plots is not None:
         from laconic.analysis.plots import plot_sweep

@@ -182,10 +182,10 @@ def _evaluated(model: SavedModel, corpus: Corpus, device: str, title: str) -> Sa
     if "test" in corpus.splits:
         texts = evaluation_texts(corpus, "test")
         model, evaluation = scored(model, texts, device)
-        of = f"{texts}: {evaluation.texts:,} texts{seen_words(evaluation.seen)}"
+        of = f"{texts}: {counted(evaluation.texts, 'text')}{seen_words(evaluation.seen)}"
     elif kept := model.facts.get("metrics"):
         evaluation = evaluation_of(kept)
-        of = f"{kept['split']} texts: {evaluation.texts:,} texts, {VALIDATION}"
+        of = f"{kept['split']}: {counted(evaluation.texts, 'text')}, {VALIDATION}"
     else:
         err.print("No texts were held out, so there are no figures; --test 0.1 holds out a test split.")
         return model
@@ -207,9 +207,11 @@ def _with_test(corpus: Corpus, fraction: float | None) -> Corpus:
         err.print("There are too few different texts to hold out a test split.")
         return corpus
     train, test = (parted.split(name) for name in ("train", "test"))
-    message = f"Held out {len(test):,} of {len(train) + len(test):,} texts as the test split (--test 0 trains on all)."
+    whole = counted(len(train) + len(test), "text")
+    message = f"Held out {len(test):,} of {whole} as the test split (--test 0 trains on all)."
     only = int(((label_counts(train.labels) == 0) & (label_counts(test.labels) > 0)).sum())
-    err.print(message + f" {only:,} labels occur in them alone." * (only > 0), soft_wrap=True)
+    alone = f" {counted(only, 'label occurs', 'labels occur')} in them alone." * (only > 0)
+    err.print(message + alone, soft_wrap=True)
     return parted
 
 

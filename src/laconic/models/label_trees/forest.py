@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.sparse import csr_array
 
 from laconic.kernels.csr import Lists
 from laconic.kernels.jit import compiled
 from laconic.models.label_trees.search import DEEPEST, score_children
+from laconic.system.sparse import csr_array
 from laconic.types import NO_LABEL
 
 
