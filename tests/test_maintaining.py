@@ -20,7 +20,7 @@ from laconic.data.tokenizer import Tokenizer
 from laconic.data.vocabulary import bags
 from laconic.errors import ConfigError, DataError, TrainingError
 from laconic.methods.registry import METHODS, config_of
-from laconic.methods.restore import restore_ranker
+from laconic.methods.restore import move_ranker, restore_ranker
 from laconic.methods.train import train_model
 from laconic.predict.predictor import Predictor
 from laconic.storage.model_folder import SavedModel, read_model, write_model
@@ -446,3 +446,11 @@ def test_an_estimator_goes_with_the_times() -> None:
     assert "storm" in [one.label for one in model.predict("red sea", k=3)]
     model.add_labels({7: ""}, ["deep blue"], [[7]])
     assert model.predict("deep blue", k=1)[0].label == "7"
+
+
+@pytest.mark.parametrize(("method", "device"), [("nearest", "cpu"), ("trees", "cpu"), ("inceptionxml", "meta")])
+def test_rankers_that_answer_on_the_cpu_alone_are_never_moved(method: str, device: str) -> None:
+    folder = Path(__file__).parent / "models" / f"format-1-{method}" / "model"
+    model = read_model(folder)
+    moved = move_ranker(restore_ranker(model, torch.device("cpu")), model, torch.device("meta"))
+    assert {tensor.device.type for tensor in moved.state_dict().values()} == {device}

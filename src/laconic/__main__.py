@@ -1,3 +1,5 @@
+"""Run the command line: `python -m laconic`."""
+
 from laconic.cli.main import main
 
 main()

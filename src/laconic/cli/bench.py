@@ -35,12 +35,13 @@ def bench(
     split: Annotated[
         str, typer.Option(help="Split to use. For the file a model was trained on, test is its held-out part.")
     ] = "test",
-    texts: Annotated[int, typer.Option(metavar="N", help="Largest number of texts to use.", min=1)] = 5000,
-    singly: Annotated[int, typer.Option(metavar="N", help="Texts to time one at a time.", min=1)] = 2000,
+    texts: Annotated[int, typer.Option("--texts", metavar="N", help="Largest number of texts to use.", min=1)] = 5000,
+    singly: Annotated[int, typer.Option("--singly", metavar="N", help="Texts to time one at a time.", min=1)] = 2000,
     k: Annotated[int, typer.Option("-k", help="Labels per text.", min=1)] = 5,
     against: Annotated[
         list[str] | None,
         typer.Option(
+            "--against",
             metavar="NAME",
             help="Train and compare with omikuji, pecos, napkinxc, fasttext, or all installed ones; repeatable.",
         ),
@@ -49,10 +50,11 @@ def bench(
         Path | None, typer.Option("--json", help="Also write the results to this file as JSON.")
     ] = None,
     markdown: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="With --against: also write the table as markdown.")
+        Path | None,
+        typer.Option("--markdown", metavar="FILE", help="With --against: also write the table as markdown."),
     ] = None,
     picture: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also plot P@5 against latency (needs matplotlib).")
+        Path | None, typer.Option("--picture", metavar="FILE", help="Also plot P@5 against latency (needs matplotlib).")
     ] = None,
     keep_self: KeepSelf = False,
     propensity: Constants = "",

@@ -51,7 +51,7 @@ def evaluate(
     device: Device = "auto",
     settings: Overruled = None,
     shuffle_words: Annotated[
-        int | None, typer.Option(metavar="SEED", min=0, help="Shuffle word order with this seed.")
+        int | None, typer.Option("--shuffle-words", metavar="SEED", min=0, help="Shuffle word order with this seed.")
     ] = None,
     beam: Beam = None,
     exact: Exact = False,

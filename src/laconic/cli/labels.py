@@ -30,7 +30,7 @@ def add(
     model: ModelFolder,
     labels: Annotated[Path, typer.Argument(metavar="LABELS", help="labels.jsonl, as in a dataset folder.")],
     examples: Annotated[
-        str, typer.Option(metavar="DATA", help="Labelled example texts, in any format that train reads.")
+        str, typer.Option("--examples", metavar="DATA", help="Labelled example texts, in any format that train reads.")
     ] = "",
     to: Out = None,
     table: Table = None,

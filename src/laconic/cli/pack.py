@@ -47,7 +47,9 @@ def pack(
     data: Annotated[
         str,
         typer.Option(
-            metavar="DATA", help="Training data of the model, to tune the search width and measure the accuracy lost."
+            "--data",
+            metavar="DATA",
+            help="Training data of the model, to tune the search width and measure the accuracy lost.",
         ),
     ] = "",
     keep_texts: KeepTexts = False,
@@ -58,8 +60,6 @@ def pack(
     """Convert a model for fast CPU inference and report the accuracy lost.
 
     `laconic predict MODEL` then uses MODEL/packed. The packed folder can also be used, copied and evaluated alone.
-
-    `laconic predict MODEL` then answers from MODEL/packed; a packed folder alone can be asked and evaluated too.
     """
     from laconic.storage.manifest import PACKED, PACKED_MODEL, check_replaceable, kind_of, version_of
     from laconic.storage.model_folder import read_model

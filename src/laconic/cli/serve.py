@@ -22,7 +22,7 @@ def serve(
     queue: Annotated[
         int, typer.Option(help="Texts that may wait in each worker; more are refused (503).", min=1)
     ] = 256,
-    max_body: Annotated[str, typer.Option(metavar="SIZE", help="Largest request body.")] = "1MB",
+    max_body: Annotated[str, typer.Option("--max-body", metavar="SIZE", help="Largest request body.")] = "1MB",
     max_texts: Annotated[int, typer.Option(help="Most texts per request.", min=1)] = 100,
     max_characters: Annotated[int, typer.Option(help="Most characters per text.", min=1)] = 1000,
     max_k: Annotated[int, typer.Option(help="Most labels per text.", min=1)] = 100,

@@ -50,7 +50,8 @@ def train(
         str, typer.Option(help="Training method (docs/methods.md). auto chooses by the data, the machine and --budget.")
     ] = "auto",
     budget: Annotated[
-        str, typer.Option(metavar="TIME", help="With auto: approximate training time, such as 90s, 5m or 2h.")
+        str,
+        typer.Option("--budget", metavar="TIME", help="With auto: approximate training time, such as 90s, 5m or 2h."),
     ] = "",
     preset: Annotated[
         str,
@@ -89,7 +90,7 @@ def train(
     ] = False,
     teacher: Annotated[
         Path | None,
-        typer.Option(metavar="MODEL", help="Also train on the predictions of this model (distillation)."),
+        typer.Option("--teacher", metavar="MODEL", help="Also train on the predictions of this model (distillation)."),
     ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Replace a finished model in MODEL, even one of other data or settings.")
@@ -98,7 +99,10 @@ def train(
         bool, typer.Option("--keep-run", help="Keep the run folder, with its log, in the model folder.")
     ] = False,
     shard_size: Annotated[
-        str, typer.Option(metavar="SIZE", help="Largest size of a tensor file, such as 16MB (0 = one file).")
+        str,
+        typer.Option(
+            "--shard-size", metavar="SIZE", help="Largest size of a tensor file, such as 16MB (0 = one file)."
+        ),
     ] = "0",
     half: Annotated[bool, typer.Option("--half", help="Store weights as float16 (half the size).")] = False,
     packing: Annotated[

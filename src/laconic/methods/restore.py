@@ -23,6 +23,11 @@ def restore_ranker(model: SavedModel, device: torch.device) -> Ranker:
     return ranker.to(device) if method.on_gpu else ranker
 
 
+def move_ranker(ranker: Ranker, model: SavedModel, device: torch.device) -> Ranker:
+    """Move a ranker of this model to a device, unless its method answers on the CPU alone."""
+    return ranker.to(device) if _known(model).on_gpu else ranker
+
+
 def with_settings(model: SavedModel, settings: Settings) -> SavedModel:
     """Return the model with other prediction settings; `alpha` and `tail` may be given without their group.
 

@@ -29,7 +29,7 @@ from laconic.data.vocabulary import bags
 from laconic.errors import DataError
 from laconic.evaluation.dataset_view import DatasetView
 from laconic.evaluation.evaluate import truth_in_numbers_of, truth_of
-from laconic.methods.restore import restore_config, restore_ranker
+from laconic.methods.restore import move_ranker, restore_config, restore_ranker
 from laconic.methods.wrappers.calibrate import as_new_texts, fitted_calibration
 from laconic.models.rankers import Ranker
 from laconic.storage.calibration_facts import uncalibrated, with_calibration, without_stale_curve
@@ -127,8 +127,8 @@ def update(model: SavedModel, corpus: Corpus, config: Config, run: Run) -> Saved
     learn, held = (data.rows(np.flatnonzero(which)) for which in (~chosen, chosen))
     additions = _additions(model, labels, learn)
     _check_described(additions, new.names)
-    ranker = with_words(restore_ranker(before, torch.device("cpu")), words).to(run.device)
-    ranker = with_labels(ranker, additions)
+    ranker = with_words(restore_ranker(before, _CPU), words)
+    ranker = with_labels(move_ranker(ranker, before, run.device), additions)
     ranker = fine_tune_ranker(ranker, NewTexts(learn=learn, held=held, config=config), run)
     new_texts = _as_new_texts(before, held, learn)
     calibration = _calibration(before, ranker, new_texts, corpus.split("train").rows(np.flatnonzero(chosen)))
