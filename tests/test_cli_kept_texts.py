@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from laconic.data.output import write_folder
 from laconic.packed.folder import open_packed
@@ -24,6 +25,12 @@ TRAIN = [
     ("deep blue ocean", ["water"]),
     ("red sea", ["water", "red"]),
 ]
+
+
+@pytest.fixture(autouse=True)
+def _without_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packed models answer where there is no GPU."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
 
 
 @pytest.fixture(scope="module")

@@ -41,6 +41,12 @@ MODELS: dict[str, list[str]] = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _without_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packed models answer where there is no GPU."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+
+
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("data") / "planted"

@@ -85,9 +85,8 @@ def restore(folder: Path) -> None:
         return
     try:
         aside.rename(folder)
-    except (
-        OSError
-    ) as error:  # another process has restored it, or the writer lives and has put the new one in its place
+    except OSError as error:
+        # Another process may have restored it, or the writer lives and has put the new one in its place.
         if error.errno not in (errno.ENOENT, *_TAKEN):
             raise
     else:
@@ -123,11 +122,12 @@ def left_behind(folder: Path) -> list[Path]:
 def _put_in_place(partial: Path, folder: Path) -> None:
     if _exchanged(partial, folder):
         return
-    for _ in range(_TRIES):
+    for attempt in range(_TRIES):
         if folder.exists():
             _discard(set_aside(folder))  # of a writer that was killed when its own folder was in place
             folder.rename(set_aside(folder))
-            _sync_folder(folder.parent)
+            if not attempt:  # a slow disk would give readers the time to restore it again and again
+                _sync_folder(folder.parent)
         try:
             partial.rename(folder)
         except OSError as error:
