@@ -16,6 +16,7 @@ from laconic.predict.predictor import Predictor
 from laconic.training.run import Run
 from laconic.units import seconds_of
 from tests.planted import planted_texts
+from tests.variants import some_slow
 
 SHOP = Situation(texts=100_000, labels=20_000, pairs=300_000, kind="text", label_texts=True, gpu=False, cores=2)
 
@@ -56,7 +57,7 @@ def test_where_nothing_fits_the_quickest_is_taken_and_that_is_said() -> None:
     assert "more than the budget of" in found.why
 
 
-@pytest.mark.parametrize("texts", [45_124, 134_083, 515_549, 1_712_536, 30_000_000])
+@pytest.mark.parametrize("texts", some_slow([45_124, 134_083, 515_549, 1_712_536, 30_000_000], 4))
 @pytest.mark.parametrize("gpu", [False, True])
 def test_as_many_texts_are_held_out_as_was_planned(texts: int, gpu: bool) -> None:
     share = float(choice(texts=texts, gpu=gpu).settings["validation"])

@@ -267,6 +267,7 @@ def test_label_texts_are_learnt_from_where_they_are_asked_for(data, tmp_path):
     assert "flower" in laconic("predict", tmp_path / "0", "-k", 3, stdin="a rose\n")
 
 
+@pytest.mark.slow
 def test_members_are_re_ranked_one_by_one(data, tmp_path):
     command = ["train", data, "--encoder", "bag", "--ensemble", 2, "--rerank", "--no-pack", "--out", tmp_path / "m"]
     shown = laconic(*command, *SMALL[:-8], "--set", "epochs=2", "--set", "embedding=16", *RERANK)
@@ -387,6 +388,7 @@ def test_the_separator_can_be_named_or_denied(options, labels, tmp_path):
         assert facts["labels"]["labels"] == labels
 
 
+@pytest.mark.slow
 def test_every_verb_that_reads_tables_takes_a_separator(tmp_path):
     table, folder = shop(tmp_path / "shop.csv"), tmp_path / "m"
     single = ["--separator", "none"]
@@ -482,6 +484,7 @@ def test_an_interrupt_exits_with_130(model):
     )  # the latter while Python still starts; a shell shows 130 for both
 
 
+@pytest.mark.slow
 def test_an_interrupted_training_says_how_to_go_on_and_does(data, tmp_path):
     command = ["train", data, "--encoder", "inception", "--out", tmp_path / "m", "--validation", "0", "--device", "cpu"]
     settings = ["--set", "epochs=2000", "--set", "embedding=16", "--set", "length=4"]

@@ -53,6 +53,7 @@ def complaint(*arguments: Any) -> str:
     return told
 
 
+@pytest.mark.slow
 @needs_proc
 def test_what_cannot_be_written_is_an_error_for_people(data: Path, model: Path, tmp_path: Path) -> None:
     (tmp_path / "new.jsonl").write_text('{"id": "colour", "text": "red"}\n')

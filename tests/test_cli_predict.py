@@ -186,6 +186,7 @@ def test_json_may_go_to_a_file_of_any_name(model: Path, texts: Path, tmp_path: P
     assert len(objects((tmp_path / "answers").read_text())) == len(TEXTS)
 
 
+@pytest.mark.slow
 def test_an_interrupt_leaves_the_old_file_and_nothing_else(model: Path, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("old")
     running = process("predict", model, "--out", tmp_path / "a.csv", stdin=subprocess.PIPE)
@@ -203,6 +204,7 @@ def test_an_interrupt_leaves_the_old_file_and_nothing_else(model: Path, tmp_path
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a.csv": "old"}
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_how_far_it_is_and_nothing_else_does(model: Path, texts: Path, tmp_path: Path) -> None:
     terminal, end = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}

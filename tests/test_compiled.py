@@ -72,6 +72,7 @@ def kernels() -> Iterator[Any]:
         yield from (value for value in own if isinstance(value, numba.core.dispatcher.Dispatcher))
 
 
+@pytest.mark.slow
 def test_importing_changes_no_setting_of_numba() -> None:
     found = subprocess.run([sys.executable, "-c", _UNCHANGED], check=True, capture_output=True, text=True)
     assert found.stdout == "{}\n"
@@ -125,6 +126,7 @@ def test_what_the_user_has_set_stays() -> None:
     assert found.stdout == "+avx512vbmi2 Compiler\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiler", some_slow([Compiler, WideVectors]))
 def test_a_kernel_is_compiled_once_for_all_processes(compiler: type, tmp_path: Path) -> None:
     source = "import laconic.kernels.jit as c\n"
@@ -137,6 +139,7 @@ def test_a_kernel_is_compiled_once_for_all_processes(compiler: type, tmp_path: P
     assert [run.stdout for run in runs] == [b"0 1\n", b"1 0\n"]
 
 
+@pytest.mark.slow
 def test_a_cache_that_names_classes_of_another_version_is_compiled_anew(tmp_path: Path) -> None:
     """An index is unpickled before its age is checked: a class that was renamed must not stop a kernel."""
     script = tmp_path / "kernels.py"

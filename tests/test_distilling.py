@@ -79,6 +79,7 @@ def test_the_teacher_does_not_remember_the_text_itself(teacher: SavedModel) -> N
     assert (after.channels(inputs_of(data.inputs)).weights <= 0.97).all()
 
 
+@pytest.mark.slow
 def test_a_student_learns_and_counts_as_its_teacher_does(teacher: SavedModel) -> None:
     taught = with_teacher_labels(teacher, CORPUS, CPU, Config())
     student = train_model(taught, "inceptionxml", config_of("inceptionxml", STUDENT), Run.unkept())

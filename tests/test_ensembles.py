@@ -316,6 +316,7 @@ def test_inspect_counts_all_members(pair: SavedModel, tmp_path: Path) -> None:
         inspect_model(tmp_path / "spoilt", verify=False)
 
 
+@pytest.mark.slow
 def test_the_command_line_trains_evaluates_and_inspects_ensembles(tmp_path: Path) -> None:
     from laconic.data.output import write_folder
 
@@ -333,6 +334,7 @@ def test_the_command_line_trains_evaluates_and_inspects_ensembles(tmp_path: Path
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.slow
 def test_the_estimator_knows_ensembles(tmp_path: Path) -> None:
     texts, labels = ["red rose", "blue sea", "white rose", "deep sea"], [["flower"], ["water"], ["flower"], ["water"]]
     model = Laconic("inceptionxml", device="cpu", ensemble=2, epochs=2, embedding=16, validation=0.0)

@@ -407,6 +407,7 @@ def test_label_counts_are_kept(fitted: Laconic) -> None:
     assert fitted.model_.label_counts.tolist() == list(counts.values())
 
 
+@pytest.mark.slow
 def test_laconic_is_imported_when_it_is_asked_for() -> None:
     code = "import sys, laconic; assert not {'torch', 'numpy'} & sys.modules.keys(); print(laconic.Laconic.__name__)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "Laconic\n"

@@ -249,6 +249,7 @@ def test_a_refit_is_drawn_after_the_training_that_chose_its_epoch(data, tmp_path
     assert refit[0] == 5
 
 
+@pytest.mark.slow
 def test_pictures_of_one_command_have_different_titles(data, tmp_path, drawn):
     small = set_to("epochs=1", "embedding=16", "batch_size=2", "validation=0")
     commands = (

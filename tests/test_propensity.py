@@ -147,6 +147,7 @@ def test_a_comparison_takes_the_option_or_else_the_first_models_constants(
         assert noted == (not given)
 
 
+@pytest.mark.slow
 def test_a_contest_takes_the_option_or_else_the_first_models_constants(
     model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,6 +164,7 @@ def test_a_contest_takes_the_option_or_else_the_first_models_constants(
     assert "--propensity is for --against" in " ".join(refused.split())
 
 
+@pytest.mark.slow
 def test_a_sweep_takes_them_too(data: Path, tmp_path: Path) -> None:
     settings = [word for one in ("epochs=1", "embedding=16", "clusters=2", "top=1") for word in ("--set", one)]
     bag = ["--method", "inceptionxml+", "--encoder", "bag", "--validation", "0", "--device", "cpu", "--no-pack"]

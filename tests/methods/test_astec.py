@@ -181,6 +181,7 @@ def test_theorem_1_holds_for_trained_weights(learnt):
         assert (after <= before + longer * centre_longer - 1 + 1e-5).all()
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_and_a_finished_stage_is_not_trained_again(tmp_path):
     class Stops(Silent):
         """Interrupts after so many steps."""

@@ -56,8 +56,8 @@ def share_of_hidden_first(model):
     ("method", "changes"),
     some_slow(
         [
-            ("astec", {"validation": 0.0}),
             ("inceptionxml", BAG),
+            ("astec", {"validation": 0.0}),
             pytest.param("inceptionxml+", BAG, marks=pytest.mark.slow),
             ("mach", {"validation": 0.0}),
         ],
@@ -124,10 +124,10 @@ class Stopped(Silent):
     ("method", "stop"),
     some_slow(
         [
+            ("inceptionxml", 31),
             ("astec", 9),
             pytest.param("astec", 170, marks=pytest.mark.slow),
             pytest.param("mach", 20, marks=pytest.mark.slow),
-            ("inceptionxml", 31),
         ],
         unpack=True,
     ),

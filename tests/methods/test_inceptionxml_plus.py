@@ -568,6 +568,7 @@ def test_members_differ_by_seed_and_so_by_their_clusters(tmp_path: Path) -> None
 # Costs
 
 
+@pytest.mark.slow
 def test_data_is_told_what_both_methods_would_cost() -> None:
     costs = expected_costs(describe(CORPUS))
     config = with_sizes(Config(), 80, LABELS, 6)

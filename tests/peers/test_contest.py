@@ -68,6 +68,7 @@ def entries_of(model: Path, places: Sequence[str], corpus: Corpus = CORPUS) -> l
     return contest([model], places, corpus, "test", Config(singly=2))
 
 
+@pytest.mark.slow
 def test_a_peer_is_judged_by_what_it_answers_and_one_that_fails_stops_nobody(model: Path, tmp_path: Path) -> None:
     own, killed, toy, raising, astray = entries_of(model, TOYS)
     assert [entry.name for entry in (own, killed, toy)] == [f"{model} (nearest)", "killed", "toy"]
@@ -115,6 +116,7 @@ def test_features_are_refused(model: Path) -> None:
         entries_of(model, [], planted_vectors())
 
 
+@pytest.mark.slow
 def test_the_verb_shows_one_table_and_writes_it(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(LIBRARIES, "toy", tuple(TOYS[:2]))
     write_folder(CORPUS, tmp_path / "data")

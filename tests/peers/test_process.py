@@ -32,6 +32,7 @@ def test_an_end_without_an_answer_is_a_failure_even_if_it_looks_like_success(wor
         measured("tests.peers.toy:LEAVING", work, 0)
 
 
+@pytest.mark.slow
 def test_a_peer_goes_when_whoever_asked_is_killed(work: Path) -> None:
     asking = (
         f"import pathlib; from laconic.analysis.peers.process import measured as m; work = pathlib.Path({str(work)!r})"

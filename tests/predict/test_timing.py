@@ -76,6 +76,7 @@ def test_the_dial_is_turned(folder: Path, monkeypatch: pytest.MonkeyPatch, dial:
     assert speeds == [Speed(**dial)]
 
 
+@pytest.mark.slow
 def test_a_process_of_its_own_answers_one_trial_after_another(folder: Path) -> None:
     trial = Trial(folder=str(folder), texts=list(CORPUS.split("test").texts or ()), singly=20)
     with OwnProcess() as process:
