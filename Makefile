@@ -6,7 +6,7 @@ TORCH := $(shell grep '^torch==' constraints.txt)
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo -n)
 MODEL ?= build/debian-laptop
 
-.PHONY: demo test test-slow test-browser check bench chaos screenshot chromium clean
+.PHONY: demo test test-slow test-types test-browser check bench chaos screenshot chromium clean
 .DELETE_ON_ERROR:
 
 demo: .venv/laconic
@@ -16,10 +16,13 @@ demo: .venv/laconic
 test: .venv/dev
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
-# The variants that `make test` leaves out, and every property with many examples instead of few; all annotations are
-# checked at run time.
+# The variants that `make test` leaves out, and every property with many examples instead of few.
 test-slow: .venv/dev
 	LACONIC_TESTS=thorough $(BIN)/python -m pytest -n auto --dist worksteal -m 'slow or hypothesis'
+
+# The tests of `make test` with the annotations of all packages checked at run time.
+test-types: .venv/dev
+	LACONIC_CHECKS=all $(BIN)/python -m pytest -n auto --dist worksteal
 
 test-browser: chromium
 	$(BIN)/python -m pytest tests/browser

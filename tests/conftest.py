@@ -14,8 +14,7 @@ from jaxtyping import install_import_hook
 
 from tests.variants import QUICK_EXAMPLES, THOROUGH
 
-# What `make test` checks; `make test-slow` checks the whole package. Checks double the time of a small training, so
-# that trainings are checked by their slow variants.
+# Checks double the time of a small training: `make test-types` alone checks the whole package.
 CHECKED = [f"laconic.{package}" for package in ("evaluation", "export", "packed", "predict", "update")]
 
 # A kernel's first call compiles it, hence no deadline.
@@ -29,7 +28,7 @@ os.environ["COLUMNS"] = "160"  # or what the command line says is broken where a
 torch.set_num_threads(1)  # small products gain nothing from more, and with them sums are the same in every run
 
 if find_spec("beartype"):  # a machine with a GPU may do without it
-    install_import_hook("laconic" if THOROUGH else CHECKED, "beartype.beartype")
+    install_import_hook("laconic" if os.environ.get("LACONIC_CHECKS") == "all" else CHECKED, "beartype.beartype")
 
 
 @pytest.fixture(scope="module")
