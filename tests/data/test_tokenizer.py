@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import pairwise
 
 import numpy as np
@@ -17,7 +18,6 @@ from laconic.data.tokenizer import Tokenizer, inputs_of, padded, shuffled
 from laconic.data.vocabulary import VocabularyConfig
 from laconic.models.shortlisters.nearest import NearestVectors
 from laconic.types import PAD, UNKNOWN, Tokens
-from tests.variants import THOROUGH
 
 ROWS = st.lists(st.lists(st.tuples(st.integers(1, 9), st.floats(0, 1, width=32)), max_size=6), max_size=6)
 
@@ -84,9 +84,8 @@ def test_a_shuffle_is_the_seed_s_alone_and_leaves_its_rows_as_they_were() -> Non
     np.testing.assert_array_equal(rows.indices, before)
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not THOROUGH, reason="make test-slow checks the whole package")
-def test_shapes_are_checked_while_slow_tests_run() -> None:
+@pytest.mark.skipif(os.environ.get("LACONIC_CHECKS") != "all", reason="make test-types checks the whole package")
+def test_shapes_are_checked_where_all_packages_are() -> None:
     pytest.importorskip("beartype")
     with pytest.raises(TypeCheckError):
         NearestVectors(torch.ones(3))  # rows × dim are asked for
