@@ -85,7 +85,7 @@ def answer_with(page: Page, **answer: Any) -> list[Route]:
 def test_a_text_that_is_too_long_is_kept_and_explained(page: Page, complaints: list[str]) -> None:
     text = "many words " * 100
     page.locator("#question").fill(text)
-    expect(page.locator("#message")).to_have_text(re.compile(r"The server cannot answer this \(.*1000 characters.*\)"))
+    expect(page.locator("#message")).to_have_text(re.compile(r"The server cannot answer this \(.*1,000 characters.*\)"))
     expect(page.locator("#question")).to_have_value(text)
     page.locator("#question").fill(FIRST)
     best(page, "L5")

@@ -153,7 +153,10 @@ def _check(question: Question, limits: Limits) -> None:
         if len(text) > limits.characters:
             where = f"texts[{number}]" if question.texts else "text"
             raise Refusal(
-                422, "bad_question", f"at most {counted(limits.characters, 'character')}, but it has {len(text)}", where
+                422,
+                "bad_question",
+                f"at most {counted(limits.characters, 'character')}, but it has {len(text):,}",
+                where,
             )
     if question.k > limits.k:
         raise Refusal(422, "bad_question", f"k must be at most {limits.k}", "k")
