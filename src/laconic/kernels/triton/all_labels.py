@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn import functional
 
 _TEXTS, _LABELS = 64, 128
 _WIDTH, _STEP = 128, 64
@@ -31,20 +30,6 @@ class AllNegativeLoss(NamedTuple):
 def padded_width(labels: int) -> int:
     """Return the width of logit gradients: whole tiles, and at least one position after the last label."""
     return (labels // _LABELS + 1) * _LABELS
-
-
-def all_negative_loss_reference(
-    vectors: Float[Tensor, "batch dim"],
-    weight: Float[Tensor, "labels dim"],
-    bias: Float[Tensor, "labels"],
-    text_weights: Float[Tensor, "batch"],
-) -> AllNegativeLoss:
-    """Compute in torch's own operations."""
-    scores = functional.linear(vectors, weight.float(), bias)
-    logit_gradients = functional.pad(scores.sigmoid(), (0, padded_width(len(weight)) - len(weight)))
-    return AllNegativeLoss(
-        text_weights @ functional.softplus(scores).sum(1), logit_gradients, text_weights @ scores.sigmoid()
-    )
 
 
 def all_negative_loss(
@@ -88,13 +73,6 @@ def all_negative_loss(
         maxnreg=_REGISTERS,
     )
     return AllNegativeLoss(losses.sum(), logit_gradients, by_bias)
-
-
-def input_gradients_reference(
-    logit_gradients: Float[Tensor, "batch width"], weight: Float[Tensor, "labels dim"]
-) -> Float[Tensor, "batch dim"]:
-    """Backpropagate logit gradients to the vectors in torch's own operations."""
-    return logit_gradients[:, : len(weight)].float() @ weight.float()
 
 
 def input_gradients(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +23,7 @@ from laconic.kernels.jit import compiled_in_any_order
 from laconic.models.fusion.evidence import Asked, Evidence, Listed, Workspace, gather, make_workspace, numbers_of
 from laconic.packed.engine.composite import in_order
 from laconic.packed.engine.neighbours import Neighbours
+from laconic.packed.engine.parts import PerThread
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.texts import Inputs, Ranked, size_of
 from laconic.types import NO_LABEL
@@ -118,7 +118,7 @@ class Fused(PackedRanker):
         listed = tuple(Listed(*map(np.ascontiguousarray, one)) for one in rankings)
         asked = Asked(listed, np.ascontiguousarray(further))
         found, channels = asked.empty_evidence(self._width), self.nearest.channels(inputs)
-        gather(channels, asked, self._frequency, self._width, (0, size_of(inputs)), self._scratch, found)
+        gather(channels, asked, self._frequency, self._width, (0, size_of(inputs)), self._scratch(), found)
         return found
 
     def _scores(self, found: Evidence) -> Float[np.ndarray, "texts n"]:
@@ -149,18 +149,9 @@ class Fused(PackedRanker):
     def _layers(self) -> Layers:
         return Layers(*(for_kernels(getattr(self, name)) for name in Layers._fields))
 
-    @property
-    def _scratch(self) -> Workspace:
-        """Return this thread's scratch arrays."""
-        mine = self._rooms
-        if not hasattr(mine, "scratch"):
-            mine.scratch = make_workspace(self.num_labels)
-        scratch: Workspace = mine.scratch
-        return scratch
-
     @cached_property
-    def _rooms(self) -> threading.local:
-        return threading.local()
+    def _scratch(self) -> PerThread[Workspace]:
+        return PerThread(partial(make_workspace, self.num_labels))
 
 
 @compiled_in_any_order

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 
 from laconic.data.dataset import Rows
 from laconic.system.sparse import csr_array
+from laconic.types import NO_LABEL
 
 
 class Texts(NamedTuple):
@@ -37,6 +38,11 @@ class Ranked(NamedTuple):
 
     labels: Int[np.ndarray, "texts k"]
     scores: Float[np.ndarray, "texts k"]
+
+    @staticmethod
+    def empty(texts: int, k: int) -> Ranked:
+        """Return rows without a label, to be written to."""
+        return Ranked(np.full((texts, k), NO_LABEL, dtype=np.int64), np.zeros((texts, k), dtype=np.float32))
 
 
 def size_of(inputs: Inputs) -> int:
