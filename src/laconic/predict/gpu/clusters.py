@@ -9,8 +9,8 @@ from torch.nn import functional
 from laconic.kernels.triton.shortlist import Shortlist
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.rankers import Ranker, ShortlistRanker
+from laconic.models.shortlisters.base import pad_ranking
 from laconic.predict.gpu.kernels import Kernels, kernels_for
-from laconic.predict.gpu.rankings import pad_ranking
 from laconic.types import Inputs, Ranking
 
 

@@ -18,8 +18,8 @@ from laconic.kernels.triton.shortlist import Shortlist
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import Encoder
 from laconic.models.rankers import Ranker
+from laconic.models.shortlisters.base import pad_ranking
 from laconic.predict.gpu.kernels import Kernels, kernels_for
-from laconic.predict.gpu.rankings import pad_ranking
 from laconic.types import Inputs, Ranking
 
 _WHOLE = 2048  # labels are filled up to a multiple of it: to whole tiles, and to whole groups of groups
