@@ -14,8 +14,9 @@ from jaxtyping import Bool, Float, Int
 
 from laconic.data.dataset import Rows
 from laconic.errors import ConfigError
+from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.texts import Inputs, Ranked, Some, Texts, inputs_of, some
-from laconic.packed.folder import PackedModel, Ranks, open_packed
+from laconic.packed.folder import PackedModel, open_packed
 from laconic.packed.tokenizer import Reader
 from laconic.predict.explain import Explained, near_texts, word_contributions
 from laconic.predict.interface import TextPredictor
@@ -143,7 +144,7 @@ class PackedPredictor(TextPredictor):
 class _Numbered:
     """Inputs of a ranker, selected by row number."""
 
-    def __init__(self, ranker: Ranks, inputs: Inputs) -> None:
+    def __init__(self, ranker: PackedRanker, inputs: Inputs) -> None:
         self.ranker, self.inputs = ranker, inputs
 
     def rank(self, texts: Int[np.ndarray, "n"], k: int) -> Ranked:

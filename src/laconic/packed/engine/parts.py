@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from laconic.errors import ModelError
+from laconic.packed.arrays import named_array
 
 A = TypeVar("A")
 _KIND = "kind"
@@ -85,9 +86,7 @@ def restored(facts: Any, arrays: Mapping[str, np.ndarray], kinds: Mapping[str, t
 def _restored(value: Any, arrays: Mapping[str, np.ndarray], kinds: Mapping[str, type[Part]]) -> Any:
     match value:
         case {"array": str(path)}:
-            if path not in arrays:
-                raise ModelError(f"the packed model lacks its array {path!r}; pack the model again")
-            return arrays[path]
+            return named_array(path, arrays)
         case dict():
             return restored(value, arrays, kinds)
         case list():
