@@ -6,6 +6,8 @@ from torch.nn import functional
 from laconic.kernels.triton.adam import adam_reference, adam_rows_reference
 from laconic.kernels.triton.all_labels import AllNegativeLoss, padded_width
 from laconic.kernels.triton.factors import AllLabelFactors
+from laconic.kernels.triton.shortlist import members
+from laconic.types import NO_LABEL
 
 
 def all_negative_loss_reference(vectors, weight, bias, text_weights):
@@ -49,3 +51,22 @@ def _adagrad_reference(weight, gradient, square, clock):
     rate, eps, go = clock[0], clock[3], clock[6]
     square += go * gradient.square().mean(1)
     weight -= go * rate * gradient / (square.sqrt() + eps)[:, None]
+
+
+def group_maxima_reference(vectors, rows, group):
+    """Score all labels in full, with float32 sums: rounded to bfloat16, many labels' scores would be equal."""
+    if vectors.is_cuda and vectors.dtype != torch.float32:
+        scores = torch.mm(vectors, rows.T, out_dtype=torch.float32)
+    else:
+        scores = vectors.float() @ rows.float().T
+    return torch.unflatten(scores, 1, (-1, group)).amax(2)
+
+
+def shortlist_scores_reference(vectors, weight, bias, shortlist):
+    """Copy the rows of every text's picked clusters, and score them."""
+    labels = members(*shortlist)
+    chosen = labels.clamp(min=0)
+    scores = (weight[chosen] @ vectors[:, :, None])[:, :, 0]
+    if bias is not None:
+        scores = scores + bias[chosen]
+    return scores.masked_fill(labels == NO_LABEL, -torch.inf)

@@ -49,19 +49,8 @@ def all_negative_loss(
     losses = torch.empty((text_tiles * label_tiles,), device=vectors.device)
     by_bias = torch.zeros_like(bias, dtype=torch.float32)
     _all_negative_kernel()[(text_tiles * label_tiles,)](
-        *(
-            vectors.to(weight.dtype),
-            weight,
-            bias,
-            text_weights,
-            logit_gradients,
-            losses,
-            by_bias,
-            batch,
-            labels,
-            text_tiles,
-            width,
-        ),
+        *(vectors.to(weight.dtype), weight, bias, text_weights, logit_gradients, losses, by_bias),
+        *(batch, labels, text_tiles, width),
         DIM=dim,
         TEXTS=_TEXTS,
         LABELS=_LABELS,
