@@ -67,7 +67,7 @@ def _numbers_of(argument: str, names: Iterable[str], find: Find) -> Int[np.ndarr
 def rank_among(texts: Rankable, count: int, permitted: Bool[np.ndarray, "labels"], k: int) -> Ranked:
     """Return the best k permitted labels of the first `count` texts; k is at most the number of permitted labels."""
     if not k:
-        return _nothing(count, 0)
+        return Ranked.empty(count, 0)
     allowed = int(np.count_nonzero(permitted))
     forbidden = len(permitted) - allowed
     every = np.arange(count)
@@ -79,7 +79,7 @@ def rank_among(texts: Rankable, count: int, permitted: Bool[np.ndarray, "labels"
 def joined(parts: Sequence[Ranked], k: int) -> Ranked:
     """Concatenate the rankings of consecutive texts."""
     if not parts:
-        return _nothing(0, k)
+        return Ranked.empty(0, k)
     return Ranked(np.concatenate([part.labels for part in parts]), np.concatenate([part.scores for part in parts]))
 
 
@@ -118,7 +118,3 @@ def _kept(ranked: Ranked, permitted: Bool[np.ndarray, "labels"], k: int) -> Rank
 
 def _parts(which: Int[np.ndarray, "n"], size: int) -> list[Int[np.ndarray, "m"]]:
     return [which[first : first + max(size, 1)] for first in range(0, len(which), max(size, 1))]
-
-
-def _nothing(texts: int, k: int) -> Ranked:
-    return Ranked(np.zeros((texts, k), dtype=np.int64), np.zeros((texts, k), dtype=np.float32))

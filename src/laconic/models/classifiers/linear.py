@@ -1,4 +1,4 @@
-"""The linear classifier: a free row for every label and, optionally, a bias."""
+"""Linear classifiers: a free row for every label, or for every bucket that labels are hashed to (MACH)."""
 
 from __future__ import annotations
 
@@ -40,3 +40,25 @@ class LinearClassifier(Classifier):
             count = len(range(self.num_labels)[labels]) if isinstance(labels, slice) else len(labels)
             return torch.zeros((), device=self.weight.device).expand(count)
         return self.bias[labels]
+
+
+class HashedClassifier(Classifier):
+    """Labels mapped to the rows of a classifier over buckets, whose parameters and transform they share."""
+
+    bucket_of: Tensor
+
+    def __init__(self, bucket_of: Int[Tensor, "labels"], buckets: LinearClassifier) -> None:
+        super().__init__()
+        self.num_labels = len(bucket_of)
+        self.buckets = buckets
+        self.register_buffer("bucket_of", bucket_of.to(torch.int32))  # labels are many, buckets never 2³¹
+
+    @property
+    def transform(self) -> nn.Module:  # type: ignore[override] # a second name would be a second copy in a file
+        return self.buckets.transform
+
+    def rows(self, labels: Int[Tensor, "n"] | slice) -> Float[Tensor, "n dim"]:
+        return self.buckets.rows(self.bucket_of[labels])
+
+    def biases(self, labels: Int[Tensor, "n"] | slice) -> Float[Tensor, "n"]:
+        return self.buckets.biases(self.bucket_of[labels])

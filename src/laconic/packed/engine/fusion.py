@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from laconic.errors import ModelError
 from laconic.kernels.checks import (
     check_array,
-    check_finite,
+    check_floats,
     check_kind,
     check_numbers,
     check_real,
@@ -74,8 +74,7 @@ class Fused(PackedRanker):
         shapes = {"mean": (numbers,), "deviation": (numbers,), "first": (numbers, hidden), "first_bias": (hidden,)}
         shapes |= {"second": (hidden, hidden), "second_bias": (hidden,), "last": (hidden,)}
         for name, shape in {**shapes, "frequency": (self.base.num_labels,)}.items():
-            check_array(getattr(self, name), f"fusion's {name}", np.float32, shape)
-            check_finite(getattr(self, name), f"fusion's {name}")
+            check_floats(getattr(self, name), f"fusion's {name}", shape)
         check_whole(self.width, "width of a list", 1)
         for name in ("last_bias", "tail"):
             check_real(getattr(self, name), f"fusion's {name}", -_LARGEST)

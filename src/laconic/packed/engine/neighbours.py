@@ -29,7 +29,7 @@ from laconic.packed.engine.parts import PerThread, scratch_for
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.row_kernels import float16_dot
 from laconic.packed.engine.rows import check_exact
-from laconic.packed.engine.texts import Inputs, Ranked, Texts, size_of
+from laconic.packed.engine.texts import Inputs, Ranked, Texts, check_features, size_of
 from laconic.types import NO_LABEL
 
 _LOOKED_UP = 4  # times as many texts as are wanted
@@ -136,11 +136,9 @@ def _check_words(inputs: Inputs) -> None:
 
 
 def _features(inputs: Inputs, width: int) -> Float[np.ndarray, "texts features"]:
-    if isinstance(inputs, Texts) or inputs.shape[1] != width:
-        found = "words" if isinstance(inputs, Texts) else f"{inputs.shape[1]:,}"
-        raise DataError(f"the model reads {width:,} features, but is given {found}")
-    lengths = np.maximum(np.linalg.norm(inputs, axis=1, keepdims=True), 1e-12)
-    return np.ascontiguousarray(inputs / lengths, dtype=np.float32)
+    features = check_features(inputs, width)
+    lengths = np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-12)
+    return np.ascontiguousarray(features / lengths, dtype=np.float32)
 
 
 @compiled

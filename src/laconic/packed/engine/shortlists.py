@@ -28,7 +28,7 @@ from laconic.kernels.jit import compiled
 from laconic.packed.engine.pairs import Pairs, bags_of
 from laconic.packed.engine.parts import Part, PerThread, scratch_for
 from laconic.packed.engine.row_kernels import Grid, choose, float16_dot, quantise, score_run
-from laconic.packed.engine.rows import Rows
+from laconic.packed.engine.rows import Rows, Sizes
 from laconic.packed.engine.texts import Inputs, Ranked
 from laconic.packed.engine.transforms import Transform
 from laconic.types import NO_LABEL
@@ -105,7 +105,7 @@ class ClusterLabels(Shortlist):
 
     def listed(self, inputs: Inputs, vectors: Float[np.ndarray, "texts dim"], size: int) -> Ranked:
         labels, nearness = found = Ranked.empty(len(vectors), size)
-        enough = int(self._in_smallest.searchsorted(size)) + 1  # whichever they are
+        enough = int(self._sizes.of_smallest.searchsorted(size)) + 1  # whichever they are
         list_clusters(self._leaves, enough + _SPARE, self.transform.apply(vectors), (labels, nearness))
         return found
 
@@ -116,9 +116,8 @@ class ClusterLabels(Shortlist):
         return self
 
     @cached_property
-    def _in_smallest(self) -> Int[np.ndarray, "clusters"]:
-        """Return the cumulated sizes of the clusters, smallest first."""
-        return np.sort(np.diff(self.starts)).cumsum()
+    def _sizes(self) -> Sizes:
+        return Sizes.of(self.starts)
 
     @cached_property
     def _leaves(self) -> Leaves:
