@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -21,15 +21,11 @@ _RANKED_AT_ONCE = 1 << 20  # pairs of text and label
 Find: TypeAlias = Callable[[Sequence[str]], Int[np.ndarray, "n"]]
 
 
-@runtime_checkable
-class Rankable(Protocol):
+class Rankable(NamedTuple):
     """A batch of texts that can be ranked and scored by row number."""
 
-    def rank(self, texts: Int[np.ndarray, "n"], k: int) -> Ranked:
-        """Return the best k labels of these texts."""
-
-    def score(self, texts: Int[np.ndarray, "n"], labels: Int[np.ndarray, "n m"]) -> Float[np.ndarray, "n m"]:
-        """Return the scores of the given labels for these texts."""
+    rank: Callable[[Int[np.ndarray, "n"], int], Ranked]
+    score: Callable[[Int[np.ndarray, "n"], Int[np.ndarray, "n m"]], Float[np.ndarray, "n m"]]
 
 
 def make_finder(names: Sequence[str]) -> Find:

@@ -20,7 +20,7 @@ from laconic.packed.folder import PackedModel, open_packed
 from laconic.packed.tokenizer import Reader
 from laconic.predict.explain import Explained, near_texts, word_contributions
 from laconic.predict.interface import TextPredictor
-from laconic.predict.label_filter import joined, rank_among
+from laconic.predict.label_filter import Rankable, joined, rank_among
 from laconic.predict.prediction import Answer, Prediction, check_question, known_words
 from laconic.types import NO_LABEL
 
@@ -69,7 +69,7 @@ class PackedPredictor(TextPredictor):
             if permitted is None:
                 ranked = self.ranker.rank(read, k)
             else:
-                ranked = rank_among(_Numbered(self.ranker, read), read.size, permitted, k)
+                ranked = rank_among(_numbered(self.ranker, read), read.size, permitted, k)
             return [Answer(*one) for one in zip(self._named(*ranked), self._known(read), strict=True)]
 
         return list(chain.from_iterable(self._in_parts(len(texts), part)))
@@ -141,17 +141,11 @@ class PackedPredictor(TextPredictor):
             return list(pool.map(work, firsts, lasts))
 
 
-class _Numbered:
-    """Inputs of a ranker, selected by row number."""
-
-    def __init__(self, ranker: PackedRanker, inputs: Inputs) -> None:
-        self.ranker, self.inputs = ranker, inputs
-
-    def rank(self, texts: Int[np.ndarray, "n"], k: int) -> Ranked:
-        return self.ranker.rank(_chosen(self.inputs, texts), k)
-
-    def score(self, texts: Int[np.ndarray, "n"], labels: Int[np.ndarray, "n m"]) -> Float[np.ndarray, "n m"]:
-        return self.ranker.score(_chosen(self.inputs, texts), labels)
+def _numbered(ranker: PackedRanker, inputs: Inputs) -> Rankable:
+    return Rankable(
+        lambda texts, k: ranker.rank(_chosen(inputs, texts), k),
+        lambda texts, labels: ranker.score(_chosen(inputs, texts), labels),
+    )
 
 
 def _chosen(inputs: Inputs, which: Int[np.ndarray, "n"]) -> Some:

@@ -26,7 +26,7 @@ from laconic.packed.engine.texts import Ranked
 from laconic.predict.explain import Explained
 from laconic.predict.gpu import optimise_ranker
 from laconic.predict.interface import TextPredictor
-from laconic.predict.label_filter import rank_among
+from laconic.predict.label_filter import Rankable, rank_among
 from laconic.predict.prediction import Answer, Prediction, known_words
 from laconic.storage.model_folder import SavedModel, read_model
 from laconic.training.run import device_named
@@ -95,28 +95,24 @@ class RankerAmong(Ranker):
 
     def rank(self, inputs: Inputs, k: int) -> Ranking:
         size = len(inputs.ids if isinstance(inputs, Tokens) else inputs)
-        ranked = rank_among(_Numbered(self.ranker, inputs), size, self.permitted, k)
+        ranked = rank_among(_numbered(self.ranker, inputs), size, self.permitted, k)
         return Ranking(*(torch.from_numpy(part).to(inputs[0].device) for part in ranked))
 
     def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
         return self.ranker.score(inputs, labels)
 
 
-class _Numbered:
-    """Inputs of a ranker, selected by row number."""
+def _numbered(ranker: Ranker, inputs: Inputs) -> Rankable:
+    device = inputs[0].device
 
-    def __init__(self, ranker: Ranker, inputs: Inputs) -> None:
-        self.ranker, self.inputs, self.device = ranker, inputs, inputs[0].device
+    def chosen(texts: Int[np.ndarray, "n"]) -> Inputs:
+        rows = torch.from_numpy(texts).to(device)
+        return Tokens(*(part[rows] for part in inputs)) if isinstance(inputs, Tokens) else inputs[rows]
 
-    def rank(self, texts: Int[np.ndarray, "n"], k: int) -> Ranked:
-        return Ranked(*(_plain(part) for part in self.ranker.rank(self._chosen(texts), k)))
-
-    def score(self, texts: Int[np.ndarray, "n"], labels: Int[np.ndarray, "n m"]) -> Float[np.ndarray, "n m"]:
-        return _plain(self.ranker.score(self._chosen(texts), torch.from_numpy(labels).to(self.device)))
-
-    def _chosen(self, texts: Int[np.ndarray, "n"]) -> Inputs:
-        rows = torch.from_numpy(texts).to(self.device)
-        return Tokens(*(part[rows] for part in self.inputs)) if isinstance(self.inputs, Tokens) else self.inputs[rows]
+    return Rankable(
+        lambda texts, k: Ranked(*map(_plain, ranker.rank(chosen(texts), k))),
+        lambda texts, labels: _plain(ranker.score(chosen(texts), torch.from_numpy(labels).to(device))),
+    )
 
 
 def _plain(tensor: Shaped[Tensor, "n m"]) -> Shaped[np.ndarray, "n m"]:
