@@ -42,7 +42,7 @@ class PerThread(Generic[A]):
         return value
 
 
-def scratch_for(rows: int) -> tuple[Float[np.ndarray, "rows"], Int[np.ndarray, "rows+1"]]:
+def scratch_for(rows: int) -> tuple[Float[np.ndarray, "rows"], Int[np.ndarray, "touched"]]:
     """Return the totals and the touched rows that loops over inverted lists need (kernels/csr.py)."""
     return np.zeros(rows, dtype=np.float32), np.empty(rows + 1, dtype=np.int32)
 

@@ -86,7 +86,7 @@ class Sizes(NamedTuple):
     of_largest: Int[np.ndarray, "ranges"]
 
     @staticmethod
-    def of(starts: Int[np.ndarray, "ranges+1"]) -> Sizes:
+    def of(starts: Int[np.ndarray, "bounds"]) -> Sizes:
         sizes = np.sort(np.diff(starts))
         return Sizes(sizes.cumsum(), sizes[::-1].cumsum())
 
