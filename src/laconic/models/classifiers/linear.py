@@ -20,12 +20,6 @@ class LinearClassifier(Classifier):
         self.bias = nn.Parameter(torch.zeros(num_labels)) if bias else None
 
     @torch.no_grad()
-    def start_from(self, fractions: Float[Tensor, "labels"]) -> None:
-        """Initialise biases so that every label's probability is its fraction of the texts."""
-        assert self.bias is not None
-        self.bias.copy_(torch.logit(fractions.clamp(1e-7, 1 - 1e-7)))
-
-    @torch.no_grad()
     def spread(self, reach: float) -> None:
         """Initialise rows and biases uniformly between -reach and reach."""
         self.weight.uniform_(-reach, reach)

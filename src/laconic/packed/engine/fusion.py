@@ -21,6 +21,7 @@ from laconic.kernels.checks import (
 )
 from laconic.kernels.jit import compiled_in_any_order
 from laconic.models.fusion.evidence import Asked, Evidence, Listed, Workspace, gather, make_workspace, numbers_of
+from laconic.packed.engine.blend import sigmoids
 from laconic.packed.engine.composite import in_order
 from laconic.packed.engine.neighbours import Neighbours
 from laconic.packed.engine.parts import PerThread
@@ -127,8 +128,7 @@ class Fused(PackedRanker):
         scores += np.float32(self.last_bias)
         if self.tail:
             scores += np.float32(self.tail) * (self._usual - self._frequency[np.maximum(found.labels, 0)])
-        with np.errstate(over="ignore"):
-            shares: np.ndarray = 1 / (1 + np.exp(-scores))
+        shares = sigmoids(scores)
         shares[found.labels == NO_LABEL] = 0
         return shares
 
@@ -157,11 +157,8 @@ class Fused(PackedRanker):
 def weigh(layers, numbers, scores):  # type: ignore[no-untyped-def]
     """Write the network's output for every label present; the others stay 0."""
     width = len(layers.last)
-    usual, hidden, above = (
-        np.empty(numbers.shape[2], np.float32),
-        np.empty(width, np.float32),
-        np.empty(width, np.float32),
-    )
+    usual = np.empty(numbers.shape[2], np.float32)
+    hidden, above = np.empty(width, np.float32), np.empty(width, np.float32)
     for text in range(numbers.shape[0]):
         for label in range(numbers.shape[1]):
             if numbers[text, label, 0] == 0:

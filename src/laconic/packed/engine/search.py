@@ -101,10 +101,8 @@ class Searched(PackedRanker):
         """Return the ranker that answers as the model does, with nothing passed over: every label is scored or, where
         training probed some clusters, every cluster. More of the best labels are scored a second time.
         """
-        whole, beam = (
-            np.array([0, self.clusters.size], dtype=np.int32),
-            self.beam if self.trained else self.clusters.size,
-        )
+        whole = np.array([0, self.clusters.size], dtype=np.int32)
+        beam = self.beam if self.trained else self.clusters.size
         return replace(self, groups=None, group_starts=whole, beam=beam, rescored=max(self.rescored, 256))
 
     def _limits(self, k: int) -> SearchLimits:
