@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from laconic.data.corpus import Corpus
@@ -153,3 +154,24 @@ def test_a_card_says_what_the_figures_are_of() -> None:
     assert "held out of training, except to choose the epoch" in card
     held = {**facts, "metrics": {**facts["metrics"], "split": "held-out"}}
     assert "held out of the file that the model was trained on" in model_card(held)
+
+
+def test_held_out_figures_are_those_of_texts_read_as_new() -> None:
+    """Every text has a word of its own: a held-out text's is in the vocabulary, but must not count."""
+    split, corpus = CORPUS.split("train"), without_test(CORPUS)
+    texts = [f"{text} own{at}" for at, text in enumerate(split.texts or ())]
+    config = config_of("trees", {"validation": 0.25})
+    corpus = replace(corpus, splits={"train": replace(split, texts=texts)})
+    model = train_model(corpus, "trees", config, Run.unkept("cpu"))
+    held = np.sort(np.random.default_rng(config.seed).permutation(len(split))[: model.facts["metrics"]["texts"]])
+    new = split.rows(held)
+    assert model.vocabulary is not None
+    assert f"own{held[0]}" in model.vocabulary.words
+    figures = {}
+    for name, word in (("new", "neverseen{}"), ("known", "own{}")):
+        read_so = [f"{text} {word.format(at)}" for text, at in zip(new.texts or (), held, strict=True)]
+        judged = replace(corpus, splits={"all": replace(new, texts=read_so)})
+        figures[name] = Predictor(model, "cpu").evaluate(judged, "all").metrics
+    kept = model.facts["metrics"]["metrics"]
+    assert kept["nDCG@5"] == pytest.approx(figures["new"]["nDCG@5"], abs=1e-3)
+    assert figures["new"]["nDCG@5"] != figures["known"]["nDCG@5"]

@@ -30,7 +30,8 @@ from laconic.errors import DataError
 from laconic.evaluation.dataset_view import DatasetView
 from laconic.evaluation.evaluate import truth_in_numbers_of, truth_of
 from laconic.methods.restore import move_ranker, restore_config, restore_ranker
-from laconic.methods.wrappers.calibrate import as_new_texts, fitted_calibration
+from laconic.methods.validation import as_new_texts
+from laconic.methods.wrappers.calibrate import fitted_calibration
 from laconic.models.rankers import Ranker
 from laconic.storage.calibration_facts import uncalibrated, with_calibration, without_stale_curve
 from laconic.storage.model_folder import SavedModel
