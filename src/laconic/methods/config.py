@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, TypeAlias
 
 import torch
 
@@ -39,32 +39,6 @@ NEURAL_CHOICES: Mapping[str, Collection[str]] = {
     "precision": PRECISIONS,
     "optimiser": OPTIMISERS,
 }
-
-
-@runtime_checkable
-class WordStart(Protocol):
-    """Settings of word vectors to start from."""
-
-    @property
-    def embedding(self) -> int: ...
-    @property
-    def permutation(self) -> int: ...
-    @property
-    def seed(self) -> int: ...
-
-
-@runtime_checkable
-class Encoding(WordStart, Protocol):
-    """Settings of an encoder, which most neural methods and the re-ranker have."""
-
-    @property
-    def encoder(self) -> str: ...
-    @property
-    def attention(self) -> bool: ...
-    @property
-    def length(self) -> int: ...
-    @property
-    def dropout(self) -> float: ...
 
 
 def check_within(config: Any, bounds: Bounds) -> None:
@@ -248,3 +222,7 @@ class InceptionConfig(ClassifierConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_batch_norm(self.batch_size)
+
+
+WordStart: TypeAlias = NeuralConfig | RerankerConfig  # settings of word vectors to start from
+Encoding: TypeAlias = EncoderConfig | RerankerConfig  # settings of an encoder

@@ -25,6 +25,7 @@ from laconic.data.resident import Resident
 from laconic.data.tokenizer import inputs_of
 from laconic.evaluation.evaluate import figures_of, on_device, places_to_validate, validation_figures
 from laconic.evaluation.metrics.pairs import holds
+from laconic.methods.common import frequencies, seeded
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import Encoder, Identity
 from laconic.models.rankers import CandidatesRanker
@@ -120,12 +121,11 @@ def _learn_surrogate(data: Dataset, parts: Parts, plan: Plan, run: Run) -> Train
 
 
 def _classifier(parts: Parts, data: Dataset) -> LinearClassifier:
-    with torch.random.fork_rng([]):
-        torch.manual_seed(parts.seed)
+    with seeded(parts.seed):
         classifier = LinearClassifier(parts.encoder.dim, data.num_labels, transform=parts.transform())
         classifier.spread(parts.encoder.dim**-0.5)
     if parts.prior:
-        classifier.start_from(torch.from_numpy(data.label_counts / len(data)))
+        classifier.start_from(frequencies(data))
     return classifier
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from laconic.data.describe import DataFacts
@@ -15,12 +16,9 @@ from laconic.methods.costs import (
     Machine,
     Shape,
     decaf_cost,
-    decaf_memory,
-    decaf_seconds,
+    decaf_training,
     gpu_memory,
     inception_cost,
-    staged_memory,
-    staged_seconds,
     training_memory,
     training_seconds,
 )
@@ -84,18 +82,18 @@ def _expected(shape: Shape, texts: int, epochs: int, batch: int, chunk: int) -> 
 
 def _expected_of_astec(words: int, labels: int, texts: int, usual: int, pairs: int) -> dict[str, Any]:
     config = astec.with_sizes(astec.Config(), texts, labels, usual, pairs)
-    shape, dim = astec.staged_shape(config, words, labels, texts), config.embedding
+    dim, costs = config.embedding, partial(astec.training_costs, config, words=words, labels=labels, texts=texts)
     parameters = {"embeddings": words * dim, "transform": dim * (dim + 1), "classifier": labels * (dim + 1)}
-    index = (labels + texts * shape.neighbours) * dim  # vectors that a text is compared with
+    index = (labels + texts * astec.has_neighbours(config)) * dim  # vectors that a text is compared with
     macs = config.length * dim + dim * dim + index + config.shortlist.size * dim
     return {
         "parameters": parameters,
         "gmacs": macs / 1e9,
         "bytes": 4 * (sum(parameters.values()) + index),
         "length": config.length,
-        "epochs": sum(shape.epochs),
-        "training_bytes": staged_memory(shape),
-        "training_seconds": _on_machines(lambda machine: staged_seconds(shape, machine)),
+        "epochs": config.epochs,
+        "training_bytes": costs(CPU).memory,
+        "training_seconds": _on_machines(lambda machine: costs(machine).seconds),
     }
 
 
@@ -105,8 +103,8 @@ def _expected_of_decaf(words: int, labels: int, texts: int, usual: int) -> dict[
     return {
         **_cost(decaf_cost(shape), config.length),
         "epochs": config.epochs,
-        "training_bytes": decaf_memory(shape),
-        "training_seconds": _on_machines(lambda machine: decaf_seconds(shape, machine)),
+        "training_bytes": decaf_training(shape, CPU).memory,
+        "training_seconds": _on_machines(lambda machine: decaf_training(shape, machine).seconds),
     }
 
 

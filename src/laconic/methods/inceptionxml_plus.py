@@ -26,7 +26,11 @@ from laconic.methods.common import (
     choose_batch_size,
     choose_epochs,
     choose_length,
+    clusters_of_labels,
+    frequencies,
+    remember_tree,
     restore_module,
+    seeded,
     sizes_from,
     start_encoder,
     train_and_refit,
@@ -36,7 +40,7 @@ from laconic.methods.config import PRECISIONS, UNORDERED, Bounds, InceptionConfi
 from laconic.methods.costs import Shape, report_inception_costs
 from laconic.methods.result import Trained
 from laconic.models.classifiers import LinearClassifier
-from laconic.models.clustering import Clustering, LabelTree, cluster_labels
+from laconic.models.clustering import Clustering, LabelTree
 from laconic.models.encoders import Encoder
 from laconic.models.layers import SpectralResidual
 from laconic.models.rankers import ShortlistRanker
@@ -169,14 +173,9 @@ def shape_of(config: Config, words: int, labels: int) -> Shape:
 def _fit(
     stage: str, data: Dataset, held: Dataset, config: Config, run: Run, last_epoch: int = 0
 ) -> tuple[ShortlistRanker, TrainState]:
-    seed = config.seed if config.clustering.seed < 0 else config.clustering.seed
-    tree = LabelTree(
-        **run.remember(
-            f"{stage}-clusters", lambda: _tensors(cluster_labels(data, config.clusters, config.clustering, seed))
-        )
-    )
-    with torch.random.fork_rng([]):
-        torch.manual_seed(config.seed)
+    make_tree = partial(clusters_of_labels, data, config.clusters, config.clustering, config.seed)
+    tree = remember_tree(run, f"{stage}-clusters", make_tree)
+    with seeded(config.seed):
         ranker = build(config, data.inputs.shape[1], tree)
     start_encoder(ranker.encoder, config, data)
     # Inside, labels are numbered in the order of the tree: a cluster is then a range.
@@ -212,10 +211,6 @@ def _fit(
     return ranker.eval(), state
 
 
-def _tensors(tree: LabelTree) -> dict[str, Tensor]:
-    return {"order": tree.order, "starts": tree.starts}
-
-
 def _by_cluster(data: Dataset, tree: LabelTree) -> csr_array:
     """Return a matrix of texts × clusters: which clusters each text's labels are in."""
     cluster = torch.searchsorted(tree.starts, torch.from_numpy(data.labels.indices.astype(np.int64)), right=True) - 1
@@ -243,4 +238,4 @@ def _start_from_frequencies(ranker: ShortlistRanker, data: Dataset) -> None:
     by_cluster = _by_cluster(data, LabelTree(order=ranker.clusters.order, starts=ranker.clusters.starts))
     meta.start_from(torch.from_numpy(np.diff(by_cluster.tocsc().indptr) / len(data)))
     if classifier.bias is not None:
-        classifier.start_from(torch.from_numpy(data.label_counts / len(data)))
+        classifier.start_from(frequencies(data))

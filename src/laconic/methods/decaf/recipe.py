@@ -24,7 +24,7 @@ from torch import Tensor
 from laconic.data.dataset import Dataset
 from laconic.errors import DataError, ModelError
 from laconic.methods.common import restore_module, usual_words
-from laconic.methods.costs import TrainingCosts, decaf_memory, decaf_seconds, report_costs, training_machine
+from laconic.methods.costs import Machine, TrainingCosts, decaf_training, report_costs
 from laconic.methods.decaf.ablations import nearest_labels, restore_candidates, theorem_3_1
 from laconic.methods.decaf.beam import best_clusters, recall_by_beam, recall_of, smallest_beam, true_ranks
 from laconic.methods.decaf.config import Config, probed_clusters, shape_of, with_sizes
@@ -100,11 +100,8 @@ def _checked_sizes(config: Config, data: Dataset) -> Config:
 
 
 def _report_costs(config: Config, data: Dataset, run: Run) -> None:
-    machine = training_machine(run.device)
-
-    def costs(one: Config) -> TrainingCosts:
-        shape = shape_of(one, data.inputs.shape[1], data.num_labels, len(data))
-        return TrainingCosts(decaf_memory(shape), decaf_seconds(shape, machine))
+    def costs(one: Config, machine: Machine) -> TrainingCosts:
+        return decaf_training(shape_of(one, data.inputs.shape[1], data.num_labels, len(data)), machine)
 
     report_costs(run, config, costs, _REMEDIES)
 

@@ -21,7 +21,7 @@ from laconic.data.tokenizer import inputs_of
 from laconic.errors import ConfigError, ModelError
 from laconic.evaluation.evaluate import on_device
 from laconic.evaluation.metrics.pairs import holds
-from laconic.methods.common import restore_module
+from laconic.methods.common import restore_module, seeded
 from laconic.methods.config import FusionConfig, MethodConfig
 from laconic.methods.nearest import Config as Nearest
 from laconic.methods.nearest import build as build_nearest
@@ -117,8 +117,7 @@ def _has_trees(fusion: FusionConfig, data: Dataset) -> bool:
 
 
 def _initial_combiner(fusion: FusionConfig, seed: int, *, with_trees: bool) -> Combiner:
-    with torch.random.fork_rng([]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         return Combiner(numbers_of(1 + with_trees), fusion.hidden)
 
 

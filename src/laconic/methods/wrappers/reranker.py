@@ -28,6 +28,7 @@ from laconic.methods.common import (
     choose_batch_size,
     choose_length,
     restore_module,
+    seeded,
     sizes_from,
     start_encoder,
     usual_length,
@@ -193,8 +194,7 @@ def _figures(
 
 
 def _build(config: RerankerConfig, data: Dataset) -> tuple[Encoder, LinearClassifier]:
-    with torch.random.fork_rng([]):
-        torch.manual_seed(config.seed)
+    with seeded(config.seed):
         encoder = build_encoder(config, data.inputs.shape[1])
         classifier = _classifier(config, encoder, data.num_labels)
         classifier.spread(encoder.dim**-0.5)
