@@ -159,6 +159,11 @@ def restore_module(
     return ranker.eval()
 
 
+def tensors_under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Return the tensors whose names have this prefix, without it."""
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
 def _check_tensors(tensors: Mapping[str, Tensor], types: Mapping[str, torch.dtype]) -> None:
     for name, tensor in tensors.items():
         if tensor.dtype != types[name]:

@@ -37,7 +37,6 @@ from laconic.training.run import Run
 from laconic.units import counted
 
 SMALLEST_DIM = 6  # the widest convolution wraps this many positions around either end
-_LABEL_WORDS = 8  # words of a label's text, usually
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,13 +73,11 @@ def report_costs(
 ) -> None:
     """Report what a training will take, or refuse it where memory is short; `remedies` are settings that save some."""
     machine = training_machine(run.device)
-    needed = {
-        " and ".join(f"--set {name}={value}" for name, value in remedy.items()): costs_of(
-            lowered(config, remedy), machine
-        )
-        for remedy in remedies
-    }
-    run.report_costs(*costs_of(config, machine), {options: costs.memory for options, costs in needed.items()})
+    needed = {}
+    for remedy in remedies:
+        options = " and ".join(f"--set {name}={value}" for name, value in remedy.items())
+        needed[options] = costs_of(lowered(config, remedy), machine).memory
+    run.report_costs(*costs_of(config, machine), needed)
 
 
 def lowered(config: C, settings: Mapping[str, int | str]) -> C:
@@ -297,62 +294,3 @@ def flat_costs(
     step = 6 * macs * plan.batch_size / machine.flops + 28 * updated / machine.bandwidth + machine.launch
     seconds = plan.epochs * -(-texts // plan.batch_size) * step * (1 + config.refit)
     return TrainingCosts(memory, seconds), parameters
-
-
-# DECAF
-
-
-@dataclass(frozen=True, kw_only=True)
-class DecafShape:
-    """Sizes of a training of DECAF."""
-
-    words: int
-    labels: int
-    texts: int
-    length: int
-    dim: int
-    batch: int
-    clusters: int
-    beam: int  # clusters whose labels are scored
-    word_tables: int  # 2: shortlister and ranker each have their own
-    epochs: tuple[int, int]  # over clusters, over labels
-
-    @property
-    def scored(self) -> int:
-        return self.beam * -(-self.labels // self.clusters)
-
-
-def decaf_cost(shape: DecafShape) -> Cost:
-    dim, blocks = shape.dim, 2 * shape.dim * (shape.dim + 3)
-    parameters = {
-        "embeddings": shape.word_tables * shape.words * dim,
-        "blocks": blocks,
-        "clusters": shape.clusters * (dim + 1),
-        "classifier": shape.labels * (dim + 1),
-    }
-    macs = {
-        "embeddings": shape.word_tables * shape.length * dim,
-        "blocks": blocks,
-        "clusters": shape.clusters * dim,
-        "classifier": shape.scored * dim,
-    }
-    return Cost(parameters=parameters, macs=macs)
-
-
-def decaf_training(shape: DecafShape, machine: Machine) -> TrainingCosts:
-    """Return the bytes of parameters with gradients and moments, label texts, resident texts and scores; and seconds."""
-    rows = 16 * (shape.words + shape.labels) * shape.dim
-    texts = 36 * shape.labels * shape.dim + 16 * shape.labels * _LABEL_WORDS
-    resident = 4 * shape.texts * (2 * shape.length + shape.beam)
-    memory = rows + texts + resident + 12 * shape.batch * max(shape.clusters, shape.scored)
-    label_texts = 16 * shape.labels * _LABEL_WORDS * shape.dim / machine.bandwidth  # forward and backward
-
-    def step(rows: int, products: int) -> float:
-        arithmetic = 6 * shape.dim * (products + rows * shape.dim) / machine.flops
-        moved = (28 * (shape.words + rows) + 80 * rows) * shape.dim / machine.bandwidth
-        return arithmetic + moved + label_texts + machine.launch
-
-    of_clusters = step(shape.clusters, shape.batch * shape.clusters)
-    of_labels = step(shape.labels, shape.batch * shape.scored)
-    steps = -(-shape.texts // shape.batch)
-    return TrainingCosts(memory, steps * (shape.epochs[0] * of_clusters + shape.epochs[1] * of_labels))

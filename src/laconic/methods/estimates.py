@@ -15,16 +15,16 @@ from laconic.methods.costs import (
     Cost,
     Machine,
     Shape,
-    decaf_cost,
-    decaf_training,
     gpu_memory,
     inception_cost,
     training_memory,
     training_seconds,
 )
 from laconic.methods.decaf import config as decaf
+from laconic.methods.decaf.costs import model_cost as decaf_cost
+from laconic.methods.decaf.costs import training_costs
 from laconic.methods.flat import with_sizes
-from laconic.methods.inceptionxml_plus import HEADS
+from laconic.methods.inceptionxml_plus_ablations import HEADS
 from laconic.methods.restore import restore_config
 from laconic.storage.model_folder import SavedModel
 from laconic.types import FIRST_WORD
@@ -99,12 +99,12 @@ def _expected_of_astec(words: int, labels: int, texts: int, usual: int, pairs: i
 
 def _expected_of_decaf(words: int, labels: int, texts: int, usual: int) -> dict[str, Any]:
     config = decaf.with_sizes(decaf.Config(), texts, labels, usual)
-    shape = decaf.shape_of(config, words, labels, texts)
+    costs = partial(training_costs, config, words=words, labels=labels, texts=texts)
     return {
-        **_cost(decaf_cost(shape), config.length),
+        **_cost(decaf_cost(config, words, labels), config.length),
         "epochs": config.epochs,
-        "training_bytes": decaf_training(shape, CPU).memory,
-        "training_seconds": _on_machines(lambda machine: decaf_training(shape, machine).seconds),
+        "training_bytes": costs(CPU).memory,
+        "training_seconds": _on_machines(lambda machine: costs(machine).seconds),
     }
 
 

@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 from scipy.sparse import csr_array
-from torch import Tensor, nn
+from torch import Tensor
 
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
@@ -38,11 +38,10 @@ from laconic.methods.common import (
 )
 from laconic.methods.config import PRECISIONS, UNORDERED, Bounds, InceptionConfig
 from laconic.methods.costs import Shape, report_inception_costs
+from laconic.methods.inceptionxml_plus_ablations import HEADS, head_layer
 from laconic.methods.result import Trained
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.clustering import Clustering, LabelTree
-from laconic.models.encoders import Encoder
-from laconic.models.layers import SpectralResidual
 from laconic.models.rankers import ShortlistRanker
 from laconic.models.shortlisters.clusters import Clusters
 from laconic.training.loop import TrainState
@@ -51,7 +50,6 @@ from laconic.training.run import Run
 from laconic.training.tasks import ClustersAndLabels
 from laconic.units import counted
 
-HEADS = ("synchronised", "lightxml")
 RANKINGS = ("extreme", "product")
 _LABELS_PER_CLUSTER, _MOST_CLUSTERS = 6, 1 << 17  # give Table 7's numbers of clusters, except WikiTitles-500K's
 
@@ -121,19 +119,12 @@ def restore(config: Config, tensors: Mapping[str, Tensor]) -> ShortlistRanker:
 def build(config: Config, num_ids: int, tree: LabelTree) -> ShortlistRanker:
     encoder = build_encoder(config, num_ids, projection_dropout=0.0)
     width = config.hidden or encoder.dim
-    meta = LinearClassifier(width, tree.num_clusters, transform=_transform(config, encoder, for_clusters=True))
-    transform = _transform(config, encoder, for_clusters=False)
-    classifier = LinearClassifier(width, len(tree.order), transform=transform, bias=config.bias)
+    head = partial(head_layer, config.heads, encoder.dim, width, config.dropout)
+    meta = LinearClassifier(width, tree.num_clusters, transform=head(for_clusters=True))
+    classifier = LinearClassifier(width, len(tree.order), transform=head(for_clusters=False), bias=config.bias)
     trained = min(config.top or tree.num_clusters, tree.num_clusters)
     top, product = min(config.answer_top or trained, tree.num_clusters), config.ranking == "product"
     return ShortlistRanker(encoder, Clusters(meta, tree), classifier, top=top, product=product, trained=trained)
-
-
-def _transform(config: Config, encoder: Encoder, *, for_clusters: bool) -> nn.Module:
-    """Build a head: the same kind for both or, as in LightXML, none for clusters and a plain layer for labels."""
-    if config.heads == "synchronised":
-        return SpectralResidual(encoder.dim, config.hidden or encoder.dim, dropout=config.dropout)
-    return nn.Identity() if for_clusters else nn.Linear(encoder.dim, encoder.dim)
 
 
 def with_sizes(config: Config, texts: int, labels: int, usual: int) -> Config:

@@ -18,7 +18,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from laconic.data.dataset import Dataset
-from laconic.methods.common import restore_module, sizes_from, train_and_refit, usual_length
+from laconic.methods.common import restore_module, sizes_from, tensors_under, train_and_refit, usual_length
 from laconic.methods.config import PRECISIONS, Bounds, FlatConfig
 from laconic.methods.costs import Machine, TrainingCosts, flat_costs, report_costs
 from laconic.methods.flat import FlatTraining, build, fit_flat
@@ -146,7 +146,7 @@ def _joined(histories: list[dict[str, Any]]) -> dict[str, Any]:
 def _empty_member(config: Config, tensors: Mapping[str, Tensor], number: int) -> tuple[Encoder, HashedClassifier]:
     """Build a member of its tensors' sizes, after checking that every label's bucket exists."""
     prefix = f"members.{number}."
-    own = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+    own = tensors_under(tensors, prefix)
     try:
         bucket_of, (num_buckets, _) = own["classifier.bucket_of"], own["classifier.buckets.weight"].shape
         encoder, buckets = build(*sizes_from(own, config), num_buckets)

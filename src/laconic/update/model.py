@@ -92,9 +92,7 @@ def usable_labels(model: SavedModel, new: Labels, examples: Corpus | None = None
 
 
 def _without(labels: Labels, names: Collection[str]) -> Labels:
-    kept = [at for at, name in enumerate(labels.names) if name not in names]
-    texts = labels.texts
-    return Labels(names=[labels.names[at] for at in kept], texts=None if texts is None else [texts[at] for at in kept])
+    return labels.at([at for at, name in enumerate(labels.names) if name not in names])
 
 
 def remove_labels(model: SavedModel, names: Collection[str]) -> SavedModel:
@@ -105,12 +103,8 @@ def remove_labels(model: SavedModel, names: Collection[str]) -> SavedModel:
     if not len(kept):
         raise DataError(f"these are all of the model's {counted(len(number), 'label')}; leave at least one")
     ranker = without_labels(restore_ranker(model, torch.device("cpu")), torch.from_numpy(kept))
-    texts = model.labels.texts
-    labels = Labels(
-        names=[model.labels.names[at] for at in kept], texts=None if texts is None else [texts[at] for at in kept]
-    )
     record = {"verb": "remove-labels", "labels": len(number) - len(kept)}
-    return _changed(model, ranker, labels, model.label_counts[kept], record)
+    return _changed(model, ranker, model.labels.at(kept.tolist()), model.label_counts[kept], record)
 
 
 @torch_within_cores()
@@ -259,11 +253,7 @@ def _additions(model: SavedModel, labels: Labels, examples: Dataset) -> Addition
 def _unknown_in(corpus: Corpus, model: SavedModel) -> Labels:
     """Return the labels of new texts that the model does not have."""
     counts, known = np.diff(corpus.split("train").labels.tocsc().indptr), {*model.labels.names}
-    new = [at for at, name in enumerate(corpus.labels.names) if counts[at] and name not in known]
-    texts = corpus.labels.texts
-    return Labels(
-        names=[corpus.labels.names[at] for at in new], texts=None if texts is None else [texts[at] for at in new]
-    )
+    return corpus.labels.at([at for at, name in enumerate(corpus.labels.names) if counts[at] and name not in known])
 
 
 def _held_out(data: Dataset, config: Config, known: int) -> Bool[np.ndarray, "texts"]:

@@ -13,8 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from laconic.data.dataset import Dataset
-from laconic.data.tokenizer import inputs_of
-from laconic.evaluation.evaluate import on_device
+from laconic.evaluation.evaluate import batches
 from laconic.models.encoders import Encoder
 from laconic.types import FIRST_WORD
 
@@ -90,8 +89,7 @@ def with_known_words(rows: csr_array) -> Bool[np.ndarray, "rows"]:
 
 @torch.no_grad()
 def _encoded(encoder: Encoder, rows: csr_array, device: torch.device) -> Float[Tensor, "rows dim"]:
-    starts = range(0, rows.shape[0], _AT_ONCE)
-    parts = [encoder(on_device(inputs_of(rows[at : at + _AT_ONCE]), device)).float() for at in starts]
+    parts = [encoder(inputs).float() for _, inputs in batches(rows, device, _AT_ONCE)]
     return torch.cat([torch.zeros(0, encoder.dim, device=device), *parts])
 
 

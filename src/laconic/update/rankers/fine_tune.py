@@ -16,9 +16,8 @@ from torch import Tensor, nn
 
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
-from laconic.data.tokenizer import inputs_of
 from laconic.errors import ModelError
-from laconic.evaluation.evaluate import on_device, validation_figures
+from laconic.evaluation.evaluate import batches, validation_figures
 from laconic.evaluation.metrics.pairs import holds
 from laconic.methods.config import check_within
 from laconic.models.classifiers import HashedClassifier, LinearClassifier
@@ -41,8 +40,6 @@ from laconic.training.tasks import Shortlisted
 from laconic.types import NO_LABEL, Inputs, Ranking
 from laconic.update.rankers.rankers import linear
 from laconic.update.rankers.rows import with_rows
-
-_AT_ONCE = 1024  # texts encoded and ranked at a time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,8 +213,7 @@ def _hard_negatives(rows: _Rows, texts: NewTexts) -> Int[Tensor, "texts n"]:
 
 @torch.no_grad()
 def _map_texts(function: Callable[[Inputs], Tensor], data: Dataset, device: torch.device) -> Tensor:
-    starts = range(0, len(data), _AT_ONCE)
-    return torch.cat([function(on_device(inputs_of(data.inputs[at : at + _AT_ONCE]), device)).cpu() for at in starts])
+    return torch.cat([function(inputs).cpu() for _, inputs in batches(data.inputs, device)])
 
 
 def _plan(config: Config) -> Plan:
