@@ -67,11 +67,9 @@ class Contender:
 
     @classmethod
     def of(cls, name: str, model: SavedModel, device: str = "auto") -> Contender:
-        predictor = Predictor(model, device)  # refuses a model whose facts lack what is read here
-        facts = model.facts
-        training = TrainingCounts(
-            per_label=model.label_counts, texts=facts["sizes"]["texts"], propensity=Propensity(**facts["propensity"])
-        )
+        predictor = Predictor(model, device)
+        training = predictor.view.training
+        assert training is not None  # a model that was not packed has them
         return cls(name=name, predictor=predictor, training=training, trained_on=predictor.trained_on)
 
     @classmethod

@@ -16,12 +16,8 @@ from laconic.evaluation.metrics.rankings import top_k_of, without_pairs
 from laconic.evaluation.metrics.ratios import (
     KS,
     Ratio,
-    best_gains,
     coverage,
-    ndcg,
     per_text,
-    precision,
-    recall,
     report,
 )
 from laconic.evaluation.metrics.reliability import expected_calibration_error
@@ -33,7 +29,6 @@ __all__ = [
     "Quantiles",
     "Ratio",
     "TrainingCounts",
-    "best_gains",
     "bootstrap",
     "coverage",
     "equal_frequency_quantiles",
@@ -41,10 +36,7 @@ __all__ = [
     "expected_calibration_error",
     "inverse_propensities",
     "judge",
-    "ndcg",
     "per_text",
-    "precision",
-    "recall",
     "relevant",
     "report",
     "top_k_of",
