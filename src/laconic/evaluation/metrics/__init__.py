@@ -7,12 +7,13 @@ Knows nothing of texts, models or files.
 """
 
 from laconic.data.catalogue import Propensity
+from laconic.evaluation.calibration import expected_calibration_error
 from laconic.evaluation.metrics.intervals import bootstrap
 from laconic.evaluation.metrics.judgement import Judged, judge
 from laconic.evaluation.metrics.label_counts import TrainingCounts, inverse_propensities
 from laconic.evaluation.metrics.pairs import relevant, truth_without_pairs
 from laconic.evaluation.metrics.quantiles import Quantiles, equal_frequency_quantiles, equal_label_quantiles
-from laconic.evaluation.metrics.rankings import top_k_of, without_pairs
+from laconic.evaluation.metrics.rankings import ranking_of, top_k_of, without_pairs
 from laconic.evaluation.metrics.ratios import (
     KS,
     Ratio,
@@ -20,7 +21,6 @@ from laconic.evaluation.metrics.ratios import (
     per_text,
     report,
 )
-from laconic.evaluation.metrics.reliability import expected_calibration_error
 
 __all__ = [
     "KS",
@@ -37,6 +37,7 @@ __all__ = [
     "inverse_propensities",
     "judge",
     "per_text",
+    "ranking_of",
     "relevant",
     "report",
     "top_k_of",
