@@ -24,7 +24,7 @@ from laconic.methods.decaf import config as decaf
 from laconic.methods.decaf.costs import model_cost as decaf_cost
 from laconic.methods.decaf.costs import training_costs
 from laconic.methods.flat import with_sizes
-from laconic.methods.inceptionxml_plus_ablations import HEADS
+from laconic.methods.inception_ablations import HEADS
 from laconic.methods.restore import restore_config
 from laconic.storage.model_folder import SavedModel
 from laconic.types import FIRST_WORD

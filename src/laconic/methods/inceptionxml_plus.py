@@ -38,7 +38,7 @@ from laconic.methods.common import (
 )
 from laconic.methods.config import PRECISIONS, UNORDERED, Bounds, InceptionConfig
 from laconic.methods.costs import Shape, report_inception_costs
-from laconic.methods.inceptionxml_plus_ablations import HEADS, head_layer
+from laconic.methods.inception_ablations import HEADS, head_layer
 from laconic.methods.result import Trained
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.clustering import Clustering, LabelTree
