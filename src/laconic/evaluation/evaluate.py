@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from scipy.sparse import csr_array
 from torch import Tensor, nn
 
-from laconic.data.dataset import Dataset, Rows
+from laconic.data.dataset import Dataset, Rows, renumbered
 from laconic.data.sketch import Overlap
 from laconic.data.tokenizer import inputs_of
 from laconic.evaluation.calibration import Calibration
@@ -188,16 +188,10 @@ def truth_in_numbers_of(
     columns = np.array([number[name] for name in names], dtype=np.int64)
     unknown = len(number) - len(model_names)
     return Truth(
-        labels=_renumbered(labels, columns, len(number)),
-        leave_out=None if leave_out is None else _renumbered(leave_out, columns, len(number)),
+        labels=renumbered(labels, columns, len(number)),
+        leave_out=None if leave_out is None else renumbered(leave_out, columns, len(number)),
         training=None if training is None else training.with_unseen(unknown),
     )
-
-
-def _renumbered(matrix: csr_array, columns: Int[np.ndarray, "labels"], width: int) -> csr_array:
-    moved = csr_array((matrix.data, columns[matrix.indices], matrix.indptr), shape=(matrix.shape[0], width))
-    moved.sort_indices()
-    return moved
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:

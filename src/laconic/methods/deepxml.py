@@ -103,17 +103,13 @@ def train(data: Dataset, held: Dataset, parts: Parts, plans: Plans, run: Run) ->
             near = parts.shortlister(data, encode_all(encoder, data.inputs, run.device), run)
         return CandidatesRanker(encoder, near, classifier, beta=parts.beta).to(run.device)
 
-    learner, seen = (encoder, data) if parts.fine_tuned else _as_vectors(data, vectors)
+    learner: Encoder = encoder if parts.fine_tuned else Identity(vectors.shape[1])
+    seen = data if parts.fine_tuned else replace(data, inputs=vectors.numpy())
     task = Shortlisted(learner, classifier, random=parts.random, likely=parts.likely).to(run.device)
     resident = Resident.of(seen, parts.length, run.device, shortlists)
     validate = (lambda: validation_figures(ranker().eval(), held)) if len(held) else None
     extreme = run.fit("extreme", task, resident, plans.extreme, validate=validate)
     return Learnt(ranker().eval(), surrogate, extreme)
-
-
-def _as_vectors(data: Dataset, vectors: Float[Tensor, "texts dim"]) -> tuple[Encoder, Dataset]:
-    """Return an identity encoder, and the data with the frozen encoder's vectors as inputs."""
-    return Identity(vectors.shape[1]), replace(data, inputs=vectors.numpy())
 
 
 def _learn_surrogate(data: Dataset, parts: Parts, plan: Plan, run: Run) -> TrainState:

@@ -21,6 +21,7 @@ from laconic.config import settings_of
 from laconic.data.corpus import Corpus, Labels, Split
 from laconic.data.dataset import Dataset
 from laconic.data.evaluation_texts import TrainedOn
+from laconic.data.label_texts import with_known_words
 from laconic.data.prepare import label_texts, taught_labels
 from laconic.data.sketch import TextSketch
 from laconic.data.text import WordTable, word_table
@@ -45,7 +46,6 @@ from laconic.update.rankers import (
     NewTexts,
     NewWords,
     fine_tune_ranker,
-    with_known_words,
     with_labels,
     with_words,
     without_labels,

@@ -7,15 +7,15 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from scipy.sparse import csr_array, diags_array, hstack
 from torch import Tensor
 from torch.nn import functional
 
 from laconic.data.dataset import Dataset
+from laconic.data.label_texts import with_known_words
 from laconic.evaluation.evaluate import batches
 from laconic.models.encoders import Encoder
-from laconic.types import FIRST_WORD
 
 _NEAREST = 5  # known labels from which a new one borrows
 _POWER = 3  # of their cosines
@@ -79,12 +79,6 @@ class Seen(NamedTuple):
         new = torch.from_numpy(texts_of @ torch.cat([own, examples]).cpu().numpy() / counts).to(device)
         near = _nearest(known, new)
         return Seen(known, new, examples, near._replace(weights=near.weights / torch.from_numpy(counts).to(device)))
-
-
-def with_known_words(rows: csr_array) -> Bool[np.ndarray, "rows"]:
-    """Return which token rows have a known word."""
-    of_row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-    return np.bincount(of_row[rows.indices >= FIRST_WORD], minlength=rows.shape[0]) > 0
 
 
 @torch.no_grad()
