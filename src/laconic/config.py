@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
@@ -89,6 +89,15 @@ def settings_of(config: Any) -> Settings:
         for name, value in values.items()
         if value is not None or name not in unused
     }
+
+
+def dotted(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the names and values of all settings, those of groups as in `reranker.alpha`."""
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from dotted(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
 
 
 def _is_group(wanted: Any) -> bool:

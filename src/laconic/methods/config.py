@@ -55,6 +55,12 @@ def check_known(config: Any, known: Mapping[str, Collection[str]]) -> None:
             raise ConfigError(f"{name} must be {' or '.join(names)}, but is {getattr(config, name)!r}")
 
 
+def plan_from(config: Any, **more: Any) -> Plan:
+    """Return a training plan with the settings of a config, and with `more` in addition or instead."""
+    own = {name: getattr(config, name) for name in ("epochs", "batch_size", "learning_rate", "seed")}
+    return Plan(**(own | more))
+
+
 def check_subwords(encoder: str, vocabulary: VocabularyConfig) -> None:
     """Refuse sub-words for encoders that depend on word order: sub-words have none."""
     if vocabulary.subwords and encoder not in UNORDERED:
@@ -168,8 +174,7 @@ class NeuralConfig(MethodConfig):
 
     def plan(self, **more: Any) -> Plan:
         """Return a training plan with these settings, and with `more` in addition or instead."""
-        own = {name: getattr(self, name) for name in ("epochs", "batch_size", "learning_rate", "seed")}
-        return Plan(**(own | more))
+        return plan_from(self, **more)
 
 
 @dataclass(frozen=True, kw_only=True)

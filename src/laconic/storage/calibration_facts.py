@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from laconic.storage.facts import changes_of
+
 _CURVE, _REASON = "calibration", "not_calibrated"  # a model's facts have one of them, or neither
 
 
@@ -16,7 +18,7 @@ def uncalibrated(why: str) -> dict[str, Any]:
 def with_calibration(facts: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
     """Return a model's facts with this curve, or with this reason for having none, and with no other."""
     others = {name: fact for name, fact in facts.items() if name not in (_CURVE, _REASON)}
-    changes = _verbs(facts)
+    changes = changes_of(facts)
     if _CURVE in found and changes:
         return {**others, _CURVE: {**found[_CURVE], "changes": len(changes)}}
     return {**others, **found}
@@ -24,15 +26,8 @@ def with_calibration(facts: Mapping[str, Any], found: Mapping[str, Any]) -> dict
 
 def without_stale_curve(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return a model's facts, without a curve that was fitted before the model was last changed."""
-    curve, changes = facts.get(_CURVE), _verbs(facts)
+    curve, changes = facts.get(_CURVE), changes_of(facts)
     fitted_after = curve.get("changes", 0) if isinstance(curve, Mapping) else len(changes)
     if fitted_after == len(changes):
         return dict(facts)
-    return with_calibration(facts, uncalibrated(f"{changes[-1]} changed the model"))
-
-
-def _verbs(facts: Mapping[str, Any]) -> list[str]:
-    """Name what was done to a model since it was trained; a model may come from anywhere."""
-    changes = facts.get("changes")
-    listed = changes if isinstance(changes, list) else []
-    return [str(change.get("verb")) for change in listed if isinstance(change, Mapping)]
+    return with_calibration(facts, uncalibrated(f"{changes[-1].get('verb')} changed the model"))

@@ -20,6 +20,12 @@ class Sizes(TypedDict):
     inputs: int
 
 
+def changes_of(facts: Facts) -> list[Facts]:
+    """Return the changes to a model since it was trained, the latest last; its facts may be anything."""
+    changes = facts.get("changes")
+    return [change for change in changes if isinstance(change, Mapping)] if isinstance(changes, list) else []
+
+
 class ModelFacts(dict[str, Any]):
     """The content of model.json: a dictionary with typed properties for the keys that this version knows."""
 
@@ -57,8 +63,7 @@ class ModelFacts(dict[str, Any]):
 
     @property
     def changes(self) -> Sequence[Facts]:
-        """Return the changes to labels since training, the latest last."""
-        return self.get("changes") or []
+        return changes_of(self)
 
     @property
     def metrics(self) -> Facts:

@@ -35,6 +35,7 @@ from laconic.methods.validation import as_new_texts
 from laconic.methods.wrappers.calibrate import fitted_calibration
 from laconic.models.rankers import Ranker
 from laconic.storage.calibration_facts import uncalibrated, with_calibration, without_stale_curve
+from laconic.storage.facts import changes_of
 from laconic.storage.model_folder import SavedModel
 from laconic.system.machine import torch_within_cores
 from laconic.training.run import Run, fingerprint
@@ -115,7 +116,7 @@ def update(model: SavedModel, corpus: Corpus, config: Config, run: Run) -> Saved
     labels = _joined(model.labels, new)
     model, words = _with_new_words(model, labels, corpus)
     data = _texts(model, labels, corpus)
-    begun = {"model": [model.facts["created"], len(_changes(model))], "config": settings_of(config)}
+    begun = {"model": [model.facts["created"], len(changes_of(model.facts))], "config": settings_of(config)}
     run.begin({**begun, "data": fingerprint(data)})
     assert isinstance(data.inputs, csr_array)
     chosen = _held_out(data, config, len(model.labels))
@@ -273,12 +274,6 @@ def _counts(model: SavedModel, texts: Dataset) -> Int[np.ndarray, "labels"]:
     return counts
 
 
-def _changes(model: SavedModel) -> list[Mapping[str, Any]]:
-    """Return the earlier changes; the facts of a model may be anything."""
-    changes = model.facts.get("changes")
-    return [change for change in changes if isinstance(change, dict)] if isinstance(changes, list) else []
-
-
 def _changed(
     model: SavedModel,
     ranker: Ranker,
@@ -290,7 +285,7 @@ def _changed(
     sizes = {**model.facts["sizes"], "labels": len(labels)}
     sizes |= {name: sizes[name] + count for name, count in (more or {}).items()}
     change = {**record, "date": datetime.now(UTC).isoformat(timespec="seconds")}
-    facts = without_stale_curve({**model.facts, "sizes": sizes, "changes": [*_changes(model), change]})
+    facts = without_stale_curve({**model.facts, "sizes": sizes, "changes": [*changes_of(model.facts), change]})
     return replace(model, facts=facts, tensors=ranker.state_dict(), labels=labels, label_counts=counts)
 
 

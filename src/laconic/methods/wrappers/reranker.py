@@ -33,14 +33,14 @@ from laconic.methods.common import (
     tensors_under,
     usual_length,
 )
-from laconic.methods.config import UNORDERED, MethodConfig, RerankerConfig, check_subwords
+from laconic.methods.config import UNORDERED, MethodConfig, RerankerConfig, check_subwords, plan_from
 from laconic.methods.result import Trained
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import Encoder
 from laconic.models.layers import Transfer
 from laconic.models.rankers import SHARES, FlatRanker, Ranker, Reranker
 from laconic.models.shortlisters.nearest import tensor_of
-from laconic.training.optimizer import Halving, Plan
+from laconic.training.optimizer import Halving
 from laconic.training.run import Run
 from laconic.training.tasks import Shortlisted
 from laconic.types import NO_LABEL, Ranking
@@ -66,7 +66,7 @@ def train(data: Dataset, base: Trained, config: RerankerConfig, run: Run) -> Tra
         "reranker",
         task,
         Resident.of(learn, config.length, run.device, found["labels"]),
-        _plan(config),
+        plan_from(config, schedule=Halving(after=config.halve_after), lazy=True),
         validate=(lambda: figures([usual])[0]) if len(held) else None,
     )
     facts: dict[str, Any] = {"best_epoch": state.best_epoch, "epochs": state.history}
@@ -200,14 +200,3 @@ def _build(config: RerankerConfig, data: Dataset) -> tuple[Encoder, LinearClassi
 
 def _classifier(config: RerankerConfig, encoder: Encoder, num_labels: int) -> LinearClassifier:
     return LinearClassifier(encoder.dim, num_labels, transform=Transfer(encoder.dim, dropout=config.dropout))
-
-
-def _plan(config: RerankerConfig) -> Plan:
-    return Plan(
-        epochs=config.epochs,
-        batch_size=config.batch_size,
-        learning_rate=config.learning_rate,
-        schedule=Halving(after=config.halve_after),
-        lazy=True,
-        seed=config.seed,
-    )

@@ -19,7 +19,7 @@ from laconic.data.resident import Resident
 from laconic.errors import ModelError
 from laconic.evaluation.evaluate import batches, validation_figures
 from laconic.evaluation.metrics.pairs import holds
-from laconic.methods.config import check_within
+from laconic.methods.config import check_within, plan_from
 from laconic.models.classifiers import HashedClassifier, LinearClassifier
 from laconic.models.clustering import LabelTree
 from laconic.models.clustering.groups import of_tree, partition
@@ -34,7 +34,7 @@ from laconic.models.rankers import (
     ShortlistRanker,
 )
 from laconic.models.shortlisters.clusters import Clusters
-from laconic.training.optimizer import Halving, Plan
+from laconic.training.optimizer import Halving
 from laconic.training.run import Run
 from laconic.training.tasks import Shortlisted
 from laconic.types import NO_LABEL, Inputs, Ranking
@@ -184,7 +184,7 @@ def _train_rows(rows: _Rows, texts: NewTexts, run: Run) -> LinearClassifier:
         rows.stage,
         task,
         Resident.of(replace(texts.learn, inputs=vectors.numpy()), 0, device, negatives),
-        _plan(texts.config),
+        plan_from(texts.config, schedule=Halving(after=0.7), lazy=True),
         validate=(lambda: validation_figures(ranker, texts.held)) if len(texts.held) else None,
     )
     return trained if state.best_score > before or not len(texts.held) else classifier
@@ -214,14 +214,3 @@ def _hard_negatives(rows: _Rows, texts: NewTexts) -> Int[Tensor, "texts n"]:
 @torch.no_grad()
 def _map_texts(function: Callable[[Inputs], Tensor], data: Dataset, device: torch.device) -> Tensor:
     return torch.cat([function(inputs).cpu() for _, inputs in batches(data.inputs, device)])
-
-
-def _plan(config: Config) -> Plan:
-    return Plan(
-        epochs=config.epochs,
-        batch_size=config.batch_size,
-        learning_rate=config.learning_rate,
-        schedule=Halving(after=0.7),
-        lazy=True,
-        seed=config.seed,
-    )
