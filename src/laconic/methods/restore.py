@@ -12,7 +12,7 @@ from laconic.methods.config import MethodConfig
 from laconic.methods.registry import SHORT_NAMES, Method, ensemble_of
 from laconic.methods.wrappers.ensemble import ensemble_size
 from laconic.models.rankers import Ranker
-from laconic.storage.calibration_facts import uncalibrated, with_calibration
+from laconic.storage.facts import uncalibrated, with_calibration
 from laconic.storage.model_folder import SavedModel
 
 

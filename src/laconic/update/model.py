@@ -34,8 +34,7 @@ from laconic.methods.restore import move_ranker, restore_config, restore_ranker
 from laconic.methods.validation import as_new_texts
 from laconic.methods.wrappers.calibrate import fitted_calibration
 from laconic.models.rankers import Ranker
-from laconic.storage.calibration_facts import uncalibrated, with_calibration, without_stale_curve
-from laconic.storage.facts import changes_of
+from laconic.storage.facts import changes_of, uncalibrated, with_calibration, without_stale_curve
 from laconic.storage.model_folder import SavedModel
 from laconic.system.machine import torch_within_cores
 from laconic.training.run import Run, fingerprint

@@ -10,7 +10,7 @@ from laconic.evaluation.calibration import isotonic, platt
 from laconic.evaluation.evaluate import Truth, places_needed, rank_all, scored_pairs, truth_of
 from laconic.methods.validation import HeldOut
 from laconic.models.rankers import Ranker
-from laconic.storage.calibration_facts import uncalibrated
+from laconic.storage.facts import uncalibrated
 from laconic.units import counted
 
 _FEWEST = 50  # texts; fewer say too little
