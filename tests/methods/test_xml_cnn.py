@@ -90,6 +90,7 @@ def test_an_ensemble_of_it_is_trained_and_restored():
     assert not torch.equal(*rows)
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_to_the_same_bits(tmp_path):
     class Stops(Silent):
         def __init__(self, after):
