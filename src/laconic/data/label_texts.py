@@ -27,10 +27,16 @@ _PAIRS_AT_ONCE = 1 << 24  # of labels that go together, before the rare ones are
 class ExtraTexts:
     """Settings of the added texts."""
 
-    share: float = 0.0  # of every batch that are labels' texts, at least one; 0: each of them once an epoch
-    threshold: float = 0.1  # the least fraction of a label's texts that another label must have too
-    most: int = 10  # others a label, the most frequent first
-    weight: float = 1.0  # how much a label's text counts, where a text counts 1
+    share: float = 0.0
+    """Fraction of every batch that is label texts, at least one text. 0: each label text occurs once per epoch."""
+    threshold: float = 0.1
+    """Least fraction of a label's texts that must have another label too for that label to become a target. Symbol: δ
+    (Gandalf).
+    """
+    most: int = 10
+    """Most other labels that are targets of one label's text; the most frequent are kept."""
+    weight: float = 1.0
+    """Weight of a label text in the loss, where a training text has weight 1."""
 
     def __post_init__(self) -> None:
         for name, (low, high) in _BOUNDS.items():

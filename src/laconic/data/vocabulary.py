@@ -20,10 +20,14 @@ from laconic.types import FIRST_WORD, UNKNOWN
 class VocabularyConfig:
     """Settings of the vocabulary."""
 
-    min_count: int = 1  # a word must stand in so many texts
-    size: int = 0  # keep so many of the most frequent words; 0 keeps all
-    sublinear: bool = False  # a word that stands n times in a text counts 1 + ln n times, not n times
-    subwords: int = 0  # buckets that character 3- and 4-grams of words are hashed into; 0: there are none
+    min_count: int = 1
+    """Training texts in which a word must occur to be known."""
+    size: int = 0
+    """Number of the most frequent words that are kept. 0: all of them."""
+    sublinear: bool = False
+    """Whether a word that occurs n times in a text counts 1 + ln n times instead of n times."""
+    subwords: int = 0
+    """Buckets for the hashed character 3- and 4-grams of words, which misspelt words share. 0: no sub-words."""
 
     def __post_init__(self) -> None:
         if self.min_count < 1:

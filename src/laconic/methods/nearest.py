@@ -31,8 +31,11 @@ class Config(MethodConfig):
     """Settings of nearest texts."""
 
     neighbours: int = 100
-    power: float = 3.0  # exponent of a neighbour's cosine
-    label_text: float = 0.6  # weight of the label-text cosine; 0: not used
+    """Nearest training texts that vote for their labels. Symbol: k (nearest neighbours)."""
+    power: float = 3.0
+    """Exponent of a neighbour's cosine in its vote."""
+    label_text: float = 0.6
+    """Weight of the cosine between the text and a label's own text. 0: label texts are not used."""
     vocabulary: VocabularyConfig = VocabularyConfig(sublinear=True)
 
     def __post_init__(self) -> None:

@@ -41,14 +41,22 @@ _GRAPHS = ("centre_graph.", "text_graph.")  # tensors of the search graphs of ea
 class Nearness:
     """Settings of the search for the nearest labels."""
 
-    size: int = 500  # labels of a shortlist
-    centroids: int = 400  # labels taken by their centroids
-    neighbours: int = 100  # training texts whose labels get votes; 0: none
-    neighbour_weight: float = 0.075  # of the votes; the centroids have the rest
-    neighbour_power: float = 0.0  # of a neighbour's cosine in its vote; 0: 3, or 1 in models of earlier versions
-    centres: int = 0  # of a frequent label besides its centroid, by k-means; 0: none
-    frequent: float = 0.005  # fraction of texts from which a label is frequent
-    search: str = "auto"  # always exact; "graph" is a setting of earlier versions
+    size: int = 500
+    """Labels in a shortlist. Symbol: |Ŝ| (DeepXML, section 3)."""
+    centroids: int = 400
+    """Labels taken by the cosine of their centroids with the text's vector."""
+    neighbours: int = 100
+    """Nearest training texts that vote for their labels. 0: no votes."""
+    neighbour_weight: float = 0.075
+    """Weight of the votes in a label's nearness; the centroids have the rest."""
+    neighbour_power: float = 0.0
+    """Exponent of a neighbour's cosine in its vote. 0: 3, or 1 in models of earlier versions."""
+    centres: int = 0
+    """Centroids, found by k-means, that a frequent label has besides its mean. 0: none."""
+    frequent: float = 0.005
+    """Fraction of the training texts from which on a label counts as frequent."""
+    search: str = "auto"
+    """How the nearest vectors are found. Search is always exact; "graph" is accepted for models of earlier versions."""
 
     # Settings of the graphs of earlier versions, whose models go on opening.
     RETIRED = tuple(f"{of}_{name}" for of in ("centre", "text") for name in ("links", "build_width", "search_width"))
