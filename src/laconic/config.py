@@ -90,8 +90,8 @@ def check_within(config: Any, bounds: Bounds, group: str = "") -> None:
     """Raise an error for the first setting that is outside its bounds; `group` is its prefix, such as "shortlist."."""
     for name, (low, high) in bounds.items():
         if not low <= getattr(config, name, low) <= high:
-            allowed = f"{low} or more" if high == math.inf else f"{low} to {high}"
-            raise ConfigError(f"{group}{name} must be {allowed}, but is {getattr(config, name)}")
+            allowed = f"{low:,} or more" if high == math.inf else f"{low:,} to {high:,}"
+            raise ConfigError(f"{group}{name} must be {allowed}, but is {getattr(config, name):,}")
 
 
 def check_known(config: Any, known: Choices, group: str = "") -> None:

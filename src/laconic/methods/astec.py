@@ -36,7 +36,7 @@ from laconic.methods.common import (
     start_encoder,
     usual_length,
 )
-from laconic.methods.config import UNORDERED, EncoderConfig
+from laconic.methods.config import NEURAL_BOUNDS, UNORDERED, EncoderConfig
 from laconic.methods.costs import (
     StagedShape,
     TrainingCosts,
@@ -74,6 +74,9 @@ _REMEDIES = (
 class Surrogate:
     """Settings of module I, in which the encoder learns."""
 
+    bounds: ClassVar[Bounds] = {**NEURAL_BOUNDS, "count": (0, 1 << 30), "learning_rate": (0, 100)}
+    choices: ClassVar[Choices] = {"groups": GROUPS}
+
     groups: str = "clusters"
     """What the encoder learns to predict: clusters of labels, the most frequent labels, random buckets of labels, or
     nothing, which keeps the word vectors of `vectors` fixed.
@@ -93,6 +96,9 @@ class Surrogate:
 @dataclass(frozen=True, kw_only=True)
 class Extreme:
     """Settings of modules III and IV, in which the classifier of all labels learns."""
+
+    bounds: ClassVar[Bounds] = {**NEURAL_BOUNDS, "random": (0, 1 << 30), "learning_rate": (0, 100)}
+    choices: ClassVar[Choices] = {"transfer": TRANSFERS, "negatives": NEGATIVES}
 
     epochs: int = 0
     """Epochs of these modules. 0: two sevenths of all epochs."""
@@ -134,7 +140,7 @@ class Config(EncoderConfig):
     shortlist: Nearness = Nearness()
     """Module II, the search for the nearest labels."""
     label_texts: int = 0
-    """Entries of a shortlist for labels whose own texts share words with a text. 0: none."""
+    """Shortlist entries for labels whose own texts share words with a text; fewer than `shortlist.size`."""
     extreme: Extreme = Extreme()
     """Modules III and IV, in which the classifier of all labels learns."""
     prior: bool = True
@@ -153,8 +159,10 @@ class Config(EncoderConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_within(self, {"label_texts": (0, self.shortlist.size - 1)})
-        check_known(self.surrogate, {"groups": GROUPS})
-        check_known(self.extreme, {"transfer": TRANSFERS, "negatives": NEGATIVES})
+        check_within(self.surrogate, self.surrogate.bounds, "surrogate.")
+        check_known(self.surrogate, self.surrogate.choices)
+        check_within(self.extreme, self.extreme.bounds, "extreme.")
+        check_known(self.extreme, self.extreme.choices)
         if self.surrogate.groups == "none" and not self.vectors:
             raise ConfigError("surrogate.groups=none keeps word vectors fixed; give some with vectors=FILE")
         if self.extreme.fine_tuned and self.shortlister != "nearest":

@@ -32,6 +32,7 @@ NEURAL_BOUNDS: Bounds = {
     "eps": (1e-30, 1),
     "hidden": (0, 65_536),
     "halve_after": (0, 1),
+    "permutation": (0, 1 << 40),
 }
 NEURAL_CHOICES: Choices = {
     "encoder": ENCODERS,
@@ -88,6 +89,16 @@ def check_batch_norm(batch_size: int, encoder: str = "") -> None:
 class RerankerConfig:
     """Settings of a re-ranker over another method."""
 
+    bounds: ClassVar[Bounds] = {
+        **NEURAL_BOUNDS,
+        "size": (1, 1 << 20),
+        "alpha": (-1, 1),
+        "learning_rate": (0, 100),
+        "seed": (-1, 1 << 40),
+        "halve_after": (0.01, 1),
+    }
+    choices: ClassVar[Choices] = NEURAL_CHOICES
+
     size: int = 200
     """Best labels of the base method that are scored again. Symbol: |S| (DeepXML)."""
     alpha: float = -1.0
@@ -115,19 +126,29 @@ class RerankerConfig:
     permutation: int = 0
     """Seed that permutes the dimensions of the base's `vectors` (an ablation). 0: they are not permuted."""
     dropout: float = 0.5
-    """Fraction of the encoder's outputs set to 0 in training."""
+    """Probability that a number inside the encoder is set to 0 in training."""
 
     def __post_init__(self) -> None:
-        own = {"size": (1, 1 << 20), "alpha": (-1, 1), "learning_rate": (0, 100), "seed": (-1, 1 << 40)}
-        check_within(self, {**NEURAL_BOUNDS, **own, "halve_after": (0.01, 1)})
+        check_within(self, self.bounds)
         if self.encoder:
-            check_known(self, NEURAL_CHOICES)
+            check_known(self, self.choices)
         check_batch_norm(self.batch_size)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FusionConfig:
     """Settings of fusion: a method's scores combined with label trees, nearest texts and label texts."""
+
+    bounds: ClassVar[Bounds] = {
+        "width": (1, 1 << 16),
+        "neighbours": (0, 1 << 16),
+        "power": (0.01, 100),
+        "trees": (0, 64),
+        "hidden": (1, 1024),
+        "epochs": (0, 10_000),
+        "learning_rate": (1e-9, 100),
+        "tail": (-10, 10),
+    }
 
     width: int = 64
     """Candidate labels that each channel contributes."""
@@ -149,9 +170,7 @@ class FusionConfig:
     """Tail bias: above 0, rare labels gain score and frequent ones lose it; below 0, the other way round."""
 
     def __post_init__(self) -> None:
-        integers = {"width": (1, 1 << 16), "neighbours": (0, 1 << 16), "hidden": (1, 1024), "epochs": (0, 10_000)}
-        check_within(self, {**integers, "trees": (0, 64), "power": (0.01, 100)})
-        check_within(self, {"learning_rate": (1e-9, 100), "tail": (-10, 10)})
+        check_within(self, self.bounds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,7 +249,7 @@ class EncoderConfig(NeuralConfig):
     attention: bool = True
     """Whether the encoder `inception` has its two attention layers."""
     dropout: float = 0.5
-    """Fraction of the encoder's outputs set to 0 in training."""
+    """Probability that a number inside the encoder is set to 0 in training."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -259,9 +278,9 @@ class ClassifierConfig(FlatConfig):
     """Settings of a flat method with a classifier of its own."""
 
     dropout: float = 0.25
-    """Fraction of word vectors' numbers set to 0 in training."""
+    """Probability that a number inside the encoder, or the layer after it, is set to 0 in training."""
     classifier_dropout: float = 0.5
-    """Fraction of the classifier's inputs set to 0 in training."""
+    """Probability that an input of the label rows is set to 0 in training."""
     eps: float = 1e-8
     """Adam's ε. Large values slow down labels with few texts, whose gradients are small. Symbol: ε (Adam)."""
     prior: bool = False

@@ -97,7 +97,7 @@ class Config(InceptionConfig):
     clusters and a linear one before the labels.
     """
     cluster_dropout: float = 0.3
-    """Fraction of the meta-classifier's inputs set to 0 in training."""
+    """Probability that an input of the cluster rows is set to 0 in training."""
     bias: bool = False
     """Whether every label has a bias."""
     lazy: bool = False

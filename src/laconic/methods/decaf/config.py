@@ -29,6 +29,8 @@ _MOST_CLUSTERS = 1 << 17  # with 4 labels a cluster, the paper's counts for 131,
 class Module:
     """Settings of one module's training."""
 
+    bounds: ClassVar[Bounds] = {**NEURAL_BOUNDS, "learning_rate": (0, 100)}
+
     epochs: int = 0
     """Epochs of this module. 0: half of all epochs for the surrogate task, a quarter for each of the others."""
     learning_rate: float = 0.0
@@ -37,10 +39,10 @@ class Module:
     halve_after: float = 0.5
     """Fraction of the epochs after which the learning rate is halved for the first time."""
     dropout: float = 0.2
-    """Fraction of the numbers after each ReLU set to 0 in training."""
+    """Probability that a number after a ReLU is set to 0 in training."""
 
     def __post_init__(self) -> None:
-        check_within(self, {**NEURAL_BOUNDS, "learning_rate": (0, 100)})
+        check_within(self, self.bounds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +54,7 @@ class Config(NeuralConfig):
         "clusters": (0, 1 << 30),
         "beam": (0, 1 << 30),
         "answer_beam": (0, 1 << 30),
+        "cluster_size": (1, 1 << 30),
         "recall": (0.01, 1),
         "most_opened": (1e-9, 1),
     }

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from scipy.sparse import csr_array
 
+from laconic.config import Bounds, Choices, check_known, check_within
 from laconic.data.dataset import Dataset
 from laconic.data.vocabulary import bags
-from laconic.errors import ConfigError
 from laconic.kernels.csr import Lists, make_unit
 from laconic.models.clustering.bisection import halved
 from laconic.models.clustering.rows import product
@@ -27,6 +29,16 @@ SMOOTHINGS = ("symmetric", "rows")
 @dataclass(frozen=True, kw_only=True)
 class Clustering:
     """Settings of label clustering."""
+
+    bounds: ClassVar[Bounds] = {
+        "seed": (-1, math.inf),
+        "walks": (0, 10_000),
+        "restart": (0, 1),
+        "neighbours": (1, 1000),
+        "head": (0, 1),
+        "features": (1, math.inf),
+    }
+    choices: ClassVar[Choices] = {"smoothing": SMOOTHINGS}
 
     seed: int = -1
     """Seed of the clustering. -1: the method's own seed."""
@@ -50,19 +62,8 @@ class Clustering:
     """Largest features that are kept of a centroid."""
 
     def __post_init__(self) -> None:
-        if self.seed < -1:
-            raise ConfigError(f"clustering.seed must be -1 (the method's own) or more, but is {self.seed}")
-        if not 0 <= self.walks <= 10_000:
-            raise ConfigError(f"clustering.walks must be 0 to 10000 steps, but is {self.walks}")
-        for name, fraction in {"restart": self.restart, "head": self.head}.items():
-            if not 0 <= fraction <= 1:
-                raise ConfigError(f"clustering.{name} must be 0 to 1, but is {fraction}")
-        if not 1 <= self.neighbours <= 1000:
-            raise ConfigError(f"clustering.neighbours must be 1 to 1000, but is {self.neighbours}")
-        if self.smoothing not in SMOOTHINGS:
-            raise ConfigError(f"clustering.smoothing must be {' or '.join(SMOOTHINGS)}, but is {self.smoothing!r}")
-        if self.features < 1:
-            raise ConfigError(f"clustering.features must be 1 or more, but is {self.features}")
+        check_within(self, self.bounds, "clustering.")
+        check_known(self, self.choices, "clustering.")
 
 
 def cluster_labels(data: Dataset, clusters: int, config: Clustering, seed: int) -> LabelTree:

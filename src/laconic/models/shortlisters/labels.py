@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -14,7 +14,8 @@ from scipy.sparse import csr_array
 from torch import Tensor
 from torch.nn import functional
 
-from laconic.errors import ConfigError, ModelError
+from laconic.config import Bounds, Choices, check_known, check_within
+from laconic.errors import ModelError
 from laconic.models.shortlisters.base import Shortlister
 from laconic.models.shortlisters.centres import label_centres
 from laconic.models.shortlisters.merge import Voters, merge
@@ -25,12 +26,6 @@ from laconic.types import Inputs, Ranking
 log = logging.getLogger(__name__)
 
 SEARCHES = ("auto", "exact", "graph")
-_BOUNDS = (
-    *((name, 1, 1_000_000) for name in ("size", "centroids")),
-    *((name, 0, 1_000_000) for name in ("neighbours", "centres")),
-    *((name, 0, 1) for name in ("neighbour_weight", "frequent")),
-    ("neighbour_power", 0, 100),
-)
 _NUMBERS = ("centre_labels", "text_starts", "text_labels")
 _COSINES = 1 << 26  # held at a time
 _TEXTS = 4096  # looked up at a time
@@ -40,6 +35,17 @@ _GRAPHS = ("centre_graph.", "text_graph.")  # tensors of the search graphs of ea
 @dataclass(frozen=True, kw_only=True)
 class Nearness:
     """Settings of the search for the nearest labels."""
+
+    bounds: ClassVar[Bounds] = {
+        "size": (1, 1_000_000),
+        "centroids": (1, 1_000_000),
+        "neighbours": (0, 1_000_000),
+        "neighbour_weight": (0, 1),
+        "neighbour_power": (0, 100),
+        "centres": (0, 1_000_000),
+        "frequent": (0, 1),
+    }
+    choices: ClassVar[Choices] = {"search": SEARCHES}
 
     size: int = 500
     """Labels in a shortlist. Symbol: |Ŝ| (DeepXML, section 3)."""
@@ -62,11 +68,8 @@ class Nearness:
     RETIRED = tuple(f"{of}_{name}" for of in ("centre", "text") for name in ("links", "build_width", "search_width"))
 
     def __post_init__(self) -> None:
-        for name, least, most in _BOUNDS:
-            if not least <= getattr(self, name) <= most:
-                raise ConfigError(f"shortlist.{name} must be {least} to {most}, but is {getattr(self, name)}")
-        if self.search not in SEARCHES:
-            raise ConfigError(f"shortlist.search must be {' or '.join(SEARCHES)}, but is {self.search!r}")
+        check_within(self, self.bounds, "shortlist.")
+        check_known(self, self.choices, "shortlist.")
 
 
 class NearestLabels(Shortlister):
