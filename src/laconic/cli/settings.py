@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 verbs = typer.Typer()
 
 
-@verbs.command()
+@verbs.command(epilog="Example:\n\n$ laconic settings astec reranker")
 def settings(
     method: Annotated[str, typer.Argument(metavar="METHOD", help="A training method, such as astec.")],
     only: Annotated[
@@ -27,8 +27,6 @@ def settings(
     """List the settings of a method: default, allowed values and what each does.
 
     A setting marked * can also be changed in a finished model: laconic predict MODEL --set NAME=VALUE.
-
-    Example: laconic settings astec reranker
     """
     # The methods import torch, which takes seconds.
     from laconic.methods.settings import method_settings
