@@ -38,8 +38,8 @@ def decisions() -> str:
     """Return the index of docs/decisions/, the newest decision first."""
     lines = []
     for path in sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"), reverse=True):
-        title = path.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ")
-        lines.append(f"- [{re.sub(r'^0*([0-9]+)[.]? ', r'\1. ', title)}]({path.name})")
+        title = path.read_text(encoding="utf-8").partition("\n")[0].lstrip("# 0")
+        lines.append(f"- [{title}]({path.name})")
     return "\n".join(["# Decisions", "", "Choices that others will ask about, one page each.", "", *lines, ""])
 
 

@@ -11,8 +11,8 @@ from reference.markdown import code, plain, table
 
 _INTRODUCTION = """# HTTP API
 
-[`laconic serve`](cli/serve.md) answers at these paths. `GET /openapi.json` is this page for programs (OpenAPI 3.1), with the
-limits of the running service. How to run the service is described in [A model in service](../serving.md).
+[`laconic serve`](cli/serve.md) answers at these paths. `GET /openapi.json` is this page for programs (OpenAPI 3.1),
+with the limits of the running service. How to run the service is described in [A model in service](../serving.md).
 """
 
 
@@ -31,8 +31,8 @@ def _operation(title: str, operation: dict[str, Any]) -> str:
     parts = [f"## {title}", "", plain(" ".join(operation.get("description", operation["summary"]).split())), ""]
     headers = operation.get("parameters", [])
     if headers:
-        rows = [[code(one["name"]), one["in"], _type(one["schema"]), plain(one.get("description", ""))] for one in headers]
-        parts += [table(["parameter", "in", "type", "what it does"], rows), ""]
+        rows = [[code(one["name"]), one["in"], _type(one["schema"])] for one in headers]
+        parts += [table(["parameter", "in", "type"], rows), ""]
     if body := operation.get("requestBody"):
         parts += [f"Request body: {_content(body['content'])}", ""]
     rows = [

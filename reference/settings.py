@@ -30,9 +30,8 @@ def pages() -> dict[str, str]:
 
 def index() -> str:
     """Return the page that leads to all others."""
-    rows = [
-        [f"[{method}]({file_name(method)})", _summary(method), str(len(own_settings(method)))] for method in METHOD_NAMES
-    ]
+    counts = {method: str(len(own_settings(method))) for method in METHOD_NAMES}
+    rows = [[f"[{method}]({file_name(method)})", _summary(method), count] for method, count in counts.items()]
     return f"""# Settings
 
 A setting is given as `--set NAME=VALUE` to [`laconic train`](../cli/train.md), as a line of a preset (a TOML file,

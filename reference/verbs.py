@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -12,6 +13,7 @@ from laconic.cli.main import app
 from reference.markdown import code, plain, table
 
 _HIDDEN = {"help"}
+_VALUES = {int: "N", float: "NUMBER", str: "NAME", Path: "PATH"}  # what stands for a value that has no name of its own
 
 
 def verbs() -> dict[str, Any]:
@@ -56,7 +58,8 @@ def page(name: str) -> str:
         rows = [_option_row(option) for option in options if _panel(option) == panel]
         parts += [f"## {panel or 'Options'}", "", table(["option", "what it does"], rows), ""]
     if example := examples(command):
-        parts += ["## Example" + "s" * (len(example) > 1), "", "```console", *(f"$ {one}" for one in example), "```", ""]
+        title = "## Example" + "s" * (len(example) > 1)
+        parts += [title, "", "```console", *(f"$ {one}" for one in example), "```", ""]
     return "\n".join(parts)
 
 
@@ -112,21 +115,29 @@ def _metavar(param: Any) -> str:
 
 def _option_row(option: Any) -> Sequence[str]:
     names = [*option.opts, *option.secondary_opts]
-    value = "" if option.is_flag else " " + (option.metavar or option.type.name.upper())
+    value = "" if option.is_flag else " " + (option.metavar or _VALUES.get(_kind(option), "VALUE"))
     return [code(", ".join(names) + value), _meaning(option)]
 
 
 def _meaning(param: Any) -> str:
     parts = [plain(help_of(param))]
-    if bounds := _bounds(param.type):
+    if bounds := _bounds(param):
         parts.append(plain(bounds))
     if default := _default(param):
         parts.append(f"Default: {code(default)}.")
     return " ".join(filter(None, parts))
 
 
-def _bounds(kind: Any) -> str:
-    low, high = getattr(kind, "min", None), getattr(kind, "max", None)
+def _kind(param: Any) -> Any:
+    """Return the type of a parameter's value; typer keeps it in one place or another, by its version."""
+    described = getattr(param, "type_descriptor", None)
+    return described.annotation if described else {"integer": int, "float": float}.get(param.type.name.split()[0], str)
+
+
+def _bounds(param: Any) -> str:
+    described = getattr(param, "type_descriptor", None)
+    info = described.parameter_info if described else param.type
+    low, high = getattr(info, "min", None), getattr(info, "max", None)
     if low is None and high is None:
         return ""
     return f"{low} or more." if high is None else f"At most {high}." if low is None else f"{low} to {high}."

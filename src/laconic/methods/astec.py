@@ -1,7 +1,7 @@
 """Astec: DeepXML with a bag of words, clusters of labels as the surrogate, nearest labels as the shortlist (section 4).
 
-Defaults are those of the code behind the paper's figures (docs/methods.md lists the differences); what depends on the
-size of the data is 0 here and chosen by `with_sizes`. The paper's ablations are in astec_ablations.py.
+Defaults are those of the code behind the paper's figures (docs/papers/deepxml.md lists the differences); what depends
+on the size of the data is 0 here and chosen by `with_sizes`. The paper's ablations are in astec_ablations.py.
 """
 
 from __future__ import annotations

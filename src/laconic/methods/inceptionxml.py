@@ -1,7 +1,7 @@
 """InceptionXML: a light convolutional encoder and one row per label, trained on all labels at once.
 
-Defaults are those of the paper's Table 7 and of the code behind its figures (docs/methods.md lists the differences);
-what depends on the size of the data is 0 here and chosen by `with_sizes`.
+Defaults are those of the paper's Table 7 and of the code behind its figures (docs/papers/inceptionxml.md lists the
+differences); what depends on the size of the data is 0 here and chosen by `with_sizes`.
 """
 
 from __future__ import annotations

@@ -43,11 +43,11 @@ class Config(MethodConfig):
     vocabulary: VocabularyConfig = VocabularyConfig(sublinear=True)
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if not 0 < self.power < math.inf:
             raise ConfigError(f"power must be a number above 0, but is {self.power}")
         if self.label_text == math.inf:
             raise ConfigError("label_text must be a number of 0 or more, but is inf")
+        super().__post_init__()
 
 
 def train(data: Dataset, config: Config, run: Run) -> Trained:
