@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path, PurePosixPath
 from posixpath import normpath, relpath
 from typing import Any
@@ -24,6 +25,7 @@ _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s#]+)(#[^)]*)?\)")
 _CODE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
+@cache
 def generated() -> dict[str, str]:
     """Return all generated pages by their path on the site."""
     found = {f"reference/cli/{name}": text for name, text in verbs.pages().items()}
@@ -45,7 +47,7 @@ def decisions() -> str:
 
 def expanded(nav: list[Any], paths: Iterable[str]) -> list[Any]:
     """Return the navigation with every pattern replaced by its pages; a section without pages is left out."""
-    known, named = sorted(paths), set(_named(nav))
+    known, named = sorted(paths, key=lambda path: path.removesuffix(".md")), set(_named(nav))
     return [one for entry in nav for one in _entries(entry, [path for path in known if path not in named])]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from laconic.serve.routes import openapi_of
 from laconic.serve.settings import Serving
+from laconic.serve.worker import PREDICT
 from reference.markdown import code, plain, table
 
 _INTRODUCTION = """# HTTP API
@@ -20,7 +21,7 @@ def page() -> str:
     """Return the page: every path with its request and its responses, then every form of JSON."""
     document = openapi_of(Serving())
     parts = [_INTRODUCTION]
-    for path, methods in document["paths"].items():
+    for path, methods in sorted(document["paths"].items(), key=lambda one: (one[0] != PREDICT, one[0])):
         parts += [_operation(f"{method.upper()} {path}", one) for method, one in methods.items()]
     parts.append("## Forms\n")
     parts += [_form(name, schema) for name, schema in document["components"]["schemas"].items()]
@@ -36,7 +37,11 @@ def _operation(title: str, operation: dict[str, Any]) -> str:
     if body := operation.get("requestBody"):
         parts += [f"Request body: {_content(body['content'])}", ""]
     rows = [
-        [status, plain(response["description"]), _content(response.get("content", {}))]
+        [
+            status,
+            plain(response["description"].replace("Successful Response", "Success")),
+            _content(response.get("content", {})),
+        ]
         for status, response in sorted(operation["responses"].items())
     ]
     return "\n".join([*parts, table(["status", "meaning", "body"], rows), ""])

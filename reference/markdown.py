@@ -24,6 +24,17 @@ def plain(text: str) -> str:
     return "".join([*parts, _escaped(text[last:])])
 
 
+def titled(title: str) -> str:
+    """Return the beginning of a page whose title in the navigation is not that of its first heading."""
+    return f"---\ntitle: {title}\n---\n"
+
+
+def breakable(name: str) -> str:
+    """Return a name as code that may be broken after `.` and `_`, as on a phone."""
+    parts = re.sub(r"([._])", r"\1<wbr>", name)
+    return f"<code>{parts}</code>"
+
+
 def code(text: str) -> str:
     """Return text as code inside a line, also in a cell of a table."""
     return f"`{text}`" if "|" not in text else f"<code>{text.replace('|', '&#124;')}</code>"

@@ -8,7 +8,7 @@ from laconic.cli.settings import shown
 from laconic.config import METHOD_NAMES
 from laconic.methods.registry import METHODS
 from laconic.methods.settings import Setting, method_settings
-from reference.markdown import code, plain, table
+from reference.markdown import breakable, code, plain, table, titled
 
 _WRAPPERS = {
     "reranker": "Re-ranker (`--rerank`)",
@@ -48,7 +48,13 @@ Settings of the [text, the vocabulary and the wrappers](shared.md) are common to
 def page(method: str) -> str:
     """Return the page of a method's own settings."""
     found = own_settings(method)
-    parts = [f"# Settings of {method}", f"{_summary(method)} `laconic settings {method}` prints this page.", ""]
+    parts = [
+        titled(method),
+        f"# Settings of {method}",
+        "",
+        f"{_summary(method)} `laconic settings {method}` prints this page.",
+        "",
+    ]
     for group in dict.fromkeys(_group_of(one) for one in found):
         heading = "## The method" if not group else f"## {group}"
         parts += [heading, "", settings_table(one for one in found if _group_of(one) == group), ""]
@@ -64,7 +70,9 @@ def shared_page() -> str:
     """Return the page of settings that all methods have."""
     found = [one for one in method_settings("inceptionxml") if one.wrapper or one.name.startswith(_SHARED)]
     parts = [
+        titled("all methods"),
         "# Settings of all methods",
+        "",
         "How texts are split into words, which words are known, and the wrappers that can be put over any method.",
         "A wrapper is used where its option, or any setting of its group, is given.",
     ]
@@ -75,19 +83,19 @@ def shared_page() -> str:
 
 
 def settings_table(settings: Iterable[Setting]) -> str:
-    """Return a table of settings, with a column for the papers' symbols where there are any."""
+    """Return a table of settings, each with its default, its values and what it does."""
     found = list(settings)
-    symbols = any(one.symbol for one in found)
-    rows = [_row(one, symbols=symbols) for one in found]
+    rows = [_row(one) for one in found]
     marked = "\n\n\\* can also be changed in a finished model: `laconic predict MODEL --set NAME=VALUE`."
-    header = ["setting", "default", "values", "what it does", *["in the paper"] * symbols]
-    return table(header, rows) + marked * any(one.after_training for one in found)
+    return table(["setting", "default; values", "what it does"], rows) + marked * any(
+        one.after_training for one in found
+    )
 
 
-def _row(setting: Setting, *, symbols: bool) -> Sequence[str]:
-    name = f"`{setting.name}`" + r"\*" * setting.after_training
-    cells = [name, code(shown(setting.default)), plain(setting.values), plain(setting.meaning)]
-    return [*cells, *[plain(setting.symbol)] * symbols]
+def _row(setting: Setting) -> Sequence[str]:
+    name = breakable(setting.name) + r"\*" * setting.after_training
+    meaning = plain(setting.meaning) + f" In the paper: {plain(setting.symbol)}." * bool(setting.symbol)
+    return [name, f"{code(shown(setting.default))}; {plain(setting.values)}", meaning]
 
 
 def own_settings(method: str) -> list[Setting]:

@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from laconic.cli.main import app
-from reference.markdown import code, plain, table
+from reference.markdown import code, plain, table, titled
 
 _HIDDEN = {"help"}
 _VALUES = {int: "N", float: "NUMBER", str: "NAME", Path: "PATH"}  # what stands for a value that has no name of its own
@@ -46,7 +46,7 @@ def index() -> str:
 def page(name: str) -> str:
     """Return the page of a verb: usage, arguments, options by group, and its example."""
     command = verbs()[name]
-    parts = [f"# laconic {name}", "", _paragraphs(command.help or ""), ""]
+    parts = [titled(name), f"# laconic {name}", "", _paragraphs(command.help or ""), ""]
     parts += ["```console", f"$ {usage(name)}", "```", ""]
     found = parameters(command)
     arguments = [param for param in found if is_argument(param)]
@@ -85,9 +85,11 @@ def examples(command: Any) -> list[str]:
 
 
 def usage(name: str) -> str:
-    """Return the first line of a verb's help."""
-    arguments = [_metavar(one) for one in parameters(verbs()[name]) if is_argument(one)]
-    return " ".join(["laconic", name, *arguments, "[OPTIONS]"])
+    """Return how a verb is called: its arguments and the options that it needs."""
+    found = parameters(verbs()[name])
+    arguments = [_metavar(one) for one in found if is_argument(one)]
+    needed = [_written(one) for one in found if not is_argument(one) and one.required]
+    return " ".join(["laconic", name, *arguments, *needed, *["[OPTIONS]"] * (len(found) > len(arguments + needed))])
 
 
 def _first_sentence(command: Any) -> str:
@@ -114,9 +116,12 @@ def _metavar(param: Any) -> str:
 
 
 def _option_row(option: Any) -> Sequence[str]:
-    names = [*option.opts, *option.secondary_opts]
+    return [code(_written(option)), _meaning(option) + " Required." * bool(option.required)]
+
+
+def _written(option: Any) -> str:
     value = "" if option.is_flag else " " + (option.metavar or _VALUES.get(_kind(option), "VALUE"))
-    return [code(", ".join(names) + value), _meaning(option)]
+    return ", ".join([*option.opts, *option.secondary_opts]) + value
 
 
 def _meaning(param: Any) -> str:
