@@ -24,7 +24,7 @@ test-slow: .venv/dev
 test-types: .venv/dev
 	LACONIC_CHECKS=all $(BIN)/python -m pytest -n auto --dist worksteal
 
-test-browser: chromium
+test-browser: chromium docs
 	$(BIN)/python -m pytest tests/browser
 
 check: .venv/dev

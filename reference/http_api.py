@@ -15,6 +15,7 @@ _INTRODUCTION = """# HTTP API
 [`laconic serve`](cli/serve.md) answers at these paths. `GET /openapi.json` is this page for programs (OpenAPI 3.1),
 with the limits of the running service. How to run the service is described in [A model in service](../serving.md).
 """
+_NAMES = {"Successful Response": "Success"}  # FastAPI's own words
 
 
 def page() -> str:

@@ -14,6 +14,7 @@ import textwrap
 import typing
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 from laconic.config import check_method, method_called, optional_group
@@ -110,6 +111,7 @@ def descriptions(kind: type) -> dict[str, str]:
     return found
 
 
+@cache
 def _own_descriptions(kind: type) -> dict[str, str]:
     (definition,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
     assert isinstance(definition, ast.ClassDef)

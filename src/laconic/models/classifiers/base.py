@@ -34,6 +34,7 @@ class Classifier(nn.Module, ABC):
         return scores.masked_fill(labels == NO_LABEL, 0)
 
     def score_all(self, vectors: Float[Tensor, "batch dim"]) -> Float[Tensor, "batch labels"]:
+        """Return the scores of all labels."""
         return self.score_range(self.transform(vectors), slice(0, self.num_labels))
 
     def score_range(self, transformed: Float[Tensor, "batch dim"], labels: slice) -> Float[Tensor, "batch n"]:

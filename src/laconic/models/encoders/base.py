@@ -19,7 +19,8 @@ class Encoder(nn.Module, ABC):
     num_ids: int  # token ids that it knows; 0: it reads no tokens
 
     @abstractmethod
-    def forward(self, inputs: Inputs) -> Float[Tensor, "batch dim"]: ...
+    def forward(self, inputs: Inputs) -> Float[Tensor, "batch dim"]:
+        """Return one vector per text; padding must not change it."""
 
 
 class WordEncoder(Encoder):
