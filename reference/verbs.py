@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,15 @@ _HIDDEN = {"help"}
 _VALUES = {int: "N", float: "NUMBER", str: "NAME", Path: "PATH"}  # what stands for a value that has no name of its own
 
 
+@cache
+def laconic() -> Any:
+    """Return the command line as the object that parses it."""
+    return typer.main.get_command(app)
+
+
 def verbs() -> dict[str, Any]:
     """Return the commands of laconic by name."""
-    group: Any = typer.main.get_command(app)
+    group = laconic()
     return {name: command for name, command in group.commands.items() if not command.hidden}
 
 
@@ -29,7 +36,7 @@ def pages() -> dict[str, str]:
 
 def index() -> str:
     """Return the page that leads to all verbs, in the groups of `laconic --help`."""
-    group: Any = typer.main.get_command(app)
+    group = laconic()
     parts = ["# Command line", plain(group.help), "", "```console", "$ laconic VERB --help", "```", ""]
     panels: dict[str, list[str]] = {}
     for name, command in verbs().items():
