@@ -394,7 +394,7 @@ def test_pictures_are_drawn_of_what_was_measured(tmp_path: Path) -> None:
     text = label_text.decaf_pictures(results)
     assert (
         text
-        == "![Recall by beam for each fan-out (Figure 6), debian-related](pictures/decaf-figure-6-debian-related.png)"
+        == "![Recall by beam for each fan-out (Figure 6), debian-related](../pictures/decaf-figure-6-debian-related.png)"
     )
     ((name, draw),) = label_text.drawings(results).items()
     draw(tmp_path / name)
