@@ -15,7 +15,9 @@ class Classifier(nn.Module, ABC):
     """Scores labels by the inner product of their rows with a transformed vector."""
 
     num_labels: int
+    """Number of labels."""
     transform: nn.Module
+    """Layer that every vector passes before it is multiplied with the rows."""
 
     @abstractmethod
     def rows(self, labels: Int[Tensor, "n"] | slice) -> Float[Tensor, "n dim"]:
