@@ -277,7 +277,7 @@ def test_a_bad_value_is_told_with_what_would_do(settings: Settings, message: str
     ("name", "value"), [("seed", -1), ("seed", 1 << 62), ("eps", -1.0), ("eps", float("nan"))], ids=str
 )
 def test_a_seed_or_eps_that_nobody_can_use_is_told(name: str, value: float) -> None:
-    with pytest.raises(ConfigError, match=f"^{name} must be .*, but is {value}"):
+    with pytest.raises(ConfigError, match=f"^{name} must be .*, but is {value:,}"):
         trained(**{name: value})
 
 
