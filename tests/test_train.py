@@ -301,7 +301,7 @@ def test_kill_9_of_a_run_with_clusters_then_the_same_command_goes_on_with_them_t
     torch.set_num_threads(1)
     try:
         laconic(*arguments(tmp_path, "unbroken", "inceptionxml+"))
-        monkeypatch.setattr("laconic.methods.inceptionxml_plus.cluster_labels", lambda *made_again: 1 / 0)
+        monkeypatch.setattr("laconic.methods.common.cluster_labels", lambda *made_again: 1 / 0)
         laconic(*arguments(tmp_path, "killed", "inceptionxml+"))
     finally:
         torch.set_num_threads(threads)

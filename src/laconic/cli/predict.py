@@ -80,7 +80,7 @@ def predict(
     predictor = open_model(model, device=device, settings=read_settings(None, settings or []), speed=speed)
     allowed, blocked, bad = _names(allow), _names(block), _Tally()
     with _texts(file, reading, bad.add if skip_bad else _refused) as stream:
-        shape = Shape(stream.have_ids, min(k, len(predictor.labels)))
+        shape = Shape(stream.have_ids, min(k, len(predictor.names)))
         printing = nullcontext(_printer(predictor, as_json))
         writing = printing if destination is None else answers_file(destination, shape)
         with writing as write, _bar(stream, printing=destination is None) as advance:
