@@ -11,7 +11,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from posixpath import relpath
 
 from benchmarks.blocks import astec, label_text, others, plus, plus_costs
 from benchmarks.blocks.of_papers import of_paper
@@ -120,9 +121,13 @@ def pages() -> list[Path]:
 
 def rewritten(name: str, blocks: Mapping[str, Make], results: Results) -> str:
     """Return a page with every block as the results have it."""
-    return filled(
-        (ROOT / name).read_text(encoding="utf-8"), {one: block(make, results) for one, make in blocks.items()}
-    )
+    texts = {one: placed(block(make, results), name) for one, make in blocks.items()}
+    return filled((ROOT / name).read_text(encoding="utf-8"), texts)
+
+
+def placed(text: str, name: str) -> str:
+    """Return a block whose pictures are found from the folder of the page."""
+    return text.replace("](pictures/", f"]({relpath('docs/pictures', PurePosixPath(name).parent)}/")
 
 
 def block(make: Make, results: Results) -> str:
