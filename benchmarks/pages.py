@@ -11,7 +11,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from posixpath import relpath
 
 from benchmarks.blocks import astec, label_text, others, plus, plus_costs
 from benchmarks.blocks.of_papers import of_paper
@@ -30,7 +31,7 @@ def paper_table(paper: str, what: str) -> Make:
 
 BLOCKS: Mapping[str, Mapping[str, Make]] = {
     "README.md": {"first table": others.first_table},
-    "docs/astec.md": {
+    "docs/papers/deepxml.md": {
         "accuracy": astec.accuracy,
         "reranker": paper_table("deepxml", "reranker"),
         "table 4": paper_table("deepxml", "table 4"),
@@ -41,7 +42,7 @@ BLOCKS: Mapping[str, Mapping[str, Make]] = {
         "quantiles": astec.quantiles,
     },
     "docs/combined.md": {"channels": others.channels, "on a CPU": others.channels_on_cpu},
-    "docs/inceptionxml-plus.md": {
+    "docs/papers/inceptionxml-plus.md": {
         "figure 1": plus_costs.figure_1,
         "left out": plus.left_out,
         "table 4": plus_costs.table_4,
@@ -60,6 +61,8 @@ BLOCKS: Mapping[str, Mapping[str, Make]] = {
         "fused": label_text.fused,
         "choices": label_text.choices,
         "laptop": label_text.laptop,
+    },
+    "docs/papers/decaf.md": {
         "decaf, validation": label_text.decaf_on_validation,
         "decaf, accuracy": label_text.decaf_accuracy,
         "decaf, laptop": label_text.decaf_laptop,
@@ -118,9 +121,13 @@ def pages() -> list[Path]:
 
 def rewritten(name: str, blocks: Mapping[str, Make], results: Results) -> str:
     """Return a page with every block as the results have it."""
-    return filled(
-        (ROOT / name).read_text(encoding="utf-8"), {one: block(make, results) for one, make in blocks.items()}
-    )
+    texts = {one: placed(block(make, results), name) for one, make in blocks.items()}
+    return filled((ROOT / name).read_text(encoding="utf-8"), texts)
+
+
+def placed(text: str, name: str) -> str:
+    """Return a block whose pictures are found from the folder of the page."""
+    return text.replace("](pictures/", f"]({relpath('docs/pictures', PurePosixPath(name).parent)}/")
 
 
 def block(make: Make, results: Results) -> str:

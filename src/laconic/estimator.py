@@ -228,6 +228,7 @@ class Laconic:
         return _estimator_of(model.facts, device)._with_model(model, predictor)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters that the estimator was made with, for scikit-learn's cloning and grid searches."""
         return {**{name: getattr(self, name) for name in _OWN}, **self.settings}
 
     def set_params(self, **params: Any) -> Laconic:

@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from laconic import __version__
-from laconic.cli import bench, data, evaluate, labels, pack, predict, serve, train
+from laconic.cli import bench, data, evaluate, labels, pack, predict, serve, settings, train
 from laconic.cli.options import err, out
 from laconic.errors import UserError, missing_package
 from laconic.system.machine import limit_thread_pools
@@ -20,7 +20,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for verbs in (train, evaluate, predict, pack, bench, labels, serve, data):
+for verbs in (train, evaluate, predict, pack, bench, labels, serve, data, settings):
     app.add_typer(verbs.verbs)
 
 

@@ -107,6 +107,7 @@ def trained_on(folder: Path) -> TrainedOn:
 
 
 def packed_predictor(packed: PackedModel, speed: Speed = USUAL) -> PackedPredictor:
+    """Return a predictor that runs a packed model at the given search width and number of threads."""
     ranker = packed.ranker
     if speed.exact:
         ranker = ranker.exact()
