@@ -121,7 +121,7 @@ def test_an_evaluation_shows_what_scores_are_worth(model: Path, calibrated: Path
     write_folder(CORPUS, tmp_path / "data")
     figures = []
     for one in (model, calibrated):
-        shown = laconic("evaluate", one, tmp_path / "data", "--json", tmp_path / "figures.json")
+        shown = laconic("evaluate", one, tmp_path / "data", "--all", "--out", tmp_path / "figures.json")
         figures.append(json.loads((tmp_path / "figures.json").read_text())["metrics"])
         assert re.search(rf"│ ECE +│ +│ +│ +{figures[-1]['ECE@5']:.1f} │", shown)
     plain, tenth = figures

@@ -30,7 +30,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, Serving, Speed]]:
     """What would be served."""
     calls: list[tuple[Path, Serving, Speed]] = []
-    monkeypatch.setattr("laconic.serve.server.serve", lambda *given: calls.append(given))
+    monkeypatch.setattr("laconic.serve.server.serve", lambda *given, started: calls.append(given))
     return calls
 
 

@@ -33,8 +33,10 @@ ROWS = [
 ]
 
 
-def write(path: Path, entries: Sequence[Entry] = ENTRIES, answers: Any = ANSWERS, have_ids: bool = True) -> Path:
-    with answers_file(Destination.at(path), Shape(have_ids, places=2)) as write:
+def write(
+    path: Path, entries: Sequence[Entry] = ENTRIES, answers: Any = ANSWERS, columns: Sequence[str] = ("id",)
+) -> Path:
+    with answers_file(Destination.at(path), Shape(columns, places=2)) as write:
         for answered in zip(entries, answers, KNOWN, strict=False):
             write([Answered(*answered)])
     return path
@@ -79,8 +81,8 @@ def test_parquet_has_the_columns_of_a_table(group: int, tmp_path: Path, monkeypa
 
 
 def test_texts_without_ids_have_no_column_for_them(tmp_path: Path) -> None:
-    assert read_table(write(tmp_path / "a.csv", have_ids=False))[0] == ["text", *COLUMNS[2:]]
-    assert pq.read_table(write(tmp_path / "a.parquet", have_ids=False)).column_names == ["text", *COLUMNS[2:]]
+    assert read_table(write(tmp_path / "a.csv", columns=()))[0] == ["text", *COLUMNS[2:]]
+    assert pq.read_table(write(tmp_path / "a.parquet", columns=())).column_names == ["text", *COLUMNS[2:]]
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.parquet"])
@@ -107,7 +109,7 @@ def test_half_a_character_beside_the_text_can_be_written(name: str, tmp_path: Pa
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 def test_what_breaks_off_leaves_the_old_file_or_none(name: str, error: type[BaseException], tmp_path: Path) -> None:
     def breaking_off() -> None:
-        with answers_file(Destination.at(tmp_path / name), Shape(True, 2)) as write:
+        with answers_file(Destination.at(tmp_path / name), Shape(("id",), 2)) as write:
             write([Answered(*one) for one in zip(ENTRIES, ANSWERS, KNOWN, strict=True)])
             raise error
 

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from rich.table import Table
 
 from laconic.analysis.plots import plot_label_frequencies, plot_lengths
-from laconic.cli.tables import cost_table, facts_tables, model_table, packed_table, reading_tables
+from laconic.cli.data_tables import cost_table, facts_tables, reading_tables
+from laconic.cli.model_tables import model_table, packed_table
 from laconic.data.corpus import Corpus
 from laconic.data.dataset import label_counts
 from laconic.data.describe import describe, text_lengths

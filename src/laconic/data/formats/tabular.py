@@ -196,7 +196,7 @@ def _delimited(path: Path, *, quotes: bool) -> Iterator[tuple[int, list[str]]]:
     except csv.Error as error:
         raise DataError(
             f"{path}:{begun}: not a whole row ({error}); double a quote inside quotes, or say that quotes mean nothing "
-            "(--table quotes=false)"
+            "(--column quotes=false)"
         ) from None
 
 
@@ -223,7 +223,7 @@ def _find(header: Sequence[str], role: str, columns: Columns, place: str) -> int
         has = ", ".join(excerpt(name, 30) for name in header)
         raise DataError(
             f"{place}: no column {' or '.join(map(repr, names))}; the columns are: {has}. "
-            f"Name the one that holds the {role} (--table {role}=NAME)"
+            f"Name the one that holds the {role} (--column {role}=NAME)"
         )
     return None
 
