@@ -85,6 +85,19 @@ def test_texts_without_ids_have_no_column_for_them(tmp_path: Path) -> None:
     assert pq.read_table(write(tmp_path / "a.parquet", columns=())).column_names == ["text", *COLUMNS[2:]]
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
+def test_columns_that_texts_come_with_are_kept_but_for_those_of_answers(name: str, tmp_path: Path) -> None:
+    fields = {"id": "7", "price": 3, "score_of_shop": "high", "label_2": "old", "score_9": "0.1", "known_words": "4"}
+    path = write(tmp_path / name, [Entry("rose", fields)], [[Prediction("flower", 0.5)]], list(fields))
+    wanted = ["text", "id", "price", "score_of_shop", *COLUMNS[2:]]
+    if name == "a.parquet":
+        table = pq.read_table(path)
+        assert table.column_names == wanted
+        assert list(table.to_pylist()[0].values()) == ["rose", "7", "3", "high", "flower", 0.5, None, None, 2]
+    else:
+        assert read_table(path) == [wanted, ["rose", "7", "3", "high", "flower", "0.5", "", "", "2"]]
+
+
 @pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.parquet"])
 def test_no_texts_are_a_file_without_answers(name: str, tmp_path: Path) -> None:
     path = write(tmp_path / name, [], [])

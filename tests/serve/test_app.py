@@ -133,7 +133,7 @@ def references(part: Any) -> Iterator[str]:
                 yield from references(one)
 
 
-@pytest.mark.parametrize("path", ["/nowhere", "/v1", "/v1/", "/healthz/", "/docs", "/redoc", "/page/index.html", "//"])
+@pytest.mark.parametrize("path", ["/nowhere", "/v1", "/v1/", "/healthz/", "/docs/", "/redoc", "/page/index.html", "//"])
 def test_what_is_not_there_is_said_in_our_form(site: Make, path: str) -> None:
     reply = site().ask(Request(path=path))
     assert (reply.status, reply.code) == (404, "not_found")

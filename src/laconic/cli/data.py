@@ -15,6 +15,7 @@ from laconic.cli.options import (
     Data,
     Plots,
     Separator,
+    complete_data,
     err,
     out,
     print_results,
@@ -31,7 +32,12 @@ _GROUP = "Data"
 def inspect(
     data: Annotated[
         str,
-        typer.Argument(metavar="DATA | MODEL", help="Data as for train, or a model folder.", show_default=False),
+        typer.Argument(
+            metavar="DATA | MODEL",
+            help="Data as for train, or a model folder.",
+            show_default=False,
+            autocompletion=complete_data,
+        ),
     ],
     columns: ColumnNames = None,
     separator: Separator = None,

@@ -35,7 +35,7 @@ Data = Annotated[
         metavar="DATA",
         help="A dataset folder, a file, or the bundled 'debian-related'.",
         show_default=False,
-        autocompletion=lambda incomplete: _beginning(incomplete, ["debian-related"]),
+        autocompletion=lambda incomplete: complete_data(incomplete),
     ),
 ]
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder.", show_default=False)]
@@ -154,6 +154,11 @@ def settings_option(of: str) -> Any:
 def number_option(*names: str, help: str, least: float = 1) -> Any:
     """Return an option that overrides one number among the settings of training."""
     return typer.Option(*names, metavar="N", min=least, help=help, rich_help_panel=METHOD)
+
+
+def complete_data(incomplete: str) -> list[str]:
+    """Return the names of bundled data that begin so, for shell completion; shells complete files themselves."""
+    return _beginning(incomplete, ["debian-related"])
 
 
 def complete_method(incomplete: str) -> list[str]:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from laconic.units import counted
 
@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 
 def counting(console: Console) -> Progress:
     """Return a progress display for tasks of known size."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
@@ -52,9 +58,10 @@ def training_display(console: Console) -> Iterator[LineWatcher]:
     from laconic.training.watchers import LineWatcher
 
     with counting(console) as bar:
+        bar.add_task("training", total=None)  # some parts, such as label trees, report no steps
 
         def advance(stage: str, done: int, steps: int) -> None:
-            if not bar.tasks or bar.tasks[-1].description != stage:
+            if bar.tasks[-1].description != stage:
                 bar.add_task(stage, total=steps)
             bar.update(bar.tasks[-1].id, completed=done)
 
