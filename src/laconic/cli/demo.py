@@ -51,6 +51,7 @@ def demo() -> None:
     from laconic.methods.registry import config_of
     from laconic.methods.train import train_model
     from laconic.predict.predictor import Predictor
+    from laconic.storage.card import SHOWN
     from laconic.training.run import Run, device_named
 
     corpus = read(BUNDLED[DATA])
@@ -69,11 +70,11 @@ def demo() -> None:
         "default model": model.evaluate(corpus, "test"),
     }
     out.print(metrics_table(evaluations, f"{DATA}, test split"))
-    out.print(metrics_legend(evaluations["default model"].metrics))
+    out.print(metrics_legend(SHOWN, every=True))
     own_texts = dict(zip(corpus.labels.names, corpus.labels.texts or (), strict=False))
     for text, predictions in zip(TEXTS, model.predict(TEXTS, k=5), strict=True):
         out.print(predictions_table(text, predictions, own_texts))
-    out.print(_NEXT)
+    out.print(_NEXT, soft_wrap=True)
 
 
 def _choice(corpus: Corpus) -> Choice:

@@ -43,7 +43,7 @@ def metrics_legend(metrics: Iterable[str], *, every: bool = False) -> str:
     names = _shown_names(metrics, every=every)
     width = max(map(len, names), default=0)
     lines = [f"{name:<{width}}  {_MEANINGS[name]}" for name in names if name in _MEANINGS]
-    return "\n".join([*lines, *["--all shows every metric."] * (not every)])
+    return "\n".join([*lines, *["`laconic evaluate --all` shows every metric."] * (not every)])
 
 
 def predictions_table(text: str, predictions: Sequence[Prediction], label_texts: Mapping[str, str]) -> Table:
