@@ -11,7 +11,7 @@ from rich.text import Text
 from laconic import __version__
 from laconic.cli import bench, data, demo, evaluate, labels, pack, predict, serve, train
 from laconic.cli.options import err, out
-from laconic.cli.verb import Group
+from laconic.cli.verb import Group, Verb
 from laconic.errors import UserError, missing_package
 from laconic.system.machine import limit_thread_pools
 
@@ -22,8 +22,10 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-for verbs in (demo, train, predict, serve, evaluate, bench, labels, pack, data):
-    app.add_typer(verbs.verbs)
+for family in (demo, train, predict, serve, evaluate, bench, labels, pack, data):
+    for info in family.verbs.registered_commands:
+        info.cls = Verb
+    app.add_typer(family.verbs)
 
 
 def main() -> None:

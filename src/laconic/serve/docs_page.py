@@ -28,53 +28,55 @@ _PAGE = """<!doctype html>
 
 
 def docs_page(schema: Mapping[str, Any]) -> bytes:
-    """Return the page that describes every path of an OpenAPI document."""
+    """Return the page that describes every path of an OpenAPI document, those to be posted to first."""
     parts = schema.get("components", {}).get("schemas", {})
-    methods = ((path, verb, about) for path, verbs in schema["paths"].items() for verb, about in verbs.items())
-    described = ("\n".join(_method(path, verb, about, parts)) for path, verb, about in methods)
-    return _PAGE.format(paths="\n".join(described)).encode()
+    methods = [(path, verb, about) for path, verbs in schema["paths"].items() for verb, about in verbs.items()]
+    methods.sort(key=lambda one: one[1] != "post")
+    lines = [line for path, verb, about in methods for line in _method(path, verb, about, parts)]
+    lines += [
+        "<section><h2>Objects</h2>",
+        *(line for name in parts for line in _fields(name, parts[name])),
+        "</section>",
+    ]
+    return _PAGE.format(paths="\n".join(lines)).encode()
 
 
 def _method(path: str, verb: str, about: Mapping[str, Any], parts: Mapping[str, Any]) -> Iterator[str]:
     yield f"<section><h2><code>{verb.upper()} {escape(path)}</code></h2>"
     yield f"<p>{escape(about.get('description') or about.get('summary', ''))}</p>"
     if about.get("parameters"):
-        rows = [(one["name"], f"{one['in']}, {_type(one['schema'])}", "") for one in about["parameters"]]
-        yield from _table("Parameters", rows)
+        given = [(one["name"], f"{one['in']}, {_type(one['schema'])}", "") for one in about["parameters"]]
+        yield from _table("Parameters", given)
     if "requestBody" in about:
-        yield from _body("Request", about["requestBody"], parts)
-    for status, response in about["responses"].items():
-        yield from _body(f"{status}: {response['description']}", response, parts)
+        content = about["requestBody"]["content"]
+        yield from _fields("Request", parts[_type(content["application/json"]["schema"])])
+    responses = about["responses"].items()
+    yield from _table("Responses", [(status, _kind(body), body["description"]) for status, body in responses])
     yield "</section>"
 
 
-def _body(title: str, body: Mapping[str, Any], parts: Mapping[str, Any]) -> Iterator[str]:
-    """Describe a body's fields; a body of another kind than JSON is named by its type."""
-    content = body.get("content", {})
-    part = _resolved(content.get("application/json", {}).get("schema", {}), parts)
+def _kind(body: Mapping[str, Any]) -> str:
+    """Name the object of a JSON body, or the type of another one."""
+    content = body.get("content", {}).items()
+    return ", ".join(_type(one["schema"]) if one.get("schema") else kind for kind, one in content)
+
+
+def _fields(title: str, part: Mapping[str, Any]) -> Iterator[str]:
+    """Describe the fields of an object, with its examples."""
     required = part.get("required", ())
-    rows = [
-        (name, _type(field) + ", required" * (name in required), _meaning(field))
-        for name, field in part.get("properties", {}).items()
-    ]
-    yield from _table(title, rows, ", ".join(content))
+    fields = part.get("properties", {}).items()
+    yield from _table(
+        title, [(name, _type(field) + ", required" * (name in required), _meaning(field)) for name, field in fields]
+    )
     for example in part.get("examples", ()):
         yield f"<pre>{escape(json.dumps(example, ensure_ascii=False, indent=2))}</pre>"
 
 
-def _table(title: str, rows: list[tuple[str, str, str]], note: str = "") -> Iterator[str]:
-    yield f"<h3>{escape(title)}</h3>"
-    if not rows:
-        yield f"<p>{escape(note)}</p>"
-        return
-    cells = ("".join([f"<td><code>{escape(name)}</code></td>", *(f"<td>{escape(cell)}</td>" for cell in others)])
-             for name, *others in rows)  # fmt: skip
-    yield f"<table>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
-
-
-def _resolved(schema: Mapping[str, Any], parts: Mapping[str, Any]) -> Mapping[str, Any]:
-    reference = schema.get("$ref", "")
-    return parts.get(reference.rpartition("/")[2], {}) if reference else schema
+def _table(title: str, rows: list[tuple[str, str, str]]) -> Iterator[str]:
+    yield f"<h3>{escape(title)}</h3><table>"
+    for name, *others in rows:
+        yield f"<tr><td><code>{escape(name)}</code></td>{''.join(f'<td>{escape(cell)}</td>' for cell in others)}</tr>"
+    yield "</table>"
 
 
 def _type(schema: Mapping[str, Any]) -> str:
@@ -90,7 +92,7 @@ def _type(schema: Mapping[str, Any]) -> str:
 
 def _meaning(schema: Mapping[str, Any]) -> str:
     """Return a field's description with its default and its bounds."""
-    bounds = {"default": "default", "minimum": "at least", "maximum": "at most", "maxLength": "at most, characters"}
-    bounds |= {"maxItems": "at most, items"}
-    told = [f"{words} {schema[name]}" for name, words in bounds.items() if schema.get(name) is not None]
-    return "; ".join(filter(None, [schema.get("description", ""), *told]))
+    forms = {"default": "default {}", "minimum": "at least {}", "maximum": "at most {}"}
+    forms |= {"maxLength": "at most {} characters", "maxItems": "at most {}"}
+    bounds = [form.format(json.dumps(schema[name])) for name, form in forms.items() if schema.get(name) is not None]
+    return " ".join(filter(None, [schema.get("description", ""), f"({', '.join(bounds)})" if bounds else ""]))
