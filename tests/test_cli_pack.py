@@ -131,7 +131,7 @@ def test_a_packed_folder_needs_no_other(trained: Path, tmp_path: Path) -> None:
     assert answers(tmp_path / "alone") == answers(trained)
     shown = laconic("inspect", tmp_path / "alone", "--verify")
     assert "% on 60 texts of test" in shown
-    assert "every byte is as it was written" in shown
+    assert "All files are intact (sha256)." in shown
     facts = json.loads(laconic("inspect", tmp_path / "alone", "--json"))
     assert (facts["sizes"]["labels"], facts["packing"]["texts"]) == (12, 60)
     assert str(trained / "packed") in laconic("inspect", trained).replace("\n", "")

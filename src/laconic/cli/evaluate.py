@@ -262,9 +262,7 @@ def _show(evaluation: Evaluation, title: str, about: dict[str, str], shown: _Sho
         out.print(metrics_legend(evaluation.metrics, every=shown.every))
     print_results(about | evaluation.as_json(), as_json=shown.as_json, to=shown.to)
     if shown.plots is not None and not evaluation.quantiles:
-        print_note(
-            f"no pictures were drawn: by label frequency they need the training split, which {about['data']} lacks"
-        )
+        print_note(f"no plots were made: they need the training split, which {about['data']} lacks")
     elif shown.plots is not None:
         from laconic.analysis.plots import plot_contributions
 

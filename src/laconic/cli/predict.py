@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.text import Text
 
 from laconic.cli.options import (
     DATA,
@@ -23,10 +22,11 @@ from laconic.cli.options import (
     Threads,
     column_names,
     err,
+    print_note,
 )
 from laconic.cli.verb import command
 from laconic.errors import ConfigError, DataError
-from laconic.units import counted, plural
+from laconic.units import counted
 
 if TYPE_CHECKING:
     from laconic.data.formats.entries import OnBad
@@ -121,7 +121,7 @@ def predict(
         raise ConfigError("--text takes the place of a file, of --format and of --column; leave one of them out")
     destination = None if to is None else _destination(to, file, as_json)
     if explain and destination is not None and destination.form != "jsonl":
-        raise ConfigError(f"--explain wants a .jsonl to write to, but --out is {to}")
+        raise ConfigError(f"--explain needs a .jsonl file to write to, but --out is {to}")
     reading = _reading(file, form, columns)
     speed = Speed(beam=beam, exact=exact, threads=threads)
     predictor = open_model(model, device=device, settings=read_settings(None, settings or []), speed=speed)
@@ -172,7 +172,7 @@ def _names(path: Path | None) -> list[str] | None:
 
 
 def _refused(error: DataError) -> None:
-    raise DataError(f"{error}; or pass over all that cannot be read (--skip-bad)") from None
+    raise DataError(f"{error}; --skip-bad skips what cannot be read") from None
 
 
 class _Tally:
@@ -186,10 +186,10 @@ class _Tally:
 
     def tell(self) -> None:
         if self.count:
-            what = counted(self.count, "text could", "texts could") + " not be read and "
-            what += plural(self.count, "was passed over, so it has", "were passed over, so they have")
-            message = f"{what} no answer; the first: "
-            err.print(Text.assemble(("note: ", "yellow"), message + self.first), soft_wrap=True)
+            skipped = (
+                f"{counted(self.count, 'text was', 'texts were')} skipped because of errors; the first: {self.first}"
+            )
+            print_note(skipped)
 
 
 def _texts(file: str, reading: Reading, on_bad: OnBad) -> AbstractContextManager[Stream]:

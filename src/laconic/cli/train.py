@@ -226,7 +226,7 @@ def train(
     from laconic.units import bytes_of
 
     if keep_texts and not packing:
-        raise ConfigError("--keep-texts keeps texts in what is packed, but --no-pack packs nothing; leave one out")
+        raise ConfigError("--keep-texts stores texts in the packed model, but --no-pack makes none; leave one out")
     own = [f"validation={validation}"] * (validation is not None) + ["refit=true"] * refit
     recipe = asked_recipe(
         method,
