@@ -27,7 +27,7 @@ from laconic.cli.options import (
     print_results,
     read_corpus,
 )
-from laconic.cli.verb import command
+from laconic.cli.verb import argument, command, option
 from laconic.errors import ConfigError
 from laconic.units import counted
 
@@ -47,30 +47,23 @@ verbs = typer.Typer()
 def bench(
     names: Annotated[
         list[str],
-        typer.Argument(
-            metavar="MODEL... DATA",
-            help="A model folder or a packed one (several with --against), then labelled data, as for evaluate.",
-            show_default=False,
+        argument(
+            "MODEL... DATA",
+            "A model folder or a packed one (several with --against), then labelled data, as for evaluate.",
         ),
     ],
     against: Annotated[
         list[str] | None,
-        typer.Option(
-            "--against",
-            metavar="NAME",
-            help="Train and compare with omikuji, pecos, napkinxc, fasttext, or all installed ones; may be repeated.",
-            rich_help_panel=METHOD,
+        option(
+            METHOD,
+            "--against NAME",
+            "Train and compare with omikuji, pecos, napkinxc, fasttext, or all installed ones; may be repeated.",
         ),
     ] = None,
-    k: Annotated[int, typer.Option("-k", metavar="K", help="Labels per text.", min=1, rich_help_panel=METHOD)] = 5,
+    k: Annotated[int, option(METHOD, "-k K", "Labels per text.", min=1)] = 5,
     split: SplitName = "test",
-    texts: Annotated[
-        int,
-        typer.Option("--texts", metavar="N", help="Largest number of texts to use.", min=1, rich_help_panel=DATA),
-    ] = 5000,
-    singly: Annotated[
-        int, typer.Option("--singly", metavar="N", help="Texts to time one at a time.", min=1, rich_help_panel=DATA)
-    ] = 2000,
+    texts: Annotated[int, option(DATA, "--texts N", "Largest number of texts to use.", min=1)] = 5000,
+    singly: Annotated[int, option(DATA, "--singly N", "Texts to time one at a time.", min=1)] = 2000,
     columns: ColumnNames = None,
     separator: Separator = None,
     keep_self: KeepSelf = False,
@@ -78,22 +71,10 @@ def bench(
     as_json: AsJson = False,
     json_file: JsonFile = None,
     markdown: Annotated[
-        Path | None,
-        typer.Option(
-            "--markdown",
-            metavar="FILE",
-            help="With --against: also write the table as markdown.",
-            rich_help_panel=OUTPUT,
-        ),
+        Path | None, option(OUTPUT, "--markdown FILE", "With --against: also write the table as markdown.")
     ] = None,
     picture: Annotated[
-        Path | None,
-        typer.Option(
-            "--picture",
-            metavar="FILE",
-            help="Also plot P@5 against latency (needs matplotlib).",
-            rich_help_panel=OUTPUT,
-        ),
+        Path | None, option(OUTPUT, "--picture FILE", "Also plot P@5 against latency (needs matplotlib).")
     ] = None,
 ) -> None:
     """Time a packed model from raw text to label names, and evaluate it, at several search widths.

@@ -21,7 +21,7 @@ from laconic.cli.options import (
     print_results,
     read_corpus,
 )
-from laconic.cli.verb import command
+from laconic.cli.verb import argument, command, option
 from laconic.units import counted
 
 verbs = typer.Typer()
@@ -31,29 +31,17 @@ _GROUP = "Data"
 @command(verbs, group=_GROUP, example="laconic inspect shop.csv\nlaconic inspect model --verify")
 def inspect(
     data: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA | MODEL",
-            help="Data as for train, or a model folder.",
-            show_default=False,
-            autocompletion=complete_data,
-        ),
+        str, argument("DATA | MODEL", "Data as for train, or a model folder.", autocompletion=complete_data)
     ],
     columns: ColumnNames = None,
     separator: Separator = None,
     length: Annotated[
-        int,
-        typer.Option(
-            metavar="N", help="Sequence length, to count the texts that it truncates.", min=1, rich_help_panel=DATA
-        ),
+        int, option(DATA, "--length N", "Sequence length, to count the texts that it truncates.", min=1)
     ] = 32,
     vectors: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Word vectors, to show how many words have one.", rich_help_panel=DATA),
+        Path | None, option(DATA, "--vectors FILE", "Word vectors, to show how many words have one.")
     ] = None,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Check the sha256 of every file of a model.", rich_help_panel=OUTPUT)
-    ] = False,
+    verify: Annotated[bool, option(OUTPUT, "--verify", "Check the sha256 of every file of a model.")] = False,
     as_json: AsJson = False,
     plots: Plots = None,
 ) -> None:
@@ -78,10 +66,10 @@ def inspect(
 @command(verbs, group=_GROUP, example="laconic convert shop.csv shop --column labels=kind")
 def convert(
     data: Data,
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The dataset folder to make.", show_default=False)],
+    folder: Annotated[Path, argument("FOLDER", "The dataset folder to make.")],
     columns: ColumnNames = None,
     separator: Separator = None,
-    plain: Annotated[bool, typer.Option("--plain", help="Do not gzip the files.", rich_help_panel=OUTPUT)] = False,
+    plain: Annotated[bool, option(OUTPUT, "--plain", "Do not gzip the files.")] = False,
 ) -> None:
     """Convert data of any known format into a dataset folder."""
     from laconic.data.output import write_folder

@@ -36,7 +36,7 @@ from laconic.cli.options import (
     print_results,
     read_corpus,
 )
-from laconic.cli.verb import command
+from laconic.cli.verb import argument, command, option
 from laconic.units import counted
 
 if TYPE_CHECKING:
@@ -61,13 +61,7 @@ def evaluate(
     propensity: Constants = "",
     shuffle_words: Annotated[
         int | None,
-        typer.Option(
-            "--shuffle-words",
-            metavar="SEED",
-            min=0,
-            help="Shuffle the words of each text with this seed (robustness test).",
-            rich_help_panel=DATA,
-        ),
+        option(DATA, "--shuffle-words SEED", "Shuffle the words of each text with this seed (robustness test).", min=0),
     ] = None,
     settings: PredictionSettings = None,
     device: Device = "auto",
@@ -102,14 +96,7 @@ def sweep(
     model: ModelFolder,
     data: Data,
     values: Annotated[
-        list[float] | None,
-        typer.Option(
-            "--at",
-            "--top",
-            metavar="VALUE",
-            help="Value of the setting to evaluate; may be repeated.",
-            rich_help_panel=METHOD,
-        ),
+        list[float] | None, option(METHOD, "--at --top VALUE", "Value of the setting to evaluate; may be repeated.")
     ] = None,
     settings: PredictionSettings = None,
     split: SplitName = "test",
@@ -167,14 +154,9 @@ def compare(
     keep_self: KeepSelf = False,
     propensity: Constants = "",
     device: Device = "auto",
-    n: Annotated[int, typer.Option("-n", metavar="N", help="Texts to show.", min=0, rich_help_panel=OUTPUT)] = 10,
-    k: Annotated[int, typer.Option("-k", metavar="K", help="Labels per text.", min=1, rich_help_panel=OUTPUT)] = 5,
-    seed: Annotated[
-        int,
-        typer.Option(
-            metavar="N", help="Seed for the order of texts that differ equally.", min=0, rich_help_panel=OUTPUT
-        ),
-    ] = 0,
+    n: Annotated[int, option(OUTPUT, "-n N", "Texts to show.", min=0)] = 10,
+    k: Annotated[int, option(OUTPUT, "-k K", "Labels per text.", min=1)] = 5,
+    seed: Annotated[int, option(OUTPUT, "--seed N", "Seed for the order of texts that differ equally.", min=0)] = 0,
     as_json: AsJson = False,
     json_file: JsonFile = None,
 ) -> None:
@@ -213,12 +195,7 @@ def compare(
 
 @command(verbs, group=_GROUP, example="laconic score answers.jsonl test.csv")
 def score(
-    predictions: Annotated[
-        Path,
-        typer.Argument(
-            metavar="PREDICTIONS", help="What predict --out writes, or a scipy .npz of scores.", show_default=False
-        ),
-    ],
+    predictions: Annotated[Path, argument("PREDICTIONS", "What predict --out writes, or a scipy .npz of scores.")],
     data: Data,
     split: SplitName = "test",
     columns: ColumnNames = None,

@@ -23,7 +23,7 @@ from laconic.cli.options import (
     settings_option,
 )
 from laconic.cli.pack import pack_trained
-from laconic.cli.verb import command
+from laconic.cli.verb import argument, command, option
 from laconic.errors import DataError
 from laconic.units import counted, plural
 
@@ -35,37 +35,16 @@ verbs = typer.Typer()
 _SHOWN = 10  # labels that were not added, each with its reason
 _GROUP = "Change"
 
-Out = Annotated[
-    Path | None,
-    typer.Option(
-        "--out",
-        metavar="MODEL",
-        help="Write the changed model here and keep MODEL unchanged.",
-        rich_help_panel=MODEL,
-    ),
-]
-Packing = Annotated[
-    bool,
-    typer.Option(
-        "--pack/--no-pack", help="Pack the changed model, if MODEL has a packed version.", rich_help_panel=MODEL
-    ),
-]
+Out = Annotated[Path | None, option(MODEL, "--out MODEL", "Write the changed model here and keep MODEL unchanged.")]
+Packing = Annotated[bool, option(MODEL, "--pack/--no-pack", "Pack the changed model, if MODEL has a packed version.")]
 
 
 @command(verbs, "add-labels", group=_GROUP, example="laconic add-labels model labels.jsonl --examples new.csv")
 def add(
     model: ModelFolder,
-    labels: Annotated[
-        Path, typer.Argument(metavar="LABELS", help="labels.jsonl, as in a dataset folder.", show_default=False)
-    ],
+    labels: Annotated[Path, argument("LABELS", "labels.jsonl, as in a dataset folder.")],
     examples: Annotated[
-        str,
-        typer.Option(
-            "--examples",
-            metavar="DATA",
-            help="Labelled example texts, in any format that train reads.",
-            rich_help_panel=DATA,
-        ),
+        str, option(DATA, "--examples DATA", "Labelled example texts, in any format that train reads.")
     ] = "",
     columns: ColumnNames = None,
     separator: Separator = None,
@@ -135,11 +114,8 @@ def _more(refusals: Sequence[str]) -> str:
 @command(verbs, "remove-labels", group=_GROUP, example="laconic remove-labels model --label old-name")
 def remove(
     model: ModelFolder,
-    names: Annotated[Path | None, typer.Argument(metavar="FILE", help="File of label names, one per line.")] = None,
-    label: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Label name; may be repeated.", rich_help_panel=DATA),
-    ] = None,
+    names: Annotated[Path | None, argument("FILE", "File of label names, one per line.")] = None,
+    label: Annotated[list[str] | None, option(DATA, "--label NAME", "Label name; may be repeated.")] = None,
     to: Out = None,
     packing: Packing = True,
 ) -> None:
@@ -161,13 +137,10 @@ def remove(
 @command(verbs, "update", group=_GROUP, example="laconic update model new.csv --epochs 3")
 def update_model(
     model: ModelFolder,
-    data: Annotated[
-        str,
-        typer.Argument(metavar="DATA", help="New labelled texts, in any format that train reads.", show_default=False),
-    ],
+    data: Annotated[str, argument("DATA", "New labelled texts, in any format that train reads.")],
     columns: ColumnNames = None,
     separator: Separator = None,
-    epochs: Annotated[int | None, number_option("--epochs", help="Maximum number of epochs.")] = None,
+    epochs: Annotated[int | None, number_option("--epochs N", "Maximum number of epochs.")] = None,
     settings: Annotated[
         list[str] | None, settings_option("the update, such as learning_rate=0.001 (docs/labels.md)")
     ] = None,
@@ -213,17 +186,9 @@ def update_model(
 @command(verbs, "calibrate", group=_GROUP, example="laconic calibrate model held-out.csv")
 def calibrate_model(
     model: ModelFolder,
-    data: Annotated[
-        str,
-        typer.Argument(metavar="DATA", help="Texts with labels that the model was not trained on.", show_default=False),
-    ],
+    data: Annotated[str, argument("DATA", "Texts with labels that the model was not trained on.")],
     split: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="Split to calibrate on. Default: valid where there is one, or test.",
-            rich_help_panel=DATA,
-        ),
+        str, option(DATA, "--split NAME", "Split to calibrate on. Default: valid where there is one, or test.")
     ] = "",
     columns: ColumnNames = None,
     separator: Separator = None,

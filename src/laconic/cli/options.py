@@ -10,10 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.console import Console
 from rich.text import Text
 
+from laconic.cli.verb import argument, option
 from laconic.config import METHOD_NAMES
 from laconic.errors import ConfigError
 
@@ -31,129 +31,84 @@ DATA, METHOD, MODEL, MACHINE, OUTPUT = "Data", "Method and settings", "Model fol
 
 Data = Annotated[
     str,
-    typer.Argument(
-        metavar="DATA",
-        help="A dataset folder, a file, or the bundled 'debian-related'.",
-        show_default=False,
+    argument(
+        "DATA",
+        "A dataset folder, a file, or the bundled 'debian-related'.",
         autocompletion=lambda incomplete: complete_data(incomplete),
     ),
 ]
-ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder.", show_default=False)]
+ModelFolder = Annotated[Path, argument("MODEL", "A model folder.")]
 Device = Annotated[
     str,
-    typer.Option(
-        "--device",
-        metavar="NAME",
-        help="auto, cpu or cuda.",
-        rich_help_panel=MACHINE,
+    option(
+        MACHINE,
+        "--device NAME",
+        "auto, cpu or cuda.",
         autocompletion=lambda incomplete: _beginning(incomplete, ["auto", "cpu", "cuda"]),
     ),
 ]
-Beam = Annotated[
-    int | None,
-    typer.Option(
-        "--beam",
-        metavar="N",
-        min=1,
-        help="Packed models: clusters to search (more is slower).",
-        rich_help_panel=MACHINE,
-    ),
-]
+Beam = Annotated[int | None, option(MACHINE, "--beam N", "Packed models: clusters to search (more is slower).", min=1)]
 Exact = Annotated[
-    bool,
-    typer.Option(
-        "--exact", help="Packed models: no approximation; answer as the unpacked model does.", rich_help_panel=MACHINE
-    ),
+    bool, option(MACHINE, "--exact", "Packed models: no approximation; answer as the unpacked model does.")
 ]
 Threads = Annotated[
-    int | None,
-    typer.Option(
-        "--threads",
-        metavar="N",
-        min=1,
-        help="Packed models: number of threads. Default: all cores.",
-        rich_help_panel=MACHINE,
-    ),
+    int | None, option(MACHINE, "--threads N", "Packed models: number of threads. Default: all cores.", min=1)
 ]
 SplitName = Annotated[
     str,
-    typer.Option(
-        "--split",
-        metavar="NAME",
-        help="Split to evaluate. For the file a model was trained on, test is its held-out part; all is every text.",
-        rich_help_panel=DATA,
+    option(
+        DATA,
+        "--split NAME",
+        "Split to evaluate. For the file a model was trained on, test is its held-out part; all is every text.",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.", rich_help_panel=OUTPUT)]
-JsonFile = Annotated[
-    Path | None,
-    typer.Option("--out", metavar="FILE", help="Also write the results to this file as JSON.", rich_help_panel=OUTPUT),
-]
-Plots = Annotated[
-    Path | None,
-    typer.Option(
-        "--plots", metavar="FOLDER", help="Also write plots to this folder (needs matplotlib).", rich_help_panel=OUTPUT
-    ),
-]
-AllMetrics = Annotated[bool, typer.Option("--all", help="Show every metric, also at 20.", rich_help_panel=OUTPUT)]
+AsJson = Annotated[bool, option(OUTPUT, "--json", "Print JSON instead of tables.")]
+JsonFile = Annotated[Path | None, option(OUTPUT, "--out FILE", "Also write the results to this file as JSON.")]
+Plots = Annotated[Path | None, option(OUTPUT, "--plots FOLDER", "Also write plots to this folder (needs matplotlib).")]
+AllMetrics = Annotated[bool, option(OUTPUT, "--all", "Show every metric, also at 20.")]
 PredictionSettings = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Override a setting of prediction, such as alpha=0.3; may be repeated.",
-        rich_help_panel=METHOD,
-    ),
+    option(METHOD, "--set KEY=VALUE", "Override a setting of prediction, such as alpha=0.3; may be repeated."),
 ]
 Constants = Annotated[
     str,
-    typer.Option(
-        "--propensity",
-        metavar="A,B",
-        help="Propensity constants of PSP, such as 0.55,1.5. Default: the model's, else those known for the data.",
-        rich_help_panel=DATA,
+    option(
+        DATA,
+        "--propensity A,B",
+        "Propensity constants of PSP, such as 0.55,1.5. Default: the model's, else those known for the data.",
     ),
 ]
 KeepSelf = Annotated[
-    bool,
-    typer.Option(
-        "--keep-self",
-        help="Also count labels equal to the text's own id, and pairs of a filter file.",
-        rich_help_panel=DATA,
-    ),
+    bool, option(DATA, "--keep-self", "Also count labels equal to the text's own id, and pairs of a filter file.")
 ]
 ColumnNames = Annotated[
     list[str] | None,
-    typer.Option(
-        "--column",
-        metavar="ROLE=NAME",
-        help="CSV, TSV, Parquet: the column of a role (text, labels, id, weight), such as labels=kind; may be "
+    option(
+        DATA,
+        "--column ROLE=NAME",
+        "CSV, TSV, Parquet: the column of a role (text, labels, id, weight), such as labels=kind; may be "
         "repeated. A name alone is the column of the texts.",
-        rich_help_panel=DATA,
     ),
 ]
 Separator = Annotated[
     str | None,
-    typer.Option(
-        "--separator",
-        metavar="SIGN",
-        help="CSV, TSV, Parquet: what separates the labels of a cell; none: each cell is one label. "
+    option(
+        DATA,
+        "--separator SIGN",
+        "CSV, TSV, Parquet: what separates the labels of a cell; none: each cell is one label. "
         "Default: what most cells agree on.",
-        rich_help_panel=DATA,
     ),
 ]
 
 
 def settings_option(of: str) -> Any:
     """Return the option --set of a verb that trains, whose settings are those `of` something."""
-    return typer.Option(
-        "--set", metavar="KEY=VALUE", help=f"Override a setting of {of}; may be repeated.", rich_help_panel=METHOD
-    )
+    return option(METHOD, "--set KEY=VALUE", f"Override a setting of {of}; may be repeated.")
 
 
-def number_option(*names: str, help: str, least: float = 1) -> Any:
+def number_option(spec: str, help: str, least: float = 1) -> Any:
     """Return an option that overrides one number among the settings of training."""
-    return typer.Option(*names, metavar="N", min=least, help=help, rich_help_panel=METHOD)
+    return option(METHOD, spec, help, min=least)
 
 
 def complete_data(incomplete: str) -> list[str]:

@@ -20,7 +20,7 @@ from laconic.cli.options import (
     print_note,
     read_corpus,
 )
-from laconic.cli.verb import command
+from laconic.cli.verb import command, option
 from laconic.errors import ConfigError, UserError
 from laconic.units import counted
 
@@ -33,10 +33,10 @@ verbs = typer.Typer()
 
 KeepTexts = Annotated[
     bool,
-    typer.Option(
+    option(
+        MODEL,
         "--keep-texts",
-        help="Store the training texts in the packed model, for predict --explain. Its users can read them.",
-        rich_help_panel=MODEL,
+        "Store the training texts in the packed model, for predict --explain. Its users can read them.",
     ),
 ]
 
@@ -44,18 +44,12 @@ KeepTexts = Annotated[
 @command(verbs, group="Change", example="laconic pack model --data shop.csv")
 def pack(
     model: ModelFolder,
-    to: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="PACKED", help="Folder to write. Default: MODEL/packed.", rich_help_panel=MODEL),
-    ] = None,
+    to: Annotated[Path | None, option(MODEL, "--out PACKED", "Folder to write. Default: MODEL/packed.")] = None,
     keep_texts: KeepTexts = False,
     data: Annotated[
         str,
-        typer.Option(
-            "--data",
-            metavar="DATA",
-            help="Training data of the model, to tune the search width and measure the accuracy lost.",
-            rich_help_panel=DATA,
+        option(
+            DATA, "--data DATA", "Training data of the model, to tune the search width and measure the accuracy lost."
         ),
     ] = "",
     columns: ColumnNames = None,

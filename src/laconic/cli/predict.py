@@ -24,7 +24,7 @@ from laconic.cli.options import (
     err,
     print_note,
 )
-from laconic.cli.verb import command
+from laconic.cli.verb import argument, command, option
 from laconic.errors import ConfigError, DataError
 from laconic.units import counted
 
@@ -50,64 +50,35 @@ _FORMS = "lines, jsonl, csv, tsv or parquet. Default: by the file's suffix."
     "cat queries.txt | laconic predict model -k 3 --json",
 )
 def predict(
-    model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="A model folder, or a packed one.", show_default=False)
-    ],
+    model: Annotated[Path, argument("MODEL", "A model folder, or a packed one.")],
     file: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE",
-            help="Texts: lines, JSON Lines or a table; - is the standard input, which is the default.",
-            show_default=False,
-        ),
+        str, argument("FILE", "Texts: lines, JSON Lines or a table; - is the standard input, which is the default.")
     ] = "",
-    texts: Annotated[
-        list[str] | None,
-        typer.Option("--text", metavar="TEXT", help="A text to label; may be repeated.", rich_help_panel=DATA),
-    ] = None,
-    form: Annotated[str, typer.Option("--format", metavar="NAME", help=_FORMS, rich_help_panel=DATA)] = "",
+    texts: Annotated[list[str] | None, option(DATA, "--text TEXT", "A text to label; may be repeated.")] = None,
+    form: Annotated[str, option(DATA, "--format NAME", _FORMS)] = "",
     columns: ColumnNames = None,
     skip_bad: Annotated[
-        bool,
-        typer.Option(
-            "--skip-bad", help="Skip records that cannot be read, and report their number.", rich_help_panel=DATA
-        ),
+        bool, option(DATA, "--skip-bad", "Skip records that cannot be read, and report their number.")
     ] = False,
-    k: Annotated[int, typer.Option("-k", metavar="K", help="Labels per text.", min=1, rich_help_panel=METHOD)] = 5,
-    min_score: Annotated[
-        float | None, typer.Option(metavar="SCORE", help="Omit labels with a lower score.", rich_help_panel=METHOD)
-    ] = None,
-    allow: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="File of label names; predict only these.", rich_help_panel=METHOD),
-    ] = None,
-    block: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="File of label names; predict none of these.", rich_help_panel=METHOD),
-    ] = None,
+    k: Annotated[int, option(METHOD, "-k K", "Labels per text.", min=1)] = 5,
+    min_score: Annotated[float | None, option(METHOD, "--min-score SCORE", "Omit labels with a lower score.")] = None,
+    allow: Annotated[Path | None, option(METHOD, "--allow FILE", "File of label names; predict only these.")] = None,
+    block: Annotated[Path | None, option(METHOD, "--block FILE", "File of label names; predict none of these.")] = None,
     settings: PredictionSettings = None,
     device: Device = "auto",
     beam: Beam = None,
     exact: Exact = False,
     threads: Threads = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON, one object per text and line.", rich_help_panel=OUTPUT)
-    ] = False,
+    as_json: Annotated[bool, option(OUTPUT, "--json", "Print JSON, one object per text and line.")] = False,
     to: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            metavar="FILE",
-            help="Write to this .jsonl, .csv, .tsv or .parquet file.",
-            rich_help_panel=OUTPUT,
-        ),
+        Path | None, option(OUTPUT, "--out FILE", "Write to this .jsonl, .csv, .tsv or .parquet file.")
     ] = None,
     explain: Annotated[
         bool,
-        typer.Option(
+        option(
+            OUTPUT,
             "--explain",
-            help="Packed models: show each word's contribution to a label, and near training texts if stored.",
-            rich_help_panel=OUTPUT,
+            "Packed models: show each word's contribution to a label, and near training texts if stored.",
         ),
     ] = False,
 ) -> None:

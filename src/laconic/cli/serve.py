@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from laconic.cli.options import MACHINE, OUTPUT, Beam, Exact, err
-from laconic.cli.verb import command
+from laconic.cli.verb import argument, command, option
 
 if TYPE_CHECKING:
     from laconic.serve.settings import Serving
@@ -19,81 +19,41 @@ _ADDRESS, _LIMITS = "Address", "Limits"
 
 @command(verbs, group="Train and use", example="laconic serve model\nlaconic serve model --host 0.0.0.0 --workers 4")
 def serve(
-    model: Annotated[
-        Path,
-        typer.Argument(metavar="MODEL", help="A packed model, or a model folder that has one.", show_default=False),
-    ],
+    model: Annotated[Path, argument("MODEL", "A packed model, or a model folder that has one.")],
     host: Annotated[
-        str,
-        typer.Option(
-            metavar="ADDRESS", help="Address to listen on; 0.0.0.0 accepts other machines.", rich_help_panel=_ADDRESS
-        ),
+        str, option(_ADDRESS, "--host ADDRESS", "Address to listen on; 0.0.0.0 accepts other machines.")
     ] = "127.0.0.1",
     port: Annotated[
-        int,
-        typer.Option(
-            metavar="N", help="Port to listen on; 0 picks a free one.", min=0, max=65535, rich_help_panel=_ADDRESS
-        ),
+        int, option(_ADDRESS, "--port N", "Port to listen on; 0 picks a free one.", min=0, max=65535)
     ] = 8000,
     token_file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="File with the bearer token clients must send.", rich_help_panel=_ADDRESS),
+        Path | None, option(_ADDRESS, "--token-file FILE", "File with the bearer token clients must send.")
     ] = None,
     origin: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="URL",
-            help="Origin allowed to call the API from a browser (CORS); may be repeated.",
-            rich_help_panel=_ADDRESS,
-        ),
+        option(_ADDRESS, "--origin URL", "Origin allowed to call the API from a browser (CORS); may be repeated."),
     ] = None,
     workers: Annotated[
-        int,
-        typer.Option(
-            metavar="N",
-            help="Number of worker processes; they share the model's memory.",
-            min=1,
-            rich_help_panel=MACHINE,
-        ),
+        int, option(MACHINE, "--workers N", "Number of worker processes; they share the model's memory.", min=1)
     ] = 1,
     beam: Beam = None,
     exact: Exact = False,
     deadline_ms: Annotated[
-        int,
-        typer.Option(metavar="MS", help="Time limit of a request in milliseconds.", min=1, rich_help_panel=_LIMITS),
+        int, option(_LIMITS, "--deadline-ms MS", "Time limit of a request in milliseconds.", min=1)
     ] = 1000,
     queue: Annotated[
-        int,
-        typer.Option(
-            metavar="N",
-            help="Texts that may wait in each worker; more are refused (503).",
-            min=1,
-            rich_help_panel=_LIMITS,
-        ),
+        int, option(_LIMITS, "--queue N", "Texts that may wait in each worker; more are refused (503).", min=1)
     ] = 256,
-    max_body: Annotated[
-        str, typer.Option("--max-body", metavar="SIZE", help="Largest request body.", rich_help_panel=_LIMITS)
-    ] = "1MB",
-    max_texts: Annotated[
-        int, typer.Option(metavar="N", help="Most texts per request.", min=1, rich_help_panel=_LIMITS)
-    ] = 100,
-    max_characters: Annotated[
-        int, typer.Option(metavar="N", help="Most characters per text.", min=1, rich_help_panel=_LIMITS)
-    ] = 1000,
-    max_k: Annotated[
-        int, typer.Option(metavar="N", help="Most labels per text.", min=1, rich_help_panel=_LIMITS)
-    ] = 100,
+    max_body: Annotated[str, option(_LIMITS, "--max-body SIZE", "Largest request body.")] = "1MB",
+    max_texts: Annotated[int, option(_LIMITS, "--max-texts N", "Most texts per request.", min=1)] = 100,
+    max_characters: Annotated[int, option(_LIMITS, "--max-characters N", "Most characters per text.", min=1)] = 1000,
+    max_k: Annotated[int, option(_LIMITS, "--max-k N", "Most labels per text.", min=1)] = 100,
     drain: Annotated[
         float,
-        typer.Option(
-            metavar="SECONDS",
-            help="Seconds after SIGTERM during which new connections are accepted.",
-            min=0,
-            rich_help_panel=_LIMITS,
-        ),
+        option(_LIMITS, "--drain SECONDS", "Seconds after SIGTERM during which new connections are accepted.", min=0),
     ] = 0.5,
     watch: Annotated[bool, typer.Option("--watch/--no-watch", help="Reload the model folder when it changes.")] = True,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Do not log each request.", rich_help_panel=OUTPUT)] = False,
+    quiet: Annotated[bool, option(OUTPUT, "--quiet", "Do not log each request.")] = False,
 ) -> None:
     """Serve a packed model over HTTP, with a page to try it at / and the API described at /docs.
 

@@ -39,7 +39,7 @@ from laconic.cli.options import (
 )
 from laconic.cli.pack import KeepTexts
 from laconic.cli.recipe import Recipe, asked_recipe, checked_recipe, settled_recipe, usual_folder
-from laconic.cli.verb import command
+from laconic.cli.verb import command, option
 from laconic.errors import ConfigError
 from laconic.units import counted
 
@@ -65,106 +65,68 @@ def train(
     data: Data,
     folder: Annotated[
         Path | None,
-        typer.Option(
-            "--out",
-            metavar="MODEL",
-            help="Model folder to write. Default: a folder named after the data and the method, such as shop-auto.",
-            rich_help_panel=MODEL,
+        option(
+            MODEL,
+            "--out MODEL",
+            "Model folder to write. Default: a folder named after the data and the method, such as shop-auto.",
         ),
     ] = None,
     method: Annotated[
         str,
-        typer.Option(
-            metavar="NAME",
-            help="Training method (docs/methods.md). auto chooses by the data, the machine and --budget.",
-            rich_help_panel=METHOD,
+        option(
+            METHOD,
+            "--method NAME",
+            "Training method (docs/methods.md). auto chooses by the data, the machine and --budget.",
             autocompletion=complete_method,
         ),
     ] = "auto",
     budget: Annotated[
-        str,
-        typer.Option(
-            metavar="TIME",
-            help="With auto: approximate training time, such as 90s, 5m or 2h.",
-            rich_help_panel=METHOD,
-        ),
+        str, option(METHOD, "--budget TIME", "With auto: approximate training time, such as 90s, 5m or 2h.")
     ] = "",
     preset: Annotated[
         str,
-        typer.Option(
-            metavar="NAME",
-            help="Preset name (laptop) or TOML file. Without --method, implies inceptionxml.",
-            rich_help_panel=METHOD,
-        ),
+        option(METHOD, "--preset NAME", "Preset name (laptop) or TOML file. Without --method, implies inceptionxml."),
     ] = "",
-    encoder: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="inception, bag or cnn. Default: the method's own.", rich_help_panel=METHOD),
-    ] = "",
-    epochs: Annotated[int | None, number_option("--epochs", help="Number of epochs.")] = None,
-    batch_size: Annotated[int | None, number_option("--batch-size", help="Texts per training step.")] = None,
+    encoder: Annotated[str, option(METHOD, "--encoder NAME", "inception, bag or cnn. Default: the method's own.")] = "",
+    epochs: Annotated[int | None, number_option("--epochs N", "Number of epochs.")] = None,
+    batch_size: Annotated[int | None, number_option("--batch-size N", "Texts per training step.")] = None,
     learning_rate: Annotated[
-        float | None, number_option("--lr", "--learning-rate", help="Learning rate.", least=0)
+        float | None, number_option("--lr --learning-rate RATE", "Learning rate.", least=0)
     ] = None,
-    seed: Annotated[int | None, number_option("--seed", help="Seed of all random choices.", least=0)] = None,
+    seed: Annotated[int | None, number_option("--seed N", "Seed of all random choices.", least=0)] = None,
     settings: Annotated[list[str] | None, settings_option("the method (`laconic settings METHOD`)")] = None,
     validation: Annotated[
         float | None,
-        typer.Option(
-            metavar="FRACTION",
-            help="Fraction of texts held out to pick the best epoch (0 = none).",
-            rich_help_panel=METHOD,
-        ),
+        option(METHOD, "--validation FRACTION", "Fraction of texts held out to pick the best epoch (0 = none)."),
     ] = None,
-    refit: Annotated[
-        bool,
-        typer.Option("--refit", help="After choosing the epoch, train again on all texts.", rich_help_panel=METHOD),
-    ] = False,
+    refit: Annotated[bool, option(METHOD, "--refit", "After choosing the epoch, train again on all texts.")] = False,
     ensemble: Annotated[
-        int,
-        typer.Option(
-            metavar="N", help="Number of models, with different seeds, to average.", min=1, rich_help_panel=METHOD
-        ),
+        int, option(METHOD, "--ensemble N", "Number of models, with different seeds, to average.", min=1)
     ] = 1,
     rerank: Annotated[
-        bool,
-        typer.Option(
-            "--rerank", help="Also train a re-ranker; implied by any --set reranker.KEY.", rich_help_panel=METHOD
-        ),
+        bool, option(METHOD, "--rerank", "Also train a re-ranker; implied by any --set reranker.KEY.")
     ] = False,
     label_texts: Annotated[
         bool,
-        typer.Option(
-            "--label-texts",
-            help="Also train on the labels' own texts; implied by any --set extra_texts.KEY.",
-            rich_help_panel=METHOD,
-        ),
+        option(METHOD, "--label-texts", "Also train on the labels' own texts; implied by any --set extra_texts.KEY."),
     ] = False,
     fuse: Annotated[
         bool,
-        typer.Option(
-            "--fuse",
-            help="Fuse with label trees, nearest texts and label texts; implied by any --set fusion.KEY.",
-            rich_help_panel=METHOD,
+        option(
+            METHOD, "--fuse", "Fuse with label trees, nearest texts and label texts; implied by any --set fusion.KEY."
         ),
     ] = False,
     teacher: Annotated[
-        Path | None,
-        typer.Option(
-            "--teacher",
-            metavar="MODEL",
-            help="Also train on the predictions of this model (distillation).",
-            rich_help_panel=METHOD,
-        ),
+        Path | None, option(METHOD, "--teacher MODEL", "Also train on the predictions of this model (distillation).")
     ] = None,
     test: Annotated[
         float | None,
-        typer.Option(
-            metavar="FRACTION",
+        option(
+            DATA,
+            "--test FRACTION",
+            "Fraction of texts to hold out as the test split (0 = none). A single file: 0.1.",
             min=0,
             max=0.9,
-            help="Fraction of texts to hold out as the test split (0 = none). A single file: 0.1.",
-            rich_help_panel=DATA,
         ),
     ] = None,
     columns: ColumnNames = None,
@@ -172,52 +134,24 @@ def train(
     propensity: Constants = "",
     device: Device = "auto",
     ignore_memory: Annotated[
-        bool,
-        typer.Option(
-            "--ignore-memory",
-            help="Train even if the estimated memory exceeds what is free.",
-            rich_help_panel=MACHINE,
-        ),
+        bool, option(MACHINE, "--ignore-memory", "Train even if the estimated memory exceeds what is free.")
     ] = False,
     force: Annotated[
-        bool,
-        typer.Option(
-            "--force",
-            help="Replace a finished model in MODEL, even one of other data or settings.",
-            rich_help_panel=MODEL,
-        ),
+        bool, option(MODEL, "--force", "Replace a finished model in MODEL, even one of other data or settings.")
     ] = False,
     keep_run: Annotated[
-        bool,
-        typer.Option(
-            "--keep-run", help="Keep the run folder, with its log, in the model folder.", rich_help_panel=MODEL
-        ),
+        bool, option(MODEL, "--keep-run", "Keep the run folder, with its log, in the model folder.")
     ] = False,
     shard_size: Annotated[
-        str,
-        typer.Option(
-            "--shard-size",
-            metavar="SIZE",
-            help="Largest size of a tensor file, such as 16MB (0 = one file).",
-            rich_help_panel=MODEL,
-        ),
+        str, option(MODEL, "--shard-size SIZE", "Largest size of a tensor file, such as 16MB (0 = one file).")
     ] = "0",
-    half: Annotated[
-        bool, typer.Option("--half", help="Store weights as float16 (half the size).", rich_help_panel=MODEL)
-    ] = False,
+    half: Annotated[bool, option(MODEL, "--half", "Store weights as float16 (half the size).")] = False,
     packing: Annotated[
-        bool,
-        typer.Option(
-            "--pack/--no-pack",
-            help="Also pack the model into MODEL/packed, for fast CPU inference.",
-            rich_help_panel=MODEL,
-        ),
+        bool, option(MODEL, "--pack/--no-pack", "Also pack the model into MODEL/packed, for fast CPU inference.")
     ] = True,
     keep_texts: KeepTexts = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print errors only.", rich_help_panel=OUTPUT)] = False,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", help="Also print the settings and the library's log.", rich_help_panel=OUTPUT)
-    ] = False,
+    quiet: Annotated[bool, option(OUTPUT, "--quiet", "Print errors only.")] = False,
+    verbose: Annotated[bool, option(OUTPUT, "--verbose", "Also print the settings and the library's log.")] = False,
 ) -> None:
     """Train a model on labelled texts and write a model folder.
 

@@ -19,6 +19,18 @@ def command(verbs: typer.Typer, name: str | None = None, *, example: str, group:
     return verbs.command(name, epilog=epilog, rich_help_panel=group)
 
 
+def option(group: str, spec: str, help: str, **more: Any) -> Any:
+    """Return an option of a group; `spec` is its names and, unless it is a flag, what its value is called."""
+    names = [word for word in spec.split() if word.startswith("-")]
+    called = [word for word in spec.split() if not word.startswith("-")]
+    return typer.Option(*names, metavar=called[0] if called else None, help=help, rich_help_panel=group, **more)
+
+
+def argument(name: str, help: str, **more: Any) -> Any:
+    """Return an argument with the name that the help shows."""
+    return typer.Argument(metavar=name, help=help, show_default=False, **more)
+
+
 class Group(TyperGroup):
     """The command line itself, whose flags are shown without a type."""
 
