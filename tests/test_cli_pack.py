@@ -24,7 +24,7 @@ from laconic.packed.folder import is_packed, open_packed
 from laconic.predict.predictor import Predictor
 from laconic.storage.model_folder import read_model, write_model
 from laconic.training.run import Run
-from tests.planted import planted_texts, planted_vectors
+from tests.planted import planted_texts, planted_vectors, words_of
 from tests.test_cli import laconic, shown_and_told
 from tests.test_rankers import FUSION, RERANKER, SETTINGS
 from tests.variants import some_slow
@@ -196,7 +196,7 @@ def test_nothing_of_the_users_is_lost(nearest: Path, data: Path, tmp_path: Path)
 
 def test_a_changed_model_is_packed_again_if_it_was_packed(nearest: Path, data: Path, tmp_path: Path) -> None:
     shutil.copytree(nearest, tmp_path / "model")
-    (tmp_path / "new.jsonl").write_text('{"id": "new", "text": "w1 w2"}\n')
+    (tmp_path / "new.jsonl").write_text(json.dumps({"id": "new", "text": " ".join(words_of(1))}) + "\n")
     for changes, gone in (
         (["remove-labels", tmp_path / "model", "--label", "L0"], "L0"),
         (["add-labels", tmp_path / "model", tmp_path / "new.jsonl"], "L0"),

@@ -19,6 +19,7 @@ import typer.main
 
 from laconic.cli import demo as cli_demo
 from laconic.cli.main import app
+from laconic.cli.verb import BUNDLED_NAMES
 from laconic.data.catalogue import BUNDLED
 from laconic.data.output import write_folder
 from laconic.data.sources import read
@@ -97,8 +98,14 @@ def test_a_file_after_json_is_written_as_before(model: Path, data: Path, tmp_pat
     for number, command in enumerate(commands):
         assert "┃" in laconic(*command, "--json", tmp_path / f"{number}.json")
         assert json.loads((tmp_path / f"{number}.json").read_text())
-    laconic(*commands[0], "--json", tmp_path / "figures")  # one argument too many, whatever its name
-    assert json.loads((tmp_path / "figures").read_text())["texts"] == 3
+    for number, command in enumerate(commands):  # whatever its name
+        laconic(*command, "--json", tmp_path / f"figures{number}")
+        laconic(*command, f"--json={tmp_path / f'again{number}'}")
+        assert (
+            json.loads((tmp_path / f"figures{number}").read_text()).keys()
+            == json.loads((tmp_path / f"again{number}").read_text()).keys()
+        )
+    assert set(BUNDLED_NAMES) == set(BUNDLED)
     assert json.loads(laconic("evaluate", "--json", model, data))["texts"] == 3  # and here there is none too many
 
 

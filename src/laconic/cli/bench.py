@@ -169,7 +169,7 @@ def _search_widths(model: Path, asked: _Asked, picture: Path | None) -> dict[str
     found = [point.as_json() for point in points]
     if picture is not None:
         plot_speed(found, picture)
-        err.print(f"{picture}")
+        (err if asked.silent else out).print(f"{picture}")
     return {"places": found}
 
 

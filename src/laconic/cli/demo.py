@@ -41,6 +41,8 @@ def demo() -> None:
     The data are short descriptions of Debian packages; the labels of each are related packages. The model is the one
     that `laconic train` chooses for this machine within 3 minutes: several rankers, combined by a small network.
     """
+    import torch  # noqa: F401 - where it is missing, the error names it
+
     from laconic.cli.data_tables import facts_tables
     from laconic.cli.progress import training_display
     from laconic.cli.tables import metrics_legend, metrics_table, predictions_table

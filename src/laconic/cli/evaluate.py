@@ -135,7 +135,7 @@ def sweep(
         from laconic.analysis.plots import plot_sweep
 
         plot_sweep(found, setting, plots / f"sweep-{setting}.png")
-        err.print(f"{plots / f'sweep-{setting}.png'}")
+        (err if as_json else out).print(f"{plots / f'sweep-{setting}.png'}")
     about: dict[str, Any] = {"model": str(model), "data": data, "split": texts.name, "texts": len(texts.texts)}
     constants = predictor.constants(corpus)
     about |= {"seen_in_training": None if seen is None else seen.as_json()}
@@ -248,4 +248,4 @@ def _show(evaluation: Evaluation, title: str, about: dict[str, str], shown: _Sho
             plot_contributions(
                 {title: quantiles.contribution}, quantiles.mean_frequency, path, k=quantiles.k, bins=name
             )
-            err.print(f"{path}")
+            (err if shown.as_json else out).print(f"{path}")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rich.console import Console
 from rich.text import Text
 
-from laconic.cli.verb import argument, option
+from laconic.cli.verb import BUNDLED_NAMES, argument, option
 from laconic.config import METHOD_NAMES
 from laconic.errors import ConfigError
 
@@ -113,7 +113,7 @@ def number_option(spec: str, help: str, least: float = 1) -> Any:
 
 def complete_data(incomplete: str) -> list[str]:
     """Return the names of bundled data that begin so, for shell completion; shells complete files themselves."""
-    return _beginning(incomplete, ["debian-related"])
+    return _beginning(incomplete, BUNDLED_NAMES)
 
 
 def complete_method(incomplete: str) -> list[str]:

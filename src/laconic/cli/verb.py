@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 F = TypeVar("F", bound=Callable[..., Any])
+BUNDLED_NAMES = ("debian-related",)  # of data; laconic.data.catalogue, which has them too, is slower to import
 _OLD_NAMES = {"--table": "--column"}  # of options
 
 
@@ -54,11 +57,15 @@ class Verb(TyperCommand):
 
     def _with_json_file(self, ctx: Any, words: list[str]) -> list[str]:
         """Read `--json FILE`, which was the spelling before `--json` printed, as `--out FILE`."""
+        words = [re.sub("^--json=", "--out=", word) for word in words]
         at = words.index("--json") + 1 if "--json" in words else 0
         if not at or at == len(words) or words[at].startswith("-"):
             return words
-        too_many = self.make_parser(ctx).parse_args(list(words))[1]
-        return [*words[: at - 1], "--out", *words[at:]] if too_many or words[at].endswith(".json") else words
+        any_number = any(param.nargs == -1 for param in self.params)  # of arguments, which all name what exists
+        missing = any_number and not Path(words[at]).exists() and words[at] not in BUNDLED_NAMES
+        too_many = bool(self.make_parser(ctx).parse_args(list(words))[1])
+        is_file = missing or too_many or words[at].endswith(".json")
+        return [*words[: at - 1], "--out", *words[at:]] if is_file else words
 
 
 def _renamed(word: str) -> str:

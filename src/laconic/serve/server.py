@@ -31,7 +31,9 @@ _COUNTERS = "PROMETHEUS_MULTIPROC_DIR"  # laconic.serve.metrics reads it; to imp
 _BACKLOG = 4096  # connections, of which slow ones may be many
 
 
-def serve(model: Path, settings: Serving, speed: Speed, *, started: Callable[[Serving], None]) -> None:
+def serve(
+    model: Path, settings: Serving, speed: Speed, *, started: Callable[[Serving], None] = lambda settings: None
+) -> None:
     """Serve until a signal stops it. A model that cannot be served is reported before a port is taken.
 
     `started` is called once the server starts, with the port that it listens on.
