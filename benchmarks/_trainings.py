@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.common import RESULTS, data_folder, save
+from benchmarks.common import RESULTS, command, data_folder, save
 from laconic.data import sources
 from laconic.data.catalogue import propensity_of
 from laconic.data.corpus import Corpus
@@ -125,7 +125,7 @@ def side_by_side(
 
     What is there already, or in results/NAME.json, is kept, and not done once more unless `again`.
     """
-    table = stored(name, folder)
+    table, earlier = stored(name, folder), earlier_commands(name, folder)
     waiting_for = [job for job in jobs if again or not _is_done(table, job)]
     started = time.perf_counter()
     for job, done in (_one_by_one if at_once == 1 else _at_once(at_once))(waiting_for, work):
@@ -137,7 +137,7 @@ def side_by_side(
         print(round(time.perf_counter() - started), job.dataset, job.name, job.seed, shown, flush=True)
         rows = table.setdefault(job.dataset, {})
         rows[job.name] = with_run(rows.get(job.name, {}), job.seed, found)
-        save(name, table, folder=folder, quietly=True)
+        save(name, table | {"earlier commands": earlier}, folder=folder, quietly=True)
     return table
 
 
@@ -168,9 +168,19 @@ def _at_once(count: int) -> Callable[[Sequence[Job], Callable[[Job], Figures]], 
 
 def stored(name: str, folder: Path = RESULTS) -> Figures:
     """Return what FOLDER/NAME.json, or else results/NAME.json, has by dataset and name; all else it says is no dict."""
+    return {data: rows for data, rows in _file(name, folder).items() if isinstance(rows, dict)}
+
+
+def earlier_commands(name: str, folder: Path = RESULTS) -> list[str]:
+    """Return the commands that made the rows which are there already, but for the one that is running."""
+    found = _file(name, folder)
+    commands = [*found.get("earlier commands", []), *filter(None, [found.get("command")])]
+    return [one for one in dict.fromkeys(commands) if one != command()]
+
+
+def _file(name: str, folder: Path) -> Figures:
     path = next((path for path in (folder / f"{name}.json", RESULTS / f"{name}.json") if path.exists()), None)
-    found = {} if path is None else json.loads(path.read_text(encoding="utf-8"))
-    return {data: rows for data, rows in found.items() if isinstance(rows, dict)}
+    return {} if path is None else json.loads(path.read_text(encoding="utf-8"))
 
 
 def _is_done(table: Figures, job: Job) -> bool:

@@ -45,7 +45,7 @@ def planted_texts(
 
 
 def planted_vectors(*, num_labels: int = 8, num_texts: int = 120, dim: int = 16, seed: int = 0) -> Corpus:
-    """The same with dense features: a label is a direction, a text the sum of its labels' directions and some noise."""
+    """Plant labels in dense features: a label is a direction, a text the sum of its labels' directions and noise."""
     generator = np.random.default_rng(seed)
     directions = generator.normal(size=(num_labels, dim))
 

@@ -95,6 +95,10 @@ def test_a_papers_table_has_its_order_its_command_and_what_was_not_trained() -> 
     assert text.index("| DECAF | ours, 1 seed |") < text.index("| + HNSW shortlist | ours, 1 seed |")
     assert "Not trained on debian-related: + Parabel shortlist." in text
     assert text.endswith("Made by `python -m this`.")
+    made = {"earlier commands": ["python -m first"], "command": "python -m this"}
+    assert of_paper({"decaf_table_5": {DEBIAN: rows} | made}, "decaf", "table 5").endswith(
+        "`python -m first` and `python -m this`."
+    )
 
 
 def test_a_table_with_times_says_how_many_trainings_shared_the_gpu() -> None:
@@ -408,7 +412,7 @@ def combined(seeds: int, **means: float) -> dict[str, Any]:
     figures = {
         f"{name.replace('_', ' ')}: {one}": {"mean": mean, "sd": 0.5} for name, mean in means.items() for one in USUAL
     }
-    return {"command": "python -m this", DEBIAN: {"combined": {"seeds": seeds, **figures}}}
+    return {"command": "python -m this", "machine": "2 cores", DEBIAN: {"combined": {"seeds": seeds, **figures}}}
 
 
 def test_what_was_not_measured_has_no_row() -> None:

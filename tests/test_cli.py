@@ -33,7 +33,7 @@ def laconic(*arguments, stdin="", code=0):
 
 
 def shown_and_told(*arguments, stdin="", code=0):
-    """The same, with what goes to the standard output and to the standard error; what comes in may be bytes."""
+    """Run the command line and return its standard output and standard error; the input may be bytes."""
     shown, complained = io.StringIO(), io.StringIO()
     given = stdin if isinstance(stdin, bytes) else stdin.encode()
     with (

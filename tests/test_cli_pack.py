@@ -96,7 +96,7 @@ def metrics(model: Path, data: Path, path: Path, *more: Any) -> dict[str, float]
 
 
 def unpacked(model: Path, place: Path) -> Path:
-    """The same model without what was packed of it."""
+    """Return a copy of the model without its packed folder."""
     shutil.copytree(model, place / "unpacked", ignore=shutil.ignore_patterns("packed"))
     return place / "unpacked"
 

@@ -100,7 +100,7 @@ def test_labels_with_too_low_a_score_are_left_out(model: Path, texts: Path, tmp_
 
 @pytest.fixture
 def calibrated(model: Path, tmp_path: Path) -> Path:
-    """The same model, whose scores are divided by ten on their way out."""
+    """Return a copy of the model whose scores are divided by ten."""
     curve = {"how": "isotonic", "texts": 1234, "scores": [2.0], "probabilities": [0.2]}
     saved = read_model(model)
     write_model(replace(saved, facts={**saved.facts, "calibration": curve}), tmp_path / "calibrated")

@@ -125,7 +125,7 @@ def test_what_serving_needs_is_named_where_it_is_not_installed(model: Path, monk
     monkeypatch.setitem(sys.modules, "granian", None)
     monkeypatch.delitem(sys.modules, "laconic.serve.server", raising=False)
     complained = laconic("serve", model, code=2)
-    assert "laconic serve needs granian, which is not installed; pip install laconic-xmc" in complained
+    assert "laconic serve needs granian, which is not installed; pip install '.' in a checkout" in complained
 
 
 def test_what_is_no_model_is_said(tmp_path: Path) -> None:

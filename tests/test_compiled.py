@@ -45,7 +45,7 @@ _CACHED = """if True:
 """
 
 
-def product(one, other):  # type: ignore[no-untyped-def]
+def product(one, other):  # type: ignore[no-untyped-def]  # a numba kernel
     total = np.float32(0)
     for i in range(len(one)):
         total += one[i] * other[i]

@@ -338,7 +338,7 @@ def test_a_saved_model_is_not_put_where_something_else_is(fitted: Laconic, tmp_p
 
 @pytest.fixture
 def packed(fitted: Laconic) -> Laconic:
-    """The same model, packed; what others have of it stays as it is."""
+    """Return a packed copy of the model; the shared one stays as it is."""
     return copy.copy(fitted).pack(TEXTS)
 
 

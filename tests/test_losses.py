@@ -26,7 +26,7 @@ def inputs(seed=0, device="cpu", **more):
 
 
 def plain(vectors, weight, bias, batch):
-    """The same over the whole matrix at once."""
+    """Compute the loss over the whole score matrix at once."""
     truth = torch.zeros(BATCH, LABELS, device=vectors.device)
     for row, positives in enumerate(batch.positives):
         for place, label in enumerate(positives):

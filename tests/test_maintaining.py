@@ -80,7 +80,7 @@ def test_texts() -> list[str]:
     return list(EVERYTHING.split("test").texts or [])
 
 
-test_texts.__test__ = False  # type: ignore[attr-defined]
+test_texts.__test__ = False  # type: ignore[attr-defined]  # read by pytest alone
 
 
 def p_at_1(model: SavedModel) -> float:
@@ -344,7 +344,7 @@ def test_nothing_is_learnt_where_held_out_texts_find_that_better() -> None:
 @pytest.mark.parametrize(("name", "value"), [("epochs", 0), ("learning_rate", 0.0), ("validation", 1.0), ("hard", -1)])
 def test_a_wrong_setting_of_an_update_is_told(name: str, value: float) -> None:
     with pytest.raises(ConfigError, match=f"{name} must be .* to .*, but is {value}"):
-        Config(**{name: value})  # type: ignore[arg-type]
+        Config(**{name: value})  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_the_old_model_survives_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,9 +79,9 @@ def test_nothing_tells_to_install_another_project():
 @pytest.mark.parametrize("extra", ["train", "all", "serve", "track"])
 def test_a_remedy_names_an_extra_that_there_is(extra):
     assert extra in PROJECT["optional-dependencies"]
-    assert (
-        install_hint(extra) == f"pip install '{PROJECT['name']}[{extra}]' (from a checkout: pip install '.[{extra}]')"
-    )
+    wheel = f"{PROJECT['name'].replace('-', '_')}-VERSION-py3-none-any.whl"
+    wanted = f"pip install '.[{extra}]' in a checkout, or pip install '{wheel}[{extra}]' of a wheel"
+    assert install_hint(extra) == wanted
 
 
 def test_the_wheel_carries_the_bundled_data(python_with_wheel, tmp_path):

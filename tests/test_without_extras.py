@@ -72,7 +72,7 @@ def _asked(service: subprocess.Popen[bytes], url: str) -> dict[str, list[dict[st
         assert service.poll() is None
         try:
             with urllib.request.urlopen(request, timeout=10) as answer:
-                return json.load(answer)  # type: ignore[no-any-return]
+                return dict(json.load(answer))
         except OSError:  # it does not listen yet
             time.sleep(0.1)
     raise AssertionError("the service did not answer within a minute")

@@ -37,11 +37,13 @@ def of_paper(
 
 
 def how_made(figures: Mapping[str, Any], *, timed: bool) -> str:
-    """Name the command and, where times are shown, say how many trainings shared the GPU."""
+    """Name the commands and, where times are shown, say how many trainings shared the GPU."""
     command = figures["command"]
+    commands = [*figures.get("earlier commands", []), command]
+    made = " and ".join(f"`{one.partition(' --results')[0]}`" for one in commands)
     where = "on a CPU" if "--device cpu" in command else f"{side_by_side(figures)} on one GPU"
     shared = ": times are of trainings that shared it, each would be quicker alone" if "at once" in where else ""
-    return f"Made by `{command.partition(' --results')[0]}`" + (f", {where}{shared}." if timed else ".")
+    return f"Made by {made}" + (f", {where}{shared}." if timed else ".")
 
 
 def signs(paper: str, what: str, rows: Mapping[str, Any]) -> str:

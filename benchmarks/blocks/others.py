@@ -19,6 +19,7 @@ ALONE = {
 LOADS = ("offered", "sent", "goodput", "p50_ms", "p99_ms")
 SERVERS = {"laconic": "`laconic serve`", "bare": "bare FastAPI, no batches"}
 DEBIAN, YSO = "debian-related", "yso-titles"
+ON_CPU = ("combined_cpu", "combined_cpu_npm")
 
 
 def first_table(results: Results) -> str:
@@ -30,7 +31,7 @@ def first_table(results: Results) -> str:
         kept = {"authors' InceptionXML": " ¹"} if data == DEBIAN else {}
         rows += [[f"{name}{kept.get(name, '')}", *cells(theirs[name], digits=1)] for name in PEERS if name in theirs]
         for file, named in (
-            ("combined_cpu", "`laconic train --device cpu --budget 10m`"),
+            *((file, "`laconic train --device cpu --budget 10m`") for file in ON_CPU),
             ("combined_quality", "**`laconic train`** on a GPU"),
         ):
             if data in results.get(file, {}):
@@ -57,15 +58,18 @@ def channels(results: Results, file: str = "combined_quality") -> str:
 
 def channels_on_cpu(results: Results) -> str:
     """Return the channels' figures on a CPU, and where the whole is below its trees."""
+    files = [file for file in ON_CPU if file in results]
     below = [
         f"{one} of {data} ({run[f'all: {one}']['mean']:.2f}, the trees alone {run[f'trees: {one}']['mean']:.2f})"
-        for data, runs in by_data(results, "combined_cpu").items()
+        for file in files
+        for data, runs in by_data(results, file).items()
         for run in [runs["combined"]]
         for one in USUAL
         if f"trees: {one}" in run and run[f"all: {one}"]["mean"] < run[f"trees: {one}"]["mean"]
     ]
     told = f"The combined model is below its own label trees in {', '.join(below)}." if below else ""
-    return joined(channels(results, "combined_cpu"), told, f"Made by `{found(results, 'combined_cpu')['command']}`.")
+    made = "\n".join(f"- `{found(results, file)['command']}` ({results[file]['machine']})" for file in files)
+    return joined(*(channels(results, file) for file in files), told, f"Made by:\n\n{made}")
 
 
 def load(results: Results) -> str:
@@ -185,7 +189,7 @@ METHODS: dict[str, list[tuple[str, Sequence[str], str, Sequence[str]]]] = {  # n
         ("`inceptionxml+ --ensemble 3`", (), _SELF, ("inceptionxml_table_2", DEBIAN, "InceptionXML+*")),
         ("`astec`", (), f"{_SELF}, 3 seeds", ("deepxml_table_1", DEBIAN, _PLAIN)),
         ("`astec --ensemble 3`", (), _SELF, ("deepxml_table_1", DEBIAN, f"{_PLAIN}, ensemble of 3")),
-        ("`decaf`", (), "one seed", ("decaf_table_1", DEBIAN, "DECAF")),
+        ("`decaf`", (), "3 seeds", ("decaf_table_1", DEBIAN, "DECAF")),
         ("`astec --preset laptop`", (), "3 seeds", ("decaf_table_1_laptop", DEBIAN, "Astec")),
         ("`decaf --preset laptop`", (), "3 seeds", ("decaf_table_1_laptop", DEBIAN, "DECAF")),
     ],

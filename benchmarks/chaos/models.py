@@ -60,7 +60,7 @@ def id_coded(texts: Sequence[str], count: int) -> list[str]:
 
 
 def other_version(folder: Path, place: Path) -> Path:
-    """The same model with other names for its labels and other scores, so that no answer could be of either."""
+    """Return the model with other label names and scores, so that no answer can belong to both."""
     model = open_packed(folder)
     curve = {"scores": [0.0, 1.0, 100.0], "probabilities": [0.01, 0.3, 0.6]}
     names = [f"{name} (other)" for name in model.labels]

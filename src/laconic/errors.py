@@ -31,9 +31,9 @@ class TrainingError(UserError):
 
 def install_hint(extra: str) -> str:
     """Return the command that installs an extra of the distribution; an empty one is the distribution itself."""
-    if not extra:
-        return f"pip install {_DISTRIBUTION} (from a checkout: pip install .)"
-    return f"pip install '{_DISTRIBUTION}[{extra}]' (from a checkout: pip install '.[{extra}]')"
+    wheel = f"{_DISTRIBUTION.replace('-', '_')}-VERSION-py3-none-any.whl"
+    wanted = f"[{extra}]" if extra else ""
+    return f"pip install '.{wanted}' in a checkout, or pip install '{wheel}{wanted}' of a wheel"
 
 
 def missing_package(user: str, error: ModuleNotFoundError) -> str | None:

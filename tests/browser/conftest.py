@@ -46,7 +46,7 @@ def model(packed_model: PackedModel, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture(scope="session")
 def calibrated_model(packed_model: PackedModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same with a planted curve, so that its scores are taken for probabilities."""
+    """Return the model with a planted calibration curve, so that its scores count as probabilities."""
     curve = {"scores": [0.5, 1.0], "probabilities": [0.3, 0.8]}
     folder = tmp_path_factory.mktemp("models") / "calibrated"
     write_packed(replace(packed_model, facts={**packed_model.facts, "calibration": curve}), folder)

@@ -147,7 +147,7 @@ def near_labels(**changes: object) -> NearestLabels:
     """Thirty labels with two texts each."""
     vectors = torch.rand(2 * LABELS, WORDS, generator=torch.Generator().manual_seed(0))
     pairs = csr_array((np.ones(2 * LABELS), ([*range(2 * LABELS)], [*range(LABELS)] * 2)), shape=(2 * LABELS, LABELS))
-    nearness = Nearness(**{"size": 9, "centroids": 8, "neighbours": 5} | changes)  # type: ignore[arg-type]
+    nearness = Nearness(**{"size": 9, "centroids": 8, "neighbours": 5} | changes)  # type: ignore[arg-type]  # a mix of int and float
     return NearestLabels.of(vectors, pairs, nearness, 0)
 
 

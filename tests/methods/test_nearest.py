@@ -94,7 +94,7 @@ def test_scores_of_dense_vectors_are_those_of_the_formula(seed: int, neighbours:
 
 
 def with_weights(data: Dataset, seed: int) -> Dataset:
-    """The same data, with a weight for every text (some 0) and for every label of a text."""
+    """Return the data with a weight for every text (some 0) and for every label of a text."""
     generator = np.random.default_rng(seed)
     labels = data.labels.copy()
     labels.data = generator.uniform(0.1, 5, labels.nnz).astype(np.float32)

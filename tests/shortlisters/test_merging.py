@@ -32,7 +32,7 @@ def planted(seed, *, batch=5, num_labels=30, near=12, texts=20, voters=6):
 
 
 def densely(near, voters, *, counted, votes_weight, num_labels, size):
-    """The same of one row after another, with a score for every label."""
+    """Merge one row after another, with a score for every label."""
     rows = []
     for row in range(len(near.labels)):
         votes, cosines = np.zeros(num_labels), np.zeros(num_labels)
