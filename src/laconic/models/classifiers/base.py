@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
@@ -16,6 +17,13 @@ class Classifier(nn.Module, ABC):
 
     num_labels: int
     transform: nn.Module
+    bias: nn.Parameter | None
+
+    @torch.no_grad()
+    def start_from(self, fractions: Float[Tensor, "labels"]) -> None:
+        """Initialise biases so that every label's probability is its fraction of the texts."""
+        assert self.bias is not None
+        self.bias.copy_(torch.logit(fractions.clamp(1e-7, 1 - 1e-7)))
 
     @abstractmethod
     def rows(self, labels: Int[Tensor, "n"] | slice) -> Float[Tensor, "n dim"]:
