@@ -135,9 +135,9 @@ def test_texts_go_when_a_model_is_changed_and_come_back_without_removed_labels(
     model = tmp_path / "model"
     shutil.copytree(keeping, model)
     _, told = shown_and_told("remove-labels", model, "--label", "water")
-    again = f"`laconic pack {model} --data DATA --keep-texts` makes a new one"
-    assert f"was removed with the texts that it kept; {again}" in told
-    assert not (model / "packed").exists()
+    again = f"`laconic pack {model} --data TRAINING_DATA --keep-texts` keeps them"
+    assert f"the training texts that the packed model kept are gone; {again}" in told
+    assert not (model / "packed" / FILE).exists()
     laconic("pack", model, "--data", data, "--keep-texts")
     content = (model / "packed" / FILE).read_text()
     assert "red sea" in content  # which is red as well

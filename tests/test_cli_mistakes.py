@@ -161,11 +161,11 @@ def test_pictures_that_need_training_texts_are_not_left_out_in_silence(data: Pat
     (tmp_path / "texts").write_text("".join(f"{text}\n" for text, _ in TEST))
     laconic("predict", model, tmp_path / "texts", "--out", tmp_path / "answers.jsonl")
     told = shown_and_told("score", tmp_path / "answers.jsonl", alone, "--plots", tmp_path / "none")[1]
-    assert "no pictures were drawn" in told
+    assert "no plots were made" in told
     assert "training split" in told
     assert not (tmp_path / "none").exists()
     shown, told = shown_and_told("score", tmp_path / "answers.jsonl", data, "--plots", tmp_path / "some")
-    assert "no pictures were drawn" not in told
+    assert "no plots were made" not in told
     assert "contributions" in shown
 
 

@@ -24,7 +24,7 @@ from laconic.packed.folder import is_packed, open_packed
 from laconic.predict.predictor import Predictor
 from laconic.storage.model_folder import read_model, write_model
 from laconic.training.run import Run
-from tests.planted import planted_texts, planted_vectors
+from tests.planted import planted_texts, planted_vectors, words_of
 from tests.test_cli import laconic, shown_and_told
 from tests.test_rankers import FUSION, RERANKER, SETTINGS
 from tests.variants import some_slow
@@ -131,7 +131,7 @@ def test_a_packed_folder_needs_no_other(trained: Path, tmp_path: Path) -> None:
     assert answers(tmp_path / "alone") == answers(trained)
     shown = laconic("inspect", tmp_path / "alone", "--verify")
     assert "% on 60 texts of test" in shown
-    assert "every byte is as it was written" in shown
+    assert "All files are intact (sha256)." in shown
     facts = json.loads(laconic("inspect", tmp_path / "alone", "--json"))
     assert (facts["sizes"]["labels"], facts["packing"]["texts"]) == (12, 60)
     assert str(trained / "packed") in laconic("inspect", trained).replace("\n", "")
@@ -144,7 +144,7 @@ def test_settings_of_the_model_itself_are_asked_of_it(nearest: Path, tmp_path: P
 
 def test_packing_says_what_it_costs_only_where_there_is_data(nearest: Path, data: Path, tmp_path: Path) -> None:
     model = unpacked(nearest, tmp_path)
-    assert "Search width guessed; pass --data TRAINING_DATA" in laconic("pack", model)
+    assert f"Search width guessed; `laconic pack {model} --data TRAINING_DATA` tunes" in laconic("pack", model)
     assert answers(model) == answers(nearest)
     assert "packing" not in open_packed(model / "packed").facts
     told = laconic("pack", model, "--data", data, "--out", tmp_path / "elsewhere")
@@ -194,15 +194,33 @@ def test_nothing_of_the_users_is_lost(nearest: Path, data: Path, tmp_path: Path)
     assert (tmp_path / "model" / "packed" / "thesis.tex").read_text() == "years of work"
 
 
-def test_a_changed_model_loses_what_was_packed_of_it_and_says_so(nearest: Path, data: Path, tmp_path: Path) -> None:
+def test_a_changed_model_is_packed_again_if_it_was_packed(nearest: Path, data: Path, tmp_path: Path) -> None:
     shutil.copytree(nearest, tmp_path / "model")
-    _, told = shown_and_told("remove-labels", tmp_path / "model", "--label", "L0")
-    assert (
-        f"packed belonged to the old model and was removed; `laconic pack {tmp_path / 'model'}` makes a new one" in told
-    )
+    (tmp_path / "new.jsonl").write_text(json.dumps({"id": "new", "text": " ".join(words_of(1))}) + "\n")
+    for changes, gone in (
+        (["remove-labels", tmp_path / "model", "--label", "L0"], "L0"),
+        (["add-labels", tmp_path / "model", tmp_path / "new.jsonl"], "L0"),
+        (["update", tmp_path / "model", data], "L0"),
+    ):
+        shown = laconic(*changes)
+        assert f"{tmp_path / 'model' / 'packed'}: " in shown
+        assert "Search width guessed" in shown
+        packed = open_packed(tmp_path / "model" / "packed")
+        assert list(packed.labels) == (tmp_path / "model" / "labels.txt").read_text().splitlines()
+        assert gone not in packed.labels or changes[0] == "update"  # the texts of an update may have any label
+    laconic("remove-labels", tmp_path / "model", "--label", "L1", "--out", tmp_path / "other")
+    assert "L1" not in open_packed(tmp_path / "other" / "packed").labels
+    assert "L1" in open_packed(tmp_path / "model" / "packed").labels
+
+
+def test_packing_a_changed_model_can_be_left_out(nearest: Path, tmp_path: Path) -> None:
+    shutil.copytree(nearest, tmp_path / "model")
+    _, told = shown_and_told("remove-labels", tmp_path / "model", "--label", "L0", "--no-pack")
+    assert f"the changed model is not packed; `laconic pack {tmp_path / 'model'}` packs it" in told
     assert not (tmp_path / "model" / "packed").exists()
     assert "L0" not in {name for own in names(answers(tmp_path / "model")) for name in own}
-    assert shown_and_told("remove-labels", tmp_path / "model", "--label", "L1")[1] == ""
+    assert shown_and_told("remove-labels", tmp_path / "model", "--label", "L1")[1] == ""  # nothing was packed
+    assert not (tmp_path / "model" / "packed").exists()
 
 
 def test_the_cpu_is_used_where_it_is_asked_for_and_there_is_a_gpu(

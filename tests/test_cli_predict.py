@@ -121,7 +121,7 @@ def test_an_evaluation_shows_what_scores_are_worth(model: Path, calibrated: Path
     write_folder(CORPUS, tmp_path / "data")
     figures = []
     for one in (model, calibrated):
-        shown = laconic("evaluate", one, tmp_path / "data", "--json", tmp_path / "figures.json")
+        shown = laconic("evaluate", one, tmp_path / "data", "--all", "--out", tmp_path / "figures.json")
         figures.append(json.loads((tmp_path / "figures.json").read_text())["metrics"])
         assert re.search(rf"│ ECE +│ +│ +│ +{figures[-1]['ECE@5']:.1f} │", shown)
     plain, tenth = figures
@@ -153,7 +153,7 @@ def test_bad_lines_can_be_passed_over_and_are_counted(model: Path) -> None:
     given = '{"text": "first"}\nno JSON\n{"id": 2}\n{"text": "last"}\n'
     shown, told = shown_and_told("predict", model, "-", "--format", "jsonl", "--json", "--skip-bad", stdin=given)
     assert [answer["text"] for answer in objects(shown)] == ["first", "last"]
-    assert "2 texts could not be read and were passed over, so they have no answer" in told
+    assert "note: 2 texts were skipped because of errors; the first: the standard input:2" in told
     assert "the first: the standard input:2: this is not JSON" in told
     assert shown_and_told("predict", model, "--skip-bad", stdin="text\n")[1] == ""
 

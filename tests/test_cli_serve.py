@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import socket
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
+from laconic.cli import serve as cli_serve
 from laconic.predict.load import Speed
 from laconic.serve.settings import Limits, Serving, TimeLimits
 from tests.serve.small import write
@@ -30,7 +33,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, Serving, Speed]]:
     """What would be served."""
     calls: list[tuple[Path, Serving, Speed]] = []
-    monkeypatch.setattr("laconic.serve.server.serve", lambda *given: calls.append(given))
+    monkeypatch.setattr("laconic.serve.server.serve", lambda *given, started: calls.append(given))
     return calls
 
 
@@ -56,6 +59,25 @@ def test_every_option_arrives(model: Path, started: list[Any], tmp_path: Path) -
         log_requests=False,
     )
     assert started == [(model, wanted, Speed(beam=6, threads=1))]
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:81"),
+        ("0.0.0.0", "http://localhost:81"),
+        ("::1", "http://[::1]:81"),
+        ("shop.example", "http://shop.example:81"),
+    ],
+)
+def test_people_are_told_the_address_and_programs_are_not(host: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for terminal in (True, False):
+        told = io.StringIO()
+        monkeypatch.setattr(
+            cli_serve, "err", Console(file=told, force_terminal=terminal, no_color=True, highlight=False, width=200)
+        )
+        cli_serve._print_address(Serving(host=host, port=81))
+        assert told.getvalue() == f"Serving at {url} (API: {url}/docs). Ctrl-C stops.\n" * terminal
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from laconic.analysis.compare import Comparison, Config, Contender, Example, Marked, Tally, compare
-from laconic.cli.tables import comparison_tables, example_table
+from laconic.cli.comparison import comparison_tables, example_table
 from laconic.data.corpus import Corpus, Labels
 from laconic.data.formats.assemble import LabelRow, Row, corpus_of
 from laconic.errors import ConfigError, DataError

@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from laconic import Laconic
 from laconic.cli.inspection import inspect_model
-from laconic.cli.tables import training_display
+from laconic.cli.progress import training_display
 from laconic.errors import ConfigError, ModelError, TrainingError
 from laconic.methods.registry import config_of
 from laconic.methods.restore import restore_ranker
@@ -294,7 +294,7 @@ def test_members_are_named_and_finished_ones_are_said_to_be_done(tmp_path: Path)
     lines = [line for line in shown.getvalue().splitlines() if "member" in line]
     assert [line.rpartition("CPU")[2] for line in lines] == ["", "", ", done before", ", done before"]
     assert [f"member {number} of 2" in line for number, line in zip((1, 2, 1, 2), lines, strict=True)] == [True] * 4
-    assert shown.getvalue().count("this takes about") == 2
+    assert shown.getvalue().count("Estimated: ") == 2
 
 
 def test_the_card_tells_of_the_members(pair: SavedModel) -> None:

@@ -104,7 +104,7 @@ def test_only_the_command_line_prints():
         for node in ast.walk(parsed(path))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
     ]
-    assert set(printing) <= {"laconic.cli.data"}
+    assert set(printing) <= {"laconic.cli.options"}
 
 
 def test_every_module_says_what_it_is_for():

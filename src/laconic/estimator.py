@@ -9,10 +9,13 @@ It takes and returns lists of texts and of label names; nothing is written until
 from __future__ import annotations
 
 import logging
-import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
 from functools import partial
+from html import escape
 from pathlib import Path
+from time import perf_counter
 from typing import Any, overload
 
 import numpy as np
@@ -20,44 +23,73 @@ from scipy.sparse import csr_array
 
 from laconic.config import AUTO, Settings, configure
 from laconic.data.corpus import Corpus, Split
-from laconic.data.formats.assemble import LabelRow, Row, corpus_of
-from laconic.data.formats.records import text
-from laconic.errors import ConfigError, DataError, ModelError
+from laconic.data.formats.assemble import corpus_of
+from laconic.data.formats.memory import corpus_in_memory, label_rows_in_memory, names_in_memory, texts_in_memory
+from laconic.errors import ConfigError, ModelError
 from laconic.evaluation.metrics import TrainingCounts, judge, report
 from laconic.export.pack import pack
 from laconic.methods.auto import choose, config_for, describe_situation
-from laconic.methods.registry import config_of
+from laconic.methods.registry import METHODS, config_of
 from laconic.methods.train import train_model
 from laconic.packed.folder import is_packed, of_version, write_packed
 from laconic.predict.interface import TextPredictor
 from laconic.predict.load import on_cpu, open_packed_predictor, packed_of, packed_predictor
 from laconic.predict.prediction import Prediction
 from laconic.predict.predictor import Predictor
+from laconic.storage.card import SHOWN
 from laconic.storage.manifest import PACKED, version_of
 from laconic.storage.model_folder import SavedModel, read_model, write_model
+from laconic.system.machine import at_most_cores, usable_cores
 from laconic.training.run import Run, device_named
-from laconic.units import counted
+from laconic.training.watchers import watcher_for
+from laconic.units import counted, human_seconds
 from laconic.update.model import add_labels, calibrate, remove_labels, update
 from laconic.update.rankers import Config as Further
 
 log = logging.getLogger(__name__)
-_OWN = ("method", "device", "ensemble", "ignore_memory")  # parameters that are not a method's settings
+# Parameters that are not a method's settings, with their defaults.
+_OWN: dict[str, Any] = {"device": "auto", "ensemble": 1, "ignore_memory": False}
+_OWN |= {"random_state": None, "n_jobs": None, "verbose": 0}
 LabelName = str | int  # 7 is the label "7"
 
 
 class Laconic:
-    """A method with its settings and, once it is fitted, a model.
+    """Assigns short texts the few right labels out of many, as an estimator of scikit-learn.
 
-    Without a method, one is chosen that suits the data and the machine (methods/auto.py).
-    `ensemble` is the number of models, with different seeds, whose scores are averaged.
-    `ignore_memory` trains even where memory seems too small; otherwise `fit` refuses.
-    Settings of a group are written `text={"stop_words": False}` or, for grid searches, `text__stop_words=False`, which
-    takes precedence; `fit` checks them. Fitted attributes are `labels_`, the names; `model_`, the contents of a model
-    folder; and `predictor_`, which predicts from the model or from its packed version.
+    Args:
+        method: Name of a training method (docs/methods.md); "auto" chooses one that suits the data and the machine.
+        device: "cpu", "cuda", or "auto" for a GPU if there is one.
+        ensemble: Number of models, with different seeds, whose scores are averaged.
+        ignore_memory: Train even where memory seems too small; otherwise `fit` refuses.
+        random_state: Seed of all random choices, an integer or a `numpy.random.RandomState`; None is the method's own
+            default, so that results can be repeated. Methods without random choices ignore it.
+        n_jobs: Processor cores to use; None or -1 means all that this process may use.
+        verbose: 1 shows the progress of training, in a notebook in the cell. The logger `laconic` gets it at the level
+            INFO in any case.
+        **settings: Settings of the method, such as `epochs=20`. Those of a group are written
+            `text={"stop_words": False}` or, for grid searches, `text__stop_words=False`, which takes precedence. `fit`
+            checks them.
+
+    Attributes:
+        labels_: Names of the labels that the model knows.
+        classes_: Names of the labels as an array, in the order of the columns of `predict_proba`.
+        model_: The contents of a model folder; missing where a packed model was loaded alone.
+        predictor_: What predicts: the model, or its packed version.
+
+    There is no `n_features_in_`: texts have no number of features, and scikit-learn's own estimators of texts have no
+    such attribute either.
+
+    Example:
+        >>> from laconic import Laconic
+        >>> texts = ["red rose", "white rose", "blue sea", "deep sea"]
+        >>> labels = [["flower", "red"], ["flower"], ["water"], ["water"]]
+        >>> model = Laconic("nearest").fit(texts, labels)
+        >>> [prediction.label for prediction in model.predict("a rose", k=1)]
+        ['flower']
     """
 
     labels_: Sequence[str]
-    model_: SavedModel  # missing where a packed model was loaded alone
+    model_: SavedModel
     predictor_: TextPredictor
 
     def __init__(
@@ -67,35 +99,108 @@ class Laconic:
         device: str = "auto",
         ensemble: int = 1,
         ignore_memory: bool = False,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
         **settings: Any,
     ) -> None:
         self.method, self.device, self.ensemble, self.settings = method, device, ensemble, settings
-        self.ignore_memory = ignore_memory
+        self.ignore_memory, self.random_state, self.n_jobs, self.verbose = ignore_memory, random_state, n_jobs, verbose
 
     def __repr__(self) -> str:
-        given: Settings = {"device": self.device} if self.device != "auto" else {}
-        given |= {"ensemble": self.ensemble} if self.ensemble != 1 else {}
-        given |= {"ignore_memory": True} if self.ignore_memory else {}
-        return f"Laconic({', '.join([repr(self.method), *(f'{k}={v!r}' for k, v in (given | self.settings).items())])})"
+        shown = [repr(self.method), *(f"{name}={value!r}" for name, value in self._given().items())]
+        return f"Laconic({', '.join(shown)})"
+
+    def _repr_html_(self) -> str:
+        """Show the parameters and, once fitted, what the model is, in a notebook."""
+        rows = {"method": self.method, **self._given()}
+        if hasattr(self, "predictor_"):
+            facts = self.predictor_.facts
+            rows |= {"trained": facts["method"], "labels": f"{len(self.labels_):,}"}
+            rows |= {"training texts": f"{facts['sizes']['texts']:,}", "packed": self.predictor_.packed is not None}
+            metrics = facts.get("metrics", {})
+            shown = {name: metrics["metrics"][name] for name in SHOWN if name in metrics.get("metrics", {})}
+            rows |= {f"{name} ({metrics['split']})": f"{value:.1f}" for name, value in shown.items()}
+        cells = "".join(
+            f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>" for name, value in rows.items()
+        )
+        return (
+            f"<table><caption>Laconic{'' if hasattr(self, 'predictor_') else ', not fitted'}</caption>{cells}</table>"
+        )
+
+    def _given(self) -> Settings:
+        """Return the parameters that differ from their defaults, and all settings."""
+        given = {name: getattr(self, name) for name, usual in _OWN.items() if getattr(self, name) != usual}
+        return given | self.settings
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """Names of the labels as an array, in the order of the columns of `predict_proba`."""
+        self._predictor()
+        return np.array(list(self.labels_), dtype=object)
 
     def fit(
         self,
         texts: Iterable[str],
-        labels: Iterable[Iterable[LabelName]],
+        labels: Iterable[Iterable[LabelName]] | None = None,
         label_texts: Mapping[str, str] | Mapping[int, str] | None = None,
     ) -> Laconic:
-        """Train on texts with their labels' names and, where a method reads them, the labels' own texts.
+        """Train on texts with their labels.
 
-        A label that is in `label_texts` alone can be predicted too.
+        Args:
+            texts: Texts: a list, an array, a pandas Series, or a DataFrame with a column of texts.
+            labels: The label names of each text. May be left out where `texts` is a DataFrame with a column of labels.
+            label_texts: The labels' own texts, for methods that read them; a label that has only a text can be
+                predicted too.
+
+        Returns:
+            The estimator itself, fitted.
+
+        Example:
+            >>> model = Laconic("nearest").fit(["red rose", "blue sea"], [["flower"], ["water"]])
+            >>> list(model.classes_)
+            ['flower', 'water']
         """
-        config = None if self.method == AUTO else config_of(self.method, _nested(self.settings))
-        corpus, method = _corpus("train", texts, labels, label_texts), self.method
-        run = Run.unkept(self.device, ignore_memory=self.ignore_memory)
-        if config is None:
-            choice = choose(describe_situation(corpus, gpu=run.device.type == "cuda", budget=None))
-            method, (_, config) = choice.method, config_for(choice, _nested(self.settings))
-        model = train_model(corpus, method, config, run, _plain(self.ensemble))
+        began = perf_counter()
+        config = None if self.method == AUTO else config_of(self.method, self._settings(self.method))
+        corpus, method = corpus_in_memory("train", texts, labels, label_texts), self.method
+        with self._cores():
+            watcher, device = watcher_for(bool(self.verbose)), device_named(self.device)
+            run = Run(None, watcher=watcher, device=device, ignore_memory=self.ignore_memory)
+            if config is None:
+                choice = choose(describe_situation(corpus, gpu=run.device.type == "cuda", budget=None))
+                method, (_, config) = choice.method, config_for(choice, self._settings(choice.method))
+                watcher.report(f"Chosen: {choice.why}")
+            sizes = f"{counted(len(corpus.split('train')), 'text')}, {counted(len(corpus.labels), 'label')}"
+            watcher.report(f"Training {method} on {sizes}")
+            model = train_model(corpus, method, config, run, _plain(self.ensemble))
+            watcher.report(f"Trained {method} in {human_seconds(perf_counter() - began)}")
         return self._with_model(model, Predictor(model, self.device))
+
+    def partial_fit(
+        self,
+        texts: Iterable[str],
+        labels: Iterable[Iterable[LabelName]] | None = None,
+        label_texts: Mapping[str, str] | Mapping[int, str] | None = None,
+    ) -> Laconic:
+        """Train on the first texts, and train the model further on the texts of every later call.
+
+        Args:
+            texts: Texts, as for `fit`.
+            labels: The label names of each text; later calls may have new labels.
+            label_texts: The labels' own texts.
+
+        Returns:
+            The estimator itself. `update` does the same to a fitted model, with settings of the update.
+
+        Example:
+            >>> model = Laconic("nearest")
+            >>> for text, label in (("red rose", "flower"), ("blue sea", "water")):
+            ...     model = model.partial_fit([text], [[label]])
+            >>> sorted(model.labels_)
+            ['flower', 'water']
+        """
+        return (self.update if hasattr(self, "predictor_") else self.fit)(texts, labels, label_texts)
 
     @overload
     def predict(  # type: ignore[overload-overlap]  # a string is also a sequence of strings; the first overload decides
@@ -122,11 +227,85 @@ class Laconic:
         allow: Iterable[LabelName] | None = None,
         block: Iterable[LabelName] | None = None,
     ) -> list[Prediction] | list[list[Prediction]]:
-        """Return the best k labels of each text, or of the one text, among `allow` (None: all) and not in `block`."""
+        """Return the best labels of each text, or of one text, best first.
+
+        Args:
+            texts: One text, or texts as for `fit`.
+            k: Labels per text.
+            allow: Label names among which to choose; None means all.
+            block: Label names to leave out.
+
+        Returns:
+            For one text a list of `Prediction(label, score)`; for several, a list of such lists.
+
+        Example:
+            >>> model = Laconic("nearest").fit(["red rose", "blue sea"], [["flower"], ["water"]])
+            >>> label, score = model.predict("a rose", k=1)[0]
+            >>> label
+            'flower'
+            >>> [answer[0].label for answer in model.predict(["deep sea", "white rose"], k=1)]
+            ['water', 'flower']
+        """
         predictor = self._predictor()
         many = [texts] if isinstance(texts, str) else texts
-        answers = predictor.predict(_texts(many), k, allow=_listed(allow), block=_listed(block))
+        with self._cores():
+            answers = predictor.predict(texts_in_memory(many), k, allow=_listed(allow), block=_listed(block))
         return answers[0] if isinstance(texts, str) else answers
+
+    def decision_function(self, texts: Iterable[str], k: int = 100) -> csr_array:
+        """Return the scores of the best labels of each text as a sparse matrix.
+
+        Args:
+            texts: Texts, as for `fit`.
+            k: Labels per text. A label that is not among them is not stored.
+
+        Returns:
+            A matrix with a row per text and a column per label, in the order of `classes_`.
+
+        Example:
+            >>> model = Laconic("nearest").fit(["red rose", "blue sea"], [["flower"], ["water"]])
+            >>> scores = model.decision_function(["a rose", "the sea", "deep sea"], k=1)
+            >>> scores.shape
+            (3, 2)
+            >>> model.classes_[scores.argmax(axis=1)].tolist()
+            ['flower', 'water', 'water']
+        """
+        answers = self.predict(list(texts_in_memory(texts)), min(k, len(self.labels_)))
+        numbers = {name: number for number, name in enumerate(self.labels_)}
+        starts = np.cumsum([0, *map(len, answers)])
+        columns = np.array([numbers[label] for answer in answers for label, _ in answer], dtype=np.int64)
+        scores = np.array([score for answer in answers for _, score in answer], dtype=np.float64)
+        return csr_array((scores, columns, starts), shape=(len(answers), len(numbers)))
+
+    def predict_proba(self, texts: Iterable[str], k: int = 100) -> csr_array:
+        """Return the probabilities of the best labels of each text as a sparse matrix.
+
+        Labels are independent of each other, so that a row need not add up to 1.
+
+        Args:
+            texts: Texts, as for `fit`.
+            k: Labels per text. A label that is not among them is not stored.
+
+        Returns:
+            A matrix with a row per text and a column per label, in the order of `classes_`.
+
+        Raises:
+            ModelError: If scores are not probabilities: no texts were held out of training (`validation`), and
+                `calibrate` was not called. `decision_function` returns scores of any model.
+
+        Example:
+            >>> model = Laconic("nearest").fit(["red rose", "blue sea"], [["flower"], ["water"]])
+            >>> texts = [f"{word} {number}" for number in range(30) for word in ("rose", "sea")]
+            >>> model = model.calibrate(texts, [["flower"], ["water"]] * 30)
+            >>> float(model.predict_proba(["a rose"], k=1).max()) <= 1
+            True
+        """
+        if "calibration" not in self._predictor().facts:
+            raise ModelError(
+                "the scores of this model are not probabilities: call calibrate(texts, labels) with texts that it was "
+                "not trained on, or train with held-out texts (validation=0.05); decision_function returns the scores"
+            )
+        return self.decision_function(texts, k)
 
     @overload
     def known_words(self, texts: str) -> int: ...  # type: ignore[overload-overlap]  # as for predict
@@ -135,19 +314,39 @@ class Laconic:
     def known_words(self, texts: Iterable[str]) -> list[int]: ...
 
     def known_words(self, texts: str | Iterable[str]) -> int | list[int]:
-        """Count the words of each text, or of the one text, that the model knows.
+        """Count the words of each text, or of one text, that the model knows.
 
-        A text without any is predicted like an empty one.
+        Args:
+            texts: One text, or texts as for `fit`.
+
+        Returns:
+            A count, or one for each text. A text without known words is predicted like an empty one.
+
+        Example:
+            >>> model = Laconic("nearest").fit(["red rose", "blue sea"], [["flower"], ["water"]])
+            >>> model.known_words(["red sea", "unheard of"])
+            [2, 0]
         """
-        counts = self._predictor().known_words(_texts([texts] if isinstance(texts, str) else texts))
+        counts = self._predictor().known_words(texts_in_memory([texts] if isinstance(texts, str) else texts))
         return counts[0] if isinstance(texts, str) else counts
 
-    def score(self, texts: Iterable[str], labels: Iterable[Iterable[LabelName]]) -> dict[str, float]:
-        """Return every metric by its name, in percent; `scorer` makes one of them the score of a grid search.
+    def score(self, texts: Iterable[str], labels: Iterable[Iterable[LabelName]] | None = None) -> dict[str, float]:
+        """Evaluate the model on labelled texts.
 
-        Labels that training never saw count as misses. A warning is logged where many of the texts are training texts.
+        Args:
+            texts: Texts, as for `fit`. A warning is logged where many of them are training texts.
+            labels: The true label names of each text. Labels that training never saw count as misses.
+
+        Returns:
+            Every metric by its name, in percent; `scorer` makes one of them the score of a grid search.
+
+        Example:
+            >>> model = Laconic("nearest").fit(["red rose", "blue sea"], [["flower"], ["water"]])
+            >>> model.score(["a rose", "the sea"], [["flower"], ["water"]])["P@1"]
+            100.0
         """
-        evaluation = self._predictor().evaluate(_corpus("test", texts, labels), "test")
+        with self._cores():
+            evaluation = self._predictor().evaluate(corpus_in_memory("test", texts, labels), "test")
         if evaluation.seen is not None and evaluation.seen.substantial:
             log.warning("score on %s texts, %s", f"{evaluation.texts:,}", evaluation.seen)
         return evaluation.metrics
@@ -158,54 +357,129 @@ class Laconic:
         texts: Iterable[str] = (),
         labels: Iterable[Iterable[LabelName]] = (),
     ) -> Laconic:
-        """Add labels that the model has not seen, described by their own texts or by example texts.
+        """Add labels that the model has not seen, without training.
 
-        Nothing is trained; a label that has examples may have an empty text.
+        Args:
+            label_texts: The new labels with their own texts; a label that has examples may have an empty text.
+            texts: Example texts.
+            labels: The label names of each example.
+
+        Returns:
+            The estimator itself, with more labels.
+
+        Example:
+            >>> model = Laconic("nearest").fit(["red rose", "blue sea"], [["flower"], ["water"]])
+            >>> sorted(model.add_labels({"colour": "red or blue"}).labels_)
+            ['colour', 'flower', 'water']
         """
         model = self._whole_model()
-        new = corpus_of({}, _label_rows(label_texts), source="label_texts").labels
-        every = list(texts)
-        model = add_labels(model, new, _corpus("train", every, labels) if every else None)
+        new = corpus_of({}, label_rows_in_memory(label_texts), source="label_texts").labels
+        every = texts_in_memory(texts)
+        model = add_labels(model, new, corpus_in_memory("train", every, labels) if every else None)
         return self._with_model(model, Predictor(model, self.device))
 
     def remove_labels(self, labels: Iterable[LabelName]) -> Laconic:
-        """Remove labels from the model; the others do not change."""
-        model = remove_labels(self._whole_model(), _names(labels, "labels"))
+        """Remove labels from the model; the others do not change.
+
+        Args:
+            labels: Names of labels to remove.
+
+        Returns:
+            The estimator itself, with fewer labels.
+
+        Example:
+            >>> model = Laconic("nearest").fit(["red rose", "blue sea"], [["flower"], ["water"]])
+            >>> list(model.remove_labels(["water"]).labels_)
+            ['flower']
+        """
+        model = remove_labels(self._whole_model(), names_in_memory(labels, "labels"))
         return self._with_model(model, Predictor(model, self.device))
 
     def update(
         self,
         texts: Iterable[str],
-        labels: Iterable[Iterable[LabelName]],
+        labels: Iterable[Iterable[LabelName]] | None = None,
         label_texts: Mapping[str, str] | Mapping[int, str] | None = None,
         **settings: Any,
     ) -> Laconic:
-        """Train the model further on new texts, with known or new labels; `settings` are those of the update."""
+        """Train the model further on new texts, with known or new labels.
+
+        Args:
+            texts: Texts, as for `fit`.
+            labels: The label names of each text.
+            label_texts: Own texts of new labels.
+            **settings: Settings of the update (docs/labels.md), such as `epochs=3`.
+
+        Returns:
+            The estimator itself, with the updated model.
+
+        Example:
+            >>> model = Laconic("nearest").fit(["red rose", "blue sea"], [["flower"], ["water"]])
+            >>> model.update(["old oak"], [["tree"]]).predict("oak", k=1)[0].label
+            'tree'
+        """
         model = self._whole_model()
-        corpus, config = _corpus("train", texts, labels, label_texts), configure(Further, _nested(settings))
-        model = update(model, corpus, config, Run.unkept(self.device))
+        corpus, config = corpus_in_memory("train", texts, labels, label_texts), configure(Further, _nested(settings))
+        run = Run(None, watcher=watcher_for(bool(self.verbose)), device=device_named(self.device))
+        with self._cores():
+            model = update(model, corpus, config, run)
         return self._with_model(model, Predictor(model, self.device))
 
-    def calibrate(self, texts: Iterable[str], labels: Iterable[Iterable[LabelName]]) -> Laconic:
-        """Calibrate scores on at least 50 texts that the model was not trained on.
+    def calibrate(self, texts: Iterable[str], labels: Iterable[Iterable[LabelName]] | None = None) -> Laconic:
+        """Make scores probabilities, by texts that the model was not trained on.
 
-        A later change of the model ends its calibration, unless `update` fits a new one.
+        Args:
+            texts: At least 50 texts.
+            labels: The true label names of each text.
+
+        Returns:
+            The estimator itself. A later change of the model ends its calibration, unless `update` fits a new one.
+
+        Example:
+            >>> model = Laconic("nearest").fit(["red rose", "blue sea"], [["flower"], ["water"]])
+            >>> texts = [f"{word} {number}" for number in range(30) for word in ("rose", "sea")]
+            >>> model = model.calibrate(texts, [["flower"], ["water"]] * 30)
+            >>> model.predict("a rose", k=1)[0].score <= 1
+            True
         """
-        model = calibrate(self._whole_model(), _corpus("test", texts, labels), "test", device_named(self.device))
+        corpus = corpus_in_memory("test", texts, labels)
+        model = calibrate(self._whole_model(), corpus, "test", device_named(self.device))
         return self._with_model(model, Predictor(model, self.device))
 
     def pack(self, texts: Iterable[str] = ()) -> Laconic:
         """Pack the model for prediction on a CPU, which is much faster and nearly as accurate; `save` writes it too.
 
-        `texts`, such as those of training, tune how much of the model is searched.
+        Args:
+            texts: Texts, such as those of training, that tune how much of the model is searched.
+
+        Returns:
+            The estimator itself, which predicts with the packed model.
+
+        Example:
+            >>> texts = ["red rose", "blue sea"]
+            >>> model = Laconic("nearest").fit(texts, [["flower"], ["water"]]).pack(texts)
+            >>> model.predict("a rose", k=1)[0].label
+            'flower'
         """
-        model, every = self._whole_model(), _texts(texts)
+        model, every = self._whole_model(), texts_in_memory(texts)
         split = Split(labels=csr_array((len(every), len(model.labels)), dtype=np.float32), texts=every)
         corpus = Corpus(splits={"train": split}, labels=model.labels, source="texts in memory")
         return self._with_model(model, packed_predictor(pack(model, corpus, self.device)))
 
     def save(self, folder: Path | str) -> None:
-        """Write a model folder, for `Laconic.load` and for the command line; replace an older model there."""
+        """Write a model folder, for `Laconic.load` and for the command line.
+
+        Args:
+            folder: The folder to write; an older model there is replaced.
+
+        Example:
+            >>> from tempfile import TemporaryDirectory
+            >>> model = Laconic("nearest").fit(["red rose", "blue sea"], [["flower"], ["water"]])
+            >>> with TemporaryDirectory() as folder:
+            ...     model.save(f"{folder}/model")
+            ...     Laconic.load(f"{folder}/model").predict("a rose", k=1)[0].label
+            'flower'
+        """
         model, folder = self._whole_model(), Path(folder)
         write_model(model, folder)
         if self.predictor_.packed is not None:
@@ -215,7 +489,20 @@ class Laconic:
     def load(folder: Path | str, *, device: str = "auto") -> Laconic:
         """Load the model of a folder with all of its settings, including those that training chose.
 
-        On a CPU its packed version is used, where the folder has one. A packed folder can be loaded alone.
+        Args:
+            folder: A model folder. On a CPU its packed version is used, if it has one. A packed folder can be loaded
+                alone.
+            device: "cpu", "cuda", or "auto" for a GPU if there is one.
+
+        Returns:
+            A fitted estimator.
+
+        Example:
+            >>> from tempfile import TemporaryDirectory
+            >>> with TemporaryDirectory() as folder:
+            ...     Laconic("nearest").fit(["red rose"], [["flower"]]).save(f"{folder}/model")
+            ...     Laconic.load(f"{folder}/model").method
+            'nearest'
         """
         folder = Path(folder)
         if is_packed(folder):
@@ -228,12 +515,34 @@ class Laconic:
         return _estimator_of(model.facts, device)._with_model(model, predictor)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters that the estimator was made with, for scikit-learn's cloning and grid searches."""
-        return {**{name: getattr(self, name) for name in _OWN}, **self.settings}
+        """Return all parameters by name, as scikit-learn asks for them.
+
+        Args:
+            deep: Accepted for scikit-learn; there is nothing deeper.
+
+        Returns:
+            The parameters of the constructor, the method's settings among them.
+
+        Example:
+            >>> Laconic("nearest", neighbours=20).get_params()["neighbours"]
+            20
+        """
+        return {"method": self.method, **{name: getattr(self, name) for name in _OWN}, **self.settings}
 
     def set_params(self, **params: Any) -> Laconic:
-        """Set parameters for the next `fit`. A group that is set as a whole replaces settings inside it."""
-        for name in _OWN:
+        """Set parameters for the next `fit`.
+
+        Args:
+            **params: Parameters of the constructor. A group that is set as a whole replaces settings inside it.
+
+        Returns:
+            The estimator itself.
+
+        Example:
+            >>> Laconic("nearest").set_params(neighbours=20)
+            Laconic('nearest', neighbours=20)
+        """
+        for name in ("method", *_OWN):
             setattr(self, name, params.pop(name, getattr(self, name)))
         kept = {name: value for name, value in self.settings.items() if name.partition("__")[0] not in params}
         self.settings = kept | params
@@ -245,6 +554,28 @@ class Laconic:
         inputs = InputTags(one_d_array=True, two_d_array=False, string=True)
         targets = TargetTags(required=True, multi_output=True, single_output=False)
         return Tags(estimator_type=None, target_tags=targets, input_tags=inputs)
+
+    def _settings(self, method: str) -> Settings:
+        """Return the settings of the method as `configure` reads them, with the seed of `random_state`."""
+        settings = _nested(self.settings)
+        known = METHODS[method].config if method in METHODS else None
+        if self.random_state is None or known is None or "seed" not in {field.name for field in fields(known)}:
+            return settings
+        if "seed" in settings:
+            raise ConfigError("random_state and seed are the same setting; give one of them")
+        return {**settings, "seed": _seed(self.random_state)}
+
+    @contextmanager
+    def _cores(self) -> Iterator[None]:
+        """Use the cores that `n_jobs` allows while the block runs."""
+        if self.n_jobs is None:
+            yield
+            return
+        cores = _plain(self.n_jobs)
+        if type(cores) is not int or cores == 0:
+            raise ConfigError(f"n_jobs must be a number of cores, or -1 for all, but is {cores!r}")
+        with at_most_cores(max(1, usable_cores() + 1 + cores) if cores < 0 else cores):
+            yield
 
     def _with_model(self, model: SavedModel, predictor: TextPredictor) -> Laconic:
         self.model_, self.predictor_, self.labels_ = model, predictor, model.labels.names
@@ -280,7 +611,19 @@ def _estimator_of(facts: Mapping[str, Any], device: str) -> Laconic:
 
 
 def scorer(metric: str) -> Callable[[Laconic, Iterable[str], Iterable[Iterable[LabelName]]], float]:
-    """Return one metric of `Laconic.score`, such as nDCG@5, as the `scoring` of a grid search."""
+    """Return one metric of `Laconic.score` as the `scoring` of a grid search.
+
+    Args:
+        metric: A name, such as nDCG@5.
+
+    Returns:
+        A function of a fitted estimator, texts and their labels.
+
+    Example:
+        >>> model = Laconic("nearest").fit(["red rose", "blue sea"], [["flower"], ["water"]])
+        >>> scorer("P@1")(model, ["a rose"], [["flower"]])
+        100.0
+    """
     one = csr_array(np.ones((1, 1)))
     known = report(judge(np.zeros((1, 1), dtype=np.int64), one), TrainingCounts.of(one))
     if metric not in known:
@@ -290,6 +633,14 @@ def scorer(metric: str) -> Callable[[Laconic, Iterable[str], Iterable[Iterable[L
 
 def _figure(metric: str, model: Laconic, texts: Iterable[str], labels: Iterable[Iterable[LabelName]]) -> float:
     return model.score(texts, labels)[metric]
+
+
+def _seed(random_state: Any) -> int:
+    """Return an integer of a seed, or drawn from a generator of numpy."""
+    drawn = random_state.randint(1 << 31) if hasattr(random_state, "randint") else random_state
+    if not isinstance(drawn, int | np.integer) or isinstance(drawn, bool):
+        raise ConfigError(f"random_state must be an integer, a numpy RandomState or None, but is {random_state!r}")
+    return int(drawn)
 
 
 def _nested(settings: Mapping[str, Any]) -> Settings:
@@ -312,69 +663,5 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _corpus(split: str, texts: object, labels: object, label_texts: object = None) -> Corpus:
-    every_text, every_labels = _texts(texts), _label_lists(labels)
-    if len(every_text) != len(every_labels):
-        raise DataError(
-            f"there are {counted(len(every_text), 'text')}, but {counted(len(every_labels), 'list')} of labels"
-        )
-    if not every_text:
-        raise DataError("there is no text at all; give at least one")
-    rows = (Row(f"labels[{i}]", *row) for i, row in enumerate(zip(every_text, every_labels, strict=True)))
-    label_rows = None if label_texts is None else _label_rows(label_texts)
-    corpus = corpus_of({split: rows}, label_rows, source="texts in memory")
-    if not corpus.splits[split].labels.nnz:
-        raise DataError("no text has a label; give labels as lists of names, one list for each text")
-    return corpus
-
-
-def _texts(texts: object) -> list[str]:
-    return [_text(value, f"texts[{i}]") for i, value in enumerate(_items(texts, "texts", "a list of strings"))]
-
-
-def _label_lists(labels: object) -> list[list[str]]:
-    lists = _items(labels, "labels", "a list of lists of label names")
-    return [_names(value, f"labels[{i}]") for i, value in enumerate(lists)]
-
-
-def _label_rows(label_texts: object) -> Iterator[LabelRow]:
-    if not isinstance(label_texts, Mapping):
-        raise DataError(f"label_texts is {_shown(label_texts)}, where a dict of label names and texts is needed")
-    for name, value in label_texts.items():
-        place = f"label_texts[{name!r}]"
-        yield LabelRow(place, _name(name, place), _text(value, place))
-
-
 def _listed(names: Iterable[LabelName] | None) -> Iterable[str] | None:
     return names if names is None or isinstance(names, str) else [str(name) for name in names]
-
-
-def _items(values: object, place: str, needed: str) -> list[Any]:
-    """Return the items of a sequence; refuse strings, whose items are letters, and matrices."""
-    mistaken = isinstance(values, str | bytes | Mapping | set | frozenset) or getattr(values, "ndim", 1) != 1
-    if mistaken or not isinstance(values, Iterable):
-        remedy = f"; write [{reprlib.repr(values)}]" if isinstance(values, str) else ""
-        raise DataError(f"{place} is {_shown(values)}, where {needed} is needed{remedy}")
-    return list(values)
-
-
-def _names(values: object, place: str) -> list[str]:
-    if isinstance(values, set | frozenset):  # of one text's labels: sorted, so that equal sets give equal models
-        values = sorted(values, key=str)
-    return [_name(value, f"{place}[{i}]") for i, value in enumerate(_items(values, place, "a list of label names"))]
-
-
-def _name(value: object, place: str) -> str:
-    if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        return str(value)
-    return _text(value, place)
-
-
-def _text(value: object, place: str) -> str:
-    if not isinstance(value, str):
-        raise DataError(f"{place} is {_shown(value)}, where a string is needed")
-    return str(text(value, place))  # numpy's strings become plain ones
-
-
-def _shown(value: object) -> str:
-    return f"{reprlib.repr(value)} ({type(value).__name__})"

@@ -55,7 +55,7 @@ def test_training_on_data_without_a_label_is_refused_with_source_column_and_reme
         complained = laconic("train", tmp_path / "shop.csv", "--method", method, "--out", tmp_path / "m", code=2)
         assert "shop.csv: no text has a label" in complained
         assert "column 'tags'" in complained
-        assert "--table labels=NAME" in complained
+        assert "--column labels=NAME" in complained
         assert not (tmp_path / "m").exists()
 
 

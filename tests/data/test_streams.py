@@ -73,7 +73,7 @@ def test_texts_come_in_their_order_with_what_their_records_say(form: str, tmp_pa
     path = written(tmp_path, f"texts.{form}", WRITTEN[form](TEXTS, IDS))
     with opened_stream(path, Reading(form=form), refused) as stream:
         found = list(stream.entries)
-        assert stream.have_ids == (form != "lines")
+        assert list(stream.columns) == ([] if form == "lines" else ["id"])
         assert stream.position() == stream.size == (len(TEXTS) if form == "parquet" else path.stat().st_size)
     assert [entry.text for entry in found] == TEXTS
     assert [entry.fields.get("id") for entry in found] == ([None] * len(TEXTS) if form == "lines" else IDS)
@@ -124,8 +124,20 @@ def test_a_records_other_fields_are_not_touched(tmp_path: Path) -> None:
 
 def test_a_column_is_found_by_its_name_or_a_usual_one(tmp_path: Path) -> None:
     path = written(tmp_path, "a", b"name;Product;TITLE\nn;p;t\n")
-    assert entries(path, Reading(form="csv")) == [Entry("t", {})]
-    assert entries(path, Reading(form="csv", column="product")) == [Entry("p", {})]
+    assert entries(path, Reading(form="csv")) == [Entry("t", {"name": "n", "Product": "p"})]
+    assert entries(path, Reading(form="csv", column="product")) == [Entry("p", {"name": "n", "TITLE": "t"})]
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_other_columns_come_with_a_text_in_their_order_and_ids_first(form: str, tmp_path: Path) -> None:
+    table = {"sku": ["a1"], "title": ["red rose"], "text": ["not this"], "id": ["7"], "price": ["3"]}
+    if form == "parquet":
+        pq.write_table(pa.table(table), tmp_path / "a")
+    else:
+        written(tmp_path, "a", b"sku,title,text,id,price,sku\na1,red rose,not this,7,3,again\n")
+    with opened_stream(tmp_path / "a", Reading(form=form, column="title"), refused) as stream:
+        assert list(stream.columns) == ["id", "sku", "price"]
+        assert list(stream.entries) == [Entry("red rose", {"id": "7", "sku": "a1", "price": "3"})]
 
 
 def test_what_is_tab_separated_may_have_commas_in_its_first_line(tmp_path: Path) -> None:

@@ -33,8 +33,10 @@ ROWS = [
 ]
 
 
-def write(path: Path, entries: Sequence[Entry] = ENTRIES, answers: Any = ANSWERS, have_ids: bool = True) -> Path:
-    with answers_file(Destination.at(path), Shape(have_ids, places=2)) as write:
+def write(
+    path: Path, entries: Sequence[Entry] = ENTRIES, answers: Any = ANSWERS, columns: Sequence[str] = ("id",)
+) -> Path:
+    with answers_file(Destination.at(path), Shape(columns, places=2)) as write:
         for answered in zip(entries, answers, KNOWN, strict=False):
             write([Answered(*answered)])
     return path
@@ -79,8 +81,21 @@ def test_parquet_has_the_columns_of_a_table(group: int, tmp_path: Path, monkeypa
 
 
 def test_texts_without_ids_have_no_column_for_them(tmp_path: Path) -> None:
-    assert read_table(write(tmp_path / "a.csv", have_ids=False))[0] == ["text", *COLUMNS[2:]]
-    assert pq.read_table(write(tmp_path / "a.parquet", have_ids=False)).column_names == ["text", *COLUMNS[2:]]
+    assert read_table(write(tmp_path / "a.csv", columns=()))[0] == ["text", *COLUMNS[2:]]
+    assert pq.read_table(write(tmp_path / "a.parquet", columns=())).column_names == ["text", *COLUMNS[2:]]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
+def test_columns_that_texts_come_with_are_kept_but_for_those_of_answers(name: str, tmp_path: Path) -> None:
+    fields = {"id": "7", "price": 3, "score_of_shop": "high", "label_2": "old", "score_9": "0.1", "known_words": "4"}
+    path = write(tmp_path / name, [Entry("rose", fields)], [[Prediction("flower", 0.5)]], list(fields))
+    wanted = ["text", "id", "price", "score_of_shop", *COLUMNS[2:]]
+    if name == "a.parquet":
+        table = pq.read_table(path)
+        assert table.column_names == wanted
+        assert list(table.to_pylist()[0].values()) == ["rose", "7", "3", "high", "flower", 0.5, None, None, 2]
+    else:
+        assert read_table(path) == [wanted, ["rose", "7", "3", "high", "flower", "0.5", "", "", "2"]]
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.parquet"])
@@ -107,7 +122,7 @@ def test_half_a_character_beside_the_text_can_be_written(name: str, tmp_path: Pa
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 def test_what_breaks_off_leaves_the_old_file_or_none(name: str, error: type[BaseException], tmp_path: Path) -> None:
     def breaking_off() -> None:
-        with answers_file(Destination.at(tmp_path / name), Shape(True, 2)) as write:
+        with answers_file(Destination.at(tmp_path / name), Shape(("id",), 2)) as write:
             write([Answered(*one) for one in zip(ENTRIES, ANSWERS, KNOWN, strict=True)])
             raise error
 

@@ -98,7 +98,7 @@ def test_figures_can_be_read_by_those_who_gather_them(site: Make) -> None:
 
 def test_the_document_has_every_path_and_says_what_it_refers_to(site: Make) -> None:
     document = site(limits=Limits(k=8)).ask(Request(path="/openapi.json")).said
-    assert document["paths"].keys() == PATHS - {"/", "/openapi.json"}
+    assert document["paths"].keys() == PATHS - {"/", "/docs", "/openapi.json"}
     for reference in references(document):
         assert reference.removeprefix("#/components/schemas/") in document["components"]["schemas"]
     question = document["components"]["schemas"]["Question"]
@@ -121,6 +121,19 @@ def test_the_document_says_where_the_token_is_needed(site: Make) -> None:
     assert "hush" not in json.dumps(document)
 
 
+def test_people_read_of_every_path_and_field_without_a_script(site: Make) -> None:
+    reply = site().ask(Request(path="/docs"))
+    page = reply.body.decode()
+    assert (reply.status, reply.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    document = site().ask(Request(path="/openapi.json")).said
+    for path, methods in document["paths"].items():
+        assert all(f"{method.upper()} {path}<" in page for method in methods)
+    for field in document["components"]["schemas"]["Question"]["properties"]:
+        assert f"<code>{field}</code>" in page
+    assert "<script" not in page
+    assert "http" not in re.sub(r"HTTP|https?://www.w3", "", page.partition("<main>")[0])
+
+
 def references(part: Any) -> Iterator[str]:
     match part:
         case {"$ref": str(reference)}:
@@ -133,7 +146,7 @@ def references(part: Any) -> Iterator[str]:
                 yield from references(one)
 
 
-@pytest.mark.parametrize("path", ["/nowhere", "/v1", "/v1/", "/healthz/", "/docs", "/redoc", "/page/index.html", "//"])
+@pytest.mark.parametrize("path", ["/nowhere", "/v1", "/v1/", "/healthz/", "/docs/", "/redoc", "/page/index.html", "//"])
 def test_what_is_not_there_is_said_in_our_form(site: Make, path: str) -> None:
     reply = site().ask(Request(path=path))
     assert (reply.status, reply.code) == (404, "not_found")

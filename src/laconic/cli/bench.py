@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from collections.abc import Sequence
@@ -12,7 +11,23 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from laconic.cli.options import Constants, KeepSelf, Separator, Table, err, out, print_notes, read_corpus
+from laconic.cli.options import (
+    DATA,
+    METHOD,
+    OUTPUT,
+    AsJson,
+    ColumnNames,
+    Constants,
+    JsonFile,
+    KeepSelf,
+    Separator,
+    SplitName,
+    err,
+    out,
+    print_results,
+    read_corpus,
+)
+from laconic.cli.verb import argument, command, option
 from laconic.errors import ConfigError
 from laconic.units import counted
 
@@ -23,43 +38,44 @@ if TYPE_CHECKING:
 verbs = typer.Typer()
 
 
-@verbs.command()
+@command(
+    verbs,
+    group="Measure",
+    example="laconic bench model test.csv --picture speed.png\n"
+    "laconic bench model shop/ --against all --out peers.json",
+)
 def bench(
     names: Annotated[
         list[str],
-        typer.Argument(
-            metavar="MODEL... DATA",
-            help="A model folder or a packed one (several with --against), then labelled data, as for evaluate.",
+        argument(
+            "MODEL... DATA",
+            "A model folder or a packed one (several with --against), then labelled data, as for evaluate.",
         ),
     ],
-    split: Annotated[
-        str, typer.Option(help="Split to use. For the file a model was trained on, test is its held-out part.")
-    ] = "test",
-    texts: Annotated[int, typer.Option("--texts", metavar="N", help="Largest number of texts to use.", min=1)] = 5000,
-    singly: Annotated[int, typer.Option("--singly", metavar="N", help="Texts to time one at a time.", min=1)] = 2000,
-    k: Annotated[int, typer.Option("-k", help="Labels per text.", min=1)] = 5,
     against: Annotated[
         list[str] | None,
-        typer.Option(
-            "--against",
-            metavar="NAME",
-            help="Train and compare with omikuji, pecos, napkinxc, fasttext, or all installed ones; repeatable.",
+        option(
+            METHOD,
+            "--against NAME",
+            "Train and compare with omikuji, pecos, napkinxc, fasttext, or all installed ones; may be repeated.",
         ),
     ] = None,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", help="Also write the results to this file as JSON.")
-    ] = None,
-    markdown: Annotated[
-        Path | None,
-        typer.Option("--markdown", metavar="FILE", help="With --against: also write the table as markdown."),
-    ] = None,
-    picture: Annotated[
-        Path | None, typer.Option("--picture", metavar="FILE", help="Also plot P@5 against latency (needs matplotlib).")
-    ] = None,
+    k: Annotated[int, option(METHOD, "-k K", "Labels per text.", min=1)] = 5,
+    split: SplitName = "test",
+    texts: Annotated[int, option(DATA, "--texts N", "Largest number of texts to use.", min=1)] = 5000,
+    singly: Annotated[int, option(DATA, "--singly N", "Texts to time one at a time.", min=1)] = 2000,
+    columns: ColumnNames = None,
+    separator: Separator = None,
     keep_self: KeepSelf = False,
     propensity: Constants = "",
-    table: Table = None,
-    separator: Separator = None,
+    as_json: AsJson = False,
+    json_file: JsonFile = None,
+    markdown: Annotated[
+        Path | None, option(OUTPUT, "--markdown FILE", "With --against: also write the table as markdown.")
+    ] = None,
+    picture: Annotated[
+        Path | None, option(OUTPUT, "--picture FILE", "Also plot P@5 against latency (needs matplotlib).")
+    ] = None,
 ) -> None:
     """Time a packed model from raw text to label names, and evaluate it, at several search widths.
 
@@ -77,8 +93,7 @@ def bench(
     models, data = [Path(name) for name in names[:-1]], names[-1]
     places = _places(against)
     _check(models, markdown, picture, alone=not places)
-    corpus = read_corpus(data, table, separator, model=models[0], keep_self=keep_self, propensity=propensity)
-    print_notes(corpus)
+    corpus = read_corpus(data, columns, separator, model=models[0], keep_self=keep_self, propensity=propensity)
     if propensity and not places:
         raise ConfigError("--propensity is for --against: the table of one model has no PSP; leave it out")
     known = [trained_on(model) for model in models]
@@ -86,16 +101,18 @@ def bench(
     used, cores = chosen.corpus.sampled(chosen.split, texts).split(chosen.split), usable_cores()
     seen = [one.overlap(used) for one in known]
     words = f"{data}, {chosen}: {counted(len(used), 'text')}" + "".join(map(seen_words, seen, map(str, models)))
-    asked = _Asked(chosen.corpus, chosen.split, Config(texts=texts, singly=singly, k=k), words, cores)
+    config = Config(texts=texts, singly=singly, k=k)
+    asked = _Asked(chosen.corpus, chosen.split, config, words, cores, silent=as_json)
     about: dict[str, Any] = {"data": data, "split": chosen.name, "texts": len(used), "cores": cores}
     overlaps = [None if one is None else one.as_json() for one in seen]
     if places:
         about |= {"models": list(map(str, models)), "seen_in_training": overlaps}
         about |= {"propensity": asdict(with_constants(corpus, models).constants())}
-        _write_json(json_file, about, _against(models, places, asked, markdown))
+        found = _against(models, places, asked, markdown)
     else:
         about |= {"model": str(models[0]), "seen_in_training": overlaps[0]}
-        _write_json(json_file, about, _dials(models[0], asked, picture))
+        found = _search_widths(models[0], asked, picture)
+    print_results(about | found, as_json=as_json, to=json_file)
 
 
 class _Asked(NamedTuple):
@@ -106,6 +123,7 @@ class _Asked(NamedTuple):
     config: Config
     words: str  # for people
     cores: int
+    silent: bool  # no table: JSON is printed
 
     @property
     def all_cores(self) -> str:
@@ -125,12 +143,12 @@ def _check(models: Sequence[Path], markdown: Path | None, picture: Path | None, 
             f"without --against one model is timed, but there are {len(models)} models; name one, or add --against"
         )
     if alone and markdown is not None:
-        raise ConfigError("--markdown is for the table of --against; --json writes the results of one model")
+        raise ConfigError("--markdown is for the table of --against; --out writes the results of one model")
     if not alone and picture is not None:
         raise ConfigError("--picture is for one model alone; leave out --against, or write --markdown")
 
 
-def _dials(model: Path, asked: _Asked, picture: Path | None) -> dict[str, Any]:
+def _search_widths(model: Path, asked: _Asked, picture: Path | None) -> dict[str, Any]:
     from laconic.analysis.bench import bench as points_of
     from laconic.analysis.bench import packed_folder
     from laconic.analysis.plots import plot_speed
@@ -146,11 +164,12 @@ def _dials(model: Path, asked: _Asked, picture: Path | None) -> dict[str, Any]:
             lambda done, places: bar.update(bar.task_ids[0], completed=done, total=places),
         )
     how = f"one at a time on one thread, all together on {asked.all_cores}"
-    out.print(speed_table(points, f"{model} on {asked.words}; {how}"))
+    if not asked.silent:
+        out.print(speed_table(points, f"{model} on {asked.words}; {how}"))
     found = [point.as_json() for point in points]
     if picture is not None:
         plot_speed(found, picture)
-        out.print(f"{picture}")
+        (err if asked.silent else out).print(f"{picture}")
     return {"places": found}
 
 
@@ -170,19 +189,10 @@ def _against(models: Sequence[Path], places: Sequence[str], asked: _Asked, markd
             lambda name, done, count: bar.update(bar.task_ids[0], description=name, completed=done, total=count),
         )
     title = f"{asked.words}, one at a time on one thread; trained on {asked.all_cores}"
-    out.print(contest_table(entries, title))
-    for note in contest_notes(entries):
-        out.print(note, soft_wrap=True)
-    command = "laconic " + shlex.join(sys.argv[1:])
+    for part in () if asked.silent else (contest_table(entries, title), *contest_notes(entries)):
+        out.print(part, soft_wrap=isinstance(part, str))
+    typed = "laconic " + shlex.join(sys.argv[1:])
     if markdown is not None:
         with writing(markdown) as file:
-            file.write(contest_markdown(entries, title, command).encode())
-    return {"command": command, "entries": [entry.as_json() for entry in entries]}
-
-
-def _write_json(path: Path | None, about: dict[str, Any], found: dict[str, Any]) -> None:
-    from laconic.system.files import writing
-
-    if path is not None:
-        with writing(path) as file:
-            file.write(json.dumps(about | found, indent=2).encode() + b"\n")
+            file.write(contest_markdown(entries, title, typed).encode())
+    return {"command": typed, "entries": [entry.as_json() for entry in entries]}

@@ -2,41 +2,48 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from laconic.cli.options import (
+    DATA,
+    OUTPUT,
+    AsJson,
+    ColumnNames,
     Data,
     Plots,
     Separator,
-    Table,
+    complete_data,
     err,
     out,
-    print_notes,
+    print_results,
     read_corpus,
 )
+from laconic.cli.verb import argument, command, option
 from laconic.units import counted
 
-if TYPE_CHECKING:
-    pass
-
-
 verbs = typer.Typer()
+_GROUP = "Data"
 
 
-@verbs.command()
+@command(verbs, group=_GROUP, example="laconic inspect shop.csv\nlaconic inspect model --verify")
 def inspect(
-    data: Annotated[str, typer.Argument(metavar="DATA | MODEL", help="Data as for train, or a model folder.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
-    plots: Plots = None,
-    length: Annotated[int, typer.Option(help="Sequence length, to count the texts that it truncates.", min=1)] = 32,
-    vectors: Annotated[Path | None, typer.Option(help="Word vectors, to show how many words have one.")] = None,
-    verify: Annotated[bool, typer.Option("--verify", help="Check the sha256 of every file of a model.")] = False,
-    table: Table = None,
+    data: Annotated[
+        str, argument("DATA | MODEL", "Data as for train, or a model folder.", autocompletion=complete_data)
+    ],
+    columns: ColumnNames = None,
     separator: Separator = None,
+    length: Annotated[
+        int, option(DATA, "--length N", "Sequence length, to count the texts that it truncates.", min=1)
+    ] = 32,
+    vectors: Annotated[
+        Path | None, option(DATA, "--vectors FILE", "Word vectors, to show how many words have one.")
+    ] = None,
+    verify: Annotated[bool, option(OUTPUT, "--verify", "Check the sha256 of every file of a model.")] = False,
+    as_json: AsJson = False,
+    plots: Plots = None,
 ) -> None:
     """Describe a dataset and what training on it would cost, or describe a model."""
     from laconic.cli.inspection import inspect_data, inspect_model, inspect_packed, plot_data
@@ -46,32 +53,28 @@ def inspect(
     if kind_of(Path(data)):
         inspection = (inspect_packed if is_packed(Path(data)) else inspect_model)(Path(data), verify=verify)
     else:
-        corpus = read_corpus(data, table, separator)
+        corpus = read_corpus(data, columns, separator)
         inspection = inspect_data(corpus, length=length, vectors=vectors)
-        print_notes(corpus)
         if plots is not None:
             plot_data(corpus, plots)
             err.print(f"pictures are in {plots}")
-    if as_json:
-        print(json.dumps(inspection.facts, indent=2, ensure_ascii=False))
-    else:
-        for part in inspection.shown:
-            out.print(part)
+    print_results(inspection.facts, as_json=as_json, to=None)
+    for part in () if as_json else inspection.shown:
+        out.print(part)
 
 
-@verbs.command()
+@command(verbs, group=_GROUP, example="laconic convert shop.csv shop --column labels=kind")
 def convert(
     data: Data,
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The dataset folder to make.")],
-    plain: Annotated[bool, typer.Option("--plain", help="Do not gzip the files.")] = False,
-    table: Table = None,
+    folder: Annotated[Path, argument("FOLDER", "The dataset folder to make.")],
+    columns: ColumnNames = None,
     separator: Separator = None,
+    plain: Annotated[bool, option(OUTPUT, "--plain", "Do not gzip the files.")] = False,
 ) -> None:
     """Convert data of any known format into a dataset folder."""
     from laconic.data.output import write_folder
 
-    corpus = read_corpus(data, table, separator)
+    corpus = read_corpus(data, columns, separator)
     write_folder(corpus, folder, compress=not plain)
-    print_notes(corpus)
     sizes = ", ".join(f"{name} {counted(len(split), 'text')}" for name, split in corpus.splits.items())
     out.print(f"{folder}: {sizes}, {counted(len(corpus.labels), 'label')}")

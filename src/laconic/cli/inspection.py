@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from rich.table import Table
 
 from laconic.analysis.plots import plot_label_frequencies, plot_lengths
-from laconic.cli.tables import cost_table, facts_tables, model_table, packed_table, reading_tables
+from laconic.cli.data_tables import cost_table, facts_tables, reading_tables
+from laconic.cli.model_tables import model_table, packed_table
 from laconic.data.corpus import Corpus
 from laconic.data.dataset import label_counts
 from laconic.data.describe import describe, text_lengths
@@ -56,7 +57,7 @@ def inspect_model(folder: Path, *, verify: bool) -> Inspection:
     shown: list[Table | str] = [
         model_table(str(folder), model, cost),
         *answers,
-        *["every byte is as it was written"] * verify,
+        *["All files are intact (sha256)."] * verify,
     ]
     found = {"cost": cost, "packed": packed is not None, "kept_texts": 0 if packed is None else packed.num_kept}
     return Inspection({**model.facts, **found}, shown)
@@ -65,7 +66,7 @@ def inspect_model(folder: Path, *, verify: bool) -> Inspection:
 def inspect_packed(folder: Path, *, verify: bool) -> Inspection:
     packed, size = open_packed(folder, verify=verify), bytes_in(folder)
     facts = {name: fact for name, fact in packed.facts.items() if name != "ranker"}
-    shown: list[Table | str] = [packed_table(str(folder), packed, size), *["every byte is as it was written"] * verify]
+    shown: list[Table | str] = [packed_table(str(folder), packed, size), *["All files are intact (sha256)."] * verify]
     return Inspection({**facts, "bytes": size, "kept_texts": packed.num_kept}, shown)
 
 

@@ -8,7 +8,22 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from laconic.cli.options import Separator, Table, err, out, print_note, print_notes, read_corpus
+from laconic.cli.options import (
+    DATA,
+    MODEL,
+    ColumnNames,
+    Device,
+    ModelFolder,
+    Separator,
+    err,
+    number_option,
+    out,
+    print_note,
+    read_corpus,
+    settings_option,
+)
+from laconic.cli.pack import pack_trained
+from laconic.cli.verb import argument, command, option
 from laconic.errors import DataError
 from laconic.units import counted, plural
 
@@ -18,23 +33,23 @@ if TYPE_CHECKING:
 
 verbs = typer.Typer()
 _SHOWN = 10  # labels that were not added, each with its reason
+_GROUP = "Change"
 
-ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder.")]
-Out = Annotated[
-    Path | None, typer.Option("--out", metavar="MODEL", help="Write the changed model here and keep MODEL unchanged.")
-]
+Out = Annotated[Path | None, option(MODEL, "--out MODEL", "Write the changed model here and keep MODEL unchanged.")]
+Packing = Annotated[bool, option(MODEL, "--pack/--no-pack", "Pack the changed model, if MODEL has a packed version.")]
 
 
-@verbs.command("add-labels")
+@command(verbs, "add-labels", group=_GROUP, example="laconic add-labels model labels.jsonl --examples new.csv")
 def add(
     model: ModelFolder,
-    labels: Annotated[Path, typer.Argument(metavar="LABELS", help="labels.jsonl, as in a dataset folder.")],
+    labels: Annotated[Path, argument("LABELS", "labels.jsonl, as in a dataset folder.")],
     examples: Annotated[
-        str, typer.Option("--examples", metavar="DATA", help="Labelled example texts, in any format that train reads.")
+        str, option(DATA, "--examples DATA", "Labelled example texts, in any format that train reads.")
     ] = "",
-    to: Out = None,
-    table: Table = None,
+    columns: ColumnNames = None,
     separator: Separator = None,
+    to: Out = None,
+    packing: Packing = True,
 ) -> None:
     """Add labels to a model from their own texts or a few examples, without training.
 
@@ -45,9 +60,7 @@ def add(
 
     check_free(to or model)
     listed = _listed(labels)
-    texts = read_corpus(examples, table, separator, model=model) if examples else None
-    if texts is not None:
-        print_notes(texts)
+    texts = read_corpus(examples, columns, separator, model=model) if examples else None
     old = read_model(model)
     new, refused = usable_labels(old, listed.labels, texts)
     refusals = [*listed.refusals, *(f"{listed.places[name]}: {name!r}: {why}" for name, why in refused.items())]
@@ -56,8 +69,7 @@ def add(
             f"no label can be added: {refusals[0] if refusals else f'{labels} lists none'}{_more(refusals)}"
         )
     changed = add_labels(old, new, texts)
-    _write(changed, to or model)
-    _report_scores(old, changed, to or model)
+    written = _write(old, changed, model, to)
     for refusal in refusals[:_SHOWN]:
         print_note(f"not added: {refusal}")
     if refusals[_SHOWN:]:
@@ -68,6 +80,7 @@ def add(
     by = f" from {counted(change['examples'], 'example')}" if examples else ""
     added = f"Added {counted(change['labels'], 'label')}{by} (now {len(changed.labels):,})"
     out.print(f"{to or model}: {added}. {known}", soft_wrap=True)
+    written.pack(packing=packing)
 
 
 class _Listed(NamedTuple):
@@ -98,12 +111,13 @@ def _more(refusals: Sequence[str]) -> str:
     return f" (and {len(refusals) - 1:,} more)" if len(refusals) > 1 else ""
 
 
-@verbs.command("remove-labels")
+@command(verbs, "remove-labels", group=_GROUP, example="laconic remove-labels model --label old-name")
 def remove(
     model: ModelFolder,
-    names: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="File of label names, one per line.")] = None,
-    label: Annotated[list[str] | None, typer.Option(help="Label name; may be repeated.")] = None,
+    names: Annotated[Path | None, argument("FILE", "File of label names, one per line.")] = None,
+    label: Annotated[list[str] | None, option(DATA, "--label NAME", "Label name; may be repeated.")] = None,
     to: Out = None,
+    packing: Packing = True,
 ) -> None:
     """Remove labels from a model; the others are not changed."""
     from laconic.data.formats.lines import lines
@@ -114,33 +128,31 @@ def remove(
     listed = [] if names is None else [line for _, line in lines(names, may_be_empty=True) if line]
     old = read_model(model)
     changed = remove_labels(old, dict.fromkeys([*listed, *(label or [])]))
-    _write(changed, to or model)
-    _report_scores(old, changed, to or model)
+    written = _write(old, changed, model, to)
     gone = changed.facts["changes"][-1]["labels"]
     out.print(f"{to or model}: Removed {counted(gone, 'label')} (now {len(changed.labels):,}).", soft_wrap=True)
+    written.pack(packing=packing)
 
 
-@verbs.command("update")
+@command(verbs, "update", group=_GROUP, example="laconic update model new.csv --epochs 3")
 def update_model(
     model: ModelFolder,
-    data: Annotated[str, typer.Argument(metavar="DATA", help="New labelled texts, in any format that train reads.")],
-    epochs: Annotated[int | None, typer.Option(help="Maximum number of epochs.", min=1)] = None,
-    to: Out = None,
-    device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="Override a setting of the method (docs/methods.md); may be repeated."
-        ),
-    ] = None,
-    table: Table = None,
+    data: Annotated[str, argument("DATA", "New labelled texts, in any format that train reads.")],
+    columns: ColumnNames = None,
     separator: Separator = None,
+    epochs: Annotated[int | None, number_option("--epochs N", "Maximum number of epochs.")] = None,
+    settings: Annotated[
+        list[str] | None, settings_option("the update, such as learning_rate=0.001 (docs/labels.md)")
+    ] = None,
+    device: Device = "auto",
+    to: Out = None,
+    packing: Packing = True,
 ) -> None:
     """Fine-tune a model on new texts with old and new labels.
 
     To resume an interrupted run, run the same command again.
     """
-    from laconic.cli.tables import training_display
+    from laconic.cli.progress import training_display
     from laconic.config import configure, read_settings
     from laconic.storage.model_folder import RUN, check_free, read_model
     from laconic.training.run import Run, device_named
@@ -150,8 +162,7 @@ def update_model(
     check_free(to or model)
     chosen = [f"epochs={epochs}"] * (epochs is not None)
     config = configure(Config, read_settings(None, [*(settings or []), *chosen]))
-    corpus = read_corpus(data, table, separator, model=model)
-    print_notes(corpus)
+    corpus = read_corpus(data, columns, separator, model=model)
     try:
         with training_display(err) as watcher:
             run = Run((to or model) / RUN, watcher=watcher, device=device_named(device))
@@ -160,8 +171,7 @@ def update_model(
     except KeyboardInterrupt:
         err.print("interrupted; run the same command again to resume")
         raise typer.Exit(130) from None
-    _write(changed, to or model)
-    _report_scores(old, changed, to or model)
+    written = _write(old, changed, model, to)
     change = changed.facts["changes"][-1]
     added = f"{counted(change['labels'], 'label')} added (now {len(changed.labels):,})"
     words = counted(change["new_words"], "new word")
@@ -170,17 +180,21 @@ def update_model(
     scores = f"; {_calibrated(changed)}" if "calibration" in changed.facts else ""
     trained = f"Trained on {counted(change['texts'], 'text')}"
     out.print(f"{to or model}: {trained}; {added}; {words}{scores}", soft_wrap=True)
+    written.pack(device, packing=packing)
 
 
-@verbs.command("calibrate")
+@command(verbs, "calibrate", group=_GROUP, example="laconic calibrate model held-out.csv")
 def calibrate_model(
     model: ModelFolder,
-    data: Annotated[str, typer.Argument(metavar="DATA", help="Texts with labels that the model was not trained on.")],
-    split: Annotated[str, typer.Option(help="Split to calibrate on. Default: valid where there is one, or test.")] = "",
-    to: Out = None,
-    device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
-    table: Table = None,
+    data: Annotated[str, argument("DATA", "Texts with labels that the model was not trained on.")],
+    split: Annotated[
+        str, option(DATA, "--split NAME", "Split to calibrate on. Default: valid where there is one, or test.")
+    ] = "",
+    columns: ColumnNames = None,
     separator: Separator = None,
+    device: Device = "auto",
+    to: Out = None,
+    packing: Packing = True,
 ) -> None:
     """Calibrate a model's scores on at least 50 labelled texts that it was not trained on."""
     from laconic.data.evaluation_texts import TrainedOn, evaluation_texts
@@ -189,13 +203,13 @@ def calibrate_model(
     from laconic.update.model import calibrate
 
     check_free(to or model)
-    corpus, old = read_corpus(data, table, separator, model=model), read_model(model)
-    print_notes(corpus)
+    corpus, old = read_corpus(data, columns, separator, model=model), read_model(model)
     wanted = split or ("valid" if "valid" in corpus.splits else "test")
     texts = evaluation_texts(corpus, wanted, [TrainedOn.of(old.facts, old.sketch)])
     changed = calibrate(old, texts.corpus, texts.split, device_named(device))
-    _write(changed, to or model)
+    written = _write(old, changed, model, to)
     out.print(f"{to or model}: {_calibrated(changed)}", soft_wrap=True)
+    written.pack(device, packing=packing)
 
 
 def _calibrated(model: SavedModel) -> str:
@@ -203,23 +217,35 @@ def _calibrated(model: SavedModel) -> str:
     return f"scores are calibrated on {counted(curve['texts'], 'text')} ({curve['how']})"
 
 
-def _report_scores(old: SavedModel, changed: SavedModel, folder: Path) -> None:
-    """Print a note where scores were calibrated and no longer are."""
-    if "calibration" in old.facts and "calibration" not in changed.facts:
-        again = f"`laconic calibrate {folder} DATA` calibrates them, with texts that the model was not trained on"
-        print_note(f"scores are no longer calibrated: {changed.facts['not_calibrated']}; {again}")
-
-
-def _write(model: SavedModel, folder: Path) -> None:
-    """Write the changed model; report that a packed model of the old one was removed with it."""
+def _write(old: SavedModel, changed: SavedModel, model: Path, to: Path | None) -> _Written:
+    """Write the changed model; print a note where scores were calibrated and no longer are."""
     from laconic.packed.kept_texts import FILE
     from laconic.storage.manifest import PACKED
     from laconic.storage.model_folder import write_model
 
-    had_packed, had_texts = (folder / PACKED).exists(), (folder / PACKED / FILE).exists()
-    write_model(model, folder)
-    if had_packed:
-        again = f"laconic pack {folder}" + " --data DATA --keep-texts" * had_texts
-        texts = " with the texts that it kept" * had_texts
-        note = f"{folder / PACKED} belonged to the old model and was removed{texts}; `{again}` makes a new one"
-        print_note(note)
+    folder, packed = to or model, model / PACKED
+    written = _Written(changed, folder, was_packed=packed.exists(), kept_texts=(packed / FILE).exists())
+    write_model(changed, folder)
+    if "calibration" in old.facts and "calibration" not in changed.facts:
+        again = f"`laconic calibrate {folder} DATA` calibrates them, with texts that the model was not trained on"
+        print_note(f"scores are no longer calibrated: {changed.facts['not_calibrated']}; {again}")
+    return written
+
+
+class _Written(NamedTuple):
+    """A changed model in its folder, whose packed version was of the old model and is gone."""
+
+    model: SavedModel
+    folder: Path
+    was_packed: bool
+    kept_texts: bool
+
+    def pack(self, device: str = "auto", *, packing: bool) -> None:
+        """Pack the changed model if the old one was packed, or say how to do it."""
+        again = f"laconic pack {self.folder}" + " --data TRAINING_DATA --keep-texts" * self.kept_texts
+        if self.was_packed and not packing:
+            print_note(f"the changed model is not packed; `{again}` packs it")
+        elif self.was_packed:
+            pack_trained(self.model, self.folder, None, device, keep_texts=False)
+            if self.kept_texts:
+                print_note(f"the training texts that the packed model kept are gone; `{again}` keeps them")

@@ -9,19 +9,23 @@ import typer
 from rich.text import Text
 
 from laconic import __version__
-from laconic.cli import bench, data, evaluate, labels, pack, predict, serve, settings, train
+from laconic.cli import bench, data, demo, evaluate, labels, pack, predict, serve, settings, train
 from laconic.cli.options import err, out
+from laconic.cli.verb import Group, Verb
 from laconic.errors import UserError, missing_package
 from laconic.system.machine import limit_thread_pools
 
 app = typer.Typer(
+    cls=Group,
     help="Assign a short text the few right labels out of up to millions.",
+    epilog="Begin with `laconic demo`, or with `laconic train FILE.csv`; `laconic VERB --help` has examples.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
 )
-for verbs in (train, evaluate, predict, pack, bench, labels, serve, data, settings):
-    app.add_typer(verbs.verbs)
+for family in (demo, train, predict, serve, evaluate, bench, labels, pack, data, settings):
+    for info in family.verbs.registered_commands:
+        info.cls = Verb
+    app.add_typer(family.verbs)
 
 
 def main() -> None:
@@ -73,11 +77,3 @@ def options(
     debug: Annotated[bool, typer.Option("--debug", help="Show full tracebacks for errors.")] = False,
 ) -> None:
     """Accept the options of every verb; `main` itself looks for --debug."""
-
-
-@app.command()
-def demo() -> None:
-    """Describe the bundled data, train a small model on it and show its metrics."""
-    from laconic.cli.demo import run
-
-    run(out)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.console import Console
 from rich.text import Text
 
+from laconic.cli.verb import BUNDLED_NAMES, argument, option
+from laconic.config import METHOD_NAMES
 from laconic.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -22,71 +26,169 @@ if TYPE_CHECKING:
 # Without markup: a path or a label may have brackets.
 out, err = Console(highlight=False, markup=False), Console(stderr=True, highlight=False, markup=False)
 
-Data = Annotated[str, typer.Argument(metavar="DATA", help="A dataset folder, a file, or the bundled 'debian-related'.")]
-ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder.")]
-Device = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")]
-SplitName = Annotated[
+# Groups of options in the help of a verb.
+DATA, METHOD, MODEL, MACHINE, OUTPUT = "Data", "Method and settings", "Model folder", "Machine", "Output"
+
+Data = Annotated[
     str,
-    typer.Option(
-        "--split",
-        help="Split to evaluate. For the file a model was trained on, test is its held-out part; all is every text.",
+    argument(
+        "DATA",
+        "A dataset folder, a file, or the bundled 'debian-related'.",
+        autocompletion=lambda incomplete: complete_data(incomplete),
     ),
 ]
-JsonFile = Annotated[Path | None, typer.Option("--json", help="Also write the results to this file as JSON.")]
-Plots = Annotated[Path | None, typer.Option("--plots", help="Also write plots to this folder (needs matplotlib).")]
-Overruled = Annotated[
+ModelFolder = Annotated[Path, argument("MODEL", "A model folder.")]
+Device = Annotated[
+    str,
+    option(
+        MACHINE,
+        "--device NAME",
+        "auto, cpu or cuda.",
+        autocompletion=lambda incomplete: _beginning(incomplete, ["auto", "cpu", "cuda"]),
+    ),
+]
+Beam = Annotated[int | None, option(MACHINE, "--beam N", "Packed models: clusters to search (more is slower).", min=1)]
+Exact = Annotated[
+    bool, option(MACHINE, "--exact", "Packed models: no approximation; answer as the unpacked model does.")
+]
+Threads = Annotated[
+    int | None, option(MACHINE, "--threads N", "Packed models: number of threads. Default: all cores.", min=1)
+]
+SplitName = Annotated[
+    str,
+    option(
+        DATA,
+        "--split NAME",
+        "Split to evaluate. For the file a model was trained on, test is its held-out part; all is every text.",
+    ),
+]
+AsJson = Annotated[bool, option(OUTPUT, "--json", "Print JSON instead of tables.")]
+JsonFile = Annotated[Path | None, option(OUTPUT, "--out FILE", "Also write the results to this file as JSON.")]
+Plots = Annotated[Path | None, option(OUTPUT, "--plots FOLDER", "Also write plots to this folder (needs matplotlib).")]
+AllMetrics = Annotated[bool, option(OUTPUT, "--all", "Show every metric, also at 20.")]
+PredictionSettings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Override a setting of prediction, such as alpha=0.3."),
+    option(METHOD, "--set KEY=VALUE", "Override a setting of prediction, such as alpha=0.3; may be repeated."),
 ]
 Constants = Annotated[
     str,
-    typer.Option(
-        "--propensity",
-        metavar="A,B",
-        help="Propensity constants of PSP, such as 0.55,1.5. Default: the model's, else those known for the data.",
+    option(
+        DATA,
+        "--propensity A,B",
+        "Propensity constants of PSP, such as 0.55,1.5. Default: the model's, else those known for the data.",
     ),
 ]
 KeepSelf = Annotated[
-    bool, typer.Option("--keep-self", help="Also count labels equal to the text's own id, and pairs of a filter file.")
+    bool, option(DATA, "--keep-self", "Also count labels equal to the text's own id, and pairs of a filter file.")
 ]
-Table = Annotated[
+ColumnNames = Annotated[
     list[str] | None,
-    typer.Option(
-        "--table",
-        metavar="KEY=VALUE",
-        help="CSV, TSV, Parquet: text=, labels=, id= and weight= name columns, separator= as --separator.",
+    option(
+        DATA,
+        "--column ROLE=NAME",
+        "CSV, TSV, Parquet: the column of a role (text, labels, id, weight), such as labels=kind; may be "
+        "repeated. A name alone is the column of the texts.",
     ),
 ]
 Separator = Annotated[
     str | None,
-    typer.Option(
-        "--separator",
-        metavar="SIGN",
-        help="CSV, TSV, Parquet: what separates the labels of a cell; none: each cell is one label. "
+    option(
+        DATA,
+        "--separator SIGN",
+        "CSV, TSV, Parquet: what separates the labels of a cell; none: each cell is one label. "
         "Default: what most cells agree on.",
     ),
 ]
 
 
+def settings_option(of: str) -> Any:
+    """Return the option --set of a verb that trains, whose settings are those `of` something."""
+    return option(METHOD, "--set KEY=VALUE", f"Override a setting of {of}; may be repeated.")
+
+
+def number_option(spec: str, help: str, least: float = 1) -> Any:
+    """Return an option that overrides one number among the settings of training."""
+    return option(METHOD, spec, help, min=least)
+
+
+def complete_data(incomplete: str) -> list[str]:
+    """Return the names of bundled data that begin so, for shell completion; shells complete files themselves."""
+    return _beginning(incomplete, BUNDLED_NAMES)
+
+
+def complete_method(incomplete: str) -> list[str]:
+    """Return the names of methods that begin so, for shell completion."""
+    return _beginning(incomplete, ["auto", *METHOD_NAMES])
+
+
+def _beginning(incomplete: str, names: Sequence[str]) -> list[str]:
+    return [name for name in names if name.startswith(incomplete)]
+
+
+@contextmanager
+def verbosity(*, quiet: bool, verbose: bool) -> Iterator[None]:
+    """Print nothing but errors, or the library's log too, while the block runs."""
+    if quiet and verbose:
+        raise ConfigError("--quiet and --verbose exclude each other; leave one of them out")
+    log, level = logging.getLogger("laconic"), logging.getLogger("laconic").level
+    handler = _ConsoleLog(logging.INFO)
+    out.quiet = err.quiet = quiet
+    if verbose:
+        log.addHandler(handler)
+        log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        out.quiet = err.quiet = False
+        log.removeHandler(handler)
+        log.setLevel(level)
+
+
+class _ConsoleLog(logging.Handler):
+    """Prints the lines of a log to the console of messages."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        err.print(f"{record.levelname.lower()}: {record.getMessage()}", soft_wrap=True)
+
+
+def print_results(results: Mapping[str, Any], *, as_json: bool, to: Path | None) -> None:
+    """Print results as JSON if asked to, and write them to a file if one is named."""
+    from laconic.system.files import writing
+
+    text = json.dumps(results, indent=2, ensure_ascii=False)
+    if to is not None:
+        with writing(to) as file:
+            file.write(text.encode() + b"\n")
+    if as_json:
+        print(text)
+
+
+def column_names(given: Sequence[str] | None) -> list[str]:
+    """Return the values of --column as assignments; a name alone is that of the text's column."""
+    return [word if "=" in word else f'text="{word}"' for word in given or ()]
+
+
 def read_corpus(
     data: str,
-    table: list[str] | None,
+    columns: list[str] | None,
     separator: str | None,
     *,
     model: Path | None = None,
     keep_self: bool = False,
     propensity: str = "",
 ) -> Corpus:
-    """Read data as the options say; `model` is the folder of the model that will be applied to it, if any."""
+    """Read data as the options say and print notes on it; `model` is the model that it will be used with, if any."""
     from laconic.config import configure, read_settings
     from laconic.data.formats.tabular import Columns
     from laconic.data.sources import read
 
-    columns = configure(Columns, read_settings(None, table or []))
-    columns = columns if separator is None else replace(columns, separator=separator)
-    corpus = read(data, columns, None if model is None else _familiar(model))
+    named = configure(Columns, read_settings(None, column_names(columns)))
+    named = named if separator is None else replace(named, separator=separator)
+    corpus = read(data, named, None if model is None else _familiar(model))
     corpus = replace(corpus, propensity=propensity_given(propensity))
-    return corpus.keeping_self_pairs() if keep_self else corpus
+    corpus = corpus.keeping_self_pairs() if keep_self else corpus
+    print_notes(corpus)
+    return corpus
 
 
 def _familiar(model: Path) -> Familiar:

@@ -1,4 +1,4 @@
-"""The verb `pack`, and the options of verbs that use a packed model."""
+"""The verb `pack`, and packing after training or after a change of the model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from laconic.cli.options import Separator, Table, err, out, print_note, print_notes, read_corpus
+from laconic.cli.options import (
+    DATA,
+    MODEL,
+    ColumnNames,
+    Device,
+    ModelFolder,
+    Separator,
+    err,
+    out,
+    print_note,
+    read_corpus,
+)
+from laconic.cli.verb import command, option
 from laconic.errors import ConfigError, UserError
 from laconic.units import counted
 
@@ -19,43 +31,30 @@ if TYPE_CHECKING:
 
 verbs = typer.Typer()
 
-Beam = Annotated[
-    int | None, typer.Option("--beam", metavar="N", min=1, help="Packed models: clusters to search (more is slower).")
-]
-Exact = Annotated[
-    bool, typer.Option("--exact", help="Packed models: no approximation; answer as the unpacked model does.")
-]
-Threads = Annotated[
-    int | None,
-    typer.Option("--threads", metavar="N", min=1, help="Packed models: number of threads. Default: all cores."),
-]
 KeepTexts = Annotated[
     bool,
-    typer.Option(
+    option(
+        MODEL,
         "--keep-texts",
-        help="Store the training texts in the packed model, for predict --explain. Its users can read them.",
+        "Store the training texts in the packed model, for predict --explain. Its users can read them.",
     ),
 ]
 
 
-@verbs.command()
+@command(verbs, group="Change", example="laconic pack model --data shop.csv")
 def pack(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder.")],
-    to: Annotated[
-        Path | None, typer.Option("--out", metavar="PACKED", help="Folder to write. Default: MODEL/packed.")
-    ] = None,
+    model: ModelFolder,
+    to: Annotated[Path | None, option(MODEL, "--out PACKED", "Folder to write. Default: MODEL/packed.")] = None,
+    keep_texts: KeepTexts = False,
     data: Annotated[
         str,
-        typer.Option(
-            "--data",
-            metavar="DATA",
-            help="Training data of the model, to tune the search width and measure the accuracy lost.",
+        option(
+            DATA, "--data DATA", "Training data of the model, to tune the search width and measure the accuracy lost."
         ),
     ] = "",
-    keep_texts: KeepTexts = False,
-    device: Annotated[str, typer.Option("--device", help="Device to pack and measure on: auto, cpu or cuda.")] = "auto",
-    table: Table = None,
+    columns: ColumnNames = None,
     separator: Separator = None,
+    device: Device = "auto",
 ) -> None:
     """Convert a model for fast CPU inference and report the accuracy lost.
 
@@ -72,14 +71,12 @@ def pack(
     version = version_of(model) if kind_of(model) else ""  # before it is read: a model may be exchanged meanwhile
     source = _Source(read_model(model), model, version)
     check_writable(folder)
-    corpus = read_corpus(data, table, separator, model=model) if data else None
-    if corpus is not None:
-        print_notes(corpus)
+    corpus = read_corpus(data, columns, separator, model=model) if data else None
     _pack(source, folder, corpus, device, keep_texts=keep_texts)
 
 
-def pack_trained(model: SavedModel, folder: Path, corpus: Corpus, device: str, *, keep_texts: bool) -> None:
-    """Pack a model that was just trained into its folder; if that fails, keep the model and report why."""
+def pack_trained(model: SavedModel, folder: Path, corpus: Corpus | None, device: str, *, keep_texts: bool) -> None:
+    """Pack a model that was just written into its folder; if that fails, keep the model and report why."""
     from laconic.storage.manifest import PACKED, version_of
 
     try:
@@ -120,12 +117,16 @@ def _pack(source: _Source, folder: Path, corpus: Corpus | None, device: str, *, 
     write_packed(packed, folder)
     seconds, sizes = perf_counter() - began, [human_bytes(bytes_in(one)) for one in (folder, source.folder)]
     texts = f" It keeps {counted(packed.num_kept, 'training text')}." if packed.num_kept else ""
-    out.print(f"{folder}: {sizes[0]} (the model: {sizes[1]}), in {seconds:.1f} s. {_told(cost)}{texts}", soft_wrap=True)
+    out.print(
+        f"{folder}: {sizes[0]} (the model: {sizes[1]}), in {seconds:.1f} s. {_loss(cost, source)}{texts}",
+        soft_wrap=True,
+    )
 
 
-def _told(cost: Cost | None) -> str:
+def _loss(cost: Cost | None, source: _Source) -> str:
+    """Describe the accuracy lost by packing, where it was measured."""
     if cost is None:
-        return "Search width guessed; pass --data TRAINING_DATA to tune and measure it."
+        return f"Search width guessed; `laconic pack {source.folder} --data TRAINING_DATA` tunes and measures it."
     agreement = f"Top-5 labels agree with the full model for {cost.found:.2f} % ({cost.words})."
     if cost.precision is None:
         return agreement

@@ -9,12 +9,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
-from laconic.cli.pack import Beam, Exact, Threads
+from laconic.cli.options import (
+    DATA,
+    METHOD,
+    OUTPUT,
+    Beam,
+    ColumnNames,
+    Device,
+    Exact,
+    PredictionSettings,
+    Threads,
+    column_names,
+    err,
+    print_note,
+)
+from laconic.cli.verb import argument, command, option
 from laconic.errors import ConfigError, DataError
-from laconic.units import counted, plural
+from laconic.units import counted
 
 if TYPE_CHECKING:
     from laconic.data.formats.entries import OnBad
@@ -25,72 +37,91 @@ if TYPE_CHECKING:
     from laconic.predict.prediction import Answer
 
 verbs = typer.Typer()
-err = Console(stderr=True, highlight=False, markup=False)
 
 _AT_ONCE = 1024  # texts
 _FORMS = "lines, jsonl, csv, tsv or parquet. Default: by the file's suffix."
 
 
-@verbs.command()
+@command(
+    verbs,
+    group="Train and use",
+    example='laconic predict model --text "photo editor"\n'
+    "laconic predict model titles.csv --column text=title --out answers.csv\n"
+    "cat queries.txt | laconic predict model -k 3 --json",
+)
 def predict(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder, or a packed one.")],
+    model: Annotated[Path, argument("MODEL", "A model folder, or a packed one.")],
     file: Annotated[
-        str, typer.Argument(metavar="[FILE | -]", help="Texts: lines, JSON Lines, a table. - is the standard input.")
-    ] = "-",
-    k: Annotated[int, typer.Option("-k", help="Labels per text.", min=1)] = 5,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
-    to: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Write to this .jsonl, .csv, .tsv or .parquet file.")
-    ] = None,
-    min_score: Annotated[float | None, typer.Option(help="Omit labels with a lower score.")] = None,
-    form: Annotated[str, typer.Option("--format", help=_FORMS)] = "",
-    column: Annotated[str, typer.Option(help="Column or JSON key that holds the text.")] = "",
+        str, argument("FILE", "Texts: lines, JSON Lines or a table; - is the standard input, which is the default.")
+    ] = "",
+    texts: Annotated[list[str] | None, option(DATA, "--text TEXT", "A text to label; may be repeated.")] = None,
+    form: Annotated[str, option(DATA, "--format NAME", _FORMS)] = "",
+    columns: ColumnNames = None,
     skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Skip records that cannot be read, and report their number.")
+        bool, option(DATA, "--skip-bad", "Skip records that cannot be read, and report their number.")
     ] = False,
-    device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Override a setting of prediction, such as alpha=0.3."),
-    ] = None,
-    allow: Annotated[Path | None, typer.Option(help="File of label names; predict only these.")] = None,
-    block: Annotated[Path | None, typer.Option(help="File of label names; predict none of these.")] = None,
-    explain: Annotated[
-        bool,
-        typer.Option(
-            "--explain",
-            help="Packed models: show each word's contribution to a label, and near training texts if stored.",
-        ),
-    ] = False,
+    k: Annotated[int, option(METHOD, "-k K", "Labels per text.", min=1)] = 5,
+    min_score: Annotated[float | None, option(METHOD, "--min-score SCORE", "Omit labels with a lower score.")] = None,
+    allow: Annotated[Path | None, option(METHOD, "--allow FILE", "File of label names; predict only these.")] = None,
+    block: Annotated[Path | None, option(METHOD, "--block FILE", "File of label names; predict none of these.")] = None,
+    settings: PredictionSettings = None,
+    device: Device = "auto",
     beam: Beam = None,
     exact: Exact = False,
     threads: Threads = None,
+    as_json: Annotated[bool, option(OUTPUT, "--json", "Print JSON, one object per text and line.")] = False,
+    to: Annotated[
+        Path | None, option(OUTPUT, "--out FILE", "Write to this .jsonl, .csv, .tsv or .parquet file.")
+    ] = None,
+    explain: Annotated[
+        bool,
+        option(
+            OUTPUT,
+            "--explain",
+            "Packed models: show each word's contribution to a label, and near training texts if stored.",
+        ),
+    ] = False,
 ) -> None:
-    """Label texts, best label first."""
+    """Label texts, best label first: of a file, of --text, or typed at a prompt."""
     from laconic.config import read_settings
-    from laconic.data.streams import Reading, form_of, in_pieces
+    from laconic.data.streams import in_pieces
     from laconic.predict.load import Speed, open_model
     from laconic.predict.output import Answered, Shape, answers_file
 
+    if texts and (file or form or columns):
+        raise ConfigError("--text takes the place of a file, of --format and of --column; leave one of them out")
     destination = None if to is None else _destination(to, file, as_json)
     if explain and destination is not None and destination.form != "jsonl":
-        raise ConfigError(f"--explain wants a .jsonl to write to, but --out is {to}")
-    reading = Reading(form=form or form_of(Path(file)) or "lines", column=column)
+        raise ConfigError(f"--explain needs a .jsonl file to write to, but --out is {to}")
+    reading = _reading(file, form, columns)
     speed = Speed(beam=beam, exact=exact, threads=threads)
     predictor = open_model(model, device=device, settings=read_settings(None, settings or []), speed=speed)
     allowed, blocked, bad = _names(allow), _names(block), _Tally()
-    with _texts(file, reading, bad.add if skip_bad else _refused) as stream:
-        shape = Shape(stream.have_ids, min(k, len(predictor.names)))
+    typed = not texts and file in ("", "-") and sys.stdin.isatty()
+    if typed:
+        err.print("Type a text and press Enter; Ctrl-D ends.")
+    with _given(texts) if texts else _texts(file, reading, bad.add if skip_bad else _refused) as stream:
+        shape = Shape(stream.columns, min(k, len(predictor.names)))
         printing = nullcontext(_printer(predictor, as_json))
         writing = printing if destination is None else answers_file(destination, shape)
         with writing as write, _bar(stream, printing=destination is None) as advance:
-            for piece in in_pieces(stream.entries, 1 if file == "-" and sys.stdin.isatty() else _AT_ONCE):
+            for piece in in_pieces(stream.entries, 1 if typed else _AT_ONCE):
                 answers = predictor.answer([entry.text for entry in piece], k, allow=allowed, block=blocked)
                 answers = answers if min_score is None else _at_least(min_score, answers)
                 written = [Answered(entry, *answer) for entry, answer in zip(piece, answers, strict=True)]
                 write(_explained(predictor, written) if explain else written)
                 advance(len(piece))
     bad.tell()
+
+
+def _reading(file: str, form: str, columns: list[str] | None) -> Reading:
+    """Return how texts are read: the form of the file, and the column of the texts."""
+    from laconic.config import configure, read_settings
+    from laconic.data.formats.tabular import Columns
+    from laconic.data.streams import Reading, form_of
+
+    column = configure(Columns, read_settings(None, column_names(columns))).text
+    return Reading(form=form or form_of(Path(file)) or "lines", column=column)
 
 
 def _destination(to: Path, file: str, as_json: bool) -> Destination:
@@ -100,7 +131,7 @@ def _destination(to: Path, file: str, as_json: bool) -> Destination:
     destination = Destination.at(to, usual="jsonl" if as_json else "")
     if as_json and destination.form != "jsonl":
         raise ConfigError(f"--json does not go with --out {to}, which is {destination.form}; leave one of them out")
-    if file != "-" and to.exists() and Path(file).exists() and to.samefile(file):
+    if file not in ("", "-") and to.exists() and Path(file).exists() and to.samefile(file):
         raise ConfigError(f"--out {to}: this is the file that is read; choose another name")
     return destination
 
@@ -112,7 +143,7 @@ def _names(path: Path | None) -> list[str] | None:
 
 
 def _refused(error: DataError) -> None:
-    raise DataError(f"{error}; or pass over all that cannot be read (--skip-bad)") from None
+    raise DataError(f"{error}; --skip-bad skips what cannot be read") from None
 
 
 class _Tally:
@@ -126,18 +157,26 @@ class _Tally:
 
     def tell(self) -> None:
         if self.count:
-            what = counted(self.count, "text could", "texts could") + " not be read and "
-            what += plural(self.count, "was passed over, so it has", "were passed over, so they have")
-            message = f"{what} no answer; the first: "
-            err.print(Text.assemble(("note: ", "yellow"), message + self.first), soft_wrap=True)
+            skipped = (
+                f"{counted(self.count, 'text was', 'texts were')} skipped because of errors; the first: {self.first}"
+            )
+            print_note(skipped)
 
 
 def _texts(file: str, reading: Reading, on_bad: OnBad) -> AbstractContextManager[Stream]:
     from laconic.data.streams import opened_stream, stream_of
 
-    if file == "-":
+    if file in ("", "-"):
         return nullcontext(stream_of(sys.stdin.buffer, "the standard input", reading, on_bad))
     return opened_stream(Path(file), reading, on_bad)
+
+
+def _given(texts: Sequence[str]) -> AbstractContextManager[Stream]:
+    """Stream the texts of --text."""
+    from laconic.data.formats.entries import Entry
+    from laconic.data.streams import Stream
+
+    return nullcontext(Stream(iter([Entry(text, {}) for text in texts]), (), None, lambda: 0))
 
 
 def _printer(predictor: TextPredictor, as_json: bool) -> Write:

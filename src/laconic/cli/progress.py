@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from laconic.units import counted
+
+if TYPE_CHECKING:
+    from laconic.training.watchers import LineWatcher
 
 
 def counting(console: Console) -> Progress:
     """Return a progress display for tasks of known size."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
@@ -40,3 +50,19 @@ def reading_progress(console: Console, size: int | None) -> Iterator[Callable[[i
             bar.update(task, completed=position, texts=texts, shown=counted(texts, "text"))
 
         yield advance
+
+
+@contextmanager
+def training_display(console: Console) -> Iterator[LineWatcher]:
+    """Report on a run: a progress bar on a terminal, and one line per epoch everywhere."""
+    from laconic.training.watchers import LineWatcher
+
+    with counting(console) as bar:
+        bar.add_task("training", total=None)  # some parts, such as label trees, report no steps
+
+        def advance(stage: str, done: int, steps: int) -> None:
+            if bar.tasks[-1].description != stage:
+                bar.add_task(stage, total=steps)
+            bar.update(bar.tasks[-1].id, completed=done)
+
+        yield LineWatcher(bar.console.print, advance)

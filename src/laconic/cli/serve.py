@@ -3,42 +3,59 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from laconic.cli.pack import Beam, Exact
+from laconic.cli.options import MACHINE, OUTPUT, Beam, Exact, err
+from laconic.cli.verb import argument, command, option
+
+if TYPE_CHECKING:
+    from laconic.serve.settings import Serving
 
 verbs = typer.Typer()
+_ADDRESS, _LIMITS = "Address", "Limits"
 
 
-@verbs.command()
+@command(verbs, group="Train and use", example="laconic serve model\nlaconic serve model --host 0.0.0.0 --workers 4")
 def serve(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A packed model, or a model folder that has one.")],
-    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 accepts other machines.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 picks a free one.", min=0, max=65535)] = 8000,
-    workers: Annotated[int, typer.Option(help="Number of worker processes; they share the model's memory.", min=1)] = 1,
-    deadline_ms: Annotated[int, typer.Option(help="Time limit of a request in milliseconds.", min=1)] = 1000,
-    queue: Annotated[
-        int, typer.Option(help="Texts that may wait in each worker; more are refused (503).", min=1)
-    ] = 256,
-    max_body: Annotated[str, typer.Option("--max-body", metavar="SIZE", help="Largest request body.")] = "1MB",
-    max_texts: Annotated[int, typer.Option(help="Most texts per request.", min=1)] = 100,
-    max_characters: Annotated[int, typer.Option(help="Most characters per text.", min=1)] = 1000,
-    max_k: Annotated[int, typer.Option(help="Most labels per text.", min=1)] = 100,
-    token_file: Annotated[Path | None, typer.Option(help="File with the bearer token clients must send.")] = None,
-    origin: Annotated[
-        list[str] | None, typer.Option(help="Origin allowed to call the API from a browser (CORS); may be repeated.")
+    model: Annotated[Path, argument("MODEL", "A packed model, or a model folder that has one.")],
+    host: Annotated[
+        str, option(_ADDRESS, "--host ADDRESS", "Address to listen on; 0.0.0.0 accepts other machines.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, option(_ADDRESS, "--port N", "Port to listen on; 0 picks a free one.", min=0, max=65535)
+    ] = 8000,
+    token_file: Annotated[
+        Path | None, option(_ADDRESS, "--token-file FILE", "File with the bearer token clients must send.")
     ] = None,
-    drain: Annotated[
-        float, typer.Option(help="Seconds after SIGTERM during which new connections are accepted.", min=0)
-    ] = 0.5,
-    watch: Annotated[bool, typer.Option("--watch/--no-watch", help="Reload the model folder when it changes.")] = True,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Do not log each request.")] = False,
+    origin: Annotated[
+        list[str] | None,
+        option(_ADDRESS, "--origin URL", "Origin allowed to call the API from a browser (CORS); may be repeated."),
+    ] = None,
+    workers: Annotated[
+        int, option(MACHINE, "--workers N", "Number of worker processes; they share the model's memory.", min=1)
+    ] = 1,
     beam: Beam = None,
     exact: Exact = False,
+    deadline_ms: Annotated[
+        int, option(_LIMITS, "--deadline-ms MS", "Time limit of a request in milliseconds.", min=1)
+    ] = 1000,
+    queue: Annotated[
+        int, option(_LIMITS, "--queue N", "Texts that may wait in each worker; more are refused (503).", min=1)
+    ] = 256,
+    max_body: Annotated[str, option(_LIMITS, "--max-body SIZE", "Largest request body.")] = "1MB",
+    max_texts: Annotated[int, option(_LIMITS, "--max-texts N", "Most texts per request.", min=1)] = 100,
+    max_characters: Annotated[int, option(_LIMITS, "--max-characters N", "Most characters per text.", min=1)] = 1000,
+    max_k: Annotated[int, option(_LIMITS, "--max-k N", "Most labels per text.", min=1)] = 100,
+    drain: Annotated[
+        float,
+        option(_LIMITS, "--drain SECONDS", "Seconds after SIGTERM during which new connections are accepted.", min=0),
+    ] = 0.5,
+    watch: Annotated[bool, typer.Option("--watch/--no-watch", help="Reload the model folder when it changes.")] = True,
+    quiet: Annotated[bool, option(OUTPUT, "--quiet", "Do not log each request.")] = False,
 ) -> None:
-    """Serve a packed model over HTTP, with a page to try it at /.
+    """Serve a packed model over HTTP, with a page to try it at / and the API described at /docs.
 
     SIGTERM stops the service after it has answered accepted requests; SIGUSR1 reloads the model folder.
     """
@@ -58,4 +75,12 @@ def serve(
         origins=tuple(origin or ()),
         log_requests=not quiet,
     )
-    run(model, settings, Speed(beam=beam, exact=exact, threads=1))
+    run(model, settings, Speed(beam=beam, exact=exact, threads=1), started=_print_address)
+
+
+def _print_address(settings: Serving) -> None:
+    """Print where the service is to be found, if somebody is there to read it; logs say it to programs."""
+    host = {"0.0.0.0": "localhost", "::": "localhost"}.get(settings.host, settings.host)
+    url = f"http://{f'[{host}]' if ':' in host else host}:{settings.port}"
+    if err.is_terminal:
+        err.print(f"Serving at {url} (API: {url}/docs). Ctrl-C stops.", soft_wrap=True)

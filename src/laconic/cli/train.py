@@ -2,122 +2,156 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from laconic.cli import pack as cli_pack
 from laconic.cli.options import (
+    DATA,
+    MACHINE,
+    METHOD,
+    MODEL,
+    OUTPUT,
+    ColumnNames,
     Constants,
     Data,
     Device,
     Separator,
-    Table,
+    complete_method,
     err,
+    number_option,
     out,
     print_constants,
-    print_notes,
     read_corpus,
+    settings_option,
+    verbosity,
 )
 from laconic.cli.pack import KeepTexts
+from laconic.cli.recipe import Recipe, asked_recipe, checked_recipe, settled_recipe, usual_folder
+from laconic.cli.verb import command, option
 from laconic.errors import ConfigError
 from laconic.units import counted
 
 if TYPE_CHECKING:
-    from laconic.config import Settings
     from laconic.data.corpus import Corpus
     from laconic.methods.train import Training
     from laconic.storage.model_folder import SavedModel
     from laconic.storage.tensors import Storage
 
 verbs = typer.Typer()
+log = logging.getLogger(__name__)
 _TEST = 0.1  # of a single file's texts
 
 
-@verbs.command()
+@command(
+    verbs,
+    group="Train and use",
+    example="laconic train shop.csv --out model\n"
+    "laconic train shop.csv --column text=product --column labels=kind --budget 5m\n"
+    "laconic train debian-related --method inceptionxml --preset laptop --epochs 10 --seed 1",
+)
 def train(
     data: Data,
-    model: Annotated[Path, typer.Option("--out", metavar="MODEL", help="Model folder to write.")],
+    folder: Annotated[
+        Path | None,
+        option(
+            MODEL,
+            "--out MODEL",
+            "Model folder to write. Default: a folder named after the data and the method, such as shop-auto.",
+        ),
+    ] = None,
     method: Annotated[
-        str, typer.Option(help="Training method (docs/methods.md). auto chooses by the data, the machine and --budget.")
+        str,
+        option(
+            METHOD,
+            "--method NAME",
+            "Training method (docs/methods.md). auto chooses by the data, the machine and --budget.",
+            autocompletion=complete_method,
+        ),
     ] = "auto",
     budget: Annotated[
-        str,
-        typer.Option("--budget", metavar="TIME", help="With auto: approximate training time, such as 90s, 5m or 2h."),
+        str, option(METHOD, "--budget TIME", "With auto: approximate training time, such as 90s, 5m or 2h.")
     ] = "",
     preset: Annotated[
         str,
-        typer.Option(help="Preset name (laptop) or TOML file. Without --method, implies inceptionxml."),
+        option(METHOD, "--preset NAME", "Preset name (laptop) or TOML file. Without --method, implies inceptionxml."),
     ] = "",
-    encoder: Annotated[str, typer.Option(help="inception, bag or cnn. Default: the method's own.")] = "",
-    device: Device = "auto",
-    ignore_memory: Annotated[
-        bool, typer.Option("--ignore-memory", help="Train even if the estimated memory exceeds what is free.")
-    ] = False,
+    encoder: Annotated[str, option(METHOD, "--encoder NAME", "inception, bag or cnn. Default: the method's own.")] = "",
+    epochs: Annotated[int | None, number_option("--epochs N", "Number of epochs.")] = None,
+    batch_size: Annotated[int | None, number_option("--batch-size N", "Texts per training step.")] = None,
+    learning_rate: Annotated[
+        float | None, number_option("--lr --learning-rate RATE", "Learning rate.", least=0)
+    ] = None,
+    seed: Annotated[int | None, number_option("--seed N", "Seed of all random choices.", least=0)] = None,
+    settings: Annotated[list[str] | None, settings_option("the method (`laconic settings METHOD`)")] = None,
     validation: Annotated[
-        float | None, typer.Option(help="Fraction of texts held out to pick the best epoch (0 = none).")
-    ] = None,
-    test: Annotated[
         float | None,
-        typer.Option(
-            min=0, max=0.9, help="Fraction of texts to hold out as the test split (0 = none). A single file: 0.1."
-        ),
+        option(METHOD, "--validation FRACTION", "Fraction of texts held out to pick the best epoch (0 = none)."),
     ] = None,
-    refit: Annotated[bool, typer.Option("--refit", help="After choosing the epoch, train again on all texts.")] = False,
-    ensemble: Annotated[int, typer.Option(help="Number of models, with different seeds, to average.", min=1)] = 1,
+    refit: Annotated[bool, option(METHOD, "--refit", "After choosing the epoch, train again on all texts.")] = False,
+    ensemble: Annotated[
+        int, option(METHOD, "--ensemble N", "Number of models, with different seeds, to average.", min=1)
+    ] = 1,
     rerank: Annotated[
-        bool, typer.Option("--rerank", help="Also train a re-ranker; implied by any --set reranker.KEY.")
+        bool, option(METHOD, "--rerank", "Also train a re-ranker; implied by any --set reranker.KEY.")
     ] = False,
     label_texts: Annotated[
         bool,
-        typer.Option(
-            "--label-texts", help="Also train on the labels' own texts; implied by any --set extra_texts.KEY."
-        ),
+        option(METHOD, "--label-texts", "Also train on the labels' own texts; implied by any --set extra_texts.KEY."),
     ] = False,
     fuse: Annotated[
         bool,
-        typer.Option(
-            "--fuse", help="Fuse with label trees, nearest texts and label texts; implied by any --set fusion.KEY."
+        option(
+            METHOD, "--fuse", "Fuse with label trees, nearest texts and label texts; implied by any --set fusion.KEY."
         ),
     ] = False,
     teacher: Annotated[
-        Path | None,
-        typer.Option("--teacher", metavar="MODEL", help="Also train on the predictions of this model (distillation)."),
+        Path | None, option(METHOD, "--teacher MODEL", "Also train on the predictions of this model (distillation).")
     ] = None,
+    test: Annotated[
+        float | None,
+        option(
+            DATA,
+            "--test FRACTION",
+            "Fraction of texts to hold out as the test split (0 = none). A single file: 0.1.",
+            min=0,
+            max=0.9,
+        ),
+    ] = None,
+    columns: ColumnNames = None,
+    separator: Separator = None,
+    propensity: Constants = "",
+    device: Device = "auto",
+    ignore_memory: Annotated[
+        bool, option(MACHINE, "--ignore-memory", "Train even if the estimated memory exceeds what is free.")
+    ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace a finished model in MODEL, even one of other data or settings.")
+        bool, option(MODEL, "--force", "Replace a finished model in MODEL, even one of other data or settings.")
     ] = False,
     keep_run: Annotated[
-        bool, typer.Option("--keep-run", help="Keep the run folder, with its log, in the model folder.")
+        bool, option(MODEL, "--keep-run", "Keep the run folder, with its log, in the model folder.")
     ] = False,
     shard_size: Annotated[
-        str,
-        typer.Option(
-            "--shard-size", metavar="SIZE", help="Largest size of a tensor file, such as 16MB (0 = one file)."
-        ),
+        str, option(MODEL, "--shard-size SIZE", "Largest size of a tensor file, such as 16MB (0 = one file).")
     ] = "0",
-    half: Annotated[bool, typer.Option("--half", help="Store weights as float16 (half the size).")] = False,
+    half: Annotated[bool, option(MODEL, "--half", "Store weights as float16 (half the size).")] = False,
     packing: Annotated[
-        bool, typer.Option("--pack/--no-pack", help="Also pack the model into MODEL/packed, for fast CPU inference.")
+        bool, option(MODEL, "--pack/--no-pack", "Also pack the model into MODEL/packed, for fast CPU inference.")
     ] = True,
     keep_texts: KeepTexts = False,
-    propensity: Constants = "",
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="Override a setting of the method (docs/methods.md); may be repeated."
-        ),
-    ] = None,
-    table: Table = None,
-    separator: Separator = None,
+    quiet: Annotated[bool, option(OUTPUT, "--quiet", "Print errors only.")] = False,
+    verbose: Annotated[bool, option(OUTPUT, "--verbose", "Also print the settings and the library's log.")] = False,
 ) -> None:
     """Train a model on labelled texts and write a model folder.
 
@@ -126,57 +160,107 @@ def train(
     from laconic.units import bytes_of
 
     if keep_texts and not packing:
-        raise ConfigError("--keep-texts keeps texts in what is packed, but --no-pack packs nothing; leave one out")
+        raise ConfigError("--keep-texts stores texts in the packed model, but --no-pack makes none; leave one out")
     own = [f"validation={validation}"] * (validation is not None) + ["refit=true"] * refit
-    own += [f'encoder="{encoder}"'] * bool(encoder)
-    over = {"reranker": rerank, "extra_texts": label_texts, "fusion": fuse}
-    recipe = _asked(method, budget, preset or None, bool(encoder), [*(settings or []), *own], over)
+    recipe = asked_recipe(
+        method,
+        budget=budget,
+        preset=preset,
+        encoder=encoder,
+        settings=[*(settings or []), *own],
+        wrappers={"reranker": rerank, "extra_texts": label_texts, "fusion": fuse},
+        options={"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate, "seed": seed},
+    )
     largest = bytes_of(shard_size)
 
     # From here on torch is needed, which takes seconds to import; where it is missing, the error names it.
     import torch  # noqa: F401
 
-    from laconic.export.pack import check_texts
-    from laconic.storage.manifest import kind_of
-    from laconic.storage.model_folder import RUN, check_free, read_model, write_model
     from laconic.storage.tensors import Storage
+
+    job = _Job(
+        data=data,
+        folder=usual_folder(data, recipe, preset) if folder is None else folder,
+        device=device,
+        ensemble=ensemble,
+        teacher=teacher,
+        ignore_memory=ignore_memory,
+        force=force,
+        keep_run=keep_run,
+        storage=Storage(shard_size=largest, half=half),
+        packing=packing,
+        keep_texts=keep_texts,
+    )
+    with verbosity(quiet=quiet, verbose=verbose):
+        if folder is None:
+            err.print(f"Model folder: {job.folder} (--out names another)", soft_wrap=True)
+        _train(job, recipe, lambda: _corpus(data, columns, separator, propensity, test))
+
+
+class _Job(NamedTuple):
+    """A training with its data and folder, besides the method and its settings."""
+
+    data: str
+    folder: Path
+    device: str
+    ensemble: int
+    teacher: Path | None
+    ignore_memory: bool
+    force: bool
+    keep_run: bool
+    storage: Storage
+    packing: bool
+    keep_texts: bool
+
+
+def _train(job: _Job, recipe: Recipe, read: Callable[[], Corpus]) -> None:
+    """Train, evaluate, write and pack a model; whatever is wrong is reported as early as it can be known."""
+    from laconic.export.pack import check_texts
+    from laconic.storage.model_folder import check_free, read_model, write_model
     from laconic.system.files import bytes_in
 
-    check_free(model)
-    storage = Storage(shard_size=largest, half=half)
-    recipe = _checked(recipe)
-    corpus = read_corpus(data, table, separator, propensity=propensity)
-    print_notes(corpus)
+    check_free(job.folder)
+    recipe = checked_recipe(recipe)
+    corpus = read()
+    if job.keep_texts:
+        check_texts(corpus)
+    recipe = settled_recipe(recipe, corpus, job.device)
+    if recipe.why:
+        err.print(f"Chosen: {recipe.why}", soft_wrap=True)
+    _log_settings(recipe)
+    trained = _trained(job, recipe, corpus)
+    if trained is None:
+        out.print(f"{job.folder}: already trained with this data and these settings; --force trains it anew")
+        if job.packing and not _is_packed(job.folder, keep_texts=job.keep_texts):
+            cli_pack.pack_trained(read_model(job.folder), job.folder, corpus, job.device, keep_texts=job.keep_texts)
+        return
+    trained = _evaluated(trained, corpus, job.device, f"{job.folder} on {job.data}")
+    write_model(trained, job.folder, pictures=_pictures(trained), keep_run=job.keep_run, storage=job.storage)
+    members = f" ({job.ensemble} members)" * (job.ensemble > 1)
+    learnt_from = f"{counted(len(corpus.split('train')), 'text')}, {counted(len(corpus.labels), 'label')}"
+    out.print(f"{job.folder}: {recipe.words}{members}, {learnt_from}, {counted(bytes_in(job.folder), 'byte')}")
+    if job.packing:
+        cli_pack.pack_trained(trained, job.folder, corpus, job.device, keep_texts=job.keep_texts)
+
+
+def _corpus(data: str, columns: list[str] | None, separator: str | None, propensity: str, test: float | None) -> Corpus:
+    """Read labelled data, and hold out a test split where one is wanted."""
+    corpus = read_corpus(data, columns, separator, propensity=propensity)
     print_constants(corpus)
     corpus.check_labelled()
-    corpus = _with_test(corpus, test)
-    if keep_texts:
-        check_texts(corpus)
-    recipe = _settled(recipe, corpus, device)
-    teacher_model = None if teacher is None else read_model(teacher)
-    finished = _Finished(model, storage) if not force and kind_of(model) else None
-    trained = _trained(
-        corpus, recipe, model / RUN, device, ensemble, teacher_model, finished, ignore_memory=ignore_memory
-    )
-    if trained is None:
-        out.print(f"{model}: already trained with this data and these settings; --force trains it anew")
-        if packing and not _is_packed(model, keep_texts=keep_texts):
-            cli_pack.pack_trained(read_model(model), model, corpus, device, keep_texts=keep_texts)
-        return
-    trained = _evaluated(trained, corpus, device, f"{model} on {data}")
-    write_model(trained, model, pictures=_pictures(trained), keep_run=keep_run, storage=storage)
-    said = {"reranker": ", re-ranked", "extra_texts": ", label texts learnt", "fusion": ", fused"}
-    members = "".join(more for group, more in said.items() if group in recipe.settings)
-    members += f" ({ensemble} members)" * (ensemble > 1)
-    learnt_from = f"{counted(len(corpus.split('train')), 'text')}, {counted(len(corpus.labels), 'label')}"
-    out.print(f"{model}: {recipe.method}{members}, {learnt_from}, {counted(bytes_in(model), 'byte')}")
-    if packing:
-        cli_pack.pack_trained(trained, model, corpus, device, keep_texts=keep_texts)
+    return _with_test(corpus, test)
+
+
+def _log_settings(recipe: Recipe) -> None:
+    """Log every setting of the method, for --verbose."""
+    from laconic.config import settings_of
+
+    log.info("settings of %s: %s", recipe.method, json.dumps(settings_of(recipe.config)))
 
 
 def _evaluated(model: SavedModel, corpus: Corpus, device: str, title: str) -> SavedModel:
     """Show the metrics of the finished model on held-out texts, and store them in it."""
-    from laconic.cli.tables import metrics_table
+    from laconic.cli.tables import metrics_legend, metrics_table
     from laconic.data.evaluation_texts import evaluation_texts
     from laconic.data.sketch import seen_words
     from laconic.evaluation.evaluate import evaluation_of
@@ -194,6 +278,7 @@ def _evaluated(model: SavedModel, corpus: Corpus, device: str, title: str) -> Sa
         err.print("No texts were held out, so there are no figures; --test 0.1 holds out a test split.")
         return model
     out.print(metrics_table({"": evaluation}, f"{title}, {of}"))
+    out.print(metrics_legend(evaluation.metrics))
     return model
 
 
@@ -217,57 +302,6 @@ def _with_test(corpus: Corpus, fraction: float | None) -> Corpus:
     alone = f" {counted(only, 'label occurs', 'labels occur')} in them alone." * (only > 0)
     err.print(message + alone, soft_wrap=True)
     return parted
-
-
-class _Recipe(NamedTuple):
-    """The method to train, with its settings."""
-
-    method: str
-    settings: Settings
-    config: Any  # None: the method is still to be chosen
-    budget: float | None = None  # seconds, for that
-
-
-def _asked(
-    method: str, budget: str, preset: str | None, has_encoder: bool, settings: list[str], over: Mapping[str, bool]
-) -> _Recipe:
-    """Return the requested recipe; report a wrong name before anything is read or imported."""
-    from laconic.config import AUTO, check_method, method_called, preset_path, read_settings
-    from laconic.units import seconds_of
-
-    method = method_called(method)
-    named = "" if method == AUTO else f"--method {method} names one"
-    if not named and (preset or has_encoder):
-        method, named = "inceptionxml", f"--{'preset' if preset else 'encoder'} is of inceptionxml"
-    if named:
-        check_method(method)
-    if named and budget:
-        raise ConfigError(f"--budget chooses a method, but {named}; leave one of them out")
-    wanted = read_settings(preset_path(method, preset) if preset else None, settings)
-    for group, asked in over.items():
-        if asked:
-            wanted.setdefault(group, {})
-    return _Recipe(method, wanted, None, seconds_of(budget) if budget else None)
-
-
-def _checked(recipe: _Recipe) -> _Recipe:
-    """Add the config of a named method, so that a wrong setting is reported before data is read."""
-    from laconic.config import AUTO
-    from laconic.methods.registry import config_of
-
-    return recipe if recipe.method == AUTO else recipe._replace(config=config_of(recipe.method, recipe.settings))
-
-
-def _settled(recipe: _Recipe, corpus: Corpus, device: str) -> _Recipe:
-    """Choose a method by the data, the machine and the time budget where none was named."""
-    from laconic.methods.auto import choose, config_for, describe_situation
-    from laconic.training.run import device_named
-
-    if recipe.config is not None:
-        return recipe
-    choice = choose(describe_situation(corpus, gpu=device_named(device).type == "cuda", budget=recipe.budget))
-    err.print(f"{choice.method}: {choice.why}", soft_wrap=True)
-    return _Recipe(choice.method, *config_for(choice, recipe.settings))
 
 
 class _Finished(NamedTuple):
@@ -297,41 +331,32 @@ def _is_packed(model: Path, *, keep_texts: bool) -> bool:
     return packed is not None and (packed.num_kept > 0 or not keep_texts)
 
 
-def _trained(
-    corpus: Corpus,
-    recipe: _Recipe,
-    folder: Path,
-    device: str,
-    ensemble: int,
-    teacher_model: SavedModel | None,
-    finished: _Finished | None,
-    *,
-    ignore_memory: bool,
-) -> SavedModel | None:
+def _trained(job: _Job, recipe: Recipe, corpus: Corpus) -> SavedModel | None:
     """Train and return the model with the command and duration; None if the same model is already there."""
-    from laconic.cli.tables import training_display
+    from laconic.cli.progress import training_display
     from laconic.methods.distillation import Config as Distilling
     from laconic.methods.distillation import with_teacher_facts, with_teacher_labels
     from laconic.methods.train import Training
+    from laconic.storage.manifest import kind_of
+    from laconic.storage.model_folder import RUN, read_model
     from laconic.training.run import Run, device_named
 
-    labelled = (
-        corpus
-        if teacher_model is None
-        else with_teacher_labels(teacher_model, corpus, device_named(device), Distilling())
-    )
+    device, folder = device_named(job.device), job.folder / RUN
+    teacher = None if job.teacher is None else read_model(job.teacher)
+    finished = _Finished(job.folder, job.storage) if not job.force and kind_of(job.folder) else None
+    labelled = corpus if teacher is None else with_teacher_labels(teacher, corpus, device, Distilling())
     began, anew = perf_counter(), not folder.exists()
     try:
         with training_display(err) as watcher:
-            run = Run(folder, watcher=watcher, device=device_named(device), ignore_memory=ignore_memory)
-            training = Training.of(labelled, recipe.method, recipe.config, ensemble)
+            run = Run(folder, watcher=watcher, device=device, ignore_memory=job.ignore_memory)
+            training = Training.of(labelled, recipe.method, recipe.config, job.ensemble)
             if finished and not run.unfinished(training.facts) and finished.is_made_by(training):
                 return None
             trained = training.run(run)
     except KeyboardInterrupt:
         err.print("interrupted; run the same command again to resume")
         raise typer.Exit(130) from None
-    trained = trained if teacher_model is None else with_teacher_facts(trained, teacher_model)
+    trained = trained if teacher is None else with_teacher_facts(trained, teacher)
     made = {"command": "laconic " + shlex.join(sys.argv[1:])}
     took = {"seconds": round(perf_counter() - began, 2)} if anew else {}  # how long a stopped run took is not known
     return replace(trained, facts={**trained.facts, **made, **took})

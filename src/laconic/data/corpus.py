@@ -133,7 +133,7 @@ class Corpus:
         column = None if self.table is None else self.table.used.get(name, {}).get("labels")
         remedy = "; give at least one a label"
         if column is not None:
-            remedy = f": the column {column!r} holds none; name the column that does (--table labels=NAME)"
+            remedy = f": the column {column!r} holds none; name the column that does (--column labels=NAME)"
         raise DataError(f"{self.source}: no text{' of the split train' * (name == 'train')} has a label{remedy}")
 
     def sampled(self, name: str, count: int, seed: int = 0) -> Corpus:

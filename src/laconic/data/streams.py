@@ -8,7 +8,7 @@ A file's ending says which it is; .gz may follow, but for Parquet. Anything else
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from gzip import GzipFile
@@ -52,7 +52,7 @@ class Stream(NamedTuple):
     """An open stream of texts with its size and position."""
 
     entries: Iterator[Entry]
-    have_ids: bool
+    columns: Sequence[str]  # fields besides the text that a table of answers keeps
     size: int | None  # of all there is to read; None: unknown
     position: Callable[[], int]  # how much of it has been read
 
@@ -121,5 +121,5 @@ def _of_parquet(path: Path, file: IO[bytes], reading: Reading, on_bad: OnBad) ->
             read += 1
             yield row
 
-    rows, have_ids = of_parquet(path, table, reading.column, on_bad)
-    return Stream(counted(rows), have_ids, table.metadata.num_rows, lambda: read)
+    rows, columns = of_parquet(path, table, reading.column, on_bad)
+    return Stream(counted(rows), columns, table.metadata.num_rows, lambda: read)

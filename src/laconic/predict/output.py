@@ -4,8 +4,8 @@ jsonl      {"text": ..., whatever else the text's record had, "predictions": [{"
            "known_words": how many of the text's words the model knows}; where answers are explained, each prediction
            has "words": [{"word": ..., "share": ...}, ...] too and, where the model keeps training texts, "texts":
            [{"text": ..., "similarity": ...}, ...]
-csv, tsv   a row a text: text, id (where texts come with one), label_1, score_1, label_2, ... (empty where there is
-           none), known_words
+csv, tsv   a row a text: text, id (where texts come with one), the other columns of the table that was read, label_1,
+           score_1, label_2, ... (empty where there is none), known_words
 parquet    the same columns
 
 The file's ending says which it is; .gz may follow, but for Parquet.
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from gzip import GzipFile
@@ -30,6 +31,7 @@ from laconic.predict.prediction import Prediction
 from laconic.system.files import writing
 
 _KNOWN = "known_words"
+_OWN_COLUMN = re.compile(rf"(label|score)_\d+|{_KNOWN}")
 _ROW_GROUP = 1 << 15  # rows that Parquet gets at a time
 
 Predictions: TypeAlias = Sequence[Prediction | Explained]
@@ -47,8 +49,13 @@ class Answered(NamedTuple):
 class Shape(NamedTuple):
     """The columns of a table."""
 
-    have_ids: bool
+    columns: Sequence[str]  # that texts come with: their ids and others
     places: int  # labels a text, at most
+
+    @property
+    def kept(self) -> list[str]:
+        """Return the columns that texts come with, without those that answers take the place of."""
+        return [name for name in self.columns if not _OWN_COLUMN.fullmatch(name)]
 
 
 class Destination(NamedTuple):
@@ -138,19 +145,20 @@ def _table_writer(file: TextIOWrapper, form: str, shape: Shape) -> Write:
 
 def _header(shape: Shape) -> list[str]:
     places = [f"{what}_{place}" for place in range(1, shape.places + 1) for what in ("label", "score")]
-    return ["text", *["id"] * shape.have_ids, *places, _KNOWN]
+    return ["text", *shape.kept, *places, _KNOWN]
 
 
 def _row(answered: Answered, shape: Shape) -> list[Any]:
     entry, predictions, known = answered
     cells = [cell for prediction in predictions for cell in prediction[:2]]
     missing = [None] * (2 * shape.places - len(cells))
-    return [entry.text, *[_id(entry)] * shape.have_ids, *cells, *missing, known]
+    return [entry.text, *(_cell(entry.fields.get(name)) for name in shape.kept), *cells, *missing, known]
 
 
-def _id(entry: Entry) -> str | None:
-    id = entry.fields.get("id")
-    return id if id is None else _encodable(id if isinstance(id, str) else json.dumps(id, ensure_ascii=False))
+def _cell(value: Any) -> str | None:
+    if value is None:
+        return None
+    return _encodable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
 @contextmanager
@@ -160,7 +168,10 @@ def _parquet(file: IO[bytes], shape: Shape) -> Iterator[Write]:
 
     header = _header(shape)
     kinds = {"score": pyarrow.float64(), _KNOWN: pyarrow.int64()}
-    types = [kinds.get(name if name == _KNOWN else name.partition("_")[0], pyarrow.string()) for name in header]
+    own = {
+        name: kinds.get(name if name == _KNOWN else name.partition("_")[0]) for name in header[1 + len(shape.kept) :]
+    }
+    types = [own.get(name) or pyarrow.string() for name in header]
     schema = pyarrow.schema(list(zip(header, types, strict=True)))
     rows: list[list[Any]] = []
     with pyarrow.parquet.ParquetWriter(file, schema) as writer:

@@ -25,7 +25,8 @@ Scope: TypeAlias = MutableMapping[str, Any]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-PATHS = {PREDICT, "/v1/model", "/healthz", "/readyz", "/metrics", "/openapi.json", "/"}  # that are counted by name
+# Paths that are counted by name.
+PATHS = {PREDICT, "/v1/model", "/healthz", "/readyz", "/metrics", "/openapi.json", "/docs", "/"}
 REQUEST_ID = "laconic.request_id"  # where others find it in a request's scope
 GUARDED = ("/v1/", "/metrics")  # beginnings of paths that need the token, where there is one
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}  # that are logged by name

@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 from laconic import __version__
 from laconic.predict.load import Speed
 from laconic.serve.asgi import REQUEST_ID, App, Gateway
+from laconic.serve.docs_page import docs_page
 from laconic.serve.errors import Refusal, failed
 from laconic.serve.logs import LOG
 from laconic.serve.model import Served
@@ -58,13 +59,15 @@ def application_of(service: Service) -> App:
         version=__version__,
         description="From a short text to the right few labels.",
         lifespan=at_work,
-        docs_url=None,  # they would fetch scripts from elsewhere
+        docs_url=None,  # these would fetch scripts from elsewhere; /docs is our own
         redoc_url=None,
         redirect_slashes=False,
     )
     _add_paths(app, service)
     _add_page(app)
     document(app, service.settings)
+    docs = _file(docs_page(app.openapi()), "text/html; charset=utf-8")
+    app.add_route("/docs", docs, methods=["GET"], include_in_schema=False)
     app.add_exception_handler(HTTPException, _nothing_here)
     app.add_exception_handler(Exception, _failed)
     door, origins = Gateway(app, service), service.settings.origins

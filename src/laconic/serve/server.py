@@ -7,7 +7,7 @@ import logging.config
 import os
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -31,15 +31,25 @@ _COUNTERS = "PROMETHEUS_MULTIPROC_DIR"  # laconic.serve.metrics reads it; to imp
 _BACKLOG = 4096  # connections, of which slow ones may be many
 
 
-def serve(model: Path, settings: Serving, speed: Speed) -> None:
-    """Serve until a signal stops it. A model that cannot be served is reported before a port is taken."""
+def serve(
+    model: Path, settings: Serving, speed: Speed, *, started: Callable[[Serving], None] = lambda settings: None
+) -> None:
+    """Serve until a signal stops it. A model that cannot be served is reported before a port is taken.
+
+    `started` is called once the server starts, with the port that it listens on.
+    """
     logging.config.dictConfig(log_settings())
     opened(model, speed, verify=True)
     settings = replace(settings, port=settings.port or _free_port(settings.host))
     _check_port(settings)
     with TemporaryDirectory(prefix="laconic-serve-") as counters, _environment(_COUNTERS, counters):
         server = _server(settings)
-        server.on_startup(lambda: _hear_signals(server, settings.time_limits.drain))
+
+        def begin() -> None:
+            _hear_signals(server, settings.time_limits.drain)
+            started(settings)
+
+        server.on_startup(begin)
         server.serve(target_loader=partial(_application, model, settings, speed), wrap_loader=False)
 
 

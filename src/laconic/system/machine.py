@@ -17,12 +17,24 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 _ROOT = Path("/")
+_limits: list[int] = []  # of cores, set by `at_most_cores`; threads of this process share them
 
 
 def usable_cores(root: Path = _ROOT) -> int:
     """Return the number of cores that this process may keep busy, 1 or more."""
     affinity = _cores_by_affinity()
-    return max(1, min(affinity, _cores_by_quota(root) or affinity))
+    return max(1, min(affinity, _cores_by_quota(root) or affinity, *_limits))
+
+
+@contextmanager
+def at_most_cores(cores: int) -> Iterator[None]:
+    """Let this process keep at most so many cores busy while the block runs, torch included."""
+    _limits.append(cores)
+    try:
+        with torch_within_cores():
+            yield
+    finally:
+        _limits.remove(cores)
 
 
 def free_memory(root: Path = _ROOT) -> int | None:

@@ -26,14 +26,14 @@ class Entry(NamedTuple):
     """A text with the other fields of its record."""
 
     text: str
-    fields: dict[str, Any]  # a record's own, as they came; of a table the id
+    fields: dict[str, Any]  # a record's own, as they came; of a table the id and the cells of all other columns
 
 
 class Entries(NamedTuple):
-    """Entries in order, and whether they may have ids."""
+    """Entries in order, and the names of fields that a table of answers keeps."""
 
     rows: Iterator[Entry]
-    have_ids: bool  # whether records of this form may have one
+    columns: Sequence[str]  # besides the text; of records, whose keys may differ, the id alone
 
 
 def of_lines(lines: Lines, name: str, on_bad: OnBad) -> Entries:
@@ -43,7 +43,7 @@ def of_lines(lines: Lines, name: str, on_bad: OnBad) -> Entries:
         number, line = numbered
         return Entry(decoded(line, f"{name}:{number}"), {})
 
-    return Entries(_good(lines, entry, on_bad), have_ids=False)
+    return Entries(_good(lines, entry, on_bad), columns=())
 
 
 def of_records(lines: Lines, name: str, key: str, on_bad: OnBad) -> Entries:
@@ -56,7 +56,7 @@ def of_records(lines: Lines, name: str, key: str, on_bad: OnBad) -> Entries:
         return Entry(text_of(record, key, place), record)
 
     written = (numbered for numbered in lines if numbered[1].strip())
-    return Entries(_good(written, entry, on_bad), have_ids=True)
+    return Entries(_good(written, entry, on_bad), columns=("id",))
 
 
 def of_table(lines: Lines, name: str, column: str, delimiter: str, on_bad: OnBad) -> Entries:
@@ -67,34 +67,35 @@ def of_table(lines: Lines, name: str, column: str, delimiter: str, on_bad: OnBad
     _, header = next(rows)
     if isinstance(header, DataError):
         raise header
-    columns = _columns(header, column, name)
+    columns, names = _columns(header, column, name)
 
     def entry(row: tuple[str, list[str] | DataError]) -> Entry:
         place, cells = row
         if isinstance(cells, DataError):
             raise cells
         check_cells(cells, header, place)
-        own_text, *id = (cells[number] for number in columns)
-        return Entry(own_text, {"id": id[0]} if id else {})
+        own_text, *others = (cells[number] for number in columns)
+        return Entry(own_text, dict(zip(names, others, strict=True)))
 
-    return Entries(_good(rows, entry, on_bad), have_ids=len(columns) > 1)
+    return Entries(_good(rows, entry, on_bad), columns=names)
 
 
 def of_parquet(path: Path, file: Any, column: str, on_bad: OnBad) -> Entries:
     """Read a text per row of an open `pyarrow.parquet.ParquetFile`."""
     header = file.schema_arrow.names
-    names = [header[number] for number in _columns(header, column, str(path))]
+    columns, names = _columns(header, column, str(path))
+    read = [header[number] for number in columns]
 
     def entry(row: tuple[int, Sequence[Any]]) -> Entry:
         number, cells = row
         place = f"{path}, row {number}"
-        own_text, *id = (_cell(cell, f"{place}: {name!r}") for cell, name in zip(cells, names, strict=True))
+        own_text, *others = (_cell(cell, f"{place}: {name!r}") for cell, name in zip(cells, read, strict=True))
         if not isinstance(own_text, str):
-            raise DataError(f"{place}: {names[0]!r} is {excerpt(repr(own_text))}, where a text is needed; write one")
-        return Entry(text(own_text, place), {"id": id[0]} if id else {})
+            raise DataError(f"{place}: {read[0]!r} is {excerpt(repr(own_text))}, where a text is needed; write one")
+        return Entry(text(own_text, place), dict(zip(names, others, strict=True)))
 
-    rows = enumerate(_parquet_rows(path, file, names), 1)
-    return Entries(_good(rows, entry, on_bad), have_ids=len(names) > 1)
+    rows = enumerate(_parquet_rows(path, file, read), 1)
+    return Entries(_good(rows, entry, on_bad), columns=names)
 
 
 def _good(rows: Iterable[R], entry: Callable[[R], Entry], on_bad: OnBad) -> Iterator[Entry]:
@@ -107,8 +108,8 @@ def _good(rows: Iterable[R], entry: Callable[[R], Entry], on_bad: OnBad) -> Iter
             yield found
 
 
-def _columns(header: Sequence[str], asked: str, place: str) -> list[int]:
-    """Return the column of the texts and, where there is one, of the ids."""
+def _columns(header: Sequence[str], asked: str, place: str) -> tuple[list[int], list[str]]:
+    """Return the columns to read, that of the texts first, and the names of the others: of the ids, if any, first."""
     names = (asked,) if asked else USUAL_NAMES["text"]
     texts, ids = column_of(header, names), column_of(header, USUAL_NAMES["id"])
     if texts is None:
@@ -117,7 +118,10 @@ def _columns(header: Sequence[str], asked: str, place: str) -> list[int]:
     for number in columns:
         if list(header).count(header[number]) > 1:
             raise DataError(f"{place}: the column {header[number]!r} is there twice; rename one")
-    return columns
+    taken = ["text", "id"]  # names of the text and of its id in answers
+    others = [number for number, name in enumerate(header) if name not in taken and header.index(name) == number]
+    others = [number for number in others if number not in columns]
+    return columns + others, ["id"] * (len(columns) - 1) + [header[number] for number in others]
 
 
 def _cell(scalar: Any, place: str) -> Any:

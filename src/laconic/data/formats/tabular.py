@@ -180,7 +180,7 @@ def _values(column: Any, path: Path) -> list[Any]:
 
 def _whole_rows(path: Path, *, quotes: bool) -> Iterator[tuple[str, list[str]]]:
     """Yield the rows of a CSV or TSV file; refuse it at the first that cannot be read."""
-    remedy = "double a quote inside quotes, or say that quotes mean nothing (--table quotes=false)"
+    remedy = "double a quote inside quotes, or say that quotes mean nothing (--column quotes=false)"
     with opened(path) as file:
         for place, cells in delimited_rows(numbered(file), str(path), quotes=quotes, remedy=remedy):
             if isinstance(cells, DataError):
@@ -199,7 +199,7 @@ def _find(header: Sequence[str], role: str, columns: Columns, place: str) -> int
     names = (asked,) if asked else USUAL_NAMES[role]
     found = column_of(header, names)
     if found is None and (asked or role in ("text", "labels")):
-        raise no_column(header, names, place, f"the {role} (--table {role}=NAME)")
+        raise no_column(header, names, place, f"the {role} (--column {role}=NAME)")
     return found
 
 

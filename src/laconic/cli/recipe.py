@@ -1,0 +1,118 @@
+"""What `laconic train` is asked to train: a method with its settings, and the folder that the model goes to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from laconic.config import AUTO, Settings, check_method, method_called, preset_path, read_settings
+from laconic.errors import ConfigError
+
+if TYPE_CHECKING:
+    from laconic.data.corpus import Corpus
+
+_ENDINGS = {".gz", ".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".txt"}
+_WRAPPED = {"reranker": ", re-ranked", "extra_texts": ", label texts learnt", "fusion": ", fused"}
+
+
+class Recipe(NamedTuple):
+    """A method with its settings."""
+
+    method: str
+    settings: Settings
+    options: Mapping[str, float]  # settings of training that have an option of their own
+    config: Any = None  # None: the method is still to be chosen, or the settings to be checked
+    budget: float | None = None  # seconds, for the choice
+    why: str = ""  # this method was chosen
+
+    @property
+    def words(self) -> str:
+        """Name the method and what is put over it."""
+        return self.method + "".join(more for group, more in _WRAPPED.items() if group in self.settings)
+
+
+def asked_recipe(
+    method: str,
+    *,
+    budget: str,
+    preset: str,
+    encoder: str,
+    settings: list[str],
+    wrappers: Mapping[str, bool],
+    options: Mapping[str, float | None],
+) -> Recipe:
+    """Return the requested recipe; report a wrong name before anything is read or imported."""
+    from laconic.units import seconds_of
+
+    method = method_called(method)
+    named = "" if method == AUTO else f"--method {method} names one"
+    if not named and (preset or encoder):
+        method, named = "inceptionxml", f"--{'preset' if preset else 'encoder'} is of inceptionxml"
+    if named:
+        check_method(method)
+    if named and budget:
+        raise ConfigError(f"--budget chooses a method, but {named}; leave one of them out")
+    encoders = [f'encoder="{encoder}"'] * bool(encoder)
+    wanted = read_settings(preset_path(method, preset) if preset else None, [*settings, *encoders])
+    for group, asked in wrappers.items():
+        if asked:
+            wanted.setdefault(group, {})
+    given = {name: value for name, value in options.items() if value is not None}
+    return Recipe(method, wanted, given, budget=seconds_of(budget) if budget else None)
+
+
+def checked_recipe(recipe: Recipe) -> Recipe:
+    """Add the config of a named method, so that a wrong setting is reported before data is read."""
+    from laconic.methods.registry import config_of
+
+    if recipe.method == AUTO:
+        return recipe
+    settings = _with_options(recipe.method, recipe.settings, recipe.options)
+    return recipe._replace(settings=settings, config=config_of(recipe.method, settings))
+
+
+def settled_recipe(recipe: Recipe, corpus: Corpus, device: str) -> Recipe:
+    """Choose a method by the data, the machine and the time budget where none was named."""
+    from laconic.methods.auto import choose, config_for, describe_situation
+    from laconic.training.run import device_named
+
+    if recipe.config is not None:
+        return recipe
+    choice = choose(describe_situation(corpus, gpu=device_named(device).type == "cuda", budget=recipe.budget))
+    try:
+        wanted = _with_options(choice.method, recipe.settings, recipe.options)
+    except ConfigError as error:
+        raise ConfigError(f"{error} ({choice.method} was chosen; name a method that has it)") from None
+    settings, config = config_for(choice, wanted)
+    return recipe._replace(method=choice.method, settings=settings, config=config, why=choice.why)
+
+
+def _with_options(method: str, settings: Settings, options: Mapping[str, float]) -> Settings:
+    """Put settings of training into the method and into its re-ranker, whichever of them has such a setting."""
+    from laconic.methods.config import RerankerConfig
+    from laconic.methods.registry import METHODS
+
+    settings = dict(settings)
+    own, of_reranker = ({field.name for field in fields(kind)} for kind in (METHODS[method].config, RerankerConfig))
+    reranked = "reranker" in settings
+    for name, value in options.items():
+        if name not in own and not (reranked and name in of_reranker):
+            option = "--lr" if name == "learning_rate" else f"--{name.replace('_', '-')}"
+            raise ConfigError(
+                f"{option}: {method} has no setting {name!r}; `laconic settings {method}` shows those it has"
+            )
+        if name in own:
+            settings[name] = value
+        if reranked and name in of_reranker:
+            settings["reranker"] = {name: value, **settings["reranker"]}
+    return settings
+
+
+def usual_folder(data: str, recipe: Recipe, preset: str) -> Path:
+    """Return the model folder where none is named: of the data's name and the method's, in the current folder."""
+    name = Path(data).resolve().name or "model"
+    while Path(name).suffix.lower() in _ENDINGS:
+        name = Path(name).stem
+    return Path("-".join([name, recipe.method, *[Path(preset).stem] * bool(preset)]))
