@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from posixpath import relpath
 
-from benchmarks.blocks import astec, label_text, others, plus, plus_costs
+from benchmarks.blocks import astec, label_text, others, plus, plus_costs, which_method
 from benchmarks.blocks.of_papers import of_paper
 from benchmarks.figures import complaints
 from benchmarks.tables import NotMeasuredError, Results, every_result
@@ -30,7 +30,7 @@ def paper_table(paper: str, what: str) -> Make:
 
 
 BLOCKS: Mapping[str, Mapping[str, Make]] = {
-    "README.md": {"first table": others.first_table},
+    "README.md": {"readme table": which_method.short},
     "docs/papers/deepxml.md": {
         "accuracy": astec.accuracy,
         "reranker": paper_table("deepxml", "reranker"),
@@ -74,11 +74,11 @@ BLOCKS: Mapping[str, Mapping[str, Make]] = {
     },
     "docs/labels.md": {"hidden labels": others.hidden_labels, "updated": others.updated},
     "docs/methods.md": {"calibration parts": others.calibration_parts},
-    "docs/peers.md": {"peers": others.peers_table},
-    "docs/results.md": {"each method": others.each_method},
+    "docs/which-method.md": {"compared": which_method.compared, "compared, picture": which_method.shown},
+    "docs/results.md": {"first table": others.first_table, "each method": others.each_method},
     "docs/serving.md": {"load": others.load, "claims": others.claims},
 }
-DRAWINGS = (plus.drawings, astec.drawings, label_text.drawings)
+DRAWINGS = (plus.drawings, astec.drawings, label_text.drawings, which_method.drawings)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -76,7 +76,9 @@ def name_of(entry: dict[str, Any]) -> str:
 
 
 def trained_on(entry: dict[str, Any]) -> str:
-    return "a GPU" if is_ours(entry) and "--device cpu" not in entry["how"] else "2 cores"
+    if not is_ours(entry):
+        return "1 core" if entry["name"].endswith("¹") else "2 cores"
+    return "2 cores" if "--device cpu" in entry["how"] else "a GPU"
 
 
 def is_ours(entry: dict[str, Any]) -> bool:
