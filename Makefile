@@ -6,7 +6,7 @@ TORCH := $(shell grep '^torch==' constraints.txt)
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo -n)
 MODEL ?= build/debian-laptop
 
-.PHONY: demo test test-slow test-types test-browser check bench chaos screenshot chromium clean
+.PHONY: demo test test-slow test-types test-browser check docs docs-serve bench chaos screenshot chromium clean
 .DELETE_ON_ERROR:
 
 demo: .venv/laconic
@@ -24,7 +24,7 @@ test-slow: .venv/dev
 test-types: .venv/dev
 	LACONIC_CHECKS=all $(BIN)/python -m pytest -n auto --dist worksteal
 
-test-browser: chromium
+test-browser: chromium docs
 	$(BIN)/python -m pytest tests/browser
 
 check: .venv/dev
@@ -32,6 +32,13 @@ check: .venv/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest tests/test_layers.py
+
+# The documentation site, into build/site: a broken link, or a page that the navigation lacks, is an error.
+docs: .venv/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
+docs-serve: .venv/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve
 
 bench: .venv/dev
 	$(BIN)/python -m benchmarks
@@ -61,6 +68,10 @@ chromium: .venv/browser
 
 .venv/dev: .venv/laconic
 	$(PIP) --editable '.[dev]'
+	@touch $@
+
+.venv/docs: .venv/laconic
+	$(PIP) --editable '.[docs]'
 	@touch $@
 
 .venv/chaos: .venv/laconic

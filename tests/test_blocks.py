@@ -396,10 +396,8 @@ def test_pictures_are_drawn_of_what_was_measured(tmp_path: Path) -> None:
     recalls = {"2": {"recall by beam": {"1": 0.5, "2": 1.0}}, "4": {"recall by beam": {"1": 0.3, "4": 1.0}}}
     results = {"decaf_figure_6": {DEBIAN: recalls}, "decaf_table_1": {DEBIAN: {"DECAF": of(50.0)}}}
     text = label_text.decaf_pictures(results)
-    assert (
-        text
-        == "![Recall by beam for each fan-out (Figure 6), debian-related](pictures/decaf-figure-6-debian-related.png)"
-    )
+    named = "Recall by beam for each fan-out (Figure 6), debian-related"
+    assert text == f"![{named}](../pictures/decaf-figure-6-debian-related.png)"
     ((name, draw),) = label_text.drawings(results).items()
     draw(tmp_path / name)
     assert (tmp_path / "decaf-figure-6-debian-related.png").read_bytes().startswith(b"\x89PNG")

@@ -1,4 +1,4 @@
-"""docs/astec.md: DeepXML's modules on our data."""
+"""docs/papers/deepxml.md: DeepXML's modules on our data."""
 
 from __future__ import annotations
 

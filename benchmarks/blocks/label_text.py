@@ -1,4 +1,4 @@
-"""docs/label-text.md: what label texts are worth, learnt, fused, and in DECAF's rows."""
+"""docs/label-text.md and docs/papers/decaf.md: what label texts are worth, learnt, fused, and in DECAF's rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/inceptionxml-plus.md: the InceptionXML paper's tables and figures on our data."""
+"""docs/papers/inceptionxml-plus.md: the InceptionXML paper's tables and figures on our data."""
 
 from __future__ import annotations
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,6 +21,8 @@ _PRESETS = Path(__file__).with_name("presets")
 
 C = TypeVar("C")
 Settings = dict[str, Any]
+Bounds = Mapping[str, tuple[int | float, int | float]]  # the least and the largest value of settings
+Choices = Mapping[str, Collection[str]]  # the values of settings that are names
 
 
 def method_called(name: str) -> str:
@@ -75,7 +78,7 @@ def configure(kind: type[C], settings: Mapping[str, Any], prefix: str = "") -> C
 def settings_of(config: Any) -> Settings:
     """Return the config as plain values, such that `configure` restores it; a group that is not used is left out."""
     values = {field.name: getattr(config, field.name) for field in fields(config)}
-    unused = {name for name, kind in typing.get_type_hints(type(config)).items() if _optional_group(kind)}
+    unused = {name for name, kind in typing.get_type_hints(type(config)).items() if optional_group(kind)}
     return {
         name: settings_of(value) if is_dataclass(value) else value
         for name, value in values.items()
@@ -83,11 +86,26 @@ def settings_of(config: Any) -> Settings:
     }
 
 
+def check_within(config: Any, bounds: Bounds, group: str = "") -> None:
+    """Raise an error for the first setting that is outside its bounds; `group` is its prefix, such as "shortlist."."""
+    for name, (low, high) in bounds.items():
+        if not low <= getattr(config, name, low) <= high:
+            allowed = f"{low:,} or more" if high == math.inf else f"{low:,} to {high:,}"
+            raise ConfigError(f"{group}{name} must be {allowed}, but is {getattr(config, name):,}")
+
+
+def check_known(config: Any, known: Choices, group: str = "") -> None:
+    """Raise an error for the first setting whose value is none of its known names; `group` is its prefix."""
+    for name, names in known.items():
+        if hasattr(config, name) and getattr(config, name) not in names:
+            raise ConfigError(f"{group}{name} must be {' or '.join(names)}, but is {getattr(config, name)!r}")
+
+
 def _is_group(wanted: Any) -> bool:
-    return is_dataclass(wanted) or _optional_group(wanted) is not None
+    return is_dataclass(wanted) or optional_group(wanted) is not None
 
 
-def _optional_group(wanted: Any) -> Any:
+def optional_group(wanted: Any) -> Any:
     """Return the dataclass of a type such as `Group | None`; None for any other type."""
     kinds = typing.get_args(wanted) if isinstance(wanted, types.UnionType) else ()
     return next((kind for kind in kinds if is_dataclass(kind)), None)
@@ -124,7 +142,7 @@ def _parsed(value: str) -> Any:
 
 
 def _value(value: Any, wanted: Any, name: str) -> Any:
-    wanted = _optional_group(wanted) or wanted
+    wanted = optional_group(wanted) or wanted
     if is_dataclass(wanted):
         if not isinstance(value, Mapping):
             raise ConfigError(f"{name} is a group of settings; set {name}.{fields(wanted)[0].name}=... and the like")

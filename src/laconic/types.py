@@ -19,7 +19,9 @@ class Tokens(NamedTuple):
     """Texts as word ids in reading order, PAD at the end; weights add up, per word, to the text's tf-idf."""
 
     ids: Int[Tensor, "batch length"]
+    """Word ids; PAD after the last word."""
     weights: Float[Tensor, "batch length"]
+    """Weights of the words, which add up, per word, to the text's tf-idf."""
 
 
 if TYPE_CHECKING:
@@ -39,15 +41,23 @@ class Ranking(NamedTuple):
     """Labels best first, with their scores: a shortlist or a prediction. Short rows end in NO_LABEL."""
 
     labels: Int[Tensor, "batch k"]
+    """Label numbers, best first; NO_LABEL after the last label."""
     scores: Float[Tensor, "batch k"]
+    """Scores of these labels."""
 
 
 class Batch(NamedTuple):
     """Texts to learn from, in fixed shapes: rows of positives end in NO_LABEL."""
 
     inputs: Inputs
+    """The texts, as tokens or dense vectors."""
     positives: Int[Tensor, "batch p"]
-    targets: Float[Tensor, "batch p"] | None = None  # how true each positive is; None: wholly
-    weights: Float[Tensor, "batch"] | None = None  # how much each text counts; None: all alike
-    negatives: Int[Tensor, "batch n"] | None = None  # labels most easily mistaken for the positives, and some of those
-    left_out: Int[Tensor, "batch q"] | None = None  # labels that are neither true nor false of a text
+    """True labels of each text; NO_LABEL after the last."""
+    targets: Float[Tensor, "batch p"] | None = None
+    """How true each positive is. None: all of them wholly."""
+    weights: Float[Tensor, "batch"] | None = None
+    """How much each text counts. None: all alike."""
+    negatives: Int[Tensor, "batch n"] | None = None
+    """Labels that are easily mistaken for the positives, and some of the positives."""
+    left_out: Int[Tensor, "batch q"] | None = None
+    """Labels that are neither true nor false of a text."""

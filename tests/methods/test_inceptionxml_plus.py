@@ -245,7 +245,7 @@ def test_biases_start_at_the_log_odds_of_clusters_and_labels() -> None:
     [
         ({"clusters": 3}, r"clusters must be a power of two \(or 0, chosen by the data\), but is 3"),
         ({"clusters": 16}, "clusters must be at most the 12 labels, but is 16"),
-        ({"clusters": -4}, "clusters must be 0 to 1073741824, but is -4"),
+        ({"clusters": -4}, "clusters must be 0 to 1,073,741,824, but is -4"),
         ({"top": -1}, "top must be 0 to .*, but is -1"),
         ({"answer_top": -1}, "answer_top must be 0 to .*, but is -1"),
         ({"detached": 1.5}, "detached must be 0 to 1, but is 1.5"),
@@ -261,7 +261,7 @@ def test_biases_start_at_the_log_odds_of_clusters_and_labels() -> None:
         ({"chunk": 0}, "chunk must be 1 to .*, but is 0"),
         ({"batch_size": 1}, "batch_size must be 0 .* or at least 2, .*, but is 1"),
         ({"refit": True, "validation": 0.0}, "refit needs a validation split .*; validation is 0"),
-        ({"clustering": {"walks": -1}}, r"clustering\.walks must be 0 to 10000 steps, but is -1"),
+        ({"clustering": {"walks": -1}}, r"clustering\.walks must be 0 to 10,000, but is -1"),
         ({"clustering": {"seed": -2}}, r"clustering\.seed must be -1 .*, but is -2"),
         ({"clustering": {"restart": 2.0}}, r"clustering\.restart must be 0 to 1, but is 2.0"),
         ({"clustering": 3}, r"clustering is a group of settings; set clustering\.seed="),
@@ -277,7 +277,7 @@ def test_a_bad_value_is_told_with_what_would_do(settings: Settings, message: str
     ("name", "value"), [("seed", -1), ("seed", 1 << 62), ("eps", -1.0), ("eps", float("nan"))], ids=str
 )
 def test_a_seed_or_eps_that_nobody_can_use_is_told(name: str, value: float) -> None:
-    with pytest.raises(ConfigError, match=f"^{name} must be .*, but is {value}"):
+    with pytest.raises(ConfigError, match=f"^{name} must be .*, but is {value:,}"):
         trained(**{name: value})
 
 

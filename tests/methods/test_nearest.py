@@ -183,7 +183,7 @@ def test_negative_features_cancel_without_a_trace_of_the_label() -> None:
         ("power", 0.0, r"power must be a number above 0, but is 0\.0"),
         ("power", float("nan"), "power must be a number above 0, but is nan"),
         ("power", float("inf"), "power must be a number above 0, but is inf"),
-        ("label_text", -0.1, r"label_text must be a number of 0 or more, but is -0\.1"),
+        ("label_text", -0.1, r"label_text must be 0 or more, but is -0\.1"),
         ("label_text", float("inf"), "label_text must be a number of 0 or more, but is inf"),
     ],
 )

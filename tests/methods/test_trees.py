@@ -144,11 +144,11 @@ def test_the_beam_can_be_overruled_and_nothing_that_was_learnt() -> None:
     ("settings", "message"),
     [
         ({"trees": 0}, "trees must be 1 to 64, but is 0"),
-        ({"fan_out": 1}, "fan_out must be 2 to 32768, but is 1"),
-        ({"leaf": 1}, "leaf must be 2 to 32768, but is 1"),
-        ({"cost": 0.0}, r"cost must be 1e-06 to 1000000\.0, but is 0\.0"),
-        ({"threshold": -0.1}, r"threshold must be 0 to 1000, but is -0\.1"),
-        ({"beam": 0}, "beam must be 1 to 1048576, but is 0"),
+        ({"fan_out": 1}, "fan_out must be 2 to 32,768, but is 1"),
+        ({"leaf": 1}, "leaf must be 2 to 32,768, but is 1"),
+        ({"cost": 0.0}, r"cost must be 1e-06 to 1,000,000\.0, but is 0\.0"),
+        ({"threshold": -0.1}, r"threshold must be 0 to 1,000, but is -0\.1"),
+        ({"beam": 0}, "beam must be 1 to 1,048,576, but is 0"),
         ({"cost": float("nan")}, "cost must be .*, but is nan"),
     ],
 )

@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from laconic import __version__
-from laconic.cli import bench, data, demo, evaluate, labels, pack, predict, serve, train
+from laconic.cli import bench, data, demo, evaluate, labels, pack, predict, serve, settings, train
 from laconic.cli.options import err, out
 from laconic.cli.verb import Group, Verb
 from laconic.errors import UserError, missing_package
@@ -22,7 +22,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-for family in (demo, train, predict, serve, evaluate, bench, labels, pack, data):
+for family in (demo, train, predict, serve, evaluate, bench, labels, pack, data, settings):
     for info in family.verbs.registered_commands:
         info.cls = Verb
     app.add_typer(family.verbs)

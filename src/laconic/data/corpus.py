@@ -22,12 +22,18 @@ Features: TypeAlias = csr_array | Float[np.ndarray, "texts dim"]
 class Split:
     """Texts with their labels; every part has one row per text. Labels only are enough to score predictions."""
 
-    labels: csr_array  # float32, texts × labels; a value other than 1 is the label's weight for that text
+    labels: csr_array
+    """Texts × labels as float32; a value other than 1 is the label's weight for that text."""
     texts: Sequence[str] | None = None
+    """The texts; None where there are features or labels alone."""
     features: Features | None = None
+    """Features instead of texts."""
     ids: Sequence[str | None] | None = None
+    """Names of the texts."""
     weights: Float[np.ndarray, "texts"] | None = None
-    leave_out: csr_array | None = None  # bool, texts × labels: pairs that count neither as truth nor as prediction
+    """How much each text counts."""
+    leave_out: csr_array | None = None
+    """Texts × labels as bool: pairs that count neither as truth nor as prediction."""
 
     def __len__(self) -> int:
         return int(self.labels.shape[0])
@@ -61,8 +67,11 @@ class Labels:
     """Unique label names, with what is known of each label."""
 
     names: Sequence[str]
+    """Names of the labels, which number them."""
     texts: Sequence[str] | None = None
+    """The labels' own texts."""
     features: csr_array | None = None
+    """Features of the labels."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -82,14 +91,22 @@ class TableFacts:
 class Corpus:
     """All splits of a source over one set of labels."""
 
-    splits: dict[str, Split]  # "train", "valid", "test"; a single file is "all"
+    splits: dict[str, Split]
+    """Splits by name: train, valid and test; a single file is "all"."""
     labels: Labels
+    """The labels of all splits."""
     source: str
+    """Where the data came from."""
     feature_names: Sequence[str] | None = None
-    notes: Sequence[str] = field(default=())  # what the reader saw and mended, for people
-    holdout: Holdout | None = None  # the rule by which the test split was cut off
-    propensity: Propensity | None = None  # constants that the user gave
-    table: TableFacts | None = None  # where the source is CSV, TSV or Parquet
+    """Names of the feature columns."""
+    notes: Sequence[str] = field(default=())
+    """What the reader noticed and repaired, for people."""
+    holdout: Holdout | None = None
+    """The rule by which the test split was cut off."""
+    propensity: Propensity | None = None
+    """Propensity constants that the user gave."""
+    table: TableFacts | None = None
+    """How tables were read, where the source is CSV, TSV or Parquet."""
 
     def split(self, name: str) -> Split:
         """Return the split of that name. A single file is the split "all", which is also what is trained on."""

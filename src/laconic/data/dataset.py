@@ -37,6 +37,7 @@ class Dataset:
 
     @property
     def num_labels(self) -> int:
+        """Return the number of labels."""
         return int(self.labels.shape[1])
 
     def split(self, fraction: float, seed: int) -> tuple[Dataset, Dataset]:
@@ -89,6 +90,7 @@ class Dataset:
 
     @property
     def label_counts(self) -> Int[np.ndarray, "labels"]:
+        """Return the number of texts of each label."""
         return label_counts(self.labels)
 
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.sparse import csr_array, vstack
 
+from laconic.config import Bounds, check_within
 from laconic.data.dataset import Dataset
-from laconic.errors import ConfigError, DataError
+from laconic.errors import DataError
 from laconic.types import FIRST_WORD
 
 _TEXTS_A_LABEL = (
@@ -27,18 +29,21 @@ _PAIRS_AT_ONCE = 1 << 24  # of labels that go together, before the rare ones are
 class ExtraTexts:
     """Settings of the added texts."""
 
-    share: float = 0.0  # of every batch that are labels' texts, at least one; 0: each of them once an epoch
-    threshold: float = 0.1  # the least fraction of a label's texts that another label must have too
-    most: int = 10  # others a label, the most frequent first
-    weight: float = 1.0  # how much a label's text counts, where a text counts 1
+    bounds: ClassVar[Bounds] = {"share": (0, 0.9), "threshold": (0.001, 1), "most": (0, 1000), "weight": (0.001, 1000)}
+
+    share: float = 0.0
+    """Fraction of every batch that is label texts, at least one text. 0: each label text occurs once per epoch."""
+    threshold: float = 0.1
+    """Least fraction of a label's texts that must have another label too for that label to become a target. Symbol: δ
+    (Gandalf).
+    """
+    most: int = 10
+    """Most other labels that are targets of one label's text; the most frequent are kept."""
+    weight: float = 1.0
+    """Weight of a label text in the loss, where a training text has weight 1."""
 
     def __post_init__(self) -> None:
-        for name, (low, high) in _BOUNDS.items():
-            if not low <= getattr(self, name) <= high:
-                raise ConfigError(f"extra_texts.{name} must be {low} to {high}, but is {getattr(self, name)}")
-
-
-_BOUNDS = {"share": (0, 0.9), "threshold": (0.001, 1), "most": (0, 1000), "weight": (0.001, 1000)}
+        check_within(self, self.bounds, "extra_texts.")
 
 
 def with_label_texts(config: ExtraTexts, data: Dataset) -> Dataset:

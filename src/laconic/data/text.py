@@ -36,8 +36,11 @@ STOP_WORDS = frozenset(
 class Splitter:
     """How a text is split into words: by our cleaning, or, where a pattern is given, into that pattern's matches."""
 
-    stop_words: bool = True  # leave out the words of STOP_WORDS
-    pattern: str = ""  # a regular expression; each match in the lower-cased text is a word, nothing else is cleaned
+    stop_words: bool = True
+    """Whether English function words such as "the" are left out."""
+    pattern: str = ""
+    """Regular expression; each match in the lower-cased text is a word. Empty: texts are split by laconic's own rules.
+    """
 
     def __post_init__(self) -> None:
         try:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from laconic.config import Bounds, check_within
 from laconic.data.subwords import MOST_BUCKETS, subwords_of
 from laconic.data.text import WordTable
-from laconic.errors import ConfigError
 from laconic.system.sparse import csr_array
 from laconic.types import FIRST_WORD, UNKNOWN
 
@@ -20,18 +22,19 @@ from laconic.types import FIRST_WORD, UNKNOWN
 class VocabularyConfig:
     """Settings of the vocabulary."""
 
-    min_count: int = 1  # a word must stand in so many texts
-    size: int = 0  # keep so many of the most frequent words; 0 keeps all
-    sublinear: bool = False  # a word that stands n times in a text counts 1 + ln n times, not n times
-    subwords: int = 0  # buckets that character 3- and 4-grams of words are hashed into; 0: there are none
+    bounds: ClassVar[Bounds] = {"min_count": (1, math.inf), "size": (0, math.inf), "subwords": (0, MOST_BUCKETS)}
+
+    min_count: int = 1
+    """Training texts in which a word must occur to be known."""
+    size: int = 0
+    """Number of the most frequent words that are kept. 0: all of them."""
+    sublinear: bool = False
+    """Whether a word that occurs n times in a text counts 1 + ln n times instead of n times."""
+    subwords: int = 0
+    """Buckets for the hashed character 3- and 4-grams of words, which misspelt words share. 0: no sub-words."""
 
     def __post_init__(self) -> None:
-        if self.min_count < 1:
-            raise ConfigError(f"vocabulary.min_count must be 1 or more, but is {self.min_count}")
-        if self.size < 0:
-            raise ConfigError(f"vocabulary.size must be 0 (all words) or more, but is {self.size}")
-        if not 0 <= self.subwords <= MOST_BUCKETS:
-            raise ConfigError(f"vocabulary.subwords must be 0 (none) to {MOST_BUCKETS:,}, but is {self.subwords:,}")
+        check_within(self, self.bounds, "vocabulary.")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

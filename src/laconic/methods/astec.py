@@ -1,13 +1,13 @@
 """Astec: DeepXML with a bag of words, clusters of labels as the surrogate, nearest labels as the shortlist (section 4).
 
-Defaults are those of the code behind the paper's figures (docs/methods.md lists the differences); what depends on the
-size of the data is 0 here and chosen by `with_sizes`. The paper's ablations are in astec_ablations.py.
+Defaults are those of the code behind the paper's figures (docs/papers/deepxml.md lists the differences); what depends
+on the size of the data is 0 here and chosen by `with_sizes`. The paper's ablations are in astec_ablations.py.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from laconic.config import Bounds, Choices, check_known, check_within
 from laconic.data.dataset import Dataset
 from laconic.errors import ConfigError
 from laconic.methods.astec_ablations import (
@@ -35,7 +36,7 @@ from laconic.methods.common import (
     start_encoder,
     usual_length,
 )
-from laconic.methods.config import UNORDERED, Bounds, EncoderConfig, check_known, check_within
+from laconic.methods.config import NEURAL_BOUNDS, UNORDERED, EncoderConfig
 from laconic.methods.costs import (
     StagedShape,
     TrainingCosts,
@@ -73,24 +74,50 @@ _REMEDIES = (
 class Surrogate:
     """Settings of module I, in which the encoder learns."""
 
-    groups: str = "clusters"  # of labels; or the most frequent labels, random buckets, none: word vectors stay fixed
-    count: int = 0  # of groups; 0: a power of two that leaves 36 pairs of text and label per group, at most 65,536
-    epochs: int = 0  # 0: five sevenths of all
-    learning_rate: float = 0.0  # 0: learning_rate
-    halve_after: float = 0.7  # fraction of its epochs until the learning rate is first halved
+    bounds: ClassVar[Bounds] = {**NEURAL_BOUNDS, "count": (0, 1 << 30), "learning_rate": (0, 100)}
+    choices: ClassVar[Choices] = {"groups": GROUPS}
+
+    groups: str = "clusters"
+    """What the encoder learns to predict: clusters of labels, the most frequent labels, random buckets of labels, or
+    nothing, which keeps the word vectors of `vectors` fixed.
+    """
+    count: int = 0
+    """Number of groups. 0: a power of two that leaves 36 pairs of text and label per group, at most 65,536. Symbol: L̂
+    (DeepXML, section 3).
+    """
+    epochs: int = 0
+    """Epochs of this module. 0: five sevenths of all epochs."""
+    learning_rate: float = 0.0
+    """Learning rate of this module. 0: the method's `learning_rate`."""
+    halve_after: float = 0.7
+    """Fraction of the epochs after which the learning rate is halved for the first time."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Extreme:
     """Settings of modules III and IV, in which the classifier of all labels learns."""
 
-    epochs: int = 0  # 0: two sevenths of all
-    learning_rate: float = 0.0  # 0: three tenths of learning_rate
+    bounds: ClassVar[Bounds] = {**NEURAL_BOUNDS, "random": (0, 1 << 30), "learning_rate": (0, 100)}
+    choices: ClassVar[Choices] = {"transfer": TRANSFERS, "negatives": NEGATIVES}
+
+    epochs: int = 0
+    """Epochs of these modules. 0: two sevenths of all epochs."""
+    learning_rate: float = 0.0
+    """Learning rate of these modules. 0: three tenths of the method's `learning_rate`."""
     halve_after: float = 0.5
-    negatives: str = "shortlist"  # with random ones; or random ones alone: uniform, or unigram (by frequency^0.75)
-    random: int = 150  # random negatives per text
-    transfer: str = "residual"  # or unbounded, full (no skip), none
-    fine_tuned: bool = False  # train the encoder too, and rebuild the shortlist at the end
+    """Fraction of the epochs after which the learning rate is halved for the first time."""
+    negatives: str = "shortlist"
+    """Negative labels of a text: those of its shortlist with random ones, or random ones alone, drawn uniformly or by
+    frequency^0.75 (unigram).
+    """
+    random: int = 150
+    """Random negative labels per text."""
+    transfer: str = "residual"
+    """Layer between encoder and classifier: residual with a bounded spectral norm, the same without the bound, a full
+    layer without a skip, or none.
+    """
+    fine_tuned: bool = False
+    """Whether the encoder is trained too, after which the shortlist is built again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,26 +125,44 @@ class Config(EncoderConfig):
     """Settings of Astec."""
 
     bounds: ClassVar[Bounds] = {**EncoderConfig.bounds, "beta": (-1, 1), "votes": (-1, 1)}
-    choices: ClassVar[Mapping[str, Collection[str]]] = {**EncoderConfig.choices, "shortlister": SHORTLISTERS}
+    choices: ClassVar[Choices] = {**EncoderConfig.choices, "shortlister": SHORTLISTERS}
 
-    epochs: int = 0  # of both stages; 0: from 14 for half a million texts and more to 42 for a few
-    batch_size: int = 0  # 0: 256, less for small data
-    learning_rate: float = 0.01  # of the surrogate task
+    epochs: int = 0
+    """Epochs of all modules together. 0: from 14 for half a million texts and more to 42 for a few."""
+    batch_size: int = 0
+    """Texts per training step. 0: 256, fewer for small data."""
+    learning_rate: float = 0.01
+    """Learning rate of the surrogate task."""
     surrogate: Surrogate = Surrogate()
-    shortlister: str = "nearest"  # or clusters, learnt on the encoder's vectors
+    """Module I, in which the encoder learns."""
+    shortlister: str = "nearest"
+    """How labels are shortlisted: by nearest centroids and texts, or by clusters learnt on the encoder's vectors."""
     shortlist: Nearness = Nearness()
-    label_texts: int = 0  # shortlist entries for labels whose own texts share words with a text
+    """Module II, the search for the nearest labels."""
+    label_texts: int = 0
+    """Shortlist entries for labels whose own texts share words with a text; fewer than `shortlist.size`."""
     extreme: Extreme = Extreme()
-    prior: bool = True  # start biases at the log-odds of groups and labels, not near 0
-    beta: float = -1.0  # weight of the classifier's score; -1: the best on the validation split, or 0.6
-    votes: float = -1.0  # weight of neighbours in nearness; -1: the best on the validation split, or the shortlist's
+    """Modules III and IV, in which the classifier of all labels learns."""
+    prior: bool = True
+    """Whether biases start at the log-odds of groups and labels instead of near 0."""
+    beta: float = -1.0
+    """Weight of the classifier's score against the shortlist's. -1: the best on the validation split, or 0.6 without
+    one. Symbol: α (DeepXML, appendix A.1).
+    """
+    votes: float = -1.0
+    """Weight of neighbours in nearness. -1: the best on the validation split, or the shortlist's own weight without
+    one.
+    """
     clustering: Clustering = Clustering(walks=50, restart=0.2)
+    """How labels are clustered for the surrogate task."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_within(self, {"label_texts": (0, self.shortlist.size - 1)})
-        check_known(self.surrogate, {"groups": GROUPS})
-        check_known(self.extreme, {"transfer": TRANSFERS, "negatives": NEGATIVES})
+        check_within(self.surrogate, self.surrogate.bounds, "surrogate.")
+        check_known(self.surrogate, self.surrogate.choices)
+        check_within(self.extreme, self.extreme.bounds, "extreme.")
+        check_known(self.extreme, self.extreme.choices)
         if self.surrogate.groups == "none" and not self.vectors:
             raise ConfigError("surrogate.groups=none keeps word vectors fixed; give some with vectors=FILE")
         if self.extreme.fine_tuned and self.shortlister != "nearest":

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 
+from laconic.config import Bounds, Choices, check_known, check_within
 from laconic.data.label_texts import ExtraTexts
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import VocabularyConfig
@@ -18,7 +18,6 @@ from laconic.training.optimizer import OPTIMISERS, Plan
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16}
 UNORDERED = ("bag", "mlp")  # encoders that do not depend on the order of words
 
-Bounds = Mapping[str, tuple[int | float, int | float]]
 NEURAL_BOUNDS: Bounds = {
     "epochs": (0, 100_000),
     "batch_size": (0, 1_000_000),
@@ -33,8 +32,9 @@ NEURAL_BOUNDS: Bounds = {
     "eps": (1e-30, 1),
     "hidden": (0, 65_536),
     "halve_after": (0, 1),
+    "permutation": (0, 1 << 40),
 }
-NEURAL_CHOICES: Mapping[str, Collection[str]] = {
+NEURAL_CHOICES: Choices = {
     "encoder": ENCODERS,
     "precision": PRECISIONS,
     "optimiser": OPTIMISERS,
@@ -67,20 +67,6 @@ class Encoding(WordStart, Protocol):
     def dropout(self) -> float: ...
 
 
-def check_within(config: Any, bounds: Bounds) -> None:
-    """Raise an error for the first setting that is outside its bounds."""
-    for name, (low, high) in bounds.items():
-        if not low <= getattr(config, name, low) <= high:
-            raise ConfigError(f"{name} must be {low} to {high}, but is {getattr(config, name)}")
-
-
-def check_known(config: Any, known: Mapping[str, Collection[str]]) -> None:
-    """Raise an error for the first setting whose value is none of its known names."""
-    for name, names in known.items():
-        if hasattr(config, name) and getattr(config, name) not in names:
-            raise ConfigError(f"{name} must be {' or '.join(names)}, but is {getattr(config, name)!r}")
-
-
 def check_subwords(encoder: str, vocabulary: VocabularyConfig) -> None:
     """Refuse sub-words for encoders that depend on word order: sub-words have none."""
     if vocabulary.subwords and encoder not in UNORDERED:
@@ -103,25 +89,49 @@ def check_batch_norm(batch_size: int, encoder: str = "") -> None:
 class RerankerConfig:
     """Settings of a re-ranker over another method."""
 
-    size: int = 200  # best labels of the base that are scored again
-    alpha: float = -1.0  # weight of the re-ranker's score; -1: the best on the validation split, or 0.6
-    epochs: int = 0  # 0: from 10 for half a million texts and more to 30 for a few
-    batch_size: int = 0  # 0: 256, less for small data
-    learning_rate: float = 0.0  # 0: from 0.002 for 25,000 steps and more to 0.02 for 2,500 and fewer
-    halve_after: float = 0.7  # fraction of the epochs until the learning rate is first halved
-    seed: int = -1  # -1: the base's
-    encoder: str = ""  # empty: bag or, for dense features, dense
-    attention: bool = True  # inception's two attention layers
-    length: int = 0  # words read per text; 0: the 99.5 % quantile of the data, at most 32 where order matters
+    bounds: ClassVar[Bounds] = {
+        **NEURAL_BOUNDS,
+        "size": (1, 1 << 20),
+        "alpha": (-1, 1),
+        "learning_rate": (0, 100),
+        "seed": (-1, 1 << 40),
+        "halve_after": (0.01, 1),
+    }
+    choices: ClassVar[Choices] = NEURAL_CHOICES
+
+    size: int = 200
+    """Best labels of the base method that are scored again. Symbol: |S| (DeepXML)."""
+    alpha: float = -1.0
+    """Weight of the re-ranker's score against the base's. -1: the best on the validation split, or 0.6 without one.
+    Symbol: α (DeepXML).
+    """
+    epochs: int = 0
+    """Passes over the training texts. 0: from 10 for half a million texts and more to 30 for a few."""
+    batch_size: int = 0
+    """Texts per training step. 0: 256, fewer for small data."""
+    learning_rate: float = 0.0
+    """Learning rate of Adam. 0: from 0.002 for 25,000 steps and more to 0.02 for 2,500 and fewer."""
+    halve_after: float = 0.7
+    """Fraction of the epochs after which the learning rate is halved for the first time."""
+    seed: int = -1
+    """Seed of all random choices. -1: the base method's seed."""
+    encoder: str = ""
+    """Encoder of the re-ranker. Empty: bag, or dense for dense features."""
+    attention: bool = True
+    """Whether the encoder `inception` has its two attention layers."""
+    length: int = 0
+    """Words read per text. 0: the 99.5 % quantile of the data, at most 32 where the encoder reads words in order."""
     embedding: int = 300
-    permutation: int = 0  # seed to permute the dimensions of the base's `vectors`; 0: not permuted
+    """Dimensions of a word vector."""
+    permutation: int = 0
+    """Seed that permutes the dimensions of the base's `vectors` (an ablation). 0: they are not permuted."""
     dropout: float = 0.5
+    """Probability that a number inside the encoder is set to 0 in training."""
 
     def __post_init__(self) -> None:
-        own = {"size": (1, 1 << 20), "alpha": (-1, 1), "learning_rate": (0, 100), "seed": (-1, 1 << 40)}
-        check_within(self, {**NEURAL_BOUNDS, **own, "halve_after": (0.01, 1)})
+        check_within(self, self.bounds)
         if self.encoder:
-            check_known(self, NEURAL_CHOICES)
+            check_known(self, self.choices)
         check_batch_norm(self.batch_size)
 
 
@@ -129,20 +139,38 @@ class RerankerConfig:
 class FusionConfig:
     """Settings of fusion: a method's scores combined with label trees, nearest texts and label texts."""
 
-    width: int = 64  # candidate labels per channel
-    neighbours: int = 100  # training texts to look up; 0: none, which is faster
-    power: float = 3.0  # exponent of a neighbour's cosine
-    label_texts: bool = True  # compare with the labels' own texts, where there are any
-    trees: int = 3  # label trees over words, trained beside the method; 0: none
-    hidden: int = 32  # width of the combining network's two layers
-    epochs: int = 0  # over the held-out texts; 0: from 30 for a few thousand to 6 for many
+    bounds: ClassVar[Bounds] = {
+        "width": (1, 1 << 16),
+        "neighbours": (0, 1 << 16),
+        "power": (0.01, 100),
+        "trees": (0, 64),
+        "hidden": (1, 1024),
+        "epochs": (0, 10_000),
+        "learning_rate": (1e-9, 100),
+        "tail": (-10, 10),
+    }
+
+    width: int = 64
+    """Candidate labels that each channel contributes."""
+    neighbours: int = 100
+    """Nearest training texts that are looked up. 0: none, which is faster."""
+    power: float = 3.0
+    """Exponent of a neighbour's cosine in its vote."""
+    label_texts: bool = True
+    """Whether texts are compared with the labels' own texts, where there are any."""
+    trees: int = 3
+    """Label trees over words that are trained beside the method. 0: none."""
+    hidden: int = 32
+    """Width of the combining network's two hidden layers."""
+    epochs: int = 0
+    """Passes over the held-out texts. 0: from 30 for a few thousand texts to 6 for many."""
     learning_rate: float = 0.005
-    tail: float = 0.0  # tail bias: above 0, rare labels gain and frequent ones lose
+    """Learning rate of the combining network."""
+    tail: float = 0.0
+    """Tail bias: above 0, rare labels gain score and frequent ones lose it; below 0, the other way round."""
 
     def __post_init__(self) -> None:
-        integers = {"width": (1, 1 << 16), "neighbours": (0, 1 << 16), "hidden": (1, 1024), "epochs": (0, 10_000)}
-        check_within(self, {**integers, "trees": (0, 64), "power": (0.01, 100)})
-        check_within(self, {"learning_rate": (1e-9, 100), "tail": (-10, 10)})
+        check_within(self, self.bounds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,13 +178,18 @@ class MethodConfig:
     """Settings of every method: how texts are read, and the groups of wrappers, None where a wrapper is not used."""
 
     bounds: ClassVar[Bounds] = {}
-    choices: ClassVar[Mapping[str, Collection[str]]] = {}
+    choices: ClassVar[Choices] = {}
 
     text: Splitter = Splitter()
+    """How texts are split into words."""
     vocabulary: VocabularyConfig = VocabularyConfig()
+    """Which words are known and how they are weighted."""
     reranker: RerankerConfig | None = None
+    """A second model that scores the method's best labels again; used with `--rerank`."""
     fusion: FusionConfig | None = None
-    extra_texts: ExtraTexts | None = None  # learn from the labels' own texts too
+    """The method's scores combined with label trees, nearest texts and label texts; used with `--fuse`."""
+    extra_texts: ExtraTexts | None = None
+    """The labels' own texts as training texts; used with `--label-texts`."""
 
     # Values of methods that lack these settings. Without an annotation they are no settings themselves.
     batch_size = 0
@@ -180,17 +213,26 @@ class NeuralConfig(MethodConfig):
     """Settings of every neural method. 0 stands for a value that the size of the data decides."""
 
     bounds: ClassVar[Bounds] = NEURAL_BOUNDS
-    choices: ClassVar[Mapping[str, Collection[str]]] = NEURAL_CHOICES
+    choices: ClassVar[Choices] = NEURAL_CHOICES
 
     epochs: int = 0
+    """Passes over the training texts. 0: chosen by the number of texts."""
     batch_size: int = 0
+    """Texts per training step. 0: chosen by the number of texts."""
     learning_rate: float = 0.01
+    """Learning rate of Adam."""
     seed: int = 29
-    length: int = 0  # words read per text; 0: the 99.5 % quantile of the data, at most 32 where order matters
+    """Seed of all random choices: weights, order of texts, dropout, the validation split."""
+    length: int = 0
+    """Words read per text. 0: the 99.5 % quantile of the data, at most 32 where the encoder reads words in order."""
     embedding: int = 300
-    permutation: int = 0  # seed to permute the dimensions of `vectors`; 0: not permuted
-    validation: float = 0.05  # fraction of training texts held out to choose the epoch; 0: the last epoch is kept
-    vectors: str = ""  # file of word vectors to start from
+    """Dimensions of a word vector. Symbol: D (DeepXML, DECAF)."""
+    permutation: int = 0
+    """Seed that permutes the dimensions of `vectors` (an ablation). 0: they are not permuted."""
+    validation: float = 0.05
+    """Fraction of training texts held out to choose the best epoch. 0: the last epoch is kept."""
+    vectors: str = ""
+    """File of word vectors to start from (GloVe or fastText, as text). Empty: random vectors."""
 
     def plan(self, **more: Any) -> Plan:
         """Return a training plan with these settings, and with `more` in addition or instead."""
@@ -202,9 +244,12 @@ class NeuralConfig(MethodConfig):
 class EncoderConfig(NeuralConfig):
     """Settings of a neural method whose encoder can be chosen."""
 
-    encoder: str = "bag"  # or inception, cnn, mlp; dense for dense features
-    attention: bool = True  # inception's two attention layers
+    encoder: str = "bag"
+    """Encoder of texts: a bag of words, an MLP over it, a CNN or InceptionXML's; "dense" is for dense features."""
+    attention: bool = True
+    """Whether the encoder `inception` has its two attention layers."""
     dropout: float = 0.5
+    """Probability that a number inside the encoder is set to 0 in training."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -215,8 +260,10 @@ class EncoderConfig(NeuralConfig):
 class FlatConfig(EncoderConfig):
     """Settings of a neural method that trains its encoder and all rows in one stage."""
 
-    precision: str = "fp32"  # or bf16, of matrix products
-    refit: bool = False  # train again on all texts, for as many epochs as were best
+    precision: str = "fp32"
+    """Precision of matrix products in training: 32-bit floats or bfloat16."""
+    refit: bool = False
+    """Whether to train again on all texts, for as many epochs as were best on the validation split."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -231,19 +278,28 @@ class ClassifierConfig(FlatConfig):
     """Settings of a flat method with a classifier of its own."""
 
     dropout: float = 0.25
+    """Probability that a number inside the encoder, or the layer after it, is set to 0 in training."""
     classifier_dropout: float = 0.5
-    eps: float = 1e-8  # of Adam
-    prior: bool = False  # start biases at log-odds, not at 0: rare labels take far fewer steps
-    chunk: int = 65_536  # labels, or clusters, scored at a time
+    """Probability that an input of the label rows is set to 0 in training."""
+    eps: float = 1e-8
+    """Adam's ε. Large values slow down labels with few texts, whose gradients are small. Symbol: ε (Adam)."""
+    prior: bool = False
+    """Whether label biases start at the labels' log-odds instead of 0, with which rare labels need far fewer steps."""
+    chunk: int = 65_536
+    """Labels, or clusters, scored at a time; fewer need less memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class InceptionConfig(ClassifierConfig):
     """Settings of InceptionXML and InceptionXML+."""
 
-    encoder: str = "inception"  # or bag or cnn
-    hidden: int = 0  # width of the layer before label rows; 0: the encoder's (the paper's 3M model: 300)
-    optimiser: str = "adam"  # of label rows; adam-bf16 and adagrad-bf16 take less memory, on a GPU
+    encoder: str = "inception"
+    """Encoder of texts: InceptionXML's own, a bag of words, an MLP over it or a CNN; "dense" is for dense features."""
+    hidden: int = 0
+    """Width of the layer before the label rows. 0: the encoder's width. The paper's model for 3 million labels has 300.
+    """
+    optimiser: str = "adam"
+    """Optimiser of the label rows; adam-bf16 and adagrad-bf16 need less memory and run on a GPU only."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -15,13 +15,13 @@ from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 from torch import Tensor
 
+from laconic.config import check_within
 from laconic.data.corpus import Corpus, Split
 from laconic.data.prepare import input_rows
 from laconic.data.sketch import TextSketch
 from laconic.errors import ConfigError
 from laconic.evaluation.dataset_view import DatasetView
 from laconic.evaluation.evaluate import rank_all
-from laconic.methods.config import check_within
 from laconic.methods.restore import restore_ranker
 from laconic.models.fusion import Channels
 from laconic.models.fusion.ranker import FusedRanker, Neighbourhood
@@ -36,11 +36,16 @@ _ITSELF = 0.97  # a neighbour's weight above which it counts as the text itself
 class Config:
     """Settings of distillation."""
 
-    answers: int = 10  # labels that the teacher predicts per text
-    trust: float = 0.5  # factor of its scores: the weight of a label of probability 1
-    least: float = 0.02  # smaller weights are dropped
-    validation: float = 0.05  # fraction of texts that choose the epoch, where the data have no split for it
+    answers: int = 10
+    """Labels that the teacher predicts per text."""
+    trust: float = 0.5
+    """Factor of the teacher's scores: the weight of a label that the teacher is certain of."""
+    least: float = 0.02
+    """Smallest weight that is kept."""
+    validation: float = 0.05
+    """Fraction of texts held out to choose the epoch, where the data have no split for it."""
     seed: int = 0
+    """Seed of the held-out texts."""
 
     def __post_init__(self) -> None:
         check_within(self, {"answers": (1, 1000), "trust": (0, 1), "least": (0, 1), "validation": (0, 0.9)})

@@ -1,7 +1,7 @@
 """InceptionXML: a light convolutional encoder and one row per label, trained on all labels at once.
 
-Defaults are those of the paper's Table 7 and of the code behind its figures (docs/methods.md lists the differences);
-what depends on the size of the data is 0 here and chosen by `with_sizes`.
+Defaults are those of the paper's Table 7 and of the code behind its figures (docs/papers/inceptionxml.md lists the
+differences); what depends on the size of the data is 0 here and chosen by `with_sizes`.
 """
 
 from __future__ import annotations
@@ -31,9 +31,12 @@ _SMALLEST_CHUNK = 1024  # labels; below it matrix products are too small to be f
 class Config(InceptionConfig):
     """Settings of InceptionXML."""
 
-    epochs: int = 0  # 0: from 12 for half a million texts and more to 100 for a few
-    batch_size: int = 0  # 0: 128, less for small data
-    learning_rate: float = 0.005  # at the peak of the cycle
+    epochs: int = 0
+    """Passes over the training texts. 0: from 12 for half a million texts and more to 100 for a few."""
+    batch_size: int = 0
+    """Texts per training step. 0: 128, fewer for small data."""
+    learning_rate: float = 0.005
+    """Learning rate at the peak of the cycle. Symbol: lr_max (InceptionXML, Table 7)."""
 
 
 def train(data: Dataset, config: Config, run: Run) -> Trained:

@@ -7,7 +7,7 @@ behind the paper's figures; what depends on the size of the data is 0 here and c
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
@@ -17,6 +17,7 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor, nn
 
+from laconic.config import Bounds, Choices
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
 from laconic.errors import ConfigError, ModelError
@@ -32,7 +33,7 @@ from laconic.methods.common import (
     train_and_refit,
     usual_length,
 )
-from laconic.methods.config import PRECISIONS, UNORDERED, Bounds, InceptionConfig
+from laconic.methods.config import PRECISIONS, UNORDERED, InceptionConfig
 from laconic.methods.costs import Shape, report_inception_costs
 from laconic.methods.result import Trained
 from laconic.models.classifiers import LinearClassifier
@@ -65,21 +66,44 @@ class Config(InceptionConfig):
         "detached": (0, 1),
         "cluster_dropout": (0, 0.99),
     }
-    choices: ClassVar[Mapping[str, Collection[str]]] = {**InceptionConfig.choices, "heads": HEADS, "ranking": RANKINGS}
+    choices: ClassVar[Choices] = {**InceptionConfig.choices, "heads": HEADS, "ranking": RANKINGS}
 
-    epochs: int = 0  # 0: from 8 for half a million texts and more to 67 for a few
-    batch_size: int = 0  # 0: 256, less for small data
-    learning_rate: float = 0.0  # at the peak of the cycle; 0: from 0.002 for short runs to the paper's 0.008
-    clusters: int = 0  # a power of two; 0: the largest that leaves 6 labels per cluster, at most 131,072
-    top: int = 0  # clusters whose labels are scored; 0: clusters^0.6, at most 800
-    answer_top: int = 0  # clusters probed in prediction; 0: top. More than top: ranking is by product
-    ranking: str = "extreme"  # by the extreme classifier's scores, or by their product with the meta-classifier's
-    detached: float = 0.25  # fraction of training in which the encoder learns from clusters alone
-    heads: str = "synchronised"  # or lightxml: no layer before the clusters, a plain one before the labels
+    epochs: int = 0
+    """Passes over the training texts. 0: from 8 for half a million texts and more to 67 for a few."""
+    batch_size: int = 0
+    """Texts per training step. 0: 256, fewer for small data."""
+    learning_rate: float = 0.0
+    """Learning rate at the peak of the cycle. 0: from 0.002 for short runs to the paper's 0.008. Symbol: lr_max
+    (InceptionXML, Table 7).
+    """
+    clusters: int = 0
+    """Clusters of labels, a power of two. 0: the largest that leaves 6 labels per cluster, at most 131,072. Symbol: L′
+    (InceptionXML, Table 7).
+    """
+    top: int = 0
+    """Best clusters whose labels are scored in training. 0: clusters^0.6, at most 800. Symbol: K (InceptionXML, section
+    5).
+    """
+    answer_top: int = 0
+    """Best clusters whose labels are scored in prediction. 0: as many as `top`. With more than `top`, labels are ranked
+    by product.
+    """
+    ranking: str = "extreme"
+    """How labels are ranked: by the extreme classifier's scores, or by their product with the meta-classifier's."""
+    detached: float = 0.25
+    """Fraction of training in which the encoder learns from clusters alone (InceptionXML, section 5.2)."""
+    heads: str = "synchronised"
+    """Layers before the two classifiers: one of the same kind before each, or those of LightXML, none before the
+    clusters and a linear one before the labels.
+    """
     cluster_dropout: float = 0.3
-    bias: bool = False  # a bias for every label
-    lazy: bool = False  # skip Adam's update of words and labels without a gradient
+    """Probability that an input of the cluster rows is set to 0 in training."""
+    bias: bool = False
+    """Whether every label has a bias."""
+    lazy: bool = False
+    """Whether Adam skips words and labels without a gradient."""
     clustering: Clustering = Clustering()
+    """How labels are clustered."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -17,9 +17,10 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from laconic.config import Bounds
 from laconic.data.dataset import Dataset
 from laconic.methods.common import restore_module, sizes_from, train_and_refit, usual_length
-from laconic.methods.config import PRECISIONS, Bounds, FlatConfig
+from laconic.methods.config import PRECISIONS, FlatConfig
 from laconic.methods.costs import TrainingCosts, flat_costs, report_costs, training_machine
 from laconic.methods.flat import FlatTraining, build, fit_flat
 from laconic.methods.flat import with_sizes as with_flat_sizes
@@ -41,13 +42,23 @@ class Config(FlatConfig):
 
     bounds: ClassVar[Bounds] = {**FlatConfig.bounds, "members": (1, 1000), "buckets": (0, 1 << 20)}
 
-    members: int = 16  # 32 in the papers; cost grows with their number, and the first ones separate most labels
-    buckets: int = 0  # per member; 0: a power of two, about a sixteenth of the labels, 64 to 16,384
-    epochs: int = 0  # 0: from 6 for half a million texts and more to 50 for a few
-    batch_size: int = 0  # 0: 128, less for small data
+    members: int = 16
+    """Small classifiers that are averaged; the papers have 32. Cost grows with their number. Symbol: R (MACH)."""
+    buckets: int = 0
+    """Buckets of labels per classifier. 0: a power of two, about a sixteenth of the labels, from 64 to 16,384. Symbol:
+    B (MACH).
+    """
+    epochs: int = 0
+    """Passes of each classifier over the training texts. 0: from 6 for half a million texts and more to 50 for a few.
+    """
+    batch_size: int = 0
+    """Texts per training step. 0: 128, fewer for small data."""
     learning_rate: float = 0.005
-    halve_after: float = 0.7  # fraction of the epochs until the learning rate is first halved; 1: never
-    encoder: str = "mlp"  # or any other
+    """Learning rate of Adam."""
+    halve_after: float = 0.7
+    """Fraction of the epochs after which the learning rate is halved for the first time. 1: never."""
+    encoder: str = "mlp"
+    """Encoder of texts: an MLP over a bag of words, or any other; "dense" is for dense features."""
 
 
 def train(data: Dataset, config: Config, run: Run) -> Trained:

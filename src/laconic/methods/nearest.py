@@ -9,12 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
+from laconic.config import Bounds
 from laconic.data.dataset import Dataset
 from laconic.data.vocabulary import VocabularyConfig, bags
 from laconic.errors import ConfigError, ModelError
@@ -30,19 +32,22 @@ from laconic.training.run import Run
 class Config(MethodConfig):
     """Settings of nearest texts."""
 
+    bounds: ClassVar[Bounds] = {"neighbours": (1, math.inf), "power": (0, math.inf), "label_text": (0, math.inf)}
+
     neighbours: int = 100
-    power: float = 3.0  # exponent of a neighbour's cosine
-    label_text: float = 0.6  # weight of the label-text cosine; 0: not used
+    """Nearest training texts that vote for their labels. Symbol: k (nearest neighbours)."""
+    power: float = 3.0
+    """Exponent of a neighbour's cosine in its vote."""
+    label_text: float = 0.6
+    """Weight of the cosine between the text and a label's own text. 0: label texts are not used."""
     vocabulary: VocabularyConfig = VocabularyConfig(sublinear=True)
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.neighbours < 1:
-            raise ConfigError(f"neighbours must be 1 or more, but is {self.neighbours}")
         if not 0 < self.power < math.inf:
             raise ConfigError(f"power must be a number above 0, but is {self.power}")
-        if not 0 <= self.label_text < math.inf:
-            raise ConfigError(f"label_text must be a number of 0 or more, but is {self.label_text}")
+        if self.label_text == math.inf:
+            raise ConfigError("label_text must be a number of 0 or more, but is inf")
+        super().__post_init__()
 
 
 def train(data: Dataset, config: Config, run: Run) -> Trained:

@@ -28,13 +28,19 @@ class Method:
     """What a file of methods/ offers. Functions take the method's own config, whichever it is."""
 
     config: type[MethodConfig]
+    """Class of the method's settings."""
     train: Callable[[Dataset, Any, Run], Trained]
+    """Trains on a dataset with settings and a run."""
     restore: Callable[[Any, Mapping[str, Tensor]], Ranker]
-    reads_label_texts: Callable[[Any], bool] = lambda config: False  # whether its config has a use for them
-    on_gpu: bool = True  # whether its ranker may be moved to one
-    prediction_settings: frozenset[str] = frozenset()  # that can change without training
-    # Returns what trains that many members, where they share something; None: each is trained by itself.
+    """Makes the ranker from settings and tensors."""
+    reads_label_texts: Callable[[Any], bool] = lambda config: False
+    """Whether settings make it read the labels' own texts."""
+    on_gpu: bool = True
+    """Whether its ranker may be moved to a GPU."""
+    prediction_settings: frozenset[str] = frozenset()
+    """Settings that can be changed without training."""
     train_members: Callable[[int], Callable[[Dataset, Any, Run], Trained]] | None = None
+    """Returns what trains that many members, where members share something. None: each is trained by itself."""
 
 
 METHODS = {

@@ -14,7 +14,10 @@ class Trained(NamedTuple):
     """A trained ranker with its settings and facts."""
 
     ranker: Ranker
-    config: MethodConfig  # with every value that the data decided
-    facts: Mapping[str, Any] = MappingProxyType({})  # for model.json, such as the history of the run
-    # A ranker that has not seen the held-out texts, to calibrate with; None: `ranker` has not seen them either.
+    """The trained ranker."""
+    config: MethodConfig
+    """The settings, with every value that the data decided."""
+    facts: Mapping[str, Any] = MappingProxyType({})
+    """What goes into model.json, such as the history of the run."""
     calibration_ranker: Ranker | None = None
+    """A ranker that has not seen the held-out texts, to calibrate with. None: `ranker` has not seen them either."""

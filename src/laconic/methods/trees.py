@@ -15,10 +15,11 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
+from laconic.config import Bounds
 from laconic.data.dataset import Dataset
 from laconic.data.vocabulary import VocabularyConfig
 from laconic.errors import ModelError
-from laconic.methods.config import Bounds, MethodConfig
+from laconic.methods.config import MethodConfig
 from laconic.methods.result import Trained
 from laconic.models.label_trees.features import Reading, feature_rows
 from laconic.models.label_trees.forest import join_trees
@@ -48,16 +49,26 @@ class Config(MethodConfig):
         "seed": (0, 1 << 40),
     }
 
-    trees: int = 3  # whose scores are averaged
-    fan_out: int = 512  # most children of a node above the last level; rounded to powers of two
-    leaf: int = 100  # most labels of a node of the last level
-    cost: float = 1.0  # of errors, against the norm of the weights
-    threshold: float = 0.1  # weights below it are dropped
-    epochs: int = 8  # of a classifier, at most
-    beam: int = 10  # nodes searched per level
-    pairs: int = 1 << 20  # hash buckets for pairs of neighbouring words; 0: words alone
-    validation: float = 0.0  # fraction of training texts held out, for wrappers that learn from them
+    trees: int = 3
+    """Label trees whose scores are averaged. Symbol: T (Parabel)."""
+    fan_out: int = 512
+    """Most children of a node above the last level, rounded to a power of two. Symbol: K (Bonsai)."""
+    leaf: int = 100
+    """Most labels of a node of the last level. Symbol: M (Parabel)."""
+    cost: float = 1.0
+    """Weight of errors against the norm of the weights in a classifier's objective. Symbol: C (liblinear)."""
+    threshold: float = 0.1
+    """Weights below this absolute value are dropped. Symbol: Δ (Parabel)."""
+    epochs: int = 8
+    """Most passes of a classifier's solver over its texts."""
+    beam: int = 10
+    """Nodes searched per level of a tree. Symbol: P (Parabel)."""
+    pairs: int = 1 << 20
+    """Hash buckets for pairs of neighbouring words. 0: words alone."""
+    validation: float = 0.0
+    """Fraction of training texts held out for wrappers, such as fusion, that learn from them. 0: none."""
     seed: int = 0
+    """Seed of the trees' random choices."""
     vocabulary: VocabularyConfig = VocabularyConfig(sublinear=True)
 
 

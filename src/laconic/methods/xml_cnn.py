@@ -30,13 +30,19 @@ _REMEDIES = ({"chunk": 8192}, {"batch_size": 32}, {"embedding": 64, "batch_size"
 class Config(ClassifierConfig):
     """Settings of XML-CNN."""
 
-    epochs: int = 0  # 0: from 12 for half a million texts and more to 100 for a few
-    batch_size: int = 0  # 0: 128, less for small data
+    epochs: int = 0
+    """Passes over the training texts. 0: from 12 for half a million texts and more to 100 for a few."""
+    batch_size: int = 0
+    """Texts per training step. 0: 128, fewer for small data."""
     learning_rate: float = 0.001
+    """Learning rate of Adam, constant as published."""
     # The published rate is constant. The validation split chooses the epoch, so a rate that falls only takes longer.
-    halve_after: float = 1.0  # fraction of the epochs until the learning rate is first halved; 1: never
-    encoder: str = "cnn"  # or any other, directly followed by the classifier
-    lazy: bool = False  # skip Adam's update of words without a gradient
+    halve_after: float = 1.0
+    """Fraction of the epochs after which the learning rate is halved for the first time. 1: never."""
+    encoder: str = "cnn"
+    """Encoder of texts, which the classifier follows directly; "dense" is for dense features."""
+    lazy: bool = False
+    """Whether Adam skips words without a gradient."""
 
 
 def train(data: Dataset, config: Config, run: Run) -> Trained:

@@ -26,7 +26,9 @@ class Ranker(nn.Module, ABC):
     """Ranks labels for inputs. `score` gives the labels of `rank` the same scores, and any other label its own."""
 
     num_labels: int
-    num_ids: int = 0  # token ids that it knows; 0: it does not mind
+    """Number of labels."""
+    num_ids: int = 0
+    """Token ids that it knows. 0: any."""
 
     @abstractmethod
     def rank(self, inputs: Inputs, k: int) -> Ranking:

@@ -108,6 +108,7 @@ def trained_on(folder: Path) -> TrainedOn:
 
 
 def packed_predictor(packed: PackedModel, speed: Speed = USUAL) -> PackedPredictor:
+    """Return a predictor that runs a packed model at the given search width and number of threads."""
     ranker = packed.ranker
     if isinstance(ranker, PackedRanker) and speed.exact:
         ranker = ranker.exact()

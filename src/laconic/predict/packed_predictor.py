@@ -58,10 +58,12 @@ class PackedPredictor:
 
     @property
     def packed(self) -> PackedModel | None:
+        """Return the packed model that it runs; None if it runs the model itself."""
         return self.model
 
     @property
     def trained_on(self) -> TrainedOn:
+        """Return what is recorded about the training texts."""
         return TrainedOn.of(self.facts, self.model.sketch)
 
     def predict(

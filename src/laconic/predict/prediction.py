@@ -17,14 +17,18 @@ class Prediction(NamedTuple):
     """A label and its score."""
 
     label: str
+    """Name of the label."""
     score: float
+    """Score of the label: a probability where the model is calibrated."""
 
 
 class Answer(NamedTuple):
     """The labels of a text, best first, and the number of words they are based on."""
 
     predictions: list[Prediction]
-    known_words: int  # of the text; 0: any other text of unknown words has the same labels
+    """Labels of the text with their scores, best first."""
+    known_words: int
+    """Words of the text that the model knows. 0: the labels say nothing about the text."""
 
 
 def known_words(ids: Int[np.ndarray, "total"], bounds: Int[np.ndarray, "bounds"], vocabulary: Vocabulary) -> list[int]:

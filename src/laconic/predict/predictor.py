@@ -135,10 +135,12 @@ class Predictor:
 
     @property
     def packed(self) -> PackedModel | None:
+        """Return the packed model that it runs; None if it runs the model itself."""
         return None
 
     @property
     def trained_on(self) -> TrainedOn:
+        """Return what is recorded about the training texts."""
         return self.view.trained_on
 
     def constants(self, corpus: Corpus) -> Propensity | None:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from pathlib import Path
+from typing import Any, cast
 
 from fastapi import FastAPI, Request, Response
 from fastapi.middleware.cors import CORSMiddleware
@@ -71,6 +72,14 @@ def application_of(service: Service) -> App:
     app.add_exception_handler(Exception, _failed)
     door, origins = Gateway(app, service), service.settings.origins
     return CORSMiddleware(door, origins, ["GET", "POST"], _SENT, expose_headers=_TOLD) if origins else door
+
+
+def openapi_of(settings: Serving) -> dict[str, Any]:
+    """Return the OpenAPI document of a service with these settings, without a model."""
+    app = FastAPI(title="laconic", version=__version__)
+    _add_paths(app, cast(Service, None))  # paths use the service only when they are called
+    document(app, settings)
+    return app.openapi()
 
 
 def _add_paths(app: FastAPI, service: Service) -> None:

@@ -20,7 +20,8 @@ from laconic.types import NO_LABEL, Batch, Inputs
 class Task(nn.Module, ABC):
     """Modules that are trained together, with their loss."""
 
-    tables: frozenset[str] = frozenset()  # parameters with a row for each word or label, of which a step uses some
+    tables: frozenset[str] = frozenset()
+    """Parameters with a row for each word or label, of which a step uses some."""
 
     def rows(self) -> frozenset[str]:
         """Return the names of parameters with an independent row for each label or cluster."""

@@ -22,6 +22,7 @@ class Judged:
 
     @property
     def num_labels(self) -> int:
+        """Return the number of labels."""
         return int(self.truth.shape[1])
 
     @property

@@ -36,9 +36,11 @@ class TrainingCounts:
         return replace(self, per_label=np.concatenate([self.per_label, np.zeros(labels, dtype=np.int64)]))
 
     def inverse_propensities(self) -> Float[np.ndarray, "labels"]:
+        """Return the weight of each label in PSP and PSnDCG."""
         return inverse_propensities(self.per_label, self.texts, self.propensity)
 
     def tail(self) -> Bool[np.ndarray, "labels"]:
+        """Return which labels are rare enough to count in tail recall."""
         return (self.per_label >= self.tail_at_least) & (self.per_label <= self.tail_at_most)
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
+from laconic.config import Bounds, Choices, check_within
 from laconic.errors import ConfigError
 from laconic.methods.common import choose_batch_size, choose_length
-from laconic.methods.config import NEURAL_BOUNDS, Bounds, NeuralConfig, check_within
+from laconic.methods.config import NEURAL_BOUNDS, NeuralConfig
 from laconic.methods.costs import DecafShape
 from laconic.models.clustering import Clustering
 from laconic.models.shortlisters.labels import Nearness
@@ -29,13 +29,20 @@ _MOST_CLUSTERS = 1 << 17  # with 4 labels a cluster, the paper's counts for 131,
 class Module:
     """Settings of one module's training."""
 
-    epochs: int = 0  # 0: of all, half for the surrogate task and a quarter for either other
-    learning_rate: float = 0.0  # 0: learning_rate for the surrogate task, 0.8 of it for the others
-    halve_after: float = 0.5  # fraction of its epochs until the learning rate is first halved
+    bounds: ClassVar[Bounds] = {**NEURAL_BOUNDS, "learning_rate": (0, 100)}
+
+    epochs: int = 0
+    """Epochs of this module. 0: half of all epochs for the surrogate task, a quarter for each of the others."""
+    learning_rate: float = 0.0
+    """Learning rate of this module. 0: the method's `learning_rate` for the surrogate task, 0.8 of it for the others.
+    """
+    halve_after: float = 0.5
+    """Fraction of the epochs after which the learning rate is halved for the first time."""
     dropout: float = 0.2
+    """Probability that a number after a ReLU is set to 0 in training."""
 
     def __post_init__(self) -> None:
-        check_within(self, {**NEURAL_BOUNDS, "learning_rate": (0, 100)})
+        check_within(self, self.bounds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,46 +54,78 @@ class Config(NeuralConfig):
         "clusters": (0, 1 << 30),
         "beam": (0, 1 << 30),
         "answer_beam": (0, 1 << 30),
+        "cluster_size": (1, 1 << 30),
         "recall": (0.01, 1),
         "most_opened": (1e-9, 1),
     }
-    choices: ClassVar[Mapping[str, Collection[str]]] = {
+    choices: ClassVar[Choices] = {
         "shortlist": SHORTLISTS,
         "start": STARTS,
         "cluster_text": CLUSTER_TEXTS,
         "recall_on": TEXTS_FOR_RECALL,
     }
 
-    epochs: int = 0  # of all modules; 0: from 28 for half a million texts and more to 84 for a few
-    batch_size: int = 0  # 0: 256, less for small data
-    learning_rate: float = 0.01  # of the surrogate task
-    length: int = 0  # words read per text; 0: the 99.5 % quantile of the data
-    surrogate: Module = Module(dropout=0.5)  # I: word vectors, by clusters whose rows are their texts alone
-    shortlister: Module = Module()  # II: new clusters, by those word vectors, with rows of their own
-    ranker: Module = Module()  # IV: a row for every label, against the labels of a text's best clusters
-    clusters: int = 0  # a power of two; 0: the largest that leaves `cluster_size` labels per cluster, at most 131,072
+    epochs: int = 0
+    """Epochs of all modules together. 0: from 28 for half a million texts and more to 84 for a few."""
+    batch_size: int = 0
+    """Texts per training step. 0: 256, fewer for small data."""
+    learning_rate: float = 0.01
+    """Learning rate of the surrogate task."""
+    length: int = 0
+    """Words read per text. 0: the 99.5 % quantile of the data."""
+    surrogate: Module = Module(dropout=0.5)
+    """Module I: word vectors are learnt by predicting clusters whose rows are made of their texts alone."""
+    shortlister: Module = Module()
+    """Module II: labels are clustered again by those word vectors; cluster rows have vectors of their own too."""
+    ranker: Module = Module()
+    """Module IV: a row for every label is learnt against the labels of a text's best clusters."""
+    clusters: int = 0
+    """Clusters of labels, a power of two. 0: the largest that leaves `cluster_size` labels per cluster, at most
+    131,072. Symbol: K (DECAF).
+    """
     cluster_size: int = 4
-    # Clusters whose labels are scored; 0: as many as it takes for `recall`. With shortlist=nearest: as many labels as
-    # this many clusters would have.
+    """Least labels per cluster where the number of clusters is chosen."""
     beam: int = 0
-    answer_beam: int = 0  # clusters probed in prediction; 0: beam
-    recall: float = 0.85  # fraction of true labels in the probed clusters
-    most_opened: float = 0.125  # the most of all clusters to probe for `recall`; 1: no limit
-    recall_on: str = "held-out"  # texts, or training texts as in the paper
-    label_text: bool = True  # rows are made of labels' texts
-    bias: bool = True  # of clusters and labels; the paper has none
-    prior: bool = True  # start biases at log-odds, not at 0; clusters have some in the surrogate task too
-    lite: bool = False  # freeze word vectors after the surrogate task
+    """Best clusters whose labels are scored. 0: as many as `recall` takes. With shortlist=nearest, as many labels as
+    these clusters would have. Symbol: B (DECAF).
+    """
+    answer_beam: int = 0
+    """Best clusters whose labels are scored in prediction. 0: as many as `beam`."""
+    recall: float = 0.85
+    """Fraction of the true labels that must be in the probed clusters, for choosing `beam`. Symbol: r (DECAF, Theorem
+    3.1).
+    """
+    most_opened: float = 0.125
+    """Largest fraction of all clusters that may be probed to reach `recall`. 1: no limit."""
+    recall_on: str = "held-out"
+    """Texts on which `recall` is measured: held-out texts, or training texts as in the paper."""
+    label_text: bool = True
+    """Whether rows are made of the labels' texts."""
+    bias: bool = True
+    """Whether clusters and labels have biases; the paper has none."""
+    prior: bool = True
+    """Whether biases start at log-odds instead of 0; clusters of the surrogate task then have biases too."""
+    lite: bool = False
+    """Whether word vectors are frozen after the surrogate task (DECAF-lite)."""
     clustering: Clustering = Clustering()
+    """How labels are clustered."""
     # Ablations of the paper
-    shortlist: str = "clusters"  # or nearest: labels by their centroids, in place of module II
-    nearness: Nearness = NEARNESS  # of models of earlier versions with shortlist=nearest
-    missing: bool = True  # learn true labels that the shortlister misses; the published code does not
-    refinement: bool = True  # rows have a vector that each label learns, besides its text
-    start: str = "text"  # of refinement vectors: the label's text, or random
-    cluster_text: str = "together"  # a cluster's texts as one, of length 1; or apart: the sum over its labels
-    own_vectors: bool = True  # the shortlister keeps its own word vectors; if not, it reads the ranker's
-    given_vectors: bool = False  # freeze `vectors` and skip the surrogate task
+    shortlist: str = "clusters"
+    """Shortlists by learnt clusters (module II), or by the labels whose centroids are nearest, without module II."""
+    nearness: Nearness = NEARNESS
+    """Setting of models of earlier versions with shortlist=nearest; new models use `beam`."""
+    missing: bool = True
+    """Whether true labels that the shortlister misses are learnt too; the published code ignores them."""
+    refinement: bool = True
+    """Whether rows have a vector that each label learns, besides its text. Symbol: ẑ² (DECAF)."""
+    start: str = "text"
+    """Where refinement vectors start: at the label's text, or at random."""
+    cluster_text: str = "together"
+    """The text of a cluster: its labels' texts together, as one text of length 1, or apart, summed after encoding."""
+    own_vectors: bool = True
+    """Whether the shortlister keeps its own word vectors; if not, it reads the ranker's."""
+    given_vectors: bool = False
+    """Whether the word vectors of `vectors` are frozen and the surrogate task is skipped."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -5,8 +5,8 @@
     3. transfer     every label's row starts from its text
     4. ranker       rows of text and refinement, against the labels of each text's best clusters
 
-Defaults are those of the code behind the paper's figures (docs/methods.md lists the differences); what depends on the
-size of the data is 0 and chosen by `with_sizes`. The paper's ablations are in ablations.py.
+Defaults are those of the code behind the paper's figures (docs/papers/decaf.md lists the differences); what depends
+on the size of the data is 0 and chosen by `with_sizes`. The paper's ablations are in ablations.py.
 """
 
 from __future__ import annotations

@@ -15,7 +15,9 @@ class Classifier(nn.Module, ABC):
     """Scores labels by the inner product of their rows with a transformed vector."""
 
     num_labels: int
+    """Number of labels."""
     transform: nn.Module
+    """Layer that every vector passes before it is multiplied with the rows."""
 
     @abstractmethod
     def rows(self, labels: Int[Tensor, "n"] | slice) -> Float[Tensor, "n dim"]:
@@ -34,6 +36,7 @@ class Classifier(nn.Module, ABC):
         return scores.masked_fill(labels == NO_LABEL, 0)
 
     def score_all(self, vectors: Float[Tensor, "batch dim"]) -> Float[Tensor, "batch labels"]:
+        """Return the scores of all labels."""
         return self.score_range(self.transform(vectors), slice(0, self.num_labels))
 
     def score_range(self, transformed: Float[Tensor, "batch dim"], labels: slice) -> Float[Tensor, "batch n"]:

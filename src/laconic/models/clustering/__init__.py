@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from scipy.sparse import csr_array
 
+from laconic.config import Bounds, Choices, check_known, check_within
 from laconic.data.dataset import Dataset
 from laconic.data.vocabulary import bags
-from laconic.errors import ConfigError
 from laconic.kernels.csr import Lists, make_unit
 from laconic.models.clustering.bisection import halved
 from laconic.models.clustering.rows import product
@@ -28,33 +30,40 @@ SMOOTHINGS = ("symmetric", "rows")
 class Clustering:
     """Settings of label clustering."""
 
-    seed: int = -1  # -1: the method's own
-    walks: int = 0  # steps of a walk from each label, to smooth centroids over labels that go together; 0: none
-    restart: float = 0.8  # chance that a walk begins anew before a step
-    neighbours: int = 10  # labels kept of a walk, the one where it began among them
-    # How a label's centroid is smoothed. symmetric (ECLARE): centroids of length 1, the graph divided by the roots of
-    # what leaves and arrives. rows (DeepXML): sums of texts as they are, so that frequent labels weigh more, and rows
-    # of the graph that add up to 1.
+    bounds: ClassVar[Bounds] = {
+        "seed": (-1, math.inf),
+        "walks": (0, 10_000),
+        "restart": (0, 1),
+        "neighbours": (1, 1000),
+        "head": (0, 1),
+        "features": (1, math.inf),
+    }
+    choices: ClassVar[Choices] = {"smoothing": SMOOTHINGS}
+
+    seed: int = -1
+    """Seed of the clustering. -1: the method's own seed."""
+    walks: int = 0
+    """Steps of the random walk from each label that smooths its centroid over labels that occur with it. 0: no
+    smoothing.
+    """
+    restart: float = 0.8
+    """Probability that a random walk starts again from its label before a step."""
+    neighbours: int = 10
+    """Labels that are kept of a random walk, the one where it starts among them."""
     smoothing: str = "symmetric"
-    # A label of more than this fraction of texts goes with everything: it is neither smoothed nor walked through. A
-    # hundredth is the 5,000 texts of DeepXML's code at the size of AmazonTitles-670K.
+    """How centroids are smoothed. "symmetric" (ECLARE): centroids of length 1, and a label graph normalised on both
+    sides. "rows" (DeepXML): plain sums of texts, so that frequent labels weigh more, and graph rows that sum to 1.
+    """
     head: float = 0.01
-    features: int = 1000  # largest features kept of a centroid
+    """Fraction of the training texts above which a label is neither smoothed nor walked through, because it occurs with
+    everything. The default is the 5,000 texts of DeepXML's code at the size of AmazonTitles-670K.
+    """
+    features: int = 1000
+    """Largest features that are kept of a centroid."""
 
     def __post_init__(self) -> None:
-        if self.seed < -1:
-            raise ConfigError(f"clustering.seed must be -1 (the method's own) or more, but is {self.seed}")
-        if not 0 <= self.walks <= 10_000:
-            raise ConfigError(f"clustering.walks must be 0 to 10000 steps, but is {self.walks}")
-        for name, fraction in {"restart": self.restart, "head": self.head}.items():
-            if not 0 <= fraction <= 1:
-                raise ConfigError(f"clustering.{name} must be 0 to 1, but is {fraction}")
-        if not 1 <= self.neighbours <= 1000:
-            raise ConfigError(f"clustering.neighbours must be 1 to 1000, but is {self.neighbours}")
-        if self.smoothing not in SMOOTHINGS:
-            raise ConfigError(f"clustering.smoothing must be {' or '.join(SMOOTHINGS)}, but is {self.smoothing!r}")
-        if self.features < 1:
-            raise ConfigError(f"clustering.features must be 1 or more, but is {self.features}")
+        check_within(self, self.bounds, "clustering.")
+        check_known(self, self.choices, "clustering.")
 
 
 def cluster_labels(data: Dataset, clusters: int, config: Clustering, seed: int) -> LabelTree:

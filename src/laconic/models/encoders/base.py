@@ -16,10 +16,13 @@ class Encoder(nn.Module, ABC):
     """Maps inputs to one vector each."""
 
     dim: int
-    num_ids: int  # token ids that it knows; 0: it reads no tokens
+    """Numbers of a vector."""
+    num_ids: int
+    """Token ids that it knows. 0: it reads no tokens."""
 
     @abstractmethod
-    def forward(self, inputs: Inputs) -> Float[Tensor, "batch dim"]: ...
+    def forward(self, inputs: Inputs) -> Float[Tensor, "batch dim"]:
+        """Return one vector per text; padding must not change it."""
 
 
 class WordEncoder(Encoder):

@@ -14,7 +14,9 @@ class Shortlister(nn.Module, ABC):
     """Selects, for each text, the labels that are worth scoring."""
 
     num_labels: int
-    size: int  # labels per text by default
+    """Number of labels."""
+    size: int
+    """Labels per text by default."""
 
     @abstractmethod
     def forward(self, inputs: Inputs, vectors: Float[Tensor, "batch dim"], size: int) -> Ranking:

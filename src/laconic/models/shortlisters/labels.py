@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -14,7 +14,8 @@ from scipy.sparse import csr_array
 from torch import Tensor
 from torch.nn import functional
 
-from laconic.errors import ConfigError, ModelError
+from laconic.config import Bounds, Choices, check_known, check_within
+from laconic.errors import ModelError
 from laconic.models.shortlisters.base import Shortlister
 from laconic.models.shortlisters.centres import label_centres
 from laconic.models.shortlisters.merge import Voters, merge
@@ -25,12 +26,6 @@ from laconic.types import Inputs, Ranking
 log = logging.getLogger(__name__)
 
 SEARCHES = ("auto", "exact", "graph")
-_BOUNDS = (
-    *((name, 1, 1_000_000) for name in ("size", "centroids")),
-    *((name, 0, 1_000_000) for name in ("neighbours", "centres")),
-    *((name, 0, 1) for name in ("neighbour_weight", "frequent")),
-    ("neighbour_power", 0, 100),
-)
 _NUMBERS = ("centre_labels", "text_starts", "text_labels")
 _COSINES = 1 << 26  # held at a time
 _TEXTS = 4096  # looked up at a time
@@ -41,24 +36,40 @@ _GRAPHS = ("centre_graph.", "text_graph.")  # tensors of the search graphs of ea
 class Nearness:
     """Settings of the search for the nearest labels."""
 
-    size: int = 500  # labels of a shortlist
-    centroids: int = 400  # labels taken by their centroids
-    neighbours: int = 100  # training texts whose labels get votes; 0: none
-    neighbour_weight: float = 0.075  # of the votes; the centroids have the rest
-    neighbour_power: float = 0.0  # of a neighbour's cosine in its vote; 0: 3, or 1 in models of earlier versions
-    centres: int = 0  # of a frequent label besides its centroid, by k-means; 0: none
-    frequent: float = 0.005  # fraction of texts from which a label is frequent
-    search: str = "auto"  # always exact; "graph" is a setting of earlier versions
+    bounds: ClassVar[Bounds] = {
+        "size": (1, 1_000_000),
+        "centroids": (1, 1_000_000),
+        "neighbours": (0, 1_000_000),
+        "neighbour_weight": (0, 1),
+        "neighbour_power": (0, 100),
+        "centres": (0, 1_000_000),
+        "frequent": (0, 1),
+    }
+    choices: ClassVar[Choices] = {"search": SEARCHES}
+
+    size: int = 500
+    """Labels in a shortlist. Symbol: |Ŝ| (DeepXML, section 3)."""
+    centroids: int = 400
+    """Labels taken by the cosine of their centroids with the text's vector."""
+    neighbours: int = 100
+    """Nearest training texts that vote for their labels. 0: no votes."""
+    neighbour_weight: float = 0.075
+    """Weight of the votes in a label's nearness; the centroids have the rest."""
+    neighbour_power: float = 0.0
+    """Exponent of a neighbour's cosine in its vote. 0: 3, or 1 in models of earlier versions."""
+    centres: int = 0
+    """Centroids, found by k-means, that a frequent label has besides its mean. 0: none."""
+    frequent: float = 0.005
+    """Fraction of the training texts from which on a label counts as frequent."""
+    search: str = "auto"
+    """How the nearest vectors are found. Search is always exact; "graph" is accepted for models of earlier versions."""
 
     # Settings of the graphs of earlier versions, whose models go on opening.
     RETIRED = tuple(f"{of}_{name}" for of in ("centre", "text") for name in ("links", "build_width", "search_width"))
 
     def __post_init__(self) -> None:
-        for name, least, most in _BOUNDS:
-            if not least <= getattr(self, name) <= most:
-                raise ConfigError(f"shortlist.{name} must be {least} to {most}, but is {getattr(self, name)}")
-        if self.search not in SEARCHES:
-            raise ConfigError(f"shortlist.search must be {' or '.join(SEARCHES)}, but is {self.search!r}")
+        check_within(self, self.bounds, "shortlist.")
+        check_known(self, self.choices, "shortlist.")
 
 
 class NearestLabels(Shortlister):

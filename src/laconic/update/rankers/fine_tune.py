@@ -14,13 +14,13 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
+from laconic.config import check_within
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
 from laconic.data.tokenizer import inputs_of
 from laconic.errors import ModelError
 from laconic.evaluation.evaluate import on_device, validation_figures
 from laconic.evaluation.metrics.pairs import holds
-from laconic.methods.config import check_within
 from laconic.models.classifiers import HashedClassifier, LinearClassifier
 from laconic.models.clustering import LabelTree
 from laconic.models.clustering.groups import of_tree, partition
@@ -49,13 +49,20 @@ _AT_ONCE = 1024  # texts encoded and ranked at a time
 class Config:
     """Settings of fine-tuning."""
 
-    epochs: int = 5  # at most: held-out texts choose how many, which may be none
+    epochs: int = 5
+    """Most passes over the new texts; held-out texts choose how many, which may be none."""
     batch_size: int = 64
-    learning_rate: float = 0.001  # low, so that rows do not forget what they have learnt
-    hard: int = 50  # best wrong labels per text, as negatives
-    random: int = 50  # random negatives per text
-    validation: float = 0.1  # fraction of the new texts that are held out
+    """Texts per training step."""
+    learning_rate: float = 0.001
+    """Learning rate; low, so that rows keep what they have learnt."""
+    hard: int = 50
+    """Best wrong labels per text that are negatives."""
+    random: int = 50
+    """Random negative labels per text."""
+    validation: float = 0.1
+    """Fraction of the new texts that are held out."""
     seed: int = 29
+    """Seed of all random choices."""
 
     def __post_init__(self) -> None:
         check_within(self, _BOUNDS)
