@@ -340,9 +340,7 @@ def run_page(page: str, opened: Session) -> Iterator[Printed]:
             after = blocks[number + 1] if number + 1 < len(blocks) else None
             if after is not None and after.language == "text" and directly_below(page, block, after):
                 end = after.begin + len(after.body)
-                yield Printed(
-                    Shown(block.body, after.body.splitlines(), after.begin, end, after.line), cleaned(output)
-                )
+                yield Printed(Shown(block.body, after.body.splitlines(), after.begin, end, after.line), cleaned(output))
 
 
 def directly_below(page: str, block: Block, after: Block) -> bool:

@@ -1,6 +1,6 @@
 """The code on the pages for readers runs, and prints what the pages show.
 
-    python -m tests.test_guides [PAGE ...]      writes into the pages what their code prints today
+python -m tests.test_guides [PAGE ...]      writes into the pages what their code prints today
 """
 
 from __future__ import annotations
