@@ -15,7 +15,7 @@ from laconic.errors import ConfigError
 
 AUTO = "auto"  # in place of a method's name: what suits the data, the machine and the time there is
 # Here without the methods themselves, whose import takes seconds; laconic.methods has one of each name.
-METHOD_NAMES = ("nearest", "trees", "inceptionxml", "inceptionxml+", "astec", "decaf", "xml-cnn", "mach")
+METHOD_NAMES = ("nearest", "trees", "siamese", "inceptionxml", "inceptionxml+", "astec", "decaf", "xml-cnn", "mach")
 _OTHER_NAMES = {"syncxml": "inceptionxml+"}
 _PRESETS = Path(__file__).with_name("presets")
 

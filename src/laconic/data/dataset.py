@@ -1,8 +1,8 @@
-"""What methods learn from: inputs and labels as matrices, without words, names or files."""
+"""What methods learn from: inputs and labels as matrices, without names or files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -26,6 +26,7 @@ class Dataset:
     leave_out: csr_array | None = None  # pairs that are neither true nor false; `prepare` leaves them out of `labels`
     weights: Float[np.ndarray, "texts"] | None = None
     word_vectors: WordVectors | None = None  # to start from
+    words: Sequence[str] | None = None  # spellings of the token ids from FIRST_WORD on; None: inputs are no texts
     ordered: bool = False  # whether token rows are in reading order
     validation: Dataset | None = None  # where the data came with texts to choose by
     extend: Callable[[Dataset], Dataset] | None = None  # adds to what is learnt from, once the rest is cut off

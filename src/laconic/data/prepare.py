@@ -47,6 +47,7 @@ def prepare(
         label_inputs=_label_inputs(corpus.labels, texts, tokenizer),
         leave_out=split.leave_out,
         weights=split.weights,
+        words=None if tokenizer is None else tokenizer.vocabulary.words,
         ordered=tokenizer is not None,
         validation=_validation(corpus, tokenizer),
     )

@@ -124,6 +124,7 @@ class FusionConfig:
         "neighbours": (0, 1 << 16),
         "power": (0.01, 100),
         "trees": (0, 64),
+        "siamese": (0, 4096),
         "hidden": (1, 1024),
         "epochs": (0, 10_000),
         "learning_rate": (1e-9, 100),
@@ -140,6 +141,8 @@ class FusionConfig:
     """Whether texts are compared with the labels' own texts, where there are any."""
     trees: int = 3
     """Label trees over words that are trained beside the method. 0: none."""
+    siamese: int = 0
+    """Dimensions of the space in which texts are compared with label texts (method siamese). 0: there is none."""
     hidden: int = 32
     """Width of the combining network's two hidden layers."""
     epochs: int = 0

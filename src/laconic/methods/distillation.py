@@ -105,7 +105,7 @@ def _soft_labels(split: Split, ranking: Ranking, config: Config) -> csr_array:
 def _ignoring_the_text(ranker: Ranker) -> Ranker:
     if not isinstance(ranker, FusedRanker):
         return ranker
-    return ranker.of(ranker.base, _WithoutItself(ranker.nearest), ranker.frequency, ranker.trees).eval()
+    return ranker.of(ranker.base, _WithoutItself(ranker.nearest), ranker.frequency, ranker.trees, ranker.siamese).eval()
 
 
 class _WithoutItself(Ranker):

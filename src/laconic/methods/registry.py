@@ -12,7 +12,7 @@ from torch import Tensor
 from laconic.config import Settings, check_method, configure, method_called
 from laconic.data.dataset import Dataset
 from laconic.errors import ConfigError
-from laconic.methods import astec, inceptionxml, inceptionxml_plus, mach, nearest, trees, xml_cnn
+from laconic.methods import astec, inceptionxml, inceptionxml_plus, mach, nearest, siamese, trees, xml_cnn
 from laconic.methods.config import MethodConfig
 from laconic.methods.decaf import recipe as decaf
 from laconic.methods.result import Trained
@@ -53,6 +53,7 @@ METHODS = {
         prediction_settings=frozenset({"neighbours", "power", "label_text"}),
     ),
     "trees": Method(trees.Config, trees.train, trees.restore, on_gpu=False, prediction_settings=frozenset({"beam"})),
+    "siamese": Method(siamese.Config, siamese.train, siamese.restore, reads_label_texts=lambda config: True),
     "inceptionxml": Method(inceptionxml.Config, inceptionxml.train, inceptionxml.restore),
     "inceptionxml+": Method(
         inceptionxml_plus.Config,

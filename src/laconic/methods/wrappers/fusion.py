@@ -20,6 +20,7 @@ from laconic.data.resident import Resident
 from laconic.errors import ConfigError, ModelError
 from laconic.evaluation.evaluate import batches
 from laconic.evaluation.metrics.pairs import holds
+from laconic.methods import siamese
 from laconic.methods.common import restore_module, seeded, tensors_under
 from laconic.methods.config import FusionConfig, MethodConfig
 from laconic.methods.nearest import Config as Nearest
@@ -34,10 +35,12 @@ from laconic.models.fusion.network import Combiner
 from laconic.models.fusion.ranker import FusedRanker
 from laconic.models.rankers import Ranker
 from laconic.models.shortlisters.nearest import tensor_of
+from laconic.models.siamese_ranker import SiameseRanker
 from laconic.training.optimizer import OneCycle, Plan
 from laconic.training.run import Run
 from laconic.training.tasks_fusion import Combining
 
+_ALL_WORDS = 64  # that the space of texts and label texts reads: titles are shorter
 _DUPLICATE = 0.9  # a cosine above which two texts are near-duplicates
 _TRAINED_TEXTS = 150_000  # texts times epochs for the combiner; more no longer help (docs/log.md)
 
@@ -51,8 +54,10 @@ def train_over(
     base = train_base(data, config, run)
     data = replace(data, extend=None)  # labels' own texts have a channel for themselves
     learn, held = data.split(base.config.validation, base.config.seed)
-    combiner = _initial_combiner(fusion, config.seed, with_trees=_has_trees(fusion, data))
-    fitting = _ranker(base.ranker, learn, combiner, fusion, _trees("fusion-trees", learn, config, run))
+    space = _siamese(learn, base.config, run)
+    rankers = 1 + _has_trees(fusion, data) + (space is not None)
+    combiner = _initial_combiner(fusion, config.seed, rankers)
+    fitting = _ranker(base.ranker, learn, combiner, fusion, _trees("fusion-trees", learn, config, run), space)
     duplicate = _DUPLICATE**fusion.power
     inputs = run.remember("fusion-evidence", lambda: _evidence(fitting, held, run.device, duplicate))
     there = inputs["numbers"][:, :, 0] > 0
@@ -63,7 +68,7 @@ def train_over(
         state = run.fit("fusion", task, resident, _plan(fusion, config.seed, len(held)))
     combiner.cpu().calibrate(inputs["numbers"][there], inputs["true"][there])
     # The final ranker looks up all texts, not only those that the method has learnt from.
-    ranker = _ranker(base.ranker, data, combiner, fusion, _trees("fusion-trees-of-all", data, config, run))
+    ranker = _ranker(base.ranker, data, combiner, fusion, _trees("fusion-trees-of-all", data, config, run), space)
     facts = {"texts": len(held), "epochs": state.history}
     return Trained(ranker.eval(), base.config, {**base.facts, "fusion": facts}, calibration_ranker=fitting.eval())
 
@@ -73,24 +78,27 @@ def restore_over(
 ) -> FusedRanker:
     """Restore a fused ranker; base and channels are checked as models of their own."""
     fusion = _group(config)
-    parts = {name: tensors_under(tensors, f"{name}.") for name in ("base", "nearest", "combiner", "trees")}
+    parts = {name: tensors_under(tensors, f"{name}.") for name in ("base", "nearest", "combiner", "trees", "siamese")}
     base = restore_base(config, parts["base"])
     near = restore_nearest(_nearest_config(fusion), parts["nearest"])
     trees = restore_trees(_trees_config(config), parts["trees"]) if parts["trees"] else None
 
+    space = siamese.restore(_siamese_config(config), parts["siamese"]) if parts["siamese"] else None
+    channels = [one for one in (trees, space) if one is not None]
+
     def make() -> Combiner:
-        return Combiner(numbers_of(1 if trees is None else 2), parts["combiner"]["first.weight"].shape[0])
+        return Combiner(numbers_of(1 + len(channels)), parts["combiner"]["first.weight"].shape[0])
 
     combiner = restore_module("fusion", make, parts["combiner"])
     frequency = tensor_of(tensors, "frequency", torch.float32)
-    known = [base.num_labels, near.num_labels] + ([] if trees is None else [trees.num_labels])
+    known = [one.num_labels for one in (base, near, *channels)]
     if frequency.shape != (base.num_labels,) or len(set(known)) > 1 or not frequency.isfinite().all():
         raise ModelError(
             "the model's tensor 'frequency' must have a number for every label, and its method and channels must know "
             f"the same labels; here they know {', '.join(f'{count:,}' for count in known)}, and it has "
             f"{frequency.numel():,} numbers; its folder is damaged: fetch it again"
         )
-    return FusedRanker(base, near, combiner, frequency, width=fusion.width, tail=fusion.tail, trees=trees).eval()
+    return _fused(fusion, base, near, combiner, frequency, trees, space).eval()
 
 
 def _group(config: MethodConfig) -> FusionConfig:
@@ -114,9 +122,23 @@ def _has_trees(fusion: FusionConfig, data: Dataset) -> bool:
     return fusion.trees > 0 and isinstance(data.inputs, csr_array)  # trees are over words
 
 
-def _initial_combiner(fusion: FusionConfig, seed: int, *, with_trees: bool) -> Combiner:
+def _initial_combiner(fusion: FusionConfig, seed: int, rankers: int) -> Combiner:
     with seeded(seed):
-        return Combiner(numbers_of(1 + with_trees), fusion.hidden)
+        return Combiner(numbers_of(rankers), fusion.hidden)
+
+
+def _siamese(data: Dataset, config: MethodConfig, run: Run) -> SiameseRanker | None:
+    """Train the space of texts and label texts; None where it is not wanted or labels have no texts."""
+    if not _group(config).siamese or not siamese.suits(data):
+        return None
+    settings = siamese.with_sizes(_siamese_config(config), data)
+    return siamese.fit(data, data.rows(np.arange(0)), settings, run, "fusion-siamese")
+
+
+def _siamese_config(config: MethodConfig) -> siamese.Config:
+    """Return the settings of the space; its texts are not cut where they are only restored."""
+    width = max(8, _group(config).siamese)
+    return siamese.Config(embedding=width, seed=config.seed, vocabulary=config.vocabulary, length=_ALL_WORDS)
 
 
 def _trees(name: str, data: Dataset, config: MethodConfig, run: Run) -> Ranker | None:
@@ -130,10 +152,31 @@ def _trees_config(config: MethodConfig) -> Trees:
     return Trees(trees=max(1, _group(config).trees), seed=config.seed, vocabulary=config.vocabulary)
 
 
-def _ranker(base: Ranker, data: Dataset, combiner: Combiner, fusion: FusionConfig, trees: Ranker | None) -> FusedRanker:
+def _ranker(
+    base: Ranker,
+    data: Dataset,
+    combiner: Combiner,
+    fusion: FusionConfig,
+    trees: Ranker | None,
+    space: SiameseRanker | None,
+) -> FusedRanker:
     near = build_nearest(data if fusion.neighbours else data.rows(np.arange(0)), _nearest_config(fusion))
     frequency = torch.from_numpy(np.log1p(data.label_counts).astype(np.float32))
-    return FusedRanker(base, near, combiner, frequency, width=fusion.width, tail=fusion.tail, trees=trees)
+    return _fused(fusion, base, near, combiner, frequency, trees, space)
+
+
+def _fused(
+    fusion: FusionConfig,
+    base: Ranker,
+    near: Ranker,
+    combiner: Combiner,
+    frequency: Tensor,
+    trees: Ranker | None,
+    space: SiameseRanker | None,
+) -> FusedRanker:
+    return FusedRanker(
+        base, near, combiner, frequency, width=fusion.width, tail=fusion.tail, trees=trees, siamese=space
+    )
 
 
 def _nearest_config(fusion: FusionConfig) -> Nearest:
@@ -148,7 +191,7 @@ def _evidence(ranker: FusedRanker, held: Dataset, device: torch.device, duplicat
     For every second text, neighbours of a weight above `duplicate` are removed: new texts may have no near-duplicates,
     and a network trained only on texts that do would trust neighbours too much.
     """
-    ranker.base.to(device).eval()
+    ranker.to(device).eval()
     parts = []
     for part, inputs in batches(held.inputs, device):
         found = ranker.evidence(inputs, through=lambda channels: channels.without(duplicate, slice(0, None, 2)))

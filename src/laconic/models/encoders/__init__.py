@@ -7,6 +7,7 @@ from laconic.models.encoders.base import Encoder, WordEncoder
 from laconic.models.encoders.cnn import CnnEncoder
 from laconic.models.encoders.dense import DenseEncoder, Identity
 from laconic.models.encoders.inception import InceptionEncoder
+from laconic.models.encoders.unit import SpellingEncoder, UnitEncoder
 
 WORD_ENCODERS: dict[str, Callable[..., WordEncoder]] = {
     "inception": InceptionEncoder,
@@ -26,6 +27,8 @@ __all__ = [
     "Identity",
     "InceptionEncoder",
     "MlpEncoder",
+    "SpellingEncoder",
     "SumEncoder",
+    "UnitEncoder",
     "WordEncoder",
 ]

@@ -1,5 +1,14 @@
 """Combine what several rankers and channels know of a text and a label into one score."""
 
-from laconic.models.fusion.evidence import NUMBERS, Asked, Channels, Evidence, Listed, gather_evidence, numbers_of
+from laconic.models.fusion.evidence import (
+    NUMBERS,
+    Asked,
+    Channels,
+    Evidence,
+    Listed,
+    gather_evidence,
+    numbers_of,
+    score_all,
+)
 
-__all__ = ["NUMBERS", "Asked", "Channels", "Evidence", "Listed", "gather_evidence", "numbers_of"]
+__all__ = ["NUMBERS", "Asked", "Channels", "Evidence", "Listed", "gather_evidence", "numbers_of", "score_all"]

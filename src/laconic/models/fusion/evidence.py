@@ -118,6 +118,17 @@ def gather_evidence(channels: Channels, asked: Asked, frequency: Float[np.ndarra
     return found
 
 
+def score_all(found: Evidence, ranker: int, scores: Float[np.ndarray, "batch n"], frequency: np.ndarray) -> None:
+    """Write a ranker's features anew from its scores of all candidates, not of those alone that it lists."""
+    score, share, log_share, _, weighed = columns_of(ranker)
+    there = found.labels != NO_LABEL
+    scores = np.where(there, scores, 0).astype(np.float32)
+    shares = scores / np.maximum(scores.max(axis=1, keepdims=True, initial=0), np.float32(1e-30))
+    logs = np.where(there, np.log(np.float32(1e-4) + shares), 0)
+    found.numbers[:, :, score], found.numbers[:, :, share], found.numbers[:, :, log_share] = scores, shares, logs
+    found.numbers[:, :, weighed] = frequency[np.maximum(found.labels, 0)] * logs
+
+
 class Workspace(NamedTuple):
     """Scratch arrays with a number per label, zero before and after every text, and lists of touched labels."""
 
@@ -148,7 +159,7 @@ def gather(channels, asked, frequency, width, rows, workspace, found):  # type: 
         _share_words(channels.label_texts, channels.queries, row, common)
         count = 0
         for ranker, listed in enumerate(asked.rankers):
-            count = _join(listed.labels[row], place, labels, numbers, _columns(ranker)[3], count)
+            count = _join(listed.labels[row], place, labels, numbers, columns_of(ranker)[3], count)
         kept = take_best(votes, voted, by_votes, best, scores)
         count = _join(best[:kept], place, labels, numbers, 7, count)
         largest_vote = max(scores[0], np.float32(1e-30)) if kept else np.float32(1)
@@ -157,7 +168,7 @@ def gather(channels, asked, frequency, width, rows, workspace, found):  # type: 
         largest_cosine = max(scores[0], np.float32(0)) if kept else np.float32(0)
         count = _join(asked.wanted[row], place, labels, numbers, -1, count)
         for ranker, listed in enumerate(asked.rankers):
-            _listed_scores(listed, row, place, labels, numbers, frequency, count, _columns(ranker))
+            _listed_scores(listed, row, place, labels, numbers, frequency, count, columns_of(ranker))
         words = np.log1p(np.float32(channels.queries.starts[row + 1] - channels.queries.starts[row]))
         for i in range(count):
             label, of_label = labels[i], numbers[i]
@@ -228,7 +239,7 @@ def _join(some, place, labels, numbers, number, count):  # type: ignore[no-untyp
 
 
 @compiled
-def _columns(ranker):  # type: ignore[no-untyped-def]
+def columns_of(ranker):  # type: ignore[no-untyped-def]
     """Return the columns of a ranker's features, in the order of FURTHER."""
     if ranker == 0:
         return _OF_FIRST

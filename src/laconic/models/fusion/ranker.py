@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from laconic.models.fusion import Asked, Channels, Evidence, Listed, gather_evidence
+from laconic.models.fusion import Asked, Channels, Evidence, Listed, gather_evidence, score_all
 from laconic.models.fusion.network import Combiner
 from laconic.models.rankers import Ranker, in_order
 from laconic.types import NO_LABEL, Inputs, Ranking, Tokens
@@ -28,8 +28,9 @@ class Neighbourhood(Protocol):
 class FusedRanker(Ranker):
     """Scores, as probabilities, the best labels of the base and of each channel, and any other by its features.
 
-    `trees` is an optional second ranker. `tail` shifts scores from frequent to rare labels. The channels are searched
-    by compiled loops, so they stay on the host wherever the base is.
+    `trees` is an optional second ranker. `siamese` is another, which scores every candidate. `tail` shifts scores from
+    frequent to rare labels. The other channels are searched by compiled loops, so they stay on the host wherever the
+    base is.
     """
 
     frequency: Tensor
@@ -44,10 +45,11 @@ class FusedRanker(Ranker):
         width: int,
         tail: float = 0.0,
         trees: Ranker | None = None,
+        siamese: Ranker | None = None,
     ) -> None:
         super().__init__()
         assert base.num_labels == nearest.num_labels == len(frequency)
-        self.base, self.nearest, self.combiner, self.trees = base, nearest, combiner, trees
+        self.base, self.nearest, self.combiner, self.trees, self.siamese = base, nearest, combiner, trees, siamese
         self.num_labels, self.num_ids = base.num_labels, base.num_ids
         self.width, self.tail = min(width, self.num_labels), tail
         self.register_buffer("frequency", frequency)
@@ -76,18 +78,24 @@ class FusedRanker(Ranker):
         There are at least `at_least` labels, and the wanted ones. Scores beyond the base's best `width` are not used,
         so that a label's features do not depend on how many are requested.
         """
-        where, here = next(iter(self.base.state_dict().values())).device, _on(torch.device("cpu"), inputs)
-        labels, scores = self.base.rank(_on(where, inputs), min(max(self.width, at_least), self.num_labels))
+        where = next(iter(self.base.state_dict().values())).device
+        there, here = _on(where, inputs), _on(torch.device("cpu"), inputs)
+        labels, scores = self.base.rank(there, min(max(self.width, at_least), self.num_labels))
         further = labels[:, self.width :] if wanted is None else wanted
         rankings = [Ranking(labels[:, : self.width], scores[:, : self.width])]
         rankings += [] if self.trees is None else [self.trees.rank(here, self.width)]
+        rankings += [] if self.siamese is None else [self.siamese.rank(there, self.width)]
         asked = Asked(tuple(_listed(one) for one in rankings), _host(further.long()))
         nearest: Neighbourhood = self.nearest  # type: ignore[assignment] # a ranker that also tells why
-        return gather_evidence(through(nearest.channels(here)), asked, self.frequency.numpy(), self.width)
+        found = gather_evidence(through(nearest.channels(here)), asked, self.frequency.numpy(), self.width)
+        if self.siamese is not None:
+            own = self.siamese.score(there, torch.from_numpy(found.labels).to(where))
+            score_all(found, len(rankings) - 1, _host(own.float()), self.frequency.numpy())
+        return found
 
     def with_tail(self, tail: float) -> FusedRanker:
         """Return the ranker with another tail bias."""
-        return self.of(self.base, self.nearest, self.frequency, self.trees, tail=tail)
+        return self.of(self.base, self.nearest, self.frequency, self.trees, self.siamese, tail=tail)
 
     def of(
         self,
@@ -95,12 +103,14 @@ class FusedRanker(Ranker):
         nearest: Ranker,
         frequency: Float[Tensor, "labels"],
         trees: Ranker | None,
+        siamese: Ranker | None,
         *,
         tail: float | None = None,
     ) -> FusedRanker:
         """Return a ranker of other parts with this one's combiner."""
         tail = self.tail if tail is None else tail
-        return FusedRanker(base, nearest, self.combiner, frequency, width=self.width, tail=tail, trees=trees)
+        parts = base, nearest, self.combiner, frequency
+        return FusedRanker(*parts, width=self.width, tail=tail, trees=trees, siamese=siamese)
 
     def _scores(self, found: Evidence) -> Float[Tensor, "batch n"]:
         scores: Tensor = self.combiner(torch.from_numpy(found.numbers))
@@ -110,7 +120,9 @@ class FusedRanker(Ranker):
         return scores.sigmoid().masked_fill(torch.from_numpy(found.labels) == NO_LABEL, 0)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> FusedRanker:
-        self.base._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        for part in (self.base, self.siamese):
+            if part is not None:
+                part._apply(fn, recurse)  # type: ignore[no-untyped-call]
         return self
 
 

@@ -53,7 +53,7 @@ def _(ranker: Reranker) -> Reranker:
 
 @optimise_ranker.register
 def _(ranker: FusedRanker) -> FusedRanker:
-    return ranker.of(optimise_ranker(ranker.base), ranker.nearest, ranker.frequency, ranker.trees)
+    return ranker.of(optimise_ranker(ranker.base), ranker.nearest, ranker.frequency, ranker.trees, ranker.siamese)
 
 
 @optimise_ranker.register

@@ -18,7 +18,8 @@ from laconic.update.rankers.rankers import with_labels, without_labels
 def _(ranker: FusedRanker, kept: Int[Tensor, "kept"]) -> FusedRanker:
     base, near = without_labels(ranker.base, kept), without_labels(ranker.nearest, kept)
     trees = None if ranker.trees is None else without_labels(ranker.trees, kept)
-    return ranker.of(base, near, ranker.frequency[kept.to(ranker.frequency.device)], trees).eval()
+    space = None if ranker.siamese is None else without_labels(ranker.siamese, kept)
+    return ranker.of(base, near, ranker.frequency[kept.to(ranker.frequency.device)], trees, space).eval()
 
 
 @with_labels.register
@@ -26,12 +27,14 @@ def _(ranker: FusedRanker, additions: Additions) -> FusedRanker:
     """Add labels to all channels; the combining network stays: it uses frequencies, words and ranks, not labels."""
     base, near = with_labels(ranker.base, additions), with_labels(ranker.nearest, additions)
     trees = None if ranker.trees is None else with_labels(ranker.trees, additions)
+    space = None if ranker.siamese is None else with_labels(ranker.siamese, additions)
     known = functional.pad(ranker.frequency.expm1(), (0, additions.num_new))
     frequency = (known + torch.from_numpy(additions.examples.label_counts)).log1p().float()
-    return ranker.of(base, near, frequency, trees).eval()
+    return ranker.of(base, near, frequency, trees, space).eval()
 
 
 @fine_tune_ranker.register
 def _(ranker: FusedRanker, texts: NewTexts, run: Run) -> FusedRanker:
     trees = None if ranker.trees is None else fine_tune_ranker(ranker.trees, texts, run)
-    return ranker.of(fine_tune_ranker(ranker.base, texts, run), ranker.nearest, ranker.frequency, trees)
+    base = fine_tune_ranker(ranker.base, texts, run)
+    return ranker.of(base, ranker.nearest, ranker.frequency, trees, ranker.siamese)

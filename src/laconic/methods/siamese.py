@@ -1,0 +1,222 @@
+"""siamese: texts and label texts in one learnt space; a text's labels are those whose own texts are nearest to it.
+
+One encoder (models/encoders/unit.py) reads both. It is trained by contrast: of the labels drawn for a batch of texts,
+each text is to be nearest to its own. Later rounds add hard negatives, the wrong labels that are nearest to a text
+(NGAME).
+Labels that no training text has are found as well as others, by their text alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+from torch import Tensor
+
+from laconic.config import Bounds
+from laconic.data.dataset import Dataset
+from laconic.data.label_texts import with_known_words
+from laconic.data.resident import Resident
+from laconic.data.subwords import MOST_BUCKETS, grams_of
+from laconic.data.tokenizer import padded
+from laconic.data.vocabulary import VocabularyConfig
+from laconic.errors import DataError
+from laconic.evaluation.evaluate import batches, validation_figures
+from laconic.evaluation.metrics.pairs import holds
+from laconic.methods.common import (
+    choose_batch_size,
+    choose_epochs,
+    choose_length,
+    restore_module,
+    seeded,
+    start_encoder,
+    usual_words,
+)
+from laconic.methods.config import NEURAL_BOUNDS, NeuralConfig
+from laconic.methods.result import Trained
+from laconic.models.classifiers import LinearClassifier
+from laconic.models.encoders import SpellingEncoder, UnitEncoder
+from laconic.models.encoders.unit import Spelling
+from laconic.models.siamese_ranker import SiameseRanker, encoded, label_vectors
+from laconic.training.run import Run
+from laconic.training.tasks_siamese import Contrast
+from laconic.types import FIRST_WORD, NO_LABEL, Tokens
+
+_MOST_GRAMS = 40  # of a word
+_USUAL = 2000  # texts that say how large scores are
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(NeuralConfig):
+    """Settings of siamese."""
+
+    bounds: ClassVar[Bounds] = {
+        **NEURAL_BOUNDS,
+        "grams": (0, MOST_BUCKETS),
+        "temperature": (1e-3, 10),
+        "correction": (-2, 2),
+        "positives": (1, 100),
+        "hard": (0, 100),
+        "nearest": (1, 1000),
+        "rounds": (1, 100),
+    }
+
+    batch_size: int = 0
+    """Texts per training step, whose labels are each other's negatives. 0: 2,048, fewer for small data."""
+    learning_rate: float = 0.005
+    """Learning rate of Adam."""
+    embedding: int = 256
+    """Dimensions of the space."""
+    dropout: float = 0.1
+    """Probability that a word is left out of a text in training."""
+    grams: int = 1 << 18
+    """Buckets for the hashed character 3- and 4-grams of words, which rare words learn from. 0: whole words alone."""
+    temperature: float = 0.03
+    """Divisor of cosines in the softmax. Symbol: τ (NGAME)."""
+    correction: float = 0.0
+    """Weight of the log of a label's frequency in its logit in training: above 0, scores favour rare labels."""
+    positives: int = 1
+    """True labels of a text that are drawn in a step."""
+    hard: int = 2
+    """Hard negatives per text in a step. 0: the labels of a batch alone."""
+    nearest: int = 20
+    """Nearest wrong labels of a text among which hard negatives are drawn."""
+    rounds: int = 3
+    """Times that the hard negatives are found anew. The first stage has none."""
+    vocabulary: VocabularyConfig = VocabularyConfig(sublinear=True)
+
+
+def train(data: Dataset, config: Config, run: Run) -> Trained:
+    learn, held = data.split(config.validation, config.seed)
+    config = with_sizes(config, learn)
+    return Trained(fit(learn, held, config, run, "siamese"), config)
+
+
+def suits(data: Dataset) -> bool:
+    """Return whether the data has what is learnt from: words, and labels with texts."""
+    named = data.label_inputs is not None and with_known_words(data.label_inputs).any()
+    return isinstance(data.inputs, csr_array) and bool(named)
+
+
+def with_sizes(config: Config, data: Dataset) -> Config:
+    """Return the config with a value wherever the data decides; refuse data without words or label texts."""
+    if not isinstance(data.inputs, csr_array):
+        raise DataError("siamese reads words, but this data has dense features; --method nearest would work")
+    if not suits(data):
+        raise DataError("siamese wants labels with texts, but this data has none; --method trees would work")
+    return replace(
+        config,
+        epochs=choose_epochs(config.epochs, len(data), 0.5),
+        batch_size=choose_batch_size(config.batch_size, len(data), 2048),
+        length=choose_length(config.length, usual_words(data.inputs), ordered=False),
+    )
+
+
+def fit(data: Dataset, held: Dataset, config: Config, run: Run, name: str) -> SiameseRanker:
+    """Train the encoder and return the ranker of all labels; `held` chooses the last stage's epoch, where there is any.
+
+    Files of the run begin with `name`.
+    """
+    assert data.label_inputs is not None
+    with seeded(config.seed):
+        encoder = _encoder(data, config)
+    start_encoder(encoder, config, data)
+    encoder = encoder.to(run.device)
+    length = max(1, int(np.diff(data.label_inputs.indptr).max(initial=1)))
+    label_texts = Tokens(*(part.to(run.device) for part in padded(data.label_inputs, min(length, config.length))))
+    task = Contrast(
+        encoder,
+        label_texts,
+        torch.from_numpy(np.log(np.maximum(data.label_counts, 1) / max(data.labels.nnz, 1)).astype(np.float32)),
+        temperature=config.temperature,
+        correction=config.correction,
+        positives=config.positives,
+        hard=config.hard,
+        dropout=config.dropout,
+    ).to(run.device)
+    stages = _stages(config)
+    for number, epochs in enumerate(stages):
+        negatives = None
+        if number:
+            make = partial(_nearest_wrong, encoder, data, config)
+            negatives = run.remember(f"{name}-negatives-{number}", make)["labels"]
+        last = number == len(stages) - 1
+        validate = (lambda: validation_figures(_ranker(encoder, data, config), held)) if last and len(held) else None
+        resident = Resident.of(data, config.length, run.device, negatives)
+        plan = config.plan(epochs=epochs, seed=config.seed + number, lazy=True)
+        run.fit(f"{name}-{number}", task, resident, plan, validate=validate)
+    return _ranker(encoder, data, config)
+
+
+def restore(config: Config, tensors: Mapping[str, Tensor]) -> SiameseRanker:
+    def make() -> SiameseRanker:
+        num_ids, dim = tensors["encoder.embedding.weight"].shape
+        encoder = UnitEncoder(num_ids=num_ids, length=config.length, embedding=dim)
+        return SiameseRanker(encoder, LinearClassifier(dim, tensors["classifier.weight"].shape[0]))
+
+    return restore_module("siamese", make, tensors)
+
+
+def _stages(config: Config) -> list[int]:
+    """Return the epochs of each stage: two fifths without hard negatives, the rest in rounds."""
+    if not config.hard or config.epochs < 2:
+        return [config.epochs]
+    first = max(1, round(0.4 * config.epochs))
+    rounds = min(config.rounds, config.epochs - first)
+    return [first, *(len(part) for part in np.array_split(np.arange(config.epochs - first), rounds))]
+
+
+def _encoder(data: Dataset, config: Config) -> SpellingEncoder:
+    return SpellingEncoder(
+        num_ids=data.inputs.shape[1],
+        length=config.length,
+        embedding=config.embedding,
+        spelling=_spelling(data, config.grams),
+        buckets=config.grams or 1,
+    )
+
+
+def _spelling(data: Dataset, buckets: int) -> Spelling:
+    """Return the n-grams of all token ids, of a long word the first ones; ids that are no words have none."""
+    counts, numbers = np.zeros(data.inputs.shape[1], dtype=np.int64), np.zeros(1, dtype=np.int32)
+    if data.words is not None and buckets:
+        grams = grams_of(data.words, buckets)
+        lengths = np.diff(grams.starts)
+        place = np.arange(len(grams.buckets)) - np.repeat(grams.starts[:-1], lengths)
+        numbers = np.append(grams.buckets[place < _MOST_GRAMS], 0).astype(np.int32)  # never empty
+        counts[FIRST_WORD : FIRST_WORD + len(lengths)] = np.minimum(lengths, _MOST_GRAMS)
+    return Spelling(torch.from_numpy(np.concatenate([[0], counts.cumsum()])), torch.from_numpy(numbers))
+
+
+def _ranker(encoder: SpellingEncoder, data: Dataset, config: Config) -> SiameseRanker:
+    """Return the ranker of the encoder as it is now."""
+    assert data.label_inputs is not None
+    folded = encoder.folded()
+    device = folded.embedding.weight.device
+    has_text = with_known_words(data.label_inputs)
+    own = encoded(folded, data.label_inputs, device)
+    few = np.random.default_rng(config.seed).permutation(len(data))[:_USUAL]
+    texts = encoded(folded, data.inputs if not has_text.all() else data.inputs[:0], device)
+    vectors = label_vectors(own, has_text, texts, data.labels if len(texts) else data.labels[:0])
+    return SiameseRanker.of(folded, vectors, config.temperature, encoded(folded, data.inputs[few], device))
+
+
+@torch.no_grad()
+def _nearest_wrong(encoder: SpellingEncoder, data: Dataset, config: Config) -> dict[str, Tensor]:
+    """Return the nearest labels of each text that are neither true nor left out; NO_LABEL where there are fewer."""
+    ranker = _ranker(encoder, data, config)
+    device, found = ranker.space.embedding.weight.device, []
+    for part, inputs in batches(data.inputs, device):
+        labels = ranker.rank(inputs, min(2 * config.nearest, data.num_labels)).labels.cpu().numpy()
+        apart = holds(data.labels[part], labels)
+        if data.leave_out is not None:
+            apart |= holds(data.leave_out[part], labels)
+        order = np.argsort(apart, axis=1, kind="stable")[:, : config.nearest]
+        wrong = np.where(np.take_along_axis(apart, order, 1), NO_LABEL, np.take_along_axis(labels, order, 1))
+        found.append(torch.from_numpy(wrong.astype(np.int32)))
+    return {"labels": torch.cat(found)}

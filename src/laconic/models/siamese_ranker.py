@@ -1,0 +1,81 @@
+"""Rank labels by the cosine of a text and the labels' own texts, in a learnt space."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from scipy.sparse import csr_array
+from torch import Tensor
+from torch.nn import functional
+
+from laconic.data.label_texts import with_known_words
+from laconic.data.tokenizer import padded
+from laconic.models.classifiers import LinearClassifier
+from laconic.models.encoders import UnitEncoder
+from laconic.models.rankers import FlatRanker
+from laconic.types import Tokens
+
+_AT_ONCE = 4096  # texts encoded at a time
+
+
+class SiameseRanker(FlatRanker):
+    """A flat ranker whose label rows are the vectors of label texts, divided by the temperature of training.
+
+    All biases are equal: the negative of a usual text's log of the sum of all labels' exponentiated scores, so that a
+    score is about the probability of the label among all.
+    """
+
+    def __init__(self, encoder: UnitEncoder, classifier: LinearClassifier, *, chunk: int = 1 << 17) -> None:
+        super().__init__(encoder, classifier, chunk=chunk)
+        self.space, self.labels = encoder, classifier
+
+    @staticmethod
+    @torch.no_grad()
+    def of(
+        encoder: UnitEncoder, vectors: Float[Tensor, "labels dim"], temperature: float, texts: Float[Tensor, "n dim"]
+    ) -> SiameseRanker:
+        """Return the ranker of labels with these vectors; `texts` are vectors of usual texts."""
+        classifier = LinearClassifier(encoder.dim, len(vectors)).to(vectors.device)
+        classifier.weight.copy_(vectors / temperature)
+        assert classifier.bias is not None
+        sums = [(part @ classifier.weight.T).logsumexp(1) for part in torch.split(texts, 256)]
+        classifier.bias.fill_(-float(torch.cat(sums).mean()) if sums else 0.0)
+        return SiameseRanker(encoder, classifier).eval()
+
+
+@torch.no_grad()
+def encoded(encoder: UnitEncoder, rows: csr_array, device: torch.device) -> Float[Tensor, "rows dim"]:
+    """Return the vectors of token rows."""
+    parts = [encoder(some) for some in _tokens(rows, encoder.length, device)]
+    return torch.cat([torch.zeros(0, encoder.dim, device=device), *parts])
+
+
+def label_vectors(
+    of_label_texts: Float[Tensor, "labels dim"],
+    has_text: Bool[np.ndarray, "labels"],
+    of_texts: Float[Tensor, "texts dim"],
+    labels: csr_array,
+) -> Float[Tensor, "labels dim"]:
+    """Return the vectors of labels: of their own texts or, without one, the mean direction of the texts that have them.
+
+    A label with neither has zeros.
+    """
+    missing = np.flatnonzero(~has_text)
+    texts_of = csr_array((labels[:, missing] != 0).T, dtype=np.float32)
+    means = torch.from_numpy(texts_of @ of_texts.cpu().numpy()).to(of_label_texts)
+    vectors = of_label_texts.clone()
+    vectors[torch.from_numpy(missing).to(vectors.device)] = functional.normalize(means, dim=1)
+    return vectors
+
+
+def texts_of_labels(rows: csr_array) -> Bool[np.ndarray, "labels"]:
+    """Return which labels have a text with a known word."""
+    return with_known_words(rows)
+
+
+def _tokens(rows: csr_array, length: int, device: torch.device) -> Iterator[Tokens]:
+    for first in range(0, rows.shape[0], _AT_ONCE):
+        yield Tokens(*(part.to(device) for part in padded(rows[first : first + _AT_ONCE], length)))

@@ -1,0 +1,92 @@
+"""The task that trains one encoder for texts and label texts."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from laconic.models.encoders import SpellingEncoder
+from laconic.training.tasks import Task
+from laconic.types import NO_LABEL, Batch, Inputs, Tokens
+
+_NEVER = -1e4  # the logit of a label that is not compared
+
+
+class Contrast(Task):
+    """A softmax over the labels of a batch, for each of some true labels drawn of a text.
+
+    A text is compared with the labels drawn for all texts of the batch and with some of all texts' hard negatives
+    (NGAME). Its other true labels, and labels that are neither true nor false, are not compared. Labels without a text
+    do not take part. `frequency` is the log of each label's fraction of all pairs: `correction` times it is added to a
+    label's logit in training, which moves scores from frequent labels to rare ones.
+    """
+
+    tables = frozenset({"encoder.embedding.weight", "encoder.grams.weight"})
+    label_ids: Tensor
+    label_weights: Tensor
+    has_text: Tensor
+    frequency: Tensor
+
+    def __init__(
+        self,
+        encoder: SpellingEncoder,
+        label_texts: Tokens,
+        frequency: Float[Tensor, "labels"],
+        *,
+        temperature: float,
+        correction: float = 0.0,
+        positives: int = 1,
+        hard: int = 0,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.encoder, self.dropout = encoder, nn.Dropout(dropout)
+        self.temperature, self.correction, self.positives, self.hard = temperature, correction, positives, hard
+        self.register_buffer("label_ids", label_texts.ids, persistent=False)
+        self.register_buffer("label_weights", label_texts.weights, persistent=False)
+        self.register_buffer("has_text", (label_texts.weights != 0).any(1), persistent=False)
+        self.register_buffer("frequency", frequency, persistent=False)
+
+    def forward(self, batch: Batch, progress: Float[Tensor, ""]) -> Float[Tensor, ""]:
+        assert isinstance(batch.inputs, Tokens)
+        drawn = self._draw(batch.positives, self.positives)
+        hard = [] if batch.negatives is None or not self.hard else [self._draw(batch.negatives, self.hard)]
+        # Sorted, so that a label's first column can be searched for; NO_LABEL comes first.
+        labels = torch.cat([drawn, *hard], dim=1).flatten().sort().values
+        known = labels.clamp(min=0)
+        (texts,), (others,) = self.encode(batch.inputs, progress), self.encode(self._texts_of(known), progress)
+        logits = texts @ others.T / self.temperature + self.correction * self.frequency[known]
+        again = functional.pad(labels[1:] == labels[:-1], (1, 0))
+        compared = (labels != NO_LABEL) & ~again & self.has_text[known]
+        true = _marked(labels, batch.positives)
+        apart = true if batch.left_out is None else true | _marked(labels, batch.left_out)
+        place = torch.searchsorted(labels, drawn).clamp(max=len(labels) - 1)
+        there = (drawn != NO_LABEL) & self.has_text[drawn.clamp(min=0)]
+        against = logits.masked_fill(apart | ~compared, _NEVER).logsumexp(1, keepdim=True)
+        losses = (functional.softplus(against - logits.gather(1, place)) * there).sum(1) / self.positives
+        loss: Tensor = (losses if batch.weights is None else losses * batch.weights).mean()
+        return loss
+
+    def encode(self, inputs: Inputs, progress: Float[Tensor, ""]) -> Float[Tensor, "1 batch dim"]:
+        assert isinstance(inputs, Tokens)
+        vectors: Tensor = self.encoder(Tokens(inputs.ids, self.dropout(inputs.weights)))
+        return vectors[None]
+
+    def _draw(self, labels: Int[Tensor, "batch n"], count: int) -> Int[Tensor, "batch count"]:
+        """Draw labels of each row; NO_LABEL where a row has none."""
+        have = (labels != NO_LABEL).sum(1, keepdim=True)
+        place = (torch.rand(len(labels), count, device=labels.device) * have).long()
+        return labels.gather(1, place.clamp(max=labels.shape[1] - 1))
+
+    def _texts_of(self, labels: Int[Tensor, "n"]) -> Tokens:
+        return Tokens(self.label_ids[labels], self.label_weights[labels])
+
+
+def _marked(labels: Int[Tensor, "n"], lists: Int[Tensor, "batch p"]) -> Bool[Tensor, "batch n"]:
+    """Return which of the sorted labels, at their first place, each list has."""
+    place = torch.searchsorted(labels, lists.contiguous())
+    found = (labels[place.clamp(max=len(labels) - 1)] == lists) & (lists != NO_LABEL)
+    marks = torch.zeros(len(lists), len(labels) + 1, dtype=torch.bool, device=labels.device)
+    return marks.scatter_(1, torch.where(found, place, len(labels)), True)[:, :-1]
