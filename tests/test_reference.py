@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterator
 from functools import cache
+from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -30,6 +31,7 @@ from laconic.config import METHOD_NAMES
 from laconic.methods.settings import method_settings
 from laconic.serve.routes import openapi_of
 from laconic.serve.settings import Serving
+from laconic.update.rankers.fine_tune import Config as UpdateConfig
 
 ROOT = Path(__file__).parents[1]
 PYTHON = ROOT / "docs" / "reference" / "python"
@@ -76,6 +78,14 @@ def test_every_setting_of_a_method_is_in_the_reference(method: str) -> None:
         (row,) = [line for line in page.splitlines() if line.startswith(f"| {breakable(one.name)}")]
         assert plain(one.meaning) in row
         assert plain(one.values) in row
+
+
+def test_every_setting_of_the_update_is_in_the_reference() -> None:
+    page = settings_pages.pages()["update.md"]
+    for one in fields(UpdateConfig):
+        (row,) = [line for line in page.splitlines() if line.startswith(f"| {breakable(one.name)}")]
+        assert code(str(one.default)) in row
+        assert " to " in row  # bounds
 
 
 # Python

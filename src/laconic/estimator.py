@@ -408,7 +408,7 @@ class Laconic:
             texts: Texts, as for `fit`.
             labels: The label names of each text.
             label_texts: Own texts of new labels.
-            **settings: Settings of the update (docs/labels.md), such as `epochs=3`.
+            **settings: Settings of the update (`learning_rate`, `validation`, ...), such as `epochs=3`.
 
         Returns:
             The estimator itself, with the updated model.
