@@ -90,7 +90,7 @@ def update_page() -> str:
     return f"""{titled("update")}
 # Settings of the update
 
-[`laconic update`](../cli/update.md) takes them as `--set NAME=VALUE`, `Laconic.update` as arguments. They are the same for
+[`laconic update`](../cli/update.md) takes them as `--set NAME=VALUE`, `Laconic.update` as arguments. They are common to
 all methods.
 
 {settings_table(config_settings(UpdateConfig()))}

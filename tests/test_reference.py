@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import json
 import re
 from collections.abc import Iterator
-from functools import cache
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 pytest.importorskip("mkdocs")
 
@@ -26,7 +24,6 @@ from reference import settings as settings_pages
 from reference.hook import decisions, expanded, generated, with_links_mended
 from reference.markdown import breakable, code, plain
 
-from laconic.cli.main import app
 from laconic.config import METHOD_NAMES
 from laconic.methods.settings import method_settings
 from laconic.serve.routes import openapi_of
@@ -152,13 +149,6 @@ def test_every_path_and_form_of_the_service_is_on_its_page() -> None:
     for name, form in document["components"]["schemas"].items():
         assert f"### {name}\n" in page
         assert all(code(key) in page for key in form.get("properties", {}))
-
-
-def test_the_keys_of_settings_are_those_of_the_page() -> None:
-    page = (ROOT / "docs" / "reference" / "json.md").read_text()
-    section = page.partition("\n## settings\n")[2].partition("\n## ")[0]
-    (one,) = json.loads(CliRunner().invoke(app, ["settings", "trees", "beam", "--json"]).stdout)
-    assert re.findall(r"^\| `(\w+)`", section, re.M) == list(one)
 
 
 # The site
