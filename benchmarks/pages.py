@@ -11,9 +11,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from posixpath import relpath
 
-from benchmarks.blocks import astec, label_text, others, plus, plus_costs
+from benchmarks.blocks import astec, label_text, others, plus, plus_costs, which_method
 from benchmarks.blocks.of_papers import of_paper
 from benchmarks.figures import complaints
 from benchmarks.tables import NotMeasuredError, Results, every_result
@@ -29,7 +30,7 @@ def paper_table(paper: str, what: str) -> Make:
 
 
 BLOCKS: Mapping[str, Mapping[str, Make]] = {
-    "README.md": {"first table": others.first_table},
+    "README.md": {"readme table": which_method.short},
     "docs/papers/deepxml.md": {
         "accuracy": astec.accuracy,
         "reranker": paper_table("deepxml", "reranker"),
@@ -73,11 +74,11 @@ BLOCKS: Mapping[str, Mapping[str, Make]] = {
     },
     "docs/labels.md": {"hidden labels": others.hidden_labels, "updated": others.updated},
     "docs/methods.md": {"calibration parts": others.calibration_parts},
-    "docs/peers.md": {"peers": others.peers_table},
-    "docs/results.md": {"each method": others.each_method},
+    "docs/which-method.md": {"compared": which_method.compared, "compared, picture": which_method.shown},
+    "docs/results.md": {"first table": others.first_table, "each method": others.each_method},
     "docs/serving.md": {"load": others.load, "claims": others.claims},
 }
-DRAWINGS = (plus.drawings, astec.drawings, label_text.drawings)
+DRAWINGS = (plus.drawings, astec.drawings, label_text.drawings, which_method.drawings)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -120,9 +121,13 @@ def pages() -> list[Path]:
 
 def rewritten(name: str, blocks: Mapping[str, Make], results: Results) -> str:
     """Return a page with every block as the results have it."""
-    return filled(
-        (ROOT / name).read_text(encoding="utf-8"), {one: block(make, results) for one, make in blocks.items()}
-    )
+    texts = {one: placed(block(make, results), name) for one, make in blocks.items()}
+    return filled((ROOT / name).read_text(encoding="utf-8"), texts)
+
+
+def placed(text: str, name: str) -> str:
+    """Return a block whose pictures are found from the folder of the page."""
+    return text.replace("](pictures/", f"]({relpath('docs/pictures', PurePosixPath(name).parent)}/")
 
 
 def block(make: Make, results: Results) -> str:

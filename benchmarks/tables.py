@@ -131,7 +131,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def picture(what: str, file: str) -> str:
-    return f"![{what}](../pictures/{file})"  # the pages with pictures are in docs/papers/
+    return f"![{what}](pictures/{file})"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

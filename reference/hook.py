@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[1]
 # Pages of the repository's root, and where they are on the site.
 OUTSIDE = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 MOVED = {**OUTSIDE, "README.md": "index.md"}
+BOOSTS = {"reference/*": 4, "changelog.md": 0.1, "log.md": 0.1, "decisions/*": 0.3}  # of pages in the search
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s#]+)(#[^)]*)?\)")
 _CODE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
@@ -143,7 +144,9 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Mend the links of a page that is a file of docs/."""
+    """Mend the links of a page that is a file of docs/, and rank pages in the search by what readers look for."""
+    boosts = [boost for pattern, boost in BOOSTS.items() if fnmatch(page.file.src_uri, pattern)]
+    page.meta.setdefault("search", {"boost": boosts[0] if boosts else 1})
     if page.file.generated_by is not None:
         return markdown
     return with_links_mended(markdown, f"docs/{page.file.src_uri}")

@@ -20,13 +20,13 @@ def write_repository(folder: Path, *, num_labels: int = 40, num_texts: int = 300
     words = sorted({word for text in (*_texts(corpus, "train"), *label_texts) for word in text.split()})
     folder.mkdir(parents=True)
     for name, split in {"trn": corpus.split("train"), "tst": corpus.split("test")}.items():
-        _write_matrix(folder / f"{name}_X_Xf.txt", _bags(list(split.texts or ()), words))
-        _write_matrix(folder / f"{name}_X_Y.txt", split.labels)
+        write_matrix(folder / f"{name}_X_Xf.txt", _bags(list(split.texts or ()), words))
+        write_matrix(folder / f"{name}_X_Y.txt", split.labels)
         role = {"trn": "train", "tst": "test"}[name]
         (folder / f"filter_labels_{role}.txt").write_text(f"0 {split.labels.indices[0]}\n")
         if raw:
             _write_records(folder / f"{name}.json.gz", split)
-    _write_matrix(folder / "Yf.txt", _bags(label_texts, words))
+    write_matrix(folder / "Yf.txt", _bags(label_texts, words))
     (folder / "Xf.txt").write_text("".join(f"{word}\n" for word in words), "latin-1")
     if raw:
         lines = [json.dumps({"uid": f"B{label}", "title": text}) for label, text in enumerate(label_texts)]
@@ -56,9 +56,9 @@ def _bags(texts: list[str], words: list[str]) -> csr_array:
     return csr_array(rows)
 
 
-def _write_matrix(path: Path, matrix: csr_array) -> None:
+def write_matrix(path: Path, matrix: csr_array) -> None:
     rows = [
-        " ".join(f"{column}:{value:.5f}" for column, value in zip(row.indices, row.data, strict=True))
+        " ".join(f"{column}:{float(value)!r}" for column, value in zip(row.indices, row.data, strict=True))
         for row in (matrix[[i]] for i in range(matrix.shape[0]))
     ]
     path.write_text("\n".join([f"{matrix.shape[0]} {matrix.shape[1]}", *rows]) + "\n")

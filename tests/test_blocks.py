@@ -19,7 +19,7 @@ from benchmarks.blocks.label_text import (
 from benchmarks.blocks.of_papers import of_paper
 from benchmarks.blocks.plus import ATTACHED, DEBIAN, LIGHTXML, OURS, YSO, figure_3, figure_4, figure_5, sweep
 from benchmarks.blocks.plus_costs import BASE, PLUS, figure_1, projected_hours, table_4, table_4_ours
-from benchmarks.pages import BLOCKS, ROOT, block, filled
+from benchmarks.pages import BLOCKS, ROOT, block, filled, placed
 from benchmarks.papers.plots import Dot, plot_progress, plot_trade_off
 from benchmarks.tables import FIGURES, USUAL, NotMeasuredError, Spread, apart, found
 from matplotlib.axes import Axes
@@ -62,6 +62,12 @@ def test_a_page_has_one_place_for_every_block(page: str) -> None:
     text = filled((ROOT / page).read_text(encoding="utf-8"), texts)
     assert all(text.count(one) == 1 for one in texts.values())
     assert filled(text, texts) == text, "writing again changes nothing"
+
+
+def test_pictures_of_a_block_are_found_from_its_page() -> None:
+    assert placed("![a](pictures/a.png)", "docs/papers/decaf.md") == "![a](../pictures/a.png)"
+    assert placed("![a](pictures/a.png)", "docs/which-method.md") == "![a](pictures/a.png)"
+    assert placed("![a](pictures/a.png)", "README.md") == "![a](docs/pictures/a.png)"
 
 
 def test_without_results_a_block_names_the_command_that_makes_them() -> None:
@@ -397,7 +403,7 @@ def test_pictures_are_drawn_of_what_was_measured(tmp_path: Path) -> None:
     results = {"decaf_figure_6": {DEBIAN: recalls}, "decaf_table_1": {DEBIAN: {"DECAF": of(50.0)}}}
     text = label_text.decaf_pictures(results)
     named = "Recall by beam for each fan-out (Figure 6), debian-related"
-    assert text == f"![{named}](../pictures/decaf-figure-6-debian-related.png)"
+    assert text == f"![{named}](pictures/decaf-figure-6-debian-related.png)"
     ((name, draw),) = label_text.drawings(results).items()
     draw(tmp_path / name)
     assert (tmp_path / "decaf-figure-6-debian-related.png").read_bytes().startswith(b"\x89PNG")

@@ -57,6 +57,7 @@ def test_where_nothing_fits_the_quickest_is_taken_and_that_is_said() -> None:
     assert "more than the budget of" in found.why
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("texts", some_slow([45_124, 134_083, 515_549, 1_712_536, 30_000_000], 4))
 @pytest.mark.parametrize("gpu", [False, True])
 def test_as_many_texts_are_held_out_as_was_planned(texts: int, gpu: bool) -> None:

@@ -231,6 +231,7 @@ def test_settings_of_a_re_ranker_ask_for_one(data, tmp_path):
         assert "reranker" in json.loads((folder / "model.json").read_text())["config"]
 
 
+@pytest.mark.slow
 def test_the_dial_of_a_re_ranked_model_goes_from_what_it_re_ranks_to_the_re_ranker(reranked, model, data, tmp_path):
     plain, none, whole = (
         figures_of(one, data, tmp_path / "figures.json", *more)
@@ -505,6 +506,7 @@ def test_brackets_in_a_path_are_no_markup(data, tmp_path):
     assert "a[bold]b[/c]" in laconic("train", data, "--method", "nearest", "--no-pack", "--out", folder)
 
 
+@pytest.mark.slow
 def test_a_mistake_in_a_process_of_its_own_exits_with_2():
     running = process("inspect", "nowhere", stderr=subprocess.PIPE)
     _, complained = running.communicate()

@@ -148,7 +148,7 @@ def test_texts_go_when_a_model_is_changed_and_come_back_without_removed_labels(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train", "DATA", "--out", "NEW", "--keep-texts", "--no-pack"], "but --no-pack packs nothing"),
+        (["train", "DATA", "--out", "NEW", "--keep-texts", "--no-pack"], "but --no-pack makes none"),
         (["pack", "MODEL", "--keep-texts"], "--keep-texts needs the data that the model was trained on"),
         (["pack", "MODEL", "--data", "FEATURES", "--keep-texts"], "the model reads texts, but this data has none"),
         (["train", "FEATURES", "--out", "NEW", "--keep-texts"], "FEATURES: it has no training texts to keep"),

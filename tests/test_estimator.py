@@ -296,6 +296,7 @@ def test_a_grid_is_searched_with_every_metric() -> None:
     assert "mean_test_PSP@5" in search.cv_results_
 
 
+@pytest.mark.slow
 def test_a_trained_method_is_cross_validated() -> None:
     model = Laconic("inceptionxml", **SMALL["inceptionxml"])
     assert len(cross_val_score(model, TEXTS[:40], LABELS[:40], cv=2, scoring=scorer("P@1"), error_score="raise")) == 2

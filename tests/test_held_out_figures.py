@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scipy.sparse import csr_array
 
 from laconic.data.corpus import Corpus
 from laconic.data.evaluation_texts import cut_test
 from laconic.data.output import write_folder
 from laconic.data.sources import read
+from laconic.evaluation.evaluate import rank_all
 from laconic.export.pack import pack, with_texts
 from laconic.export.pack import pack_ranker as original
 from laconic.methods.registry import config_of
@@ -25,6 +27,7 @@ from laconic.predict.predictor import Predictor
 from laconic.storage.card import model_card
 from laconic.storage.model_folder import SavedModel, read_model
 from laconic.training.run import Run
+from laconic.types import UNKNOWN
 from tests.planted import planted_texts
 from tests.test_cli import laconic, shown_and_told
 from tests.test_training_texts import rows_of, write_table
@@ -153,3 +156,21 @@ def test_a_card_says_what_the_figures_are_of() -> None:
     assert "held out of training, except to choose the epoch" in card
     held = {**facts, "metrics": {**facts["metrics"], "split": "held-out"}}
     assert "held out of the file that the model was trained on" in model_card(held)
+
+
+def test_held_out_figures_are_those_of_texts_read_as_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every text has a word of its own: a held-out text's is in the vocabulary, but must not be read."""
+    seen: list[csr_array] = []
+    monkeypatch.setattr(
+        "laconic.methods.validation.rank_all", lambda ranker, rows, k: seen.append(rows) or rank_all(ranker, rows, k)
+    )
+    split = CORPUS.split("train")
+    texts = [f"{text} own{at}" for at, text in enumerate(split.texts or ())]
+    corpus = replace(without_test(CORPUS), splits={"train": replace(split, texts=texts)})
+    model = train_model(corpus, "trees", config_of("trees", {"validation": 0.25}), Run.unkept("cpu"))
+    assert model.vocabulary is not None
+    own = {id for word, id in model.vocabulary.ids.items() if word.startswith("own")}
+    (rows,) = seen
+    assert len(own) == len(texts)
+    assert not {*rows.indices.tolist()} & own
+    assert (rows.indices == UNKNOWN).sum() == rows.shape[0] == model.facts["metrics"]["texts"] == 50

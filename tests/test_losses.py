@@ -10,6 +10,8 @@ from laconic.kernels.triton.factors import take
 from laconic.training import losses
 from laconic.training.losses import all_labels_loss
 from laconic.types import NO_LABEL, Batch, Tokens
+from tests.kernel_references import dense
+from tests.variants import some_slow
 
 BATCH, LABELS, DIM = 5, 23, 7
 WHERE_KERNELS_RUN = "cuda" if torch.cuda.is_available() else "cpu"
@@ -58,7 +60,7 @@ def by_kernels(monkeypatch, interpreted):
 
 @pytest.mark.usefixtures("by_kernels")
 @pytest.mark.parametrize("learnt", [True, False])
-@pytest.mark.parametrize("more", [{}, {"targets": torch.rand(BATCH, 3)}, {"weights": torch.rand(BATCH)}])
+@pytest.mark.parametrize("more", some_slow([{}, {"targets": torch.rand(BATCH, 3)}, {"weights": torch.rand(BATCH)}]))
 def test_by_kernels_it_is_the_same_and_rows_that_are_learnt_have_their_gradient_as_factors(more, learnt):
     ours, theirs = (inputs(device=WHERE_KERNELS_RUN, **more) for _ in range(2))
     rows = ours[1] if learnt else 1.0 * ours[1]
@@ -66,7 +68,7 @@ def test_by_kernels_it_is_the_same_and_rows_that_are_learnt_have_their_gradient_
     loss.backward()
     expected.backward()
     torch.testing.assert_close(loss, expected)
-    by_rows = take(ours[1]).dense(LABELS) if learnt else ours[1].grad
+    by_rows = dense(take(ours[1]), LABELS) if learnt else ours[1].grad
     for mine, other in zip((ours[0].grad, by_rows, ours[2].grad), theirs[:3], strict=True):
         torch.testing.assert_close(mine, other.grad)
 

@@ -96,7 +96,7 @@ def p_at_1(model: SavedModel) -> float:
 # Labels are added
 
 
-@pytest.mark.parametrize("name", some_slow(MODELS, 3))
+@pytest.mark.parametrize("name", some_slow(MODELS))
 def test_an_added_label_is_found_by_its_own_words_and_old_ones_stay(name: str, tmp_path: Path) -> None:
     model = add_labels(model_of(name), NEW)
     write_model(model, tmp_path / "model")

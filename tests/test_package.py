@@ -84,6 +84,7 @@ def test_a_remedy_names_an_extra_that_there_is(extra):
     assert install_hint(extra) == wanted
 
 
+@pytest.mark.slow
 def test_the_wheel_carries_the_bundled_data(python_with_wheel, tmp_path):
     facts = json.loads(run(python_with_wheel, "-m", "laconic", "inspect", "debian-related", "--json", cwd=tmp_path))
     assert (facts["splits"]["train"]["texts"], facts["splits"]["test"]["texts"]) == (45_124, 11_047)

@@ -79,9 +79,10 @@ RERANKER: Settings = {  # over any of them
     "size": 8,
 }
 FUSION: dict[str, Any] = {"width": 6, "hidden": 16, "epochs": 60, "neighbours": 8}
+SLOW = ("inceptionxml+", "mach", "xml-cnn")  # made of the parts of others; their own tests have what differs
 RANKERS: list[Any] = [  # of which method, how many members, with what over each
-    *((name, 1, {}) for name in METHODS if name != "inceptionxml+"),
-    pytest.param(("inceptionxml+", 1, {}), marks=pytest.mark.slow),  # its own tests have what differs from inceptionxml
+    *((name, 1, {}) for name in METHODS if name not in SLOW),
+    *(pytest.param((name, 1, {}), marks=pytest.mark.slow) for name in SLOW),
     pytest.param(("inceptionxml", 2, {}), marks=pytest.mark.slow),
     ("nearest", 1, {"reranker": RERANKER}),
     pytest.param(("inceptionxml", 2, {"reranker": RERANKER}), marks=pytest.mark.slow),

@@ -7,13 +7,17 @@ from torch.nn import functional
 
 from laconic.kernels.triton.all_labels import (
     all_negative_loss,
-    all_negative_loss_reference,
     input_gradients,
-    input_gradients_reference,
     padded_width,
 )
 from laconic.kernels.triton.factors import AllLabelFactors, ShortlistFactors, leave, take
-from laconic.kernels.triton.row_update import multiply_out, update_rows, update_rows_reference
+from laconic.kernels.triton.row_update import multiply_out, update_rows
+from tests.kernel_references import (
+    all_negative_loss_reference,
+    dense,
+    input_gradients_reference,
+    update_rows_reference,
+)
 from tests.variants import some_slow
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -86,7 +90,7 @@ def test_the_twin_has_torchs_loss_and_gradients():
         factors = AllLabelFactors(found.logit_gradients, vectors * share[:, None])
     torch.testing.assert_close(found.loss, expected.detach())
     torch.testing.assert_close(found.bias, bias.grad)
-    torch.testing.assert_close(factors.dense(11), weight.grad)
+    torch.testing.assert_close(dense(factors, 11), weight.grad)
     torch.testing.assert_close(input_gradients_reference(found.logit_gradients, weight) * share[:, None], vectors.grad)
     assert [leaf.grad is not None for leaf in leaves] == [True] * 3
 
@@ -120,7 +124,7 @@ def test_not_a_number_never_passes():
 @pytest.mark.parametrize("shape", some_slow(SHAPES))
 def test_rows_are_updated_as_the_twin_updates_them(shape):
     factors, rows = of_every_label(*shape), shape[1]
-    torch.testing.assert_close(multiply_out(factors, rows, precise=True), factors.dense(rows), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(multiply_out(factors, rows, precise=True), dense(factors, rows), rtol=1e-4, atol=1e-4)
     parts = state(rows, shape[2])
     expected = updated(update_rows_reference, parts, factors, clock=clock())
     for mine, other in zip(updated(update_rows, parts, factors, clock=clock(), precise=True), expected, strict=True):
@@ -132,7 +136,7 @@ def test_rows_are_updated_as_the_twin_updates_them(shape):
 @pytest.mark.parametrize("shape", some_slow([{}, {"room": 1}, {"room": 16, "dim": 70}, {"clusters": 40, "picks": 3}]))
 def test_picked_rows_are_updated_as_the_twin_updates_them(shape, lazy):
     factors, rows = of_picked(**shape)
-    torch.testing.assert_close(multiply_out(factors, rows), factors.dense(rows))
+    torch.testing.assert_close(multiply_out(factors, rows), dense(factors, rows))
     parts = state(rows, factors.vectors.shape[1])
     expected = updated(update_rows_reference, parts, factors, clock=clock(), lazy=lazy)
     for mine, other in zip(updated(update_rows, parts, factors, clock=clock(), lazy=lazy), expected, strict=True):
@@ -146,7 +150,7 @@ def test_adagrad_remembers_one_number_of_a_row(picked):
     weight, square = state(rows, 33)[0], torch.rand(rows, device=DEVICE)
     expected = updated(no_mean(update_rows_reference), (weight, square), factors, clock=clock())
     ours = updated(no_mean(update_rows), (weight, square), factors, clock=clock(), precise=True)
-    slope = factors.dense(rows)
+    slope = dense(factors, rows)
     torch.testing.assert_close(expected[1], square + slope.square().mean(1))
     torch.testing.assert_close(expected[0], weight - 0.01 * slope / (expected[1].sqrt() + 1e-8)[:, None])
     for mine, other in zip(ours, expected, strict=True):

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from laconic.kernels.triton import maxima, shortlist_scores
-from laconic.kernels.triton.maxima import Tile, best_groups, group_maxima, group_maxima_reference, places_in
+from laconic.kernels.triton.maxima import Tile, best_groups, group_maxima, places_in
 from laconic.kernels.triton.shortlist import Shortlist
-from laconic.kernels.triton.shortlist_scores import shortlist_scores_reference
+from tests.kernel_references import group_maxima_reference, shortlist_scores_reference
 
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -38,11 +38,10 @@ def poisoned(monkeypatch, module):
     assert all(part.isnan().all() for part in beyond)
 
 
-@pytest.mark.parametrize("chunk", [8, 24, 96, 1000])
-def test_the_twin_has_the_largest_score_of_every_group(chunk):
+def test_the_twin_has_the_largest_score_of_every_group():
     vectors, rows = drawn(5, 12), drawn(96, 12, seed=1)
     expected = torch.stack([(vectors @ part.T).amax(1) for part in rows.split(8)], dim=1)
-    torch.testing.assert_close(group_maxima_reference(vectors, rows, 8, chunk=chunk), expected)
+    torch.testing.assert_close(group_maxima_reference(vectors, rows, 8), expected)
 
 
 @pytest.mark.usefixtures("interpreted")
@@ -105,9 +104,7 @@ def by_hand(vectors, weight, bias, shortlist):
     return scores.flatten(1).to(DEVICE)
 
 
-@pytest.mark.parametrize("at_once", [1, 1 << 26])
-def test_the_twin_scores_what_was_picked(monkeypatch, at_once):
-    monkeypatch.setattr(shortlist_scores, "_GATHERED", at_once)
+def test_the_twin_scores_what_was_picked():
     vectors, weight, bias, shortlist = case()
     for biases in (bias, None):
         ours = shortlist_scores_reference(vectors, weight, biases, shortlist)

@@ -19,6 +19,7 @@ from laconic.kernels.triton.shortlist import (
 from laconic.training import losses
 from laconic.training.losses import shortlist_loss
 from laconic.types import NO_LABEL, Batch, Tokens
+from tests.kernel_references import dense
 from tests.variants import some_slow
 
 SHAPES = [{}, {"soft": True}, {"clusters": 2, "k": 2}, {"batch": 20, "clusters": 4, "k": 2}]
@@ -79,7 +80,7 @@ def test_the_twin_has_torchs_loss_and_gradients(shape, with_bias):
 def _multiplied(found, rows):
     """With the rows' gradient itself, as the kernel makes it and as its twin does."""
     gradient = multiply_out(found.weight, rows)
-    torch.testing.assert_close(gradient, found.weight.dense(rows))
+    torch.testing.assert_close(gradient, dense(found.weight, rows))
     return Gradients(found.loss, found.vectors, gradient, found.bias)
 
 
@@ -181,7 +182,7 @@ def test_by_the_kernel_rows_that_are_learnt_have_their_gradient_as_factors(monke
     monkeypatch.setattr(losses, "_by_kernels", lambda vectors: True)
     rows = leaves[1] if learnt else 1.0 * leaves[1]
     shortlist_loss(leaves[0], rows, leaves[2], batch, shortlist, over=over).backward()
-    by_rows = take(leaves[1]).dense(len(weight)) if learnt else leaves[1].grad
+    by_rows = dense(take(leaves[1]), len(weight)) if learnt else leaves[1].grad
     for mine, other in zip((leaves[0].grad, by_rows, leaves[2].grad), others, strict=True):
         torch.testing.assert_close(mine, other.grad)
 

@@ -91,7 +91,7 @@ def test_the_users_own_random_numbers_are_not_disturbed(data):
     assert torch.equal(torch.rand(3), expected)
 
 
-@pytest.mark.parametrize("stop", some_slow([1, 7, 10, 11, 25], 2))
+@pytest.mark.parametrize("stop", some_slow([7, 1, 10, 11, 25]))
 @pytest.mark.parametrize("validation", [0.0, 0.2])
 def test_a_stopped_run_goes_on_to_the_same_bits(data, tmp_path, stop, validation):
     config = Config(**SMALL, validation=validation)
@@ -108,6 +108,7 @@ def test_a_stopped_run_goes_on_to_the_same_bits(data, tmp_path, stop, validation
     assert lines == [1, 2, 3, 4]
 
 
+@pytest.mark.slow
 def test_a_finished_stage_is_not_trained_again(data, tmp_path):
     config = Config(**SMALL, validation=0.2, refit=True)
     first = weights(train(data, config, Run(tmp_path, watcher=Silent(), device=CPU)))
@@ -116,6 +117,7 @@ def test_a_finished_stage_is_not_trained_again(data, tmp_path):
     assert watcher.steps == 0
 
 
+@pytest.mark.slow
 def test_refit_trains_on_everything_for_as_many_epochs_as_were_best(data):
     watcher = Watched()
     trained = train(data, Config(**SMALL, validation=0.2, refit=True), Run(None, watcher=watcher, device=CPU))
@@ -166,6 +168,7 @@ def test_a_loss_that_is_no_number_stops_the_run_at_once_and_keeps_the_last_good_
     assert same(weights(train(data, config, Run(tmp_path, watcher=Silent(), device=CPU))), unbroken)
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_said_and_keeps_the_last_checkpoint(data, tmp_path, monkeypatch):
     config = Config(**SMALL, validation=0.0)
     unbroken = weights(train(data, config, Run.unkept()))
@@ -225,7 +228,7 @@ def test_an_unknown_optimiser_is_refused():
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@pytest.mark.parametrize(("optimiser", "rate"), [("adam", 0.02), ("adam-bf16", 0.02), ("adagrad-bf16", 0.2)])
+@pytest.mark.parametrize(("optimiser", "rate"), [("adam", 0.02), ("adam-bf16", 0.02), ("adagrad-bf16", 0.1)])
 def test_planted_labels_are_learnt_by_every_optimiser(data, optimiser, rate):
     settings = SMALL | {"epochs": 20, "learning_rate": rate}
     ranker = train(data, Config(**settings, optimiser=optimiser), Run.unkept("cuda")).ranker
@@ -233,6 +236,7 @@ def test_planted_labels_are_learnt_by_every_optimiser(data, optimiser, rate):
     assert validation_figures(ranker, data)["P@1"] > 80
 
 
+@pytest.mark.slow
 def test_label_weights_above_1_leave_the_loss_a_minimum(data):
     weighted = replace(data, labels=data.labels * 5)
     watcher = Watched()
@@ -301,7 +305,7 @@ def test_kill_9_of_a_run_with_clusters_then_the_same_command_goes_on_with_them_t
     torch.set_num_threads(1)
     try:
         laconic(*arguments(tmp_path, "unbroken", "inceptionxml+"))
-        monkeypatch.setattr("laconic.methods.inceptionxml_plus.cluster_labels", lambda *made_again: 1 / 0)
+        monkeypatch.setattr("laconic.methods.common.cluster_labels", lambda *made_again: 1 / 0)
         laconic(*arguments(tmp_path, "killed", "inceptionxml+"))
     finally:
         torch.set_num_threads(threads)

@@ -127,6 +127,7 @@ def test_two_models_are_compared_on_what_was_held_out_of_both(
     assert f"20 texts, all of them seen in training by {uncut}" in shown
 
 
+@pytest.mark.slow
 def test_a_sweep_and_a_bench_tell_of_training_texts(shop: Path, tmp_path: Path) -> None:
     folder = tmp_path / "m"
     laconic("train", shop, *CLUSTERED, "--out", folder)

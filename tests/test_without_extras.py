@@ -16,6 +16,7 @@ import pytest
 
 from laconic.errors import EXTRAS, install_hint
 from tests.serve.small import TEXTS, write
+from tests.variants import some_slow
 
 ROOT = Path(__file__).parents[1]
 BLOCKED = sorted(name for name, extra in EXTRAS.items() if extra)
@@ -53,6 +54,7 @@ def test_a_packed_model_answers_and_explains(environment: dict[str, str], packed
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_a_packed_model_is_served(environment: dict[str, str], packed: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -80,13 +82,16 @@ def _asked(service: subprocess.Popen[bytes], url: str) -> dict[str, list[dict[st
 
 @pytest.mark.parametrize(
     ("arguments", "package"),
-    [
-        ("train debian-related --out {0}/model", "torch"),
-        ("inspect debian-related", "scipy"),
-        ("evaluate {1} debian-related", "scipy"),
-        ("predict {1} {0}/a.parquet", "pyarrow"),
-        ("demo", "torch"),
-    ],
+    some_slow(
+        [
+            ("train debian-related --out {0}/model", "torch"),
+            ("inspect debian-related", "scipy"),
+            ("evaluate {1} debian-related", "scipy"),
+            ("predict {1} {0}/a.parquet", "pyarrow"),
+            ("demo", "torch"),
+        ],
+        unpack=True,
+    ),
 )
 def test_a_verb_that_needs_more_names_the_command(
     environment: dict[str, str], packed: Path, tmp_path: Path, arguments: str, package: str

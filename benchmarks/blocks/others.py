@@ -134,27 +134,6 @@ def run_seconds(run: Mapping[str, Any], what: str) -> str:
     return f"{run[f'seconds to {what}']:.0f} s"
 
 
-def peers_table(results: Results) -> str:
-    """Return the table of `laconic bench --against all`, as its markdown has it, from its JSON."""
-    bench = found(results, "peers_bench")
-    columns = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@5", "tail R@10")
-    rows = [
-        [
-            one["name"],
-            *(number(one["figures"].get(name), 1) for name in columns),
-            number(one["seconds"], 1),
-            number(one["size"] / 1e6, 1),
-            number(one["p50"], 2),
-        ]
-        for one in bench["entries"]
-    ]
-    title = f"{bench['data']}, {bench['split']}: {bench['texts']:,} texts, one at a time on one thread"
-    how = "\n".join(f"- {one['name']}: `{one['how']}`" for one in bench["entries"])
-    head = ["%", *columns, "train s", "disk MB", "ms a text"]
-    cores = f"trained on {bench['cores']} core" + "s" * (bench["cores"] > 1)
-    return joined(f"{title}; {cores}", table(head, rows), f"Made by `{bench['command']}`.", how)
-
-
 def each_method(results: Results) -> str:
     """Return every method alone, each row with the file that has it."""
     rows: list[list[str]] = []

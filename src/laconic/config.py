@@ -6,10 +6,10 @@ import math
 import tomllib
 import types
 import typing
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from laconic.errors import ConfigError
 
@@ -19,7 +19,15 @@ METHOD_NAMES = ("nearest", "trees", "inceptionxml", "inceptionxml+", "astec", "d
 _OTHER_NAMES = {"syncxml": "inceptionxml+"}
 _PRESETS = Path(__file__).with_name("presets")
 
-C = TypeVar("C")
+
+@runtime_checkable
+class Dataclass(Protocol):
+    """Any dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+C = TypeVar("C", bound=Dataclass)
 Settings = dict[str, Any]
 Bounds = Mapping[str, tuple[int | float, int | float]]  # the least and the largest value of settings
 Choices = Mapping[str, Collection[str]]  # the values of settings that are names
@@ -59,7 +67,7 @@ def configure(kind: type[C], settings: Mapping[str, Any], prefix: str = "") -> C
     """Make a config of that kind from settings; defaults fill in, and names in its RETIRED are ignored."""
     settings = {name: value for name, value in settings.items() if name not in getattr(kind, "RETIRED", ())}
     types_by_name = typing.get_type_hints(kind)
-    names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    names = [field.name for field in fields(kind)]
     known = sorted(names, key=lambda name: _is_group(types_by_name[name]))  # single settings first
     for name in settings:
         if name not in known:
@@ -67,7 +75,7 @@ def configure(kind: type[C], settings: Mapping[str, Any], prefix: str = "") -> C
                 f"there is no setting {prefix + name!r}; known are: {', '.join(prefix + key for key in known)}"
             )
     # A group of which some is set keeps the rest as it is in this config, which need not be the group's own default.
-    usual = {field.name: field.default for field in fields(kind) if is_dataclass(field.default)}  # type: ignore[arg-type]
+    usual = {field.name: field.default for field in fields(kind) if is_dataclass(field.default)}
     given = {
         name: settings_of(usual[name]) | value if name in usual and isinstance(value, dict) else value
         for name, value in settings.items()
@@ -84,6 +92,15 @@ def settings_of(config: Any) -> Settings:
         for name, value in values.items()
         if value is not None or name not in unused
     }
+
+
+def dotted(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the names and values of all settings, those of groups as in `reranker.alpha`."""
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from dotted(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
 
 
 def check_within(config: Any, bounds: Bounds, group: str = "") -> None:

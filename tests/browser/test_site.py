@@ -65,7 +65,7 @@ def test_the_search_finds_a_setting(visit: Visit, site: str) -> None:
 def test_the_search_finds_an_option_of_the_command_line(visit: Visit, site: str) -> None:
     page = visit(site)
     page.get_by_role("textbox", name="Search").fill("ignore-memory")
-    expect(page.locator(".md-search-result__link", has_text="train").first).to_be_visible()
+    expect(page.locator(".md-search-result__link").first).to_contain_text("laconic train")
 
 
 def test_all_pictures_of_all_pages_load(visit: Visit, site: str) -> None:

@@ -109,6 +109,7 @@ def clustered() -> ShortlistRanker:
     return ShortlistRanker(encoder(), clusters, classifier(bias=True), top=2).eval()
 
 
+@pytest.mark.slow
 @given(kept=st.sets(st.integers(0, LABELS - 1), min_size=1), k=st.integers(1, LABELS))
 @examples(40)
 def test_unequal_and_empty_clusters_give_as_many_labels_as_are_asked_for(kept: set[int], k: int) -> None:

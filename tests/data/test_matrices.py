@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from scipy.sparse import bsr_array, coo_array, csc_array, csr_array, csr_matrix, random_array, save_npz
 
 from laconic.data.formats.matrices import read_matrix
-from laconic.data.formats.sparse_text import write_matrix
 from laconic.errors import DataError
+from tests.repository_folder import write_matrix
 from tests.variants import examples
 
 

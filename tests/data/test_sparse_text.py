@@ -18,8 +18,8 @@ from scipy.sparse import csr_array, random_array
 from sklearn.datasets import load_svmlight_file
 
 from laconic.data.formats import sparse_kernels, sparse_text
-from laconic.data.formats.sparse_text import read_labelled, read_sparse, write_matrix
-from laconic.errors import DataError, UserError
+from laconic.data.formats.sparse_text import read_labelled, read_sparse
+from laconic.errors import DataError
 from tests.variants import examples
 
 # ---- the plain twin ----
@@ -282,29 +282,6 @@ def test_an_endless_number_is_no_trouble(folder: Path) -> None:
     tokens = ["0." + "3" * 5000, "0." + "0" * 5000 + "1e5000", "1" + "0" * 30, "1e-99999999999999999999999"]
     expected = np.array([np.float32(float(token)) for token in tokens])
     assert np.array_equal(read_values(tokens, folder), expected)
-
-
-@examples(100)
-@given(seed=st.integers(0, 10**6), exponent=st.integers(-38, 37))
-def test_a_written_matrix_comes_back_bit_for_bit(seed: int, exponent: int, folder: Path) -> None:
-    generator = np.random.default_rng(seed)
-    matrix = random_array((5, 8), density=0.4, format="csr", dtype=np.float32, rng=generator)
-    matrix.data = (matrix.data * 10.0**exponent).astype(np.float32)
-    write_matrix(folder / "written.txt", matrix)
-    assert equal(read_sparse(folder / "written.txt"), matrix)
-
-
-def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_: int) -> None:
-        raise OSError("No space left on device")
-
-    path = tmp_path / "matrix.txt"
-    write_matrix(path, csr_array(np.eye(2, dtype=np.float32)))
-    monkeypatch.setattr("laconic.system.files.os.fsync", full)
-    with pytest.raises(UserError, match="No space left"):
-        write_matrix(path, csr_array(np.ones((5, 5), dtype=np.float32)))
-    assert read_sparse(path).nnz == 2
-    assert [file.name for file in tmp_path.iterdir()] == ["matrix.txt"]
 
 
 # ---- forms ----

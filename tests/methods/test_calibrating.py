@@ -20,6 +20,7 @@ from laconic.methods.registry import config_of
 from laconic.methods.restore import restore_config, restore_ranker, with_settings
 from laconic.methods.result import Trained
 from laconic.methods.train import train_model
+from laconic.methods.validation import held_out_of
 from laconic.methods.wrappers import calibrate as calibrating
 from laconic.methods.wrappers.calibrate import learnt_calibration
 from laconic.models.fusion.ranker import FusedRanker
@@ -91,7 +92,7 @@ def test_it_is_learnt_on_the_texts_that_were_held_out(model: SavedModel, monkeyp
     monkeypatch.setattr(calibrating, "rank_all", lambda ranker, rows, k: seen.append(rows) or rank_all(ranker, rows, k))
     config = restore_config(model)
     data, _ = prepare(CORPUS, config.text, config.vocabulary)
-    found = learnt_calibration(Trained(restore_ranker(model, CPU), config), data, one_split=True)
+    found = learnt_calibration(held_out_of(Trained(restore_ranker(model, CPU), config), data, one_split=True))
     assert found["calibration"]["how"] == "isotonic"
     assert Calibration.of_facts(found) == Calibration.of_facts(model.facts)
     assert (seen[0] != data.split(config.validation, config.seed)[1].inputs).nnz == 0

@@ -547,6 +547,7 @@ def test_lite_instances_have_the_same_words() -> None:
     assert not torch.equal(*(model.tensors[f"members.{number}.classifier.weight"] for number in range(2)))
 
 
+@pytest.mark.slow
 def test_labels_without_texts_are_learnt_too() -> None:
     data, config = data_of(), config_of("decaf", settings())
     assert data.label_inputs is not None

@@ -516,7 +516,7 @@ def test_a_stopped_run_goes_on_to_the_same_bits_with_the_clusters_it_has(
         made.append(len(data))
         return cluster_labels(data, *more)
 
-    monkeypatch.setattr(inceptionxml_plus, "cluster_labels", watched)
+    monkeypatch.setattr("laconic.methods.common.cluster_labels", watched)
     went_on = trained(run=Run(tmp_path, watcher=Silent(), device=CPU), **KEPT)
     assert same(went_on, unbroken)
     assert made == ([] if stop > 8 else [80])  # of the second stage alone, and only if it had not begun

@@ -62,6 +62,7 @@ def p_at_1(model):
 # What it learns
 
 
+@pytest.mark.slow
 def test_labels_that_share_buckets_are_told_apart_by_the_members_together():
     model = trained(SMALL)
     assert p_at_1(model) > 90

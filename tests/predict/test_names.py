@@ -17,7 +17,7 @@ NAMES = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=8), 
 
 
 def label_names(folder, names):
-    return LabelNames(Strings(folder / "names", write_strings(folder / "names", names)), NameIndex.of(names))
+    return LabelNames(folder / "names", write_strings(folder / "names", names), NameIndex.of(names))
 
 
 @given(NAMES, st.lists(st.text(), max_size=3))
@@ -70,6 +70,6 @@ def test_what_is_not_utf_8_is_refused_when_it_is_asked_for(tmp_path):
 @pytest.mark.parametrize("order", [[0, 2], [-1, 0], [0]])
 def test_an_index_that_points_outside_is_refused(tmp_path, order):
     names = ["red", "tan"]
-    strings, index = Strings(tmp_path / "names", write_strings(tmp_path / "names", names)), NameIndex.of(names)
+    starts, index = write_strings(tmp_path / "names", names), NameIndex.of(names)
     with pytest.raises(ModelError, match="order of names"):
-        LabelNames(strings, NameIndex(index.hashes, np.array(order, dtype=np.int32)))
+        LabelNames(tmp_path / "names", starts, NameIndex(index.hashes, np.array(order, dtype=np.int32)))

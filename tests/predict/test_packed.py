@@ -4,7 +4,7 @@ import json
 import shutil
 import tempfile
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,7 @@ from laconic.data.text import Splitter
 from laconic.data.vocabulary import VocabularyConfig
 from laconic.errors import ModelError, UserError
 from laconic.packed.arrays import map_arrays, write_arrays
+from laconic.packed.engine.parts import Part
 from laconic.packed.folder import is_packed, open_packed, write_packed
 from laconic.predict.packed_predictor import PackedPredictor
 from laconic.storage.model_folder import check_free, read_model
@@ -211,8 +212,10 @@ def test_a_part_that_cannot_rank_is_no_model(tmp_path):
         open_packed(tmp_path / "packed", kinds={"Weights": Silent})
 
 
-class Silent(KINDS["Weights"]):
-    rank = None
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Silent(Part):
+    weights: np.ndarray
+    found: int
 
 
 @pytest.fixture(scope="module")

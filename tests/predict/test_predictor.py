@@ -220,6 +220,7 @@ def test_a_sweep_stays_on_the_dial(clustered: SavedModel) -> None:
         sweep_model(Predictor(flat, "cpu"), CORPUS, "test")
 
 
+@pytest.mark.slow
 def test_the_members_of_an_ensemble_turn_their_dials_together() -> None:
     settings = METHODS["inceptionxml+"] | {"epochs": 1}
     pair = train_model(CORPUS, "inceptionxml+", config_of("inceptionxml+", settings), Run.unkept(), 2)

@@ -11,7 +11,7 @@ from laconic.data.tokenizer import Tokenizer
 from laconic.data.vocabulary import VocabularyConfig
 from laconic.errors import ModelError
 from laconic.kernels.checks import check_array, check_finite
-from laconic.packed.engine.parts import Part
+from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.texts import Inputs, Ranked, Texts
 from laconic.packed.folder import PackedModel
 from laconic.types import NO_LABEL
@@ -21,7 +21,7 @@ NAMES = ["flower", "water", "red\nthings", "größe", "", "sea", "l6", "l7", "l8
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Weights(Part):
+class Weights(PackedRanker):
     """Ranks by the sum of what a text's tokens, or features, are worth to each label; finds only `found` labels."""
 
     weights: np.ndarray  # float32, tokens × labels
@@ -57,6 +57,12 @@ class Weights(Part):
     def score(self, inputs: Inputs, labels: np.ndarray) -> np.ndarray:
         scores = np.take_along_axis(self.all_scores(inputs), labels.clip(0), 1)
         return np.where(labels == NO_LABEL, 0, scores).astype(np.float32)
+
+    def with_beam(self, beam: int) -> "Weights":
+        return self
+
+    def exact(self) -> "Weights":
+        return self
 
 
 KINDS = {"Weights": Weights}

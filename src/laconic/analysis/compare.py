@@ -31,6 +31,7 @@ from laconic.evaluation.metrics import (
     bootstrap,
     judge,
     per_text,
+    ranking_of,
     relevant,
     without_pairs,
 )
@@ -67,11 +68,9 @@ class Contender:
 
     @classmethod
     def of(cls, name: str, model: SavedModel, device: str = "auto") -> Contender:
-        predictor = Predictor(model, device)  # refuses a model whose facts lack what is read here
-        facts = model.facts
-        training = TrainingCounts(
-            per_label=model.label_counts, texts=facts["sizes"]["texts"], propensity=Propensity(**facts["propensity"])
-        )
+        predictor = Predictor(model, device)
+        training = predictor.view.training
+        assert training is not None  # a model that was not packed has them
         return cls(name=name, predictor=predictor, training=training, trained_on=predictor.trained_on)
 
     @classmethod
@@ -223,15 +222,12 @@ def _ranking(
 ) -> Ranking:
     """Rank with a model in the common numbers, without the pairs to leave out."""
     width = places_needed(truth, _ks(k))
-    labels = np.full((len(texts), width), NO_LABEL, dtype=np.int64)
-    scores = np.full((len(texts), width), -np.inf, dtype=np.float32)
+    parts = [ranking_of([], width)]
     for begin in range(0, len(texts), _BATCH):
         answers = predictor.predict(texts[begin : begin + _BATCH], width)
-        for row, answer in enumerate(answers, begin):
-            labels[row, : len(answer)] = [number[label] for label, _ in answer]
-            scores[row, : len(answer)] = [score for _, score in answer]
+        parts.append(ranking_of([[(number[label], score) for label, score in answer] for answer in answers], width))
         on_batch(len(answers))
-    ranking = Ranking(torch.from_numpy(labels), torch.from_numpy(scores))
+    ranking = Ranking(*(torch.cat(several) for several in zip(*parts, strict=True)))
     return ranking if truth.leave_out is None else without_pairs(ranking, truth.leave_out)
 
 

@@ -8,8 +8,6 @@ from math import isfinite, nan
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import numpy as np
-import torch
 from scipy.sparse import csr_array
 
 from laconic.data.corpus import Corpus
@@ -19,8 +17,8 @@ from laconic.data.formats.records import Record, excerpt, list_of, number_of, re
 from laconic.data.formats.tabular import delimited, parquet
 from laconic.errors import DataError
 from laconic.evaluation.evaluate import Evaluation, evaluate, truth_in_numbers_of
-from laconic.evaluation.metrics import KS, TrainingCounts, top_k_of
-from laconic.types import NO_LABEL, Ranking
+from laconic.evaluation.metrics import KS, TrainingCounts, ranking_of, top_k_of
+from laconic.types import Ranking
 from laconic.units import counted
 
 Listed: TypeAlias = list[tuple[str, float]]  # a text's labels with their scores
@@ -76,13 +74,7 @@ def _ranking(
             f"{path}: {counted(len(rows), 'prediction')}, but the data has {counted(texts, 'text')}; there must be one "
             "for each"
         )
-    width = max((len(row) for row in rows), default=0)
-    labels = np.full((texts, width), NO_LABEL, dtype=np.int64)
-    scores = np.full((texts, width), -np.inf, dtype=np.float32)
-    for place, row in enumerate(rows):
-        for rank, (label, score) in enumerate(row):
-            labels[place, rank], scores[place, rank] = label, score
-    return Ranking(torch.from_numpy(labels), torch.from_numpy(scores)), list(number)
+    return ranking_of(rows, max((len(row) for row in rows), default=0)), list(number)
 
 
 def _rows(path: Path) -> Iterator[tuple[str, Listed]]:

@@ -101,7 +101,7 @@ def predict(
     if typed:
         err.print("Type a text and press Enter; Ctrl-D ends.")
     with _given(texts) if texts else _texts(file, reading, bad.add if skip_bad else _refused) as stream:
-        shape = Shape(stream.columns, min(k, len(predictor.labels)))
+        shape = Shape(stream.columns, min(k, len(predictor.names)))
         printing = nullcontext(_printer(predictor, as_json))
         writing = printing if destination is None else answers_file(destination, shape)
         with writing as write, _bar(stream, printing=destination is None) as advance:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from laconic.cli.options import out
+from laconic.cli.options import AsJson, out
+from laconic.cli.verb import argument, command
 from laconic.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -16,13 +17,11 @@ if TYPE_CHECKING:
 verbs = typer.Typer()
 
 
-@verbs.command(epilog="Example:\n\n$ laconic settings astec reranker")
+@command(verbs, group="Train and use", example="laconic settings astec reranker")
 def settings(
-    method: Annotated[str, typer.Argument(metavar="METHOD", help="A training method, such as astec.")],
-    only: Annotated[
-        str, typer.Argument(metavar="[NAME]", help="Show only settings whose name contains this, such as fusion.")
-    ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON array instead of a table.")] = False,
+    method: Annotated[str, argument("METHOD", "A training method, such as astec.")],
+    only: Annotated[str, argument("[NAME]", "Show only settings whose name contains this, such as fusion.")] = "",
+    as_json: AsJson = False,
 ) -> None:
     """List the settings of a method: default, allowed values and what each does.
 

@@ -17,13 +17,13 @@ from laconic.units import human_bytes
 _FIRST, _LARGEST_K = ("P", "nDCG", "PSP", "R", "tail R"), 10  # metrics that are shown unless all are wanted
 _MEANINGS = {
     "P": "precision: the fraction of the first k labels that are true",
-    "nDCG": "precision that counts a true label more the earlier it comes, compared with the best order",
-    "PSP": "propensity-scored precision: a rare label counts more, as it is more often missing from the data",
-    "PSnDCG": "propensity-scored nDCG: nDCG in which a rare label counts more",
+    "nDCG": "precision in which earlier labels count more; 100 is the best order",
+    "PSP": "propensity-scored precision: rare labels count more",
+    "PSnDCG": "propensity-scored nDCG: rare labels count more",
     "R": "recall: the fraction of a text's true labels among the first k",
     "tail R": f"recall of tail labels, which have at most {TAIL} training texts",
     "C": "coverage: the fraction of all labels that are predicted for any text",
-    "ECE": "expected calibration error: how far scores are from probabilities (0 = they are probabilities)",
+    "ECE": "expected calibration error: 0 if scores are true probabilities",
     "raw ECE": "expected calibration error before scores were calibrated",
 }
 

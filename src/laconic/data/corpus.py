@@ -76,6 +76,11 @@ class Labels:
     def __len__(self) -> int:
         return len(self.names)
 
+    def at(self, numbers: Sequence[int]) -> Labels:
+        """Return the names and texts of some labels, in that order."""
+        texts = None if self.texts is None else [self.texts[number] for number in numbers]
+        return Labels(names=[self.names[number] for number in numbers], texts=texts)
+
 
 @dataclass(frozen=True, kw_only=True)
 class TableFacts:

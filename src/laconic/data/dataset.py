@@ -82,9 +82,9 @@ class Dataset:
         """Return the data with labels renumbered; numbers[i] is the new number of label i."""
         return replace(
             self,
-            labels=_renumbered(self.labels, numbers),
+            labels=renumbered(self.labels, numbers, self.num_labels),
             label_inputs=None if self.label_inputs is None else self.label_inputs[np.argsort(numbers)],
-            leave_out=None if self.leave_out is None else _renumbered(self.leave_out, numbers),
+            leave_out=None if self.leave_out is None else renumbered(self.leave_out, numbers, self.num_labels),
             validation=None if self.validation is None else self.validation.renumbered(numbers),
         )
 
@@ -122,7 +122,8 @@ def unless(pairs: csr_array, others: csr_array) -> csr_array:
     return alone
 
 
-def _renumbered(pairs: csr_array, numbers: Int[np.ndarray, "labels"]) -> csr_array:
-    moved = csr_array((pairs.data.copy(), numbers[pairs.indices], pairs.indptr), shape=pairs.shape)
+def renumbered(pairs: csr_array, numbers: Int[np.ndarray, "labels"], width: int) -> csr_array:
+    """Return the pairs with label i as label numbers[i], of `width` labels."""
+    moved = csr_array((pairs.data.copy(), numbers[pairs.indices], pairs.indptr), shape=(pairs.shape[0], width))
     moved.sort_indices()
     return moved

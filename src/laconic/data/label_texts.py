@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from scipy.sparse import csr_array, vstack
 
 from laconic.config import Bounds, check_within
@@ -53,7 +53,7 @@ def with_label_texts(config: ExtraTexts, data: Dataset) -> Dataset:
     """
     if data.label_inputs is None:
         raise DataError("extra_texts wants labels with texts, but this data has none; train without extra_texts")
-    named = np.flatnonzero(_known_words(data.label_inputs))
+    named = np.flatnonzero(with_known_words(data.label_inputs))
     if not len(named):
         raise DataError("extra_texts wants labels with texts, but no label's text has a known word")
     labels = _targets(named, going_together(data, named, config))
@@ -132,10 +132,10 @@ def _targets(labels: Int[np.ndarray, "n"], others: csr_array) -> csr_array:
     return targets
 
 
-def _known_words(rows: csr_array) -> Int[np.ndarray, "labels"]:
-    """Count the known words of each label's text."""
+def with_known_words(rows: csr_array) -> Bool[np.ndarray, "rows"]:
+    """Return which token rows have a known word."""
     of_row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-    return np.bincount(of_row[rows.indices >= FIRST_WORD], minlength=rows.shape[0])
+    return np.bincount(of_row[rows.indices >= FIRST_WORD], minlength=rows.shape[0]) > 0
 
 
 def _weights(data: Dataset, more: int, weight: float) -> Float[np.ndarray, "texts"] | None:

@@ -18,6 +18,7 @@ from laconic.errors import ModelError
 
 _BINS = 50  # of equally many pairs, from which an isotonic curve is fitted
 _POINTS = 50  # of a stored logistic curve
+ERROR_BINS = 15  # of scores, equally wide, in which calibration errors are measured
 _EQUAL = 1e-12  # fractions that differ by less are equal but for rounding
 
 
@@ -116,6 +117,20 @@ def _logistic_fit(values: Float[np.ndarray, "n"], targets: Float[np.ndarray, "n"
     twice, classes = np.tile(values, 2)[:, None], np.repeat([True, False], len(values))
     model.fit(twice, classes, sample_weight=np.concatenate([targets, 1 - targets]))
     return float(model.coef_[0, 0]), float(model.intercept_[0])
+
+
+def expected_calibration_error(
+    scores: Float[np.ndarray, "pairs"], true: Bool[np.ndarray, "pairs"], *, bins: int = ERROR_BINS
+) -> float:
+    """Return the mean distance, in percent over all pairs, of a bin's mean score from its fraction of true pairs.
+
+    Scores below 0 or above 1 count in the first or the last bin, as they are.
+    """
+    if not len(scores):
+        return 0.0
+    bin_of = np.clip((scores * bins).astype(np.int64), 0, bins - 1)
+    gaps = np.bincount(bin_of, weights=scores - true, minlength=bins)
+    return 100 * float(np.abs(gaps).sum()) / len(scores)
 
 
 def _unsound(found: str) -> ModelError:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from scipy.sparse import csr_array
+from torch import Tensor, nn
 
-from laconic.data.dataset import Dataset, Rows
+from laconic.data.dataset import Dataset, Rows, renumbered
 from laconic.data.sketch import Overlap
 from laconic.data.tokenizer import inputs_of
 from laconic.evaluation.calibration import Calibration
@@ -76,28 +77,37 @@ class Evaluation:
 def rank_all(ranker: Ranker, rows: Rows, k: int, on_batch: Callable[[int], None] = lambda done: None) -> Ranking:
     """Rank the best k labels of every row, batch by batch."""
     parts = []
-    for first in range(0, rows.shape[0], _BATCH):
-        part = ranker.rank(_moved(inputs_of(rows[first : first + _BATCH]), ranker), k)
-        parts.append(part)
-        on_batch(len(part.labels))
+    for _, inputs in batches(rows, device_of(ranker)):
+        parts.append(ranker.rank(inputs, k))
+        on_batch(len(parts[-1].labels))
     if not parts:
         return Ranking(torch.zeros((0, k), dtype=torch.int64), torch.zeros((0, k)))
     return Ranking(torch.cat([part.labels for part in parts]).cpu(), torch.cat([part.scores for part in parts]).cpu())
 
 
 @torch.inference_mode()
-def rank_all_by(ranker: CandidatesRanker | Reranker, rows: Rows, k: int, weights: Sequence[float]) -> list[Ranking]:
-    """Rank every row for each weight of a ranker's blend, in one pass."""
-    starts = range(0, max(rows.shape[0], 1), _BATCH)
-    parts = [ranker.rank_by(_moved(inputs_of(rows[at : at + _BATCH]), ranker), k, weights) for at in starts]
+def rank_all_by(
+    ranker: CandidatesRanker | Reranker, rows: Rows, k: int, weights: Sequence[float], size: int = _BATCH
+) -> list[Ranking]:
+    """Rank every row for each weight of a ranker's blend, in one pass of `size` rows at a time."""
+    parts = [ranker.rank_by(inputs, k, weights) for _, inputs in batches(rows, device_of(ranker), size)]
+    if not parts:
+        return [rank_all(ranker, rows, k)] * len(weights)
     return [
         Ranking(*(torch.cat(several).cpu() for several in zip(*one, strict=True))) for one in zip(*parts, strict=True)
     ]
 
 
-def _moved(inputs: Inputs, ranker: Ranker) -> Inputs:
-    """Return the inputs on the ranker's device."""
-    return on_device(inputs, next(iter(ranker.state_dict().values())).device)
+def batches(rows: Rows, device: torch.device, size: int = _BATCH) -> Iterator[tuple[slice, Inputs]]:
+    """Yield some rows at a time: their positions, and their inputs on the device."""
+    for first in range(0, rows.shape[0], size):
+        part = slice(first, first + size)
+        yield part, on_device(inputs_of(rows[part]), device)
+
+
+def device_of(module: nn.Module) -> torch.device:
+    tensor: Tensor = next(iter(module.state_dict().values()))
+    return tensor.device
 
 
 def on_device(inputs: Inputs, device: torch.device) -> Inputs:
@@ -178,16 +188,10 @@ def truth_in_numbers_of(
     columns = np.array([number[name] for name in names], dtype=np.int64)
     unknown = len(number) - len(model_names)
     return Truth(
-        labels=_renumbered(labels, columns, len(number)),
-        leave_out=None if leave_out is None else _renumbered(leave_out, columns, len(number)),
+        labels=renumbered(labels, columns, len(number)),
+        leave_out=None if leave_out is None else renumbered(leave_out, columns, len(number)),
         training=None if training is None else training.with_unseen(unknown),
     )
-
-
-def _renumbered(matrix: csr_array, columns: Int[np.ndarray, "labels"], width: int) -> csr_array:
-    moved = csr_array((matrix.data, columns[matrix.indices], matrix.indptr), shape=(matrix.shape[0], width))
-    moved.sort_indices()
-    return moved
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:
@@ -239,13 +243,13 @@ def shortlist_figures(ranker: ShortlistRanker, rows: Rows, labels: csr_array) ->
     Labels that the model does not have are beyond its reach and are not counted.
     """
     first_right, recall, texts = 0.0, 0.0, 0
-    for begin in range(0, rows.shape[0], _BATCH):
-        part = labels[begin : begin + _BATCH]
+    for which, inputs in batches(rows, device_of(ranker)):
+        part = labels[which]
         text, label = part.nonzero()
         known = label < ranker.num_labels
         at = torch.from_numpy(text[known].astype(np.int64))
         clusters = ranker.clusters.of(ranker.places(torch.from_numpy(label[known].astype(np.int64)))).cpu()
-        picked = ranker.picked(_moved(inputs_of(rows[begin : begin + _BATCH]), ranker)).cpu()
+        picked = ranker.picked(inputs).cpu()
         true = torch.zeros(part.shape[0], ranker.clusters.classifier.num_labels, dtype=torch.bool)
         true[at, clusters] = True
         opened = torch.zeros_like(true).scatter_(1, picked, True)
@@ -262,10 +266,9 @@ def shortlist_figures(ranker: ShortlistRanker, rows: Rows, labels: csr_array) ->
 def shortlist_recall(ranker: CandidatesRanker, rows: Rows, labels: csr_array, size: int = 0) -> float:
     """Return the percentage of a text's true labels in its shortlist, the mean over texts that have any."""
     recall, texts = 0.0, 0
-    for begin in range(0, rows.shape[0], _BATCH):
-        inputs = _moved(inputs_of(rows[begin : begin + _BATCH]), ranker)
+    for which, inputs in batches(rows, device_of(ranker)):
         found = ranker.shortlister(inputs, ranker.encoder(inputs), size or ranker.shortlister.size).labels.cpu().numpy()
-        part = labels[begin : begin + _BATCH]
+        part = labels[which]
         text, place = np.nonzero(found != NO_LABEL)
         known = found[text, place] < part.shape[1]
         listed = csr_array((np.ones(known.sum()), (text[known], found[text, place][known])), shape=part.shape)

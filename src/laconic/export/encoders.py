@@ -173,20 +173,7 @@ def _summed(encoder: WordEncoder) -> Summed:
 def _layer(
     weight: Float[Tensor, "width dim"], bias: Float[Tensor, "width"], *, activation: str, skip: float = 0.0
 ) -> Layer:
-    """Return the layer skip x + f(W x + bias)."""
-    width, dim = weight.shape
-    return Layer(
-        weight=_single(weight),
-        bias=_single(bias),
-        gain=np.ones(width, dtype=np.float32),
-        shift=np.zeros(width, dtype=np.float32),
-        skip=np.full(width, skip, dtype=np.float32),
-        activation=activation,
-        inputs=dim,
-        first=0,
-        relu_before=False,
-        relu_after=False,
-    )
+    return Layer.of(_single(weight), _single(bias), activation=activation, skip=skip)
 
 
 def _words(encoder: WordEncoder) -> Float[np.ndarray, "ids dim"]:

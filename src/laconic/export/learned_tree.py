@@ -92,19 +92,8 @@ def _whitening(encoded: Float[np.ndarray, "texts width"]) -> Layer:
     """Whiten vectors along their principal directions, so that one learning rate suits all."""
     axes, spread = _principal(encoded)
     weight = (axes / np.sqrt(np.maximum(spread + _FLOOR * spread.mean(), np.finfo(np.float32).tiny))).T
-    count, width = weight.shape
-    return Layer(
-        weight=np.ascontiguousarray(weight, dtype=np.float32),
-        bias=(-weight @ encoded.mean(0)).astype(np.float32),
-        gain=np.ones(count, dtype=np.float32),
-        shift=np.zeros(count, dtype=np.float32),
-        skip=np.zeros(count, dtype=np.float32),
-        activation="none",
-        inputs=width,
-        first=0,
-        relu_before=False,
-        relu_after=False,
-    )
+    bias = (-weight @ encoded.mean(0)).astype(np.float32)
+    return Layer.of(np.ascontiguousarray(weight, dtype=np.float32), bias, activation="none")
 
 
 def _principal(

@@ -47,6 +47,12 @@ def check_finite(array: np.ndarray, name: str) -> None:
         raise ModelError(f"the packed model's {name} are not all finite; pack it again")
 
 
+def check_floats(array: Any, name: str, shape: tuple[int | None, ...]) -> None:
+    """Refuse anything but finite float32 numbers of that shape."""
+    check_array(array, name, np.float32, shape)
+    check_finite(array, name)
+
+
 def check_whole(number: Any, name: str, least: int) -> None:
     """Refuse what is not an integer, or is too small or too large for compiled loops."""
     if type(number) is not int or not least <= number < 1 << 31:

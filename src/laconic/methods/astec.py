@@ -6,7 +6,6 @@ on the size of the data is 0 here and chosen by `with_sizes`. The paper's ablati
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -31,33 +30,26 @@ from laconic.methods.common import (
     build_encoder,
     choose_batch_size,
     choose_length,
+    clusters_of_labels,
     restore_module,
+    seeded,
     sizes_from,
     start_encoder,
     usual_length,
 )
 from laconic.methods.config import NEURAL_BOUNDS, UNORDERED, EncoderConfig
-from laconic.methods.costs import (
-    StagedShape,
-    TrainingCosts,
-    report_costs,
-    staged_memory,
-    staged_seconds,
-    training_machine,
-)
+from laconic.methods.costs import Machine, TrainingCosts, report_costs
 from laconic.methods.deepxml import Parts, Plans, scores_by_beta
 from laconic.methods.deepxml import train as train_four_modules
 from laconic.methods.label_shortlist import SHORTLISTERS, Shortlisting, with_neighbour_weight
 from laconic.methods.result import Trained
 from laconic.models.classifiers import LinearClassifier
-from laconic.models.clustering import Clustering, LabelTree, cluster_labels
+from laconic.models.clustering import Clustering, LabelTree
 from laconic.models.rankers import CandidatesRanker
 from laconic.models.shortlisters.labels import Nearness
 from laconic.models.shortlisters.nearest import tensor_of
 from laconic.training.optimizer import Halving, Plan
 from laconic.training.run import Run
-
-log = logging.getLogger(__name__)
 
 BETAS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.75, 0.9, 1.0)
 VOTES = (0.075, 0.25, 0.5, 0.75, 0.9, 1.0)
@@ -173,10 +165,10 @@ class Config(EncoderConfig):
 
 def train(data: Dataset, config: Config, run: Run) -> Trained:
     config = with_sizes(config, len(data), data.num_labels, usual_length(data, config, "astec"), int(data.labels.nnz))
-    _report_costs(config, data, run)
+    sizes = {"words": data.inputs.shape[1], "labels": data.num_labels, "texts": len(data)}
+    report_costs(run, config, partial(training_costs, **sizes), _REMEDIES)
     learn, held = data.split(config.validation, config.seed)
-    with torch.random.fork_rng([]):
-        torch.manual_seed(config.seed)
+    with seeded(config.seed):
         encoder = build_encoder(config, data.inputs.shape[1])
     start_encoder(encoder, config, learn)
     parts = Parts(
@@ -281,29 +273,26 @@ def with_sizes(config: Config, texts: int, labels: int, usual: int, pairs: int) 
     )
 
 
-def staged_shape(config: Config, words: int, labels: int, texts: int) -> StagedShape:
-    return StagedShape(
-        words=words,
-        labels=labels,
-        groups=0 if config.surrogate.groups == "none" else config.surrogate.count,
-        texts=texts,
-        length=config.length,
-        dim=config.embedding,
-        batch=config.batch_size,
-        shortlist=config.extreme.random + config.shortlist.size * (config.extreme.negatives == "shortlist"),
-        neighbours=config.shortlister == "nearest" and config.shortlist.neighbours > 0,
-        epochs=(config.surrogate.epochs, config.extreme.epochs),
-    )
+def training_costs(config: Config, machine: Machine, *, words: int, labels: int, texts: int) -> TrainingCosts:
+    """Estimate the memory of the largest stage, and the time of both stages and of the exact search between them."""
+    dim, batch = config.embedding, config.batch_size
+    groups = 0 if config.surrogate.groups == "none" else config.surrogate.count
+    listed = config.extreme.random + config.shortlist.size * (config.extreme.negatives == "shortlist")
+    neighbours = has_neighbours(config)
+    kept = dim * (1 + neighbours) + 2 * config.length + listed  # of every text, beside four numbers per parameter
+    memory = 16 * (max(groups, labels) + words) * dim + 4 * texts * kept + 12 * batch * max(groups, listed)
+    met, scored = min(words, batch * config.length), batch * listed
+    surrogate = 6 * batch * groups * dim / machine.flops
+    surrogate += 28 * (groups + met) * dim / machine.bandwidth + machine.launch
+    extreme = (8 * 12 * scored + 28 * min(labels, scored)) * dim / machine.bandwidth + machine.launch
+    search = 4 * texts * (labels + texts * neighbours) * dim / machine.flops
+    epochs = config.surrogate.epochs * surrogate * (groups > 0) + config.extreme.epochs * extreme
+    return TrainingCosts(memory, -(-texts // batch) * epochs + search)
 
 
-def _report_costs(config: Config, data: Dataset, run: Run) -> None:
-    machine = training_machine(run.device)
-
-    def costs(one: Config) -> TrainingCosts:
-        shape = staged_shape(one, data.inputs.shape[1], data.num_labels, len(data))
-        return TrainingCosts(staged_memory(shape), staged_seconds(shape, machine))
-
-    report_costs(run, config, costs, _REMEDIES)
+def has_neighbours(config: Config) -> bool:
+    """Return whether vectors of training texts are kept."""
+    return config.shortlister == "nearest" and config.shortlist.neighbours > 0
 
 
 def _plan(config: Config, stage: Surrogate | Extreme) -> Plan:
@@ -329,5 +318,4 @@ def _shortlisting(config: Config) -> Shortlisting:
 
 def _tree(config: Config, data: Dataset, most: int) -> LabelTree:
     """Cluster the labels into as many clusters as the largest power of two up to `most`."""
-    own = config.seed if config.clustering.seed < 0 else config.clustering.seed
-    return cluster_labels(data, 1 << int(np.log2(most)), config.clustering, own)
+    return clusters_of_labels(data, 1 << int(np.log2(most)), config.clustering, config.seed)

@@ -2,27 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from scipy.sparse import csr_array
 from torch import Tensor, nn
 
+from laconic.config import C
 from laconic.data.dataset import Dataset
 from laconic.data.vectors import permuted
 from laconic.errors import ConfigError, DataError, ModelError
 from laconic.methods.config import UNORDERED, Encoding, MethodConfig, WordStart
 from laconic.methods.result import Trained
+from laconic.models.clustering import Clustering, LabelTree, cluster_labels
 from laconic.models.encoders import ENCODERS, Encoder, WordEncoder
 from laconic.models.rankers import Ranker
 from laconic.training.loop import TrainState
 from laconic.training.run import Run
 
 R = TypeVar("R", bound=nn.Module)
-C = TypeVar("C")
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Draw random numbers by this seed inside the block; the caller's random state is restored after it."""
+    with torch.random.fork_rng([]):
+        torch.manual_seed(seed)
+        yield
+
+
+def frequencies(data: Dataset) -> Float[Tensor, "labels"]:
+    """Return the fraction of texts that have each label."""
+    return torch.from_numpy(data.label_counts / len(data))
+
+
+def clusters_of_labels(data: Dataset, count: int, clustering: Clustering, seed: int) -> LabelTree:
+    """Cluster the labels; `seed` is for a clustering that has none of its own."""
+    return cluster_labels(data, count, clustering, seed if clustering.seed < 0 else clustering.seed)
+
+
+def remember_tree(run: Run, name: str, make: Callable[[], LabelTree]) -> LabelTree:
+    """Return the tree of `make`: computed once, and read from the run's folder when the run is resumed."""
+
+    def tensors() -> dict[str, Tensor]:
+        tree = make()
+        return {"order": tree.order, "starts": tree.starts}
+
+    return LabelTree(**run.remember(name, tensors))
 
 
 def build_encoder(config: Encoding, num_ids: int, **more: Any) -> Encoder:
@@ -39,7 +70,7 @@ def sizes_from(tensors: Mapping[str, Tensor], config: C) -> tuple[C, int]:
         embedding, num_ids = tensors["encoder.linear.weight"].shape
     else:
         num_ids, embedding = tensors["encoder.embedding.weight"].shape
-    return replace(config, embedding=embedding), num_ids  # type: ignore[type-var]
+    return replace(config, embedding=embedding), num_ids
 
 
 def start_encoder(encoder: Encoder, config: WordStart, data: Dataset) -> None:
@@ -126,6 +157,11 @@ def restore_module(
     except (KeyError, ValueError, IndexError, RuntimeError, ConfigError) as error:
         raise ModelError(f"the model's tensors are not those of {method}: {' '.join(str(error).split())}") from None
     return ranker.eval()
+
+
+def tensors_under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Return the tensors whose names have this prefix, without it."""
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
 def _check_tensors(tensors: Mapping[str, Tensor], types: Mapping[str, torch.dtype]) -> None:

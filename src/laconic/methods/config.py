@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, TypeAlias
 
 import torch
 
@@ -41,30 +41,10 @@ NEURAL_CHOICES: Choices = {
 }
 
 
-@runtime_checkable
-class WordStart(Protocol):
-    """Settings of word vectors to start from."""
-
-    @property
-    def embedding(self) -> int: ...
-    @property
-    def permutation(self) -> int: ...
-    @property
-    def seed(self) -> int: ...
-
-
-@runtime_checkable
-class Encoding(WordStart, Protocol):
-    """Settings of an encoder, which most neural methods and the re-ranker have."""
-
-    @property
-    def encoder(self) -> str: ...
-    @property
-    def attention(self) -> bool: ...
-    @property
-    def length(self) -> int: ...
-    @property
-    def dropout(self) -> float: ...
+def plan_from(config: Any, **more: Any) -> Plan:
+    """Return a training plan with the settings of a config, and with `more` in addition or instead."""
+    own = {name: getattr(config, name) for name in ("epochs", "batch_size", "learning_rate", "seed")}
+    return Plan(**(own | more))
 
 
 def check_subwords(encoder: str, vocabulary: VocabularyConfig) -> None:
@@ -236,8 +216,7 @@ class NeuralConfig(MethodConfig):
 
     def plan(self, **more: Any) -> Plan:
         """Return a training plan with these settings, and with `more` in addition or instead."""
-        own = {name: getattr(self, name) for name in ("epochs", "batch_size", "learning_rate", "seed")}
-        return Plan(**(own | more))
+        return plan_from(self, **more)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -304,3 +283,7 @@ class InceptionConfig(ClassifierConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_batch_norm(self.batch_size)
+
+
+WordStart: TypeAlias = NeuralConfig | RerankerConfig  # settings of word vectors to start from
+Encoding: TypeAlias = EncoderConfig | RerankerConfig  # settings of an encoder

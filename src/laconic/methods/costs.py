@@ -24,6 +24,7 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 from torch import nn
 
+from laconic.config import C
 from laconic.errors import ConfigError
 from laconic.methods.config import FlatConfig, InceptionConfig
 from laconic.methods.flat import FlatTraining
@@ -36,9 +37,6 @@ from laconic.training.run import Run
 from laconic.units import counted
 
 SMALLEST_DIM = 6  # the widest convolution wraps this many positions around either end
-_LABEL_WORDS = 8  # words of a label's text, usually
-
-C = TypeVar("C")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,16 +69,15 @@ class TrainingCosts(NamedTuple):
 
 
 def report_costs(
-    run: Run, config: C, costs_of: Callable[[C], TrainingCosts], remedies: Sequence[Mapping[str, int | str]]
+    run: Run, config: C, costs_of: Callable[[C, Machine], TrainingCosts], remedies: Sequence[Mapping[str, int | str]]
 ) -> None:
     """Report what a training will take, or refuse it where memory is short; `remedies` are settings that save some."""
-    needed = {
-        " and ".join(f"--set {name}={value}" for name, value in remedy.items()): costs_of(
-            lowered(config, remedy)
-        ).memory
-        for remedy in remedies
-    }
-    run.report_costs(*costs_of(config), needed)
+    machine = training_machine(run.device)
+    needed = {}
+    for remedy in remedies:
+        options = " and ".join(f"--set {name}={value}" for name, value in remedy.items())
+        needed[options] = costs_of(lowered(config, remedy), machine).memory
+    run.report_costs(*costs_of(config, machine), needed)
 
 
 def lowered(config: C, settings: Mapping[str, int | str]) -> C:
@@ -94,7 +91,7 @@ def lowered(config: C, settings: Mapping[str, int | str]) -> C:
             own = value
         else:
             own = min(value, own or value)
-        config = replace(config, **{group: own})  # type: ignore[type-var]
+        config = replace(config, **{group: own})
     return config
 
 
@@ -261,9 +258,9 @@ def report_inception_costs(
     run: Run, config: S, shape_of: Callable[[S], Shape], texts: int, *, chunk: int, small_batch: int
 ) -> None:
     """Report what a training will take; a CPU scores `chunk` labels at a time, `small_batch` is a remedy."""
-    gpu, machine = run.device.type == "cuda", training_machine(run.device)
+    gpu = run.device.type == "cuda"
 
-    def costs(one: S) -> TrainingCosts:
+    def costs(one: S, machine: Machine) -> TrainingCosts:
         shape, batch = shape_of(one), one.batch_size
         seconds = training_seconds(shape, texts=texts, epochs=one.epochs, batch=batch, machine=machine)
         if gpu:
@@ -280,17 +277,10 @@ def report_inception_costs(
 # Flat methods: XML-CNN, and a member of MACH
 
 
-class FlatCosts(NamedTuple):
-    """What a training of a flat model takes, and its size."""
-
-    parameters: int
-    memory: int  # bytes
-    seconds: float
-
-
 def flat_costs(
     training: FlatTraining, config: FlatConfig, *, words: int, labels: int, texts: int, machine: Machine
-) -> FlatCosts:
+) -> tuple[TrainingCosts, int]:
+    """Return what a training of a flat model takes, and its number of parameters."""
     with torch.device("meta"):
         encoder, classifier = training.build(words, labels)
     plan, parameters = training.plan, num_parameters(encoder) + num_parameters(classifier)
@@ -302,104 +292,5 @@ def flat_costs(
     macs = config.length * (num_parameters(encoder) - table) + labels * encoder.dim  # layers are used at every word
     updated = parameters - table + (min(table, plan.batch_size * read) if plan.lazy else table)
     step = 6 * macs * plan.batch_size / machine.flops + 28 * updated / machine.bandwidth + machine.launch
-    return FlatCosts(parameters, memory, plan.epochs * -(-texts // plan.batch_size) * step)
-
-
-# DeepXML's four modules
-
-
-@dataclass(frozen=True, kw_only=True)
-class StagedShape:
-    """Sizes of a training in DeepXML's four modules."""
-
-    words: int
-    labels: int
-    groups: int  # of the surrogate task; 0: there is none
-    texts: int
-    length: int
-    dim: int
-    batch: int
-    shortlist: int  # labels scored per text, including random ones
-    neighbours: bool  # whether vectors of training texts are kept
-    epochs: tuple[int, int]  # of the surrogate task, of the extreme classifier
-
-
-def staged_memory(shape: StagedShape) -> int:
-    """Return the bytes of the largest stage: four numbers per parameter, and what is kept of every text."""
-    rows = max(shape.groups, shape.labels) + shape.words
-    kept = shape.dim * (1 + shape.neighbours) + 2 * shape.length + shape.shortlist
-    return 16 * rows * shape.dim + 4 * shape.texts * kept + 12 * shape.batch * max(shape.groups, shape.shortlist)
-
-
-def staged_seconds(shape: StagedShape, machine: Machine) -> float:
-    """Return the seconds of surrogate epochs, exact search of shortlists, and epochs on scattered rows."""
-    steps = -(-shape.texts // shape.batch)
-    words = min(shape.words, shape.batch * shape.length)
-    scored = shape.batch * shape.shortlist
-    surrogate = 6 * shape.batch * shape.groups * shape.dim / machine.flops
-    surrogate += 28 * (shape.groups + words) * shape.dim / machine.bandwidth + machine.launch
-    extreme = (8 * 12 * scored + 28 * min(shape.labels, scored)) * shape.dim / machine.bandwidth + machine.launch
-    compared = shape.labels + shape.texts * shape.neighbours
-    search = 4 * shape.texts * compared * shape.dim / machine.flops
-    return steps * (shape.epochs[0] * surrogate * (shape.groups > 0) + shape.epochs[1] * extreme) + search
-
-
-# DECAF
-
-
-@dataclass(frozen=True, kw_only=True)
-class DecafShape:
-    """Sizes of a training of DECAF."""
-
-    words: int
-    labels: int
-    texts: int
-    length: int
-    dim: int
-    batch: int
-    clusters: int
-    beam: int  # clusters whose labels are scored
-    word_tables: int  # 2: shortlister and ranker each have their own
-    epochs: tuple[int, int]  # over clusters, over labels
-
-    @property
-    def scored(self) -> int:
-        return self.beam * -(-self.labels // self.clusters)
-
-
-def decaf_cost(shape: DecafShape) -> Cost:
-    dim, blocks = shape.dim, 2 * shape.dim * (shape.dim + 3)
-    parameters = {
-        "embeddings": shape.word_tables * shape.words * dim,
-        "blocks": blocks,
-        "clusters": shape.clusters * (dim + 1),
-        "classifier": shape.labels * (dim + 1),
-    }
-    macs = {
-        "embeddings": shape.word_tables * shape.length * dim,
-        "blocks": blocks,
-        "clusters": shape.clusters * dim,
-        "classifier": shape.scored * dim,
-    }
-    return Cost(parameters=parameters, macs=macs)
-
-
-def decaf_memory(shape: DecafShape) -> int:
-    """Return the bytes of parameters with gradients and moments, label texts, resident texts, and a batch's scores."""
-    rows = 16 * (shape.words + shape.labels) * shape.dim
-    texts = 36 * shape.labels * shape.dim + 16 * shape.labels * _LABEL_WORDS
-    resident = 4 * shape.texts * (2 * shape.length + shape.beam)
-    return rows + texts + resident + 12 * shape.batch * max(shape.clusters, shape.scored)
-
-
-def decaf_seconds(shape: DecafShape, machine: Machine) -> float:
-    label_texts = 16 * shape.labels * _LABEL_WORDS * shape.dim / machine.bandwidth  # forward and backward
-
-    def step(rows: int, products: int) -> float:
-        arithmetic = 6 * shape.dim * (products + rows * shape.dim) / machine.flops
-        moved = (28 * (shape.words + rows) + 80 * rows) * shape.dim / machine.bandwidth
-        return arithmetic + moved + label_texts + machine.launch
-
-    of_clusters = step(shape.clusters, shape.batch * shape.clusters)
-    of_labels = step(shape.labels, shape.batch * shape.scored)
-    return -(-shape.texts // shape.batch) * (shape.epochs[0] * of_clusters + shape.epochs[1] * of_labels)
+    seconds = plan.epochs * -(-texts // plan.batch_size) * step * (1 + config.refit)
+    return TrainingCosts(memory, seconds), parameters

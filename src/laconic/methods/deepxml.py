@@ -22,9 +22,16 @@ from torch import Tensor, nn
 
 from laconic.data.dataset import Dataset, Rows
 from laconic.data.resident import Resident
-from laconic.data.tokenizer import inputs_of
-from laconic.evaluation.evaluate import figures_of, on_device, places_to_validate, validation_figures
+from laconic.evaluation.evaluate import (
+    batches,
+    device_of,
+    figures_of,
+    places_to_validate,
+    rank_all_by,
+    validation_figures,
+)
 from laconic.evaluation.metrics.pairs import holds
+from laconic.methods.common import frequencies, seeded
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import Encoder, Identity
 from laconic.models.rankers import CandidatesRanker
@@ -33,7 +40,7 @@ from laconic.training.loop import TrainState
 from laconic.training.optimizer import Plan
 from laconic.training.run import Run
 from laconic.training.tasks import AllLabels, Shortlisted
-from laconic.types import NO_LABEL, Ranking
+from laconic.types import NO_LABEL
 
 _AT_ONCE = 4096  # texts encoded or looked up at a time
 
@@ -96,17 +103,13 @@ def train(data: Dataset, held: Dataset, parts: Parts, plans: Plans, run: Run) ->
             near = parts.shortlister(data, encode_all(encoder, data.inputs, run.device), run)
         return CandidatesRanker(encoder, near, classifier, beta=parts.beta).to(run.device)
 
-    learner, seen = (encoder, data) if parts.fine_tuned else _as_vectors(data, vectors)
+    learner: Encoder = encoder if parts.fine_tuned else Identity(vectors.shape[1])
+    seen = data if parts.fine_tuned else replace(data, inputs=vectors.numpy())
     task = Shortlisted(learner, classifier, random=parts.random, likely=parts.likely).to(run.device)
     resident = Resident.of(seen, parts.length, run.device, shortlists)
     validate = (lambda: validation_figures(ranker().eval(), held)) if len(held) else None
     extreme = run.fit("extreme", task, resident, plans.extreme, validate=validate)
     return Learnt(ranker().eval(), surrogate, extreme)
-
-
-def _as_vectors(data: Dataset, vectors: Float[Tensor, "texts dim"]) -> tuple[Encoder, Dataset]:
-    """Return an identity encoder, and the data with the frozen encoder's vectors as inputs."""
-    return Identity(vectors.shape[1]), replace(data, inputs=vectors.numpy())
 
 
 def _learn_surrogate(data: Dataset, parts: Parts, plan: Plan, run: Run) -> TrainState:
@@ -120,12 +123,11 @@ def _learn_surrogate(data: Dataset, parts: Parts, plan: Plan, run: Run) -> Train
 
 
 def _classifier(parts: Parts, data: Dataset) -> LinearClassifier:
-    with torch.random.fork_rng([]):
-        torch.manual_seed(parts.seed)
+    with seeded(parts.seed):
         classifier = LinearClassifier(parts.encoder.dim, data.num_labels, transform=parts.transform())
         classifier.spread(parts.encoder.dim**-0.5)
     if parts.prior:
-        classifier.start_from(torch.from_numpy(data.label_counts / len(data)))
+        classifier.start_from(frequencies(data))
     return classifier
 
 
@@ -133,11 +135,7 @@ def _classifier(parts: Parts, data: Dataset) -> LinearClassifier:
 def encode_all(encoder: Encoder, rows: Rows, device: torch.device) -> Float[Tensor, "texts dim"]:
     """Return the vectors of all texts, without dropout."""
     encoder.eval()
-    parts = [
-        encoder(on_device(inputs_of(rows[first : first + _AT_ONCE]), device)).float().cpu()
-        for first in range(0, rows.shape[0], _AT_ONCE)
-    ]
-    return torch.cat(parts)
+    return torch.cat([encoder(inputs).float().cpu() for _, inputs in batches(rows, device, _AT_ONCE)])
 
 
 @torch.no_grad()
@@ -145,20 +143,13 @@ def shortlists_of(
     shortlister: Shortlister, data: Dataset, vectors: Float[Tensor, "texts dim"]
 ) -> Int[Tensor, "texts n"]:
     """Return every text's shortlist, without pairs that are left out: they are neither true nor false."""
-    size, device = min(shortlister.size, shortlister.num_labels), _device_of(shortlister)
+    size, device = min(shortlister.size, shortlister.num_labels), device_of(shortlister)
     found = torch.empty((len(data), size), dtype=torch.int32)
-    for first in range(0, len(data), _AT_ONCE):
-        part = slice(first, first + _AT_ONCE)
-        inputs = on_device(inputs_of(data.inputs[part]), device)
+    for part, inputs in batches(data.inputs, device, _AT_ONCE):
         found[part] = shortlister(inputs, vectors[part].to(device), size).labels.to(torch.int32).cpu()
     if data.leave_out is not None:
         found[torch.from_numpy(holds(data.leave_out, found.numpy()))] = NO_LABEL
     return found
-
-
-def _device_of(module: nn.Module) -> torch.device:
-    tensor: Tensor = next(iter(module.state_dict().values()))
-    return tensor.device
 
 
 def _tensors(mapping: csr_array) -> dict[str, Tensor]:
@@ -171,15 +162,8 @@ def _matrix(tensors: Mapping[str, Tensor]) -> csr_array:
     return csr_array((np.ones(len(groups), dtype=np.float32), groups, starts), shape=tuple(shape))
 
 
-@torch.no_grad()
 def scores_by_beta(ranker: CandidatesRanker, held: Dataset, betas: Sequence[float]) -> dict[float, float]:
     """Return nDCG@5 on held-out texts for each weight of the classifier's score, the best first."""
-    k, device, parts = places_to_validate(held), _device_of(ranker), []
-    for first in range(0, len(held), _AT_ONCE):
-        inputs = on_device(inputs_of(held.inputs[first : first + _AT_ONCE]), device)
-        parts.append(ranker.rank_by(inputs, k, betas))
-    found = {}
-    for beta, rankings in zip(betas, zip(*parts, strict=True), strict=True):
-        labels, scores = (torch.cat(part).cpu() for part in zip(*rankings, strict=True))
-        found[beta] = next(iter(figures_of(Ranking(labels, scores), held).values()))
+    rankings = rank_all_by(ranker, held.inputs, places_to_validate(held), betas, _AT_ONCE)
+    found = {beta: next(iter(figures_of(one, held).values())) for beta, one in zip(betas, rankings, strict=True)}
     return dict(sorted(found.items(), key=lambda item: -item[1]))

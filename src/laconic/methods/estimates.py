@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from laconic.data.describe import DataFacts
@@ -14,19 +15,17 @@ from laconic.methods.costs import (
     Cost,
     Machine,
     Shape,
-    decaf_cost,
-    decaf_memory,
-    decaf_seconds,
+    TrainingCosts,
     gpu_memory,
     inception_cost,
-    staged_memory,
-    staged_seconds,
     training_memory,
     training_seconds,
 )
 from laconic.methods.decaf import config as decaf
+from laconic.methods.decaf.costs import model_cost as decaf_cost
+from laconic.methods.decaf.costs import training_costs
 from laconic.methods.flat import with_sizes
-from laconic.methods.inceptionxml_plus import HEADS
+from laconic.methods.inception_ablations import HEADS
 from laconic.methods.restore import restore_config
 from laconic.storage.model_folder import SavedModel
 from laconic.types import FIRST_WORD
@@ -70,48 +69,40 @@ def model_cost(model: SavedModel) -> dict[str, Any] | None:
 
 
 def _expected(shape: Shape, texts: int, epochs: int, batch: int, chunk: int) -> dict[str, Any]:
-    def seconds(machine: Machine) -> float:
-        return training_seconds(shape, texts=texts, epochs=epochs, batch=batch, machine=machine)
+    memory = training_memory(shape, batch=batch, chunk=chunk)
 
-    return {
-        **_cost(inception_cost(shape), shape.length),
-        "epochs": epochs,
-        "training_bytes": training_memory(shape, batch=batch, chunk=chunk),
-        "gpu_bytes": gpu_memory(shape, batch=batch),
-        "training_seconds": _on_machines(seconds),
-    }
+    def costs(machine: Machine) -> TrainingCosts:
+        seconds = training_seconds(shape, texts=texts, epochs=epochs, batch=batch, machine=machine)
+        return TrainingCosts(memory, seconds)
+
+    model = _cost(inception_cost(shape), shape.length)
+    return {**model, **_training(epochs, costs), "gpu_bytes": gpu_memory(shape, batch=batch)}
 
 
 def _expected_of_astec(words: int, labels: int, texts: int, usual: int, pairs: int) -> dict[str, Any]:
     config = astec.with_sizes(astec.Config(), texts, labels, usual, pairs)
-    shape, dim = astec.staged_shape(config, words, labels, texts), config.embedding
+    dim = config.embedding
     parameters = {"embeddings": words * dim, "transform": dim * (dim + 1), "classifier": labels * (dim + 1)}
-    index = (labels + texts * shape.neighbours) * dim  # vectors that a text is compared with
+    index = (labels + texts * astec.has_neighbours(config)) * dim  # vectors that a text is compared with
     macs = config.length * dim + dim * dim + index + config.shortlist.size * dim
     return {
         "parameters": parameters,
         "gmacs": macs / 1e9,
         "bytes": 4 * (sum(parameters.values()) + index),
         "length": config.length,
-        "epochs": sum(shape.epochs),
-        "training_bytes": staged_memory(shape),
-        "training_seconds": _on_machines(lambda machine: staged_seconds(shape, machine)),
+        **_training(config.epochs, partial(astec.training_costs, config, words=words, labels=labels, texts=texts)),
     }
 
 
 def _expected_of_decaf(words: int, labels: int, texts: int, usual: int) -> dict[str, Any]:
     config = decaf.with_sizes(decaf.Config(), texts, labels, usual)
-    shape = decaf.shape_of(config, words, labels, texts)
-    return {
-        **_cost(decaf_cost(shape), config.length),
-        "epochs": config.epochs,
-        "training_bytes": decaf_memory(shape),
-        "training_seconds": _on_machines(lambda machine: decaf_seconds(shape, machine)),
-    }
+    costs = partial(training_costs, config, words=words, labels=labels, texts=texts)
+    return {**_cost(decaf_cost(config, words, labels), config.length), **_training(config.epochs, costs)}
 
 
-def _on_machines(seconds: Callable[[Machine], float]) -> dict[str, float]:
-    return {name: seconds(machine) for name, machine in {"gpu": GPU, "cpu_core": CPU}.items()}
+def _training(epochs: int, costs: Callable[[Machine], TrainingCosts]) -> dict[str, Any]:
+    seconds = {name: costs(machine).seconds for name, machine in {"gpu": GPU, "cpu_core": CPU}.items()}
+    return {"epochs": epochs, "training_bytes": costs(CPU).memory, "training_seconds": seconds}
 
 
 def _cost(cost: Cost, length: int) -> dict[str, Any]:

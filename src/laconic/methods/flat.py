@@ -17,7 +17,9 @@ from laconic.methods.common import (
     choose_batch_size,
     choose_epochs,
     choose_length,
+    frequencies,
     restore_module,
+    seeded,
     sizes_from,
     start_encoder,
 )
@@ -77,12 +79,11 @@ def fit_flat(
     training: FlatTraining, stage: str, data: Dataset, held: Dataset, config: FlatConfig, run: Run, last_epoch: int = 0
 ) -> tuple[FlatRanker, TrainState]:
     """Train a stage; `held` chooses the epoch, and where it is empty the last epoch is kept."""
-    with torch.random.fork_rng([]):
-        torch.manual_seed(training.plan.seed)
+    with seeded(training.plan.seed):
         encoder, classifier = training.build(data.inputs.shape[1], data.num_labels)
     start_encoder(encoder, config, data)
     if training.prior:
-        classifier.start_from(torch.from_numpy(data.label_counts / len(data)))
+        classifier.start_from(frequencies(data))
     ranker = FlatRanker(encoder, classifier).to(run.device)
     task = AllLabels(encoder, classifier, dropout=training.dropout, chunk=training.chunk, precision=training.precision)
     validate = (lambda: validation_figures(ranker, held)) if len(held) else None

@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 from scipy.sparse import csr_array
-from torch import Tensor, nn
+from torch import Tensor
 
 from laconic.config import Bounds, Choices
 from laconic.data.dataset import Dataset
@@ -27,7 +27,11 @@ from laconic.methods.common import (
     choose_batch_size,
     choose_epochs,
     choose_length,
+    clusters_of_labels,
+    frequencies,
+    remember_tree,
     restore_module,
+    seeded,
     sizes_from,
     start_encoder,
     train_and_refit,
@@ -35,11 +39,10 @@ from laconic.methods.common import (
 )
 from laconic.methods.config import PRECISIONS, UNORDERED, InceptionConfig
 from laconic.methods.costs import Shape, report_inception_costs
+from laconic.methods.inception_ablations import HEADS, head_layer
 from laconic.methods.result import Trained
 from laconic.models.classifiers import LinearClassifier
-from laconic.models.clustering import Clustering, LabelTree, cluster_labels
-from laconic.models.encoders import Encoder
-from laconic.models.layers import SpectralResidual
+from laconic.models.clustering import Clustering, LabelTree
 from laconic.models.rankers import ShortlistRanker
 from laconic.models.shortlisters.clusters import Clusters
 from laconic.training.loop import TrainState
@@ -48,7 +51,6 @@ from laconic.training.run import Run
 from laconic.training.tasks import ClustersAndLabels
 from laconic.units import counted
 
-HEADS = ("synchronised", "lightxml")
 RANKINGS = ("extreme", "product")
 _LABELS_PER_CLUSTER, _MOST_CLUSTERS = 6, 1 << 17  # give Table 7's numbers of clusters, except WikiTitles-500K's
 
@@ -141,19 +143,12 @@ def restore(config: Config, tensors: Mapping[str, Tensor]) -> ShortlistRanker:
 def build(config: Config, num_ids: int, tree: LabelTree) -> ShortlistRanker:
     encoder = build_encoder(config, num_ids, projection_dropout=0.0)
     width = config.hidden or encoder.dim
-    meta = LinearClassifier(width, tree.num_clusters, transform=_transform(config, encoder, for_clusters=True))
-    transform = _transform(config, encoder, for_clusters=False)
-    classifier = LinearClassifier(width, len(tree.order), transform=transform, bias=config.bias)
+    head = partial(head_layer, config.heads, encoder.dim, width, config.dropout)
+    meta = LinearClassifier(width, tree.num_clusters, transform=head(for_clusters=True))
+    classifier = LinearClassifier(width, len(tree.order), transform=head(for_clusters=False), bias=config.bias)
     trained = min(config.top or tree.num_clusters, tree.num_clusters)
     top, product = min(config.answer_top or trained, tree.num_clusters), config.ranking == "product"
     return ShortlistRanker(encoder, Clusters(meta, tree), classifier, top=top, product=product, trained=trained)
-
-
-def _transform(config: Config, encoder: Encoder, *, for_clusters: bool) -> nn.Module:
-    """Build a head: the same kind for both or, as in LightXML, none for clusters and a plain layer for labels."""
-    if config.heads == "synchronised":
-        return SpectralResidual(encoder.dim, config.hidden or encoder.dim, dropout=config.dropout)
-    return nn.Identity() if for_clusters else nn.Linear(encoder.dim, encoder.dim)
 
 
 def with_sizes(config: Config, texts: int, labels: int, usual: int) -> Config:
@@ -193,14 +188,9 @@ def shape_of(config: Config, words: int, labels: int) -> Shape:
 def _fit(
     stage: str, data: Dataset, held: Dataset, config: Config, run: Run, last_epoch: int = 0
 ) -> tuple[ShortlistRanker, TrainState]:
-    seed = config.seed if config.clustering.seed < 0 else config.clustering.seed
-    tree = LabelTree(
-        **run.remember(
-            f"{stage}-clusters", lambda: _tensors(cluster_labels(data, config.clusters, config.clustering, seed))
-        )
-    )
-    with torch.random.fork_rng([]):
-        torch.manual_seed(config.seed)
+    make_tree = partial(clusters_of_labels, data, config.clusters, config.clustering, config.seed)
+    tree = remember_tree(run, f"{stage}-clusters", make_tree)
+    with seeded(config.seed):
         ranker = build(config, data.inputs.shape[1], tree)
     start_encoder(ranker.encoder, config, data)
     # Inside, labels are numbered in the order of the tree: a cluster is then a range.
@@ -236,10 +226,6 @@ def _fit(
     return ranker.eval(), state
 
 
-def _tensors(tree: LabelTree) -> dict[str, Tensor]:
-    return {"order": tree.order, "starts": tree.starts}
-
-
 def _by_cluster(data: Dataset, tree: LabelTree) -> csr_array:
     """Return a matrix of texts × clusters: which clusters each text's labels are in."""
     cluster = torch.searchsorted(tree.starts, torch.from_numpy(data.labels.indices.astype(np.int64)), right=True) - 1
@@ -267,4 +253,4 @@ def _start_from_frequencies(ranker: ShortlistRanker, data: Dataset) -> None:
     by_cluster = _by_cluster(data, LabelTree(order=ranker.clusters.order, starts=ranker.clusters.starts))
     meta.start_from(torch.from_numpy(np.diff(by_cluster.tocsc().indptr) / len(data)))
     if classifier.bias is not None:
-        classifier.start_from(torch.from_numpy(data.label_counts / len(data)))
+        classifier.start_from(frequencies(data))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
 from laconic.errors import DataError
+from laconic.methods.common import remember_tree, seeded
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.clustering import LabelTree
 from laconic.models.clustering.groups import of_tree
@@ -71,10 +71,8 @@ class Shortlisting:
 
     def _train(self, data: Dataset, vectors: Float[Tensor, "texts dim"], run: Run) -> OfClusters:
         """Train a classifier over clusters of labels, as in InceptionXML+, but on fixed vectors."""
-        made = run.remember("shortlister-tree", lambda: _tensors(self.clusters(data)))
-        tree = LabelTree(order=made["order"], starts=made["starts"])
-        with torch.random.fork_rng([]):
-            torch.manual_seed(self.seed)
+        tree = remember_tree(run, "shortlister-tree", lambda: self.clusters(data))
+        with seeded(self.seed):
             shortlister = self._over(tree, vectors.shape[1]).to(run.device)
         classifier = shortlister.clusters.classifier
         grouped = replace(data.relabelled(of_tree(tree)), inputs=vectors.numpy())
@@ -85,10 +83,6 @@ class Shortlisting:
     def _over(self, tree: LabelTree, dim: int) -> OfClusters:
         classifier = LinearClassifier(dim, tree.num_clusters, transform=self.transform(dim))
         return OfClusters(Clusters(classifier, tree), self.nearness.size)
-
-
-def _tensors(tree: LabelTree) -> dict[str, Tensor]:
-    return {"order": tree.order, "starts": tree.starts}
 
 
 def with_neighbour_weight(shortlister: Shortlister, neighbour_weight: float) -> Shortlister:

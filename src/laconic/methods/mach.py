@@ -19,9 +19,9 @@ from torch import Tensor
 
 from laconic.config import Bounds
 from laconic.data.dataset import Dataset
-from laconic.methods.common import restore_module, sizes_from, train_and_refit, usual_length
+from laconic.methods.common import restore_module, sizes_from, tensors_under, train_and_refit, usual_length
 from laconic.methods.config import PRECISIONS, FlatConfig
-from laconic.methods.costs import TrainingCosts, flat_costs, report_costs, training_machine
+from laconic.methods.costs import Machine, TrainingCosts, flat_costs, report_costs
 from laconic.methods.flat import FlatTraining, build, fit_flat
 from laconic.methods.flat import with_sizes as with_flat_sizes
 from laconic.methods.result import Trained
@@ -134,13 +134,12 @@ def _fit_member(
 
 
 def _report_costs(config: Config, data: Dataset, run: Run) -> None:
-    words, machine = data.inputs.shape[1], training_machine(run.device)
+    sizes = {"words": data.inputs.shape[1], "texts": len(data)}
 
-    def costs(one: Config) -> TrainingCosts:
-        training = _training(one, 0)
-        own = flat_costs(training, one, words=words, labels=one.buckets, texts=len(data), machine=machine)
-        finished = 4 * own.parameters * (one.members - 1) if run.device.type == "cpu" else 0  # kept on the host
-        return TrainingCosts(own.memory + finished, own.seconds * one.members * (1 + one.refit))
+    def costs(one: Config, machine: Machine) -> TrainingCosts:
+        own, parameters = flat_costs(_training(one, 0), one, labels=one.buckets, machine=machine, **sizes)
+        finished = 4 * parameters * (one.members - 1) if run.device.type == "cpu" else 0  # kept on the host
+        return TrainingCosts(own.memory + finished, own.seconds * one.members)
 
     report_costs(run, config, costs, _REMEDIES)
 
@@ -158,7 +157,7 @@ def _joined(histories: list[dict[str, Any]]) -> dict[str, Any]:
 def _empty_member(config: Config, tensors: Mapping[str, Tensor], number: int) -> tuple[Encoder, HashedClassifier]:
     """Build a member of its tensors' sizes, after checking that every label's bucket exists."""
     prefix = f"members.{number}."
-    own = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+    own = tensors_under(tensors, prefix)
     try:
         bucket_of, (num_buckets, _) = own["classifier.bucket_of"], own["classifier.buckets.weight"].shape
         encoder, buckets = build(*sizes_from(own, config), num_buckets)

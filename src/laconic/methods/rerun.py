@@ -25,7 +25,8 @@ def what_differs(folder: Path, training: Mapping[str, Any], also: Mapping[str, M
     run, kept = facts.get("run"), {name: facts.get(name) for name in also}
     if isinstance(run, dict) and all(isinstance(one, dict) for one in kept.values()):
         if facts.get("changes"):
-            return f"it was changed by {_verbs(facts['changes'])} since it was trained"
+            verbs = dict.fromkeys(str(change.get("verb")) for change in facts.changes)
+            return f"it was changed by {', '.join(verbs) or 'somebody'} since it was trained"
         now = {name: {**(kept[name] or {}), **one} for name, one in also.items()}
         return _difference({**run, **kept}, {**training, **now})
     return "it does not say what it was trained with"
@@ -39,10 +40,3 @@ def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     if found:
         return f"it has {', '.join(found[:_SHOWN])}" + f" and {len(found) - _SHOWN} more" * (len(found) > _SHOWN)
     return "" if before.get("data") == now["data"] else "it was trained on other data"
-
-
-def _verbs(changes: Any) -> str:
-    """Return the verbs that changed a model; its facts may be anything."""
-    listed = changes if isinstance(changes, list) else []
-    verbs = [str(change.get("verb")) for change in listed if isinstance(change, dict)]
-    return ", ".join(dict.fromkeys(verbs)) or "somebody"

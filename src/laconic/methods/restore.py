@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
 
-from laconic.config import Settings, configure, merged, settings_of
+from laconic.config import Settings, configure, dotted, merged, settings_of
 from laconic.errors import ConfigError, ModelError
 from laconic.methods.config import MethodConfig
 from laconic.methods.registry import SHORT_NAMES, Method, ensemble_of
 from laconic.methods.wrappers.ensemble import ensemble_size
 from laconic.models.rankers import Ranker
-from laconic.storage.calibration_facts import uncalibrated, with_calibration
+from laconic.storage.facts import uncalibrated, with_calibration
 from laconic.storage.model_folder import SavedModel
 
 
@@ -39,21 +38,12 @@ def with_settings(model: SavedModel, settings: Settings) -> SavedModel:
             others = {key: value for key, value in settings.items() if key != name}
             settings = merged(others, {group: {name: settings[name]}})
     config = settings_of(configure(method.config, merged(settings_of(restore_config(model)), settings)))
-    for name in _dotted(settings):
+    for name, _ in dotted(settings):
         if not any(f"{name}.".startswith(f"{one}.") for one in method.prediction_settings):
             known = ", ".join(sorted(method.prediction_settings)) or "nothing"
             raise ConfigError(f"{name} cannot be changed without training; what can be changed is {known}")
     facts = with_calibration(model.facts, uncalibrated("settings were changed after training"))
     return replace(model, facts={**facts, "config": config})
-
-
-def _dotted(settings: Settings, prefix: str = "") -> Iterator[str]:
-    """Yield the names of all settings, those of groups as in `reranker.alpha`."""
-    for name, value in settings.items():
-        if isinstance(value, dict):
-            yield from _dotted(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name
 
 
 def restore_config(model: SavedModel) -> MethodConfig:

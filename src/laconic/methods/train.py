@@ -20,7 +20,7 @@ from laconic.data.tokenizer import Tokenizer
 from laconic.errors import DataError
 from laconic.methods.config import MethodConfig
 from laconic.methods.registry import ensemble_of, wrappers_of
-from laconic.methods.validation import held_out_figures
+from laconic.methods.validation import held_out_figures, held_out_of
 from laconic.methods.wrappers.calibrate import learnt_calibration
 from laconic.storage.model_folder import SavedModel
 from laconic.system.machine import torch_within_cores
@@ -75,10 +75,9 @@ class Training:
         run.begin(self.facts)
         trained = method.train(data, self.config, run)
         one_split = self.members == 1 or method.train_members is not None
-        calibration = learnt_calibration(trained, data, one_split=one_split)
-        figures = None
-        if "test" not in corpus.splits:
-            figures = held_out_figures(trained, data, corpus.constants(), one_split=one_split)
+        held = held_out_of(trained, data, one_split=one_split)
+        calibration = learnt_calibration(held)
+        figures = None if "test" in corpus.splits else held_out_figures(held, data, corpus.constants())
         return SavedModel(
             facts=_facts(corpus, data, self.method_name)
             | {"config": settings_of(trained.config), **trained.facts, "run": self.facts}

@@ -16,7 +16,7 @@ from torch import Tensor
 from laconic.data.dataset import Dataset
 from laconic.methods.common import train_and_refit, usual_length
 from laconic.methods.config import ClassifierConfig
-from laconic.methods.costs import TrainingCosts, flat_costs, report_costs, training_machine
+from laconic.methods.costs import Machine, TrainingCosts, flat_costs, report_costs
 from laconic.methods.flat import FlatTraining, build, fit_flat, flat_training, restore_flat, with_sizes
 from laconic.methods.result import Trained
 from laconic.models.rankers import FlatRanker
@@ -47,11 +47,10 @@ class Config(ClassifierConfig):
 
 def train(data: Dataset, config: Config, run: Run) -> Trained:
     config = with_sizes(config, len(data), usual_length(data, config, "xml-cnn"))
-    words, labels, machine = data.inputs.shape[1], data.num_labels, training_machine(run.device)
+    words, labels = data.inputs.shape[1], data.num_labels
 
-    def costs(one: Config) -> TrainingCosts:
-        own = flat_costs(_training(one), one, words=words, labels=labels, texts=len(data), machine=machine)
-        return TrainingCosts(own.memory, own.seconds * (1 + one.refit))
+    def costs(one: Config, machine: Machine) -> TrainingCosts:
+        return flat_costs(_training(one), one, words=words, labels=labels, texts=len(data), machine=machine)[0]
 
     report_costs(run, config, costs, _REMEDIES)
     return train_and_refit(partial(fit_flat, _training(config)), data, config, run)

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from laconic.models.classifiers import Classifier, HashedClassifier
 from laconic.models.encoders import Encoder
-from laconic.models.shortlisters.base import Shortlister
+from laconic.models.shortlisters.base import Shortlister, join_rankings, pad_ranking
 from laconic.models.shortlisters.clusters import Clusters
 from laconic.types import NO_LABEL, Inputs, Ranking, Tokens
 
@@ -50,13 +50,9 @@ class FlatRanker(Ranker):
     def rank(self, inputs: Inputs, k: int) -> Ranking:
         transformed = self.classifier.transform(self.encoder(inputs))
         parts = [self._best_of(transformed, first, k) for first in range(0, self.num_labels, self.chunk)]
-        scores, labels = torch.cat([part.scores for part in parts], 1), torch.cat([part.labels for part in parts], 1)
+        labels, scores = join_rankings(parts, 1)
         best = scores.topk(min(k, scores.shape[1]))
-        missing = (0, k - best.values.shape[1])
-        return Ranking(
-            functional.pad(labels.gather(1, best.indices), missing, value=NO_LABEL),
-            functional.pad(best.values.sigmoid(), missing),
-        )
+        return pad_ranking(Ranking(labels.gather(1, best.indices), best.values.sigmoid()), k)
 
     def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
         return self.classifier.score(self.encoder(inputs), labels).sigmoid()
@@ -96,11 +92,8 @@ class ShortlistRanker(Ranker):
         vectors = self.encoder(inputs)
         picked = self.clusters(vectors, max(self.top, self.clusters.enough(k)))
         size = max(1, _GATHERED // (self.clusters.size * picked.labels.shape[1] * vectors.shape[1]))
-        parts = [
-            self._best_of(vectors[first : first + size], Ranking(*(part[first : first + size] for part in picked)), k)
-            for first in range(0, max(len(vectors), 1), size)
-        ]
-        return Ranking(torch.cat([part.labels for part in parts]), torch.cat([part.scores for part in parts]))
+        parts = zip(*(torch.split(part, size) for part in (vectors, *picked)), strict=True)
+        return join_rankings([self._best_of(some, Ranking(*clusters), k) for some, *clusters in parts])
 
     def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
         vectors, places = self.encoder(inputs), self.places(labels.clamp(min=0))
@@ -135,11 +128,7 @@ class ShortlistRanker(Ranker):
         logs = self._logs(self.classifier.score(vectors, places), of_clusters)
         best = logs.masked_fill(places == NO_LABEL, -torch.inf).topk(min(k, places.shape[1]))
         labels = self.clusters.order[places.gather(1, best.indices).clamp(min=0)]
-        missing = (0, k - labels.shape[1])
-        return Ranking(
-            functional.pad(labels.masked_fill(best.values == -torch.inf, NO_LABEL), missing, value=NO_LABEL),
-            functional.pad(best.values.exp(), missing),
-        )
+        return pad_ranking(Ranking(labels.masked_fill(best.values == -torch.inf, NO_LABEL), best.values.exp()), k)
 
     def _logs(
         self, scores: Float[Tensor, "batch n"], of_clusters: Float[Tensor, "batch n"] | None
@@ -311,8 +300,7 @@ class BucketsRanker(Ranker):
             keys = _keys(means, torch.arange(first, first + len(rows), device=table.device))
             best = torch.cat([best, keys.topk(min(k, keys.shape[1])).values], dim=1)
             best = best.topk(min(k, best.shape[1])).values
-        missing, (labels, scores) = (0, k - best.shape[1]), _of_keys(best)
-        return Ranking(functional.pad(labels, missing, value=NO_LABEL), functional.pad(scores, missing))
+        return pad_ranking(_of_keys(best), k)
 
     def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
         there = labels.clamp(min=0)
@@ -371,11 +359,8 @@ class Ensemble(Ranker):
 def in_order(labels: Int[Tensor, "batch n"], scores: Float[Tensor, "batch n"], k: int) -> Ranking:
     """Return the best k; ties go to the first."""
     best = scores.masked_fill(labels == NO_LABEL, -torch.inf).sort(dim=1, descending=True, stable=True)
-    kept, missing = labels.gather(1, best.indices)[:, :k], (0, max(0, k - labels.shape[1]))
-    return Ranking(
-        functional.pad(kept, missing, value=NO_LABEL),
-        functional.pad(best.values[:, :k].masked_fill(kept == NO_LABEL, 0), missing),
-    )
+    kept = labels.gather(1, best.indices)[:, :k]
+    return pad_ranking(Ranking(kept, best.values[:, :k].masked_fill(kept == NO_LABEL, 0)), k)
 
 
 def _each_once(labels: Int[Tensor, "batch n"]) -> Int[Tensor, "batch k"]:

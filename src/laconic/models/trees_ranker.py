@@ -54,24 +54,16 @@ class TreesRanker(Ranker):
         queries, trees = self._queries(inputs), (self.forest, self.paths)
         labels = np.full((len(queries.starts) - 1, k), NO_LABEL, dtype=np.int64)
         scores = np.zeros(labels.shape, dtype=np.float32)
-
-        def work(first: int, last: int) -> None:
-            workspace = self._workspace()
-            rank_texts(trees, queries, self.beam, (first, last), workspace, (labels, scores))
-
-        in_threads(len(labels), work)
+        found = labels, scores
+        in_threads(len(labels), lambda *span: rank_texts(trees, queries, self.beam, span, self._workspace(), found))
         return Ranking(torch.from_numpy(labels), torch.from_numpy(scores))
 
     def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
         queries, trees, wanted = self._queries(inputs), (self.forest, self.paths), labels.numpy()
         assert wanted.max(initial=NO_LABEL) < self.num_labels
         scores = np.zeros(wanted.shape, dtype=np.float32)
-
-        def work(first: int, last: int) -> None:
-            workspace = self._workspace()
-            score_texts(trees, queries, (first, last), workspace, (wanted, scores))
-
-        in_threads(len(wanted), work)
+        found = wanted, scores
+        in_threads(len(wanted), lambda *span: score_texts(trees, queries, span, self._workspace(), found))
         return torch.from_numpy(scores)
 
     def with_forest(self, forest: Forest) -> TreesRanker:

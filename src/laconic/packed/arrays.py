@@ -83,6 +83,13 @@ def map_arrays(path: Path) -> dict[str, np.ndarray]:
     return arrays
 
 
+def named_array(name: str, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Return the array of that name, or refuse the packed model without it."""
+    if name not in arrays:
+        raise ModelError(f"the packed model lacks its array {name!r}; pack the model again")
+    return arrays[name]
+
+
 def map_bytes(path: Path) -> mmap.mmap | bytes:
     """Map the bytes of a file."""
     try:

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Int
 
 from laconic.config import configure, settings_of
 from laconic.data.sketch import TextSketch
@@ -24,10 +24,10 @@ from laconic.data.text import Splitter
 from laconic.data.vocabulary import Vocabulary
 from laconic.errors import ConfigError, ModelError
 from laconic.kernels.checks import check_array, check_numbers
-from laconic.packed.arrays import map_arrays, write_arrays
+from laconic.packed.arrays import map_arrays, named_array, write_arrays
 from laconic.packed.engine import PARTS
 from laconic.packed.engine.parts import Part, flattened, restored
-from laconic.packed.engine.texts import Inputs, Ranked
+from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.kept_texts import KeptTexts, open_texts, write_texts
 from laconic.packed.strings import LabelNames, NameIndex, Strings, write_strings
 from laconic.storage.manifest import (
@@ -50,26 +50,12 @@ _HASHES = "training_texts.hashes"  # among the arrays
 _MOST_TEXTS = 1 << 53  # up to here, doubles are exact
 
 
-@runtime_checkable
-class Ranks(Protocol):
-    """The outermost part of a packed model, which ranks labels as laconic.models.rankers.Ranker does."""
-
-    @property
-    def num_labels(self) -> int: ...
-
-    def rank(self, inputs: Inputs, k: int) -> Ranked:
-        """Return the best k labels of each text, best first; rows end in NO_LABEL, with score 0."""
-
-    def score(self, inputs: Inputs, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:
-        """Return the scores of the given labels."""
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PackedModel:
     """The content of a packed folder."""
 
     facts: Mapping[str, Any]  # packed.json; of model.json at least laconic, method, inputs, sizes, created
-    ranker: Ranks  # it is a Part too
+    ranker: PackedRanker
     labels: Sequence[str]
     label_texts: Sequence[str] | None = None
     label_counts: Int[np.ndarray, "labels"] | None = None  # training texts of each; None: rare labels are not known
@@ -92,7 +78,6 @@ class PackedModel:
 def write_packed(model: PackedModel, folder: Path) -> None:
     """Write the folder in one step; an older one of that name is replaced."""
     check_replaceable(folder, kind=PACKED_MODEL)
-    assert isinstance(model.ranker, Part)
     structure, arrays = flattened(model.ranker, _RANKER)
     facts = {"format": FORMAT, **model.facts, "text": settings_of(model.splitter), "ranker": structure}
     index = NameIndex.of(model.labels)
@@ -142,8 +127,9 @@ def open_packed(folder: Path, *, verify: bool = False, kinds: Mapping[str, type[
         facts=facts,
         ranker=_ranker(facts.get("ranker"), arrays, kinds),
         labels=LabelNames(
-            Strings(folder / "labels.utf8", _array("labels.starts", arrays)),
-            NameIndex(_array("labels.hashes", arrays), _array("labels.order", arrays)),
+            folder / "labels.utf8",
+            named_array("labels.starts", arrays),
+            NameIndex(named_array("labels.hashes", arrays), named_array("labels.order", arrays)),
         ),
         label_texts=_label_texts(folder, arrays),
         label_counts=_label_counts(arrays),
@@ -175,21 +161,15 @@ def _check_facts(facts: Mapping[str, Any], folder: Path) -> None:
     raise ModelError(f"{folder}/packed.json: it lacks what a model must say of itself; pack the model again")
 
 
-def _ranker(structure: Any, arrays: Mapping[str, np.ndarray], kinds: Mapping[str, type[Part]]) -> Ranks:
+def _ranker(structure: Any, arrays: Mapping[str, np.ndarray], kinds: Mapping[str, type[Part]]) -> PackedRanker:
     try:
         ranker = restored(structure, arrays, kinds)
     except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError) as error:
         # Parts look at their arrays; of a structure that was tampered with they may be taken aback.
         raise ModelError(f"the packed model's parts do not fit together ({error}); pack the model again") from None
-    if not isinstance(ranker, Ranks):
+    if not isinstance(ranker, PackedRanker):
         raise ModelError(f"the packed model is a part that cannot rank, {type(ranker).__name__}; pack the model again")
     return ranker
-
-
-def _array(name: str, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
-    if name not in arrays:
-        raise ModelError(f"the packed model lacks its array {name!r}; pack the model again")
-    return arrays[name]
 
 
 def _label_texts(folder: Path, arrays: Mapping[str, np.ndarray]) -> Strings | None:
@@ -208,7 +188,7 @@ def _label_counts(arrays: Mapping[str, np.ndarray]) -> Int[np.ndarray, "labels"]
 def _sketch(facts: Any, arrays: Mapping[str, np.ndarray], folder: Path) -> TextSketch | None:
     if facts is None:
         return None
-    hashes = _array(_HASHES, arrays)
+    hashes = named_array(_HASHES, arrays)
     if not TextSketch.fits(hashes, facts):
         raise ModelError(
             f"{folder}: the hashes of training texts are not the {facts!r} that packed.json speaks of; pack the model "
@@ -231,8 +211,8 @@ def _vocabulary(folder: Path, facts: Any, arrays: Mapping[str, np.ndarray]) -> V
         case None:
             return None
         case {"num_texts": int(num_texts), "sublinear": bool(sublinear)} if 0 <= num_texts < _MOST_TEXTS:
-            words = Strings(folder / "vocabulary.utf8", _array("vocabulary.starts", arrays)).all()
-            counts, subwords = _array("vocabulary.counts", arrays), _array("vocabulary.subwords", arrays)
+            words = Strings(folder / "vocabulary.utf8", named_array("vocabulary.starts", arrays)).all()
+            counts, subwords = named_array("vocabulary.counts", arrays), named_array("vocabulary.subwords", arrays)
             check_array(counts, "words' counts", np.int64, (len(words),))
             check_array(subwords, "sub-words' counts", np.int64, (None,))
             for numbers, name in ((counts, "words' counts"), (subwords, "sub-words' counts")):

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from laconic.errors import ModelError
 from laconic.kernels.checks import check_array, check_numbers, check_starts, for_kernels
 from laconic.kernels.csr import Lists, take_best
 from laconic.kernels.jit import compiled
+from laconic.packed.arrays import named_array
 from laconic.packed.engine.pairs import Pairs
 from laconic.packed.engine.texts import Texts
 from laconic.packed.strings import Strings, write_strings
@@ -105,21 +105,15 @@ def open_texts(folder: Path, arrays: Mapping[str, np.ndarray], num_ids: int) -> 
     """Open the texts of a packed folder; None if it has none."""
     if "texts.starts" not in arrays:
         return None
-
-    def array(name: str) -> np.ndarray:
-        if name not in arrays:
-            raise ModelError(f"the packed model lacks its array {name!r}; pack the model again")
-        return arrays[name]
-
     return KeptTexts(
-        texts=Strings(folder / FILE, array("texts.starts")),
+        texts=Strings(folder / FILE, named_array("texts.starts", arrays)),
         words=Pairs(
-            starts=array("texts.words.starts"),
-            numbers=array("texts.words.numbers"),
-            values=array("texts.words.values"),
+            starts=named_array("texts.words.starts", arrays),
+            numbers=named_array("texts.words.numbers", arrays),
+            values=named_array("texts.words.values", arrays),
         ),
-        starts=array("texts.labels.starts"),
-        numbers=array("texts.labels.numbers"),
+        starts=named_array("texts.labels.starts", arrays),
+        numbers=named_array("texts.labels.numbers", arrays),
         num_ids=num_ids,
     )
 

@@ -87,23 +87,12 @@ class NameIndex(NamedTuple):
         return self
 
 
-class LabelNames(Sequence[str]):
+class LabelNames(Strings):
     """The names of labels, and the numbers of names."""
 
-    def __init__(self, strings: Strings, index: NameIndex) -> None:
-        self._strings, self._index = strings, index.checked(len(strings))
-
-    def __len__(self) -> int:
-        return len(self._strings)
-
-    @overload
-    def __getitem__(self, at: int) -> str: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> list[str]: ...
-
-    def __getitem__(self, at: int | slice) -> str | list[str]:
-        return self._strings[at]
+    def __init__(self, path: Path, starts: np.ndarray, index: NameIndex) -> None:
+        super().__init__(path, starts)
+        self._index = index.checked(len(self))
 
     def numbers_of(self, names: Sequence[str]) -> Int[np.ndarray, "n"]:
         """Return the labels of these names; NO_LABEL for unknown names."""
@@ -115,7 +104,7 @@ class LabelNames(Sequence[str]):
     def _number(self, name: str, first: int, last: int) -> int:
         """Return the label of a name, comparing names where hashes are equal."""
         there = (int(number) for number in self._index.order[first:last])
-        return next((number for number in there if self._strings[number] == name), NO_LABEL)
+        return next((number for number in there if self[number] == name), NO_LABEL)
 
 
 def _hashes(names: Iterable[str]) -> UInt[np.ndarray, "names"]:

@@ -1,39 +1,41 @@
-"""The interface of a predictor, whether it runs a model folder with torch or a packed model without it."""
+"""The base class of predictors, whether they run a model folder with torch or a packed model without it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
 
 from laconic.data.corpus import Corpus
+from laconic.data.dataset import Rows
 from laconic.data.evaluation_texts import TrainedOn
+from laconic.evaluation.calibration import Calibration
 from laconic.packed.folder import PackedModel
+from laconic.packed.strings import LabelNames
 from laconic.predict.explain import Explained
-from laconic.predict.prediction import Answer, Prediction
+from laconic.predict.label_filter import Find, make_finder, permitted_labels
+from laconic.predict.prediction import Answer, Prediction, check_question, named
 
 if TYPE_CHECKING:
+    from laconic.evaluation.dataset_view import DatasetView, Evaluable
     from laconic.evaluation.evaluate import Evaluation
+    from laconic.types import Ranking
 
 
-@runtime_checkable
-class TextPredictor(Protocol):
-    """What the command line and the estimator use of a predictor."""
+class TextPredictor(ABC):
+    """Answers texts with label names and scores."""
 
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        """Return what is recorded about the model and its training."""
+    packed: PackedModel | None = None  # the packed model that it runs; None: it runs the model itself
+    view: DatasetView  # what evaluation needs to know of the model
 
-    @property
-    def labels(self) -> Sized:
-        """Return the labels that it knows."""
-
-    @property
-    def packed(self) -> PackedModel | None:
-        """Return the packed model that it runs; None if it runs the model itself."""
-
-    @property
-    def trained_on(self) -> TrainedOn:
-        """Return what is recorded about the training texts."""
+    def __init__(self, model: Evaluable) -> None:
+        self.facts, self.names, self.reads_texts = model.facts, model.label_names, model.vocabulary is not None
+        self.trained_on = TrainedOn.of(model.facts, model.sketch)
+        self.calibration = Calibration.of_facts(model.facts)
 
     def predict(
         self,
@@ -44,6 +46,7 @@ class TextPredictor(Protocol):
         block: Iterable[str] | None = None,
     ) -> list[list[Prediction]]:
         """Return the best k labels of each text, best first: those in `allow` (None: all) without those in `block`."""
+        return [answer.predictions for answer in self.answer(texts, k, allow=allow, block=block)]
 
     def answer(
         self,
@@ -54,15 +57,16 @@ class TextPredictor(Protocol):
         block: Iterable[str] | None = None,
     ) -> list[Answer]:
         """Return the predictions of each text with the number of words that the model knows."""
-
-    def explained(self, text: str, predictions: Sequence[Prediction]) -> list[Explained]:
-        """Explain predictions by the text's words; only packed models can."""
+        check_question(k, reads_texts=self.reads_texts)
+        if allow is None and block is None:
+            return self._answers(texts, min(k, len(self.names)), None)
+        permitted = permitted_labels(allow, block, self._find, len(self.names))
+        return self._answers(texts, min(k, int(np.count_nonzero(permitted))), permitted)
 
     def known_words(self, texts: Sequence[str]) -> list[int]:
         """Count the words of each text that the model knows."""
-
-    def text_of(self, label: str) -> str:
-        """Return a label's own text; empty if it has none."""
+        check_question(1, reads_texts=self.reads_texts)
+        return self._known_words(texts)
 
     def evaluate(
         self,
@@ -72,4 +76,44 @@ class TextPredictor(Protocol):
         *,
         shuffle: int | None = None,
     ) -> Evaluation:
-        """Evaluate all metrics on a split of the data."""
+        """Evaluate all metrics on a split of the data, which may number its labels differently.
+
+        `shuffle` is a seed for shuffling the words of each text.
+        """
+        from laconic.evaluation.evaluate import evaluate, places_needed  # with torch, which packed models do without
+
+        rows, truth = self.view.rows_and_truth(corpus, split_name, shuffle=shuffle)
+        ranking = self._ranking(rows, places_needed(truth), on_batch)
+        seen = self.trained_on.overlap(corpus.split(split_name))
+        return evaluate(ranking, truth, calibration=self.calibration, seen=seen)
+
+    @abstractmethod
+    def explained(self, text: str, predictions: Sequence[Prediction]) -> list[Explained]:
+        """Explain predictions by the text's words; only packed models can."""
+
+    @abstractmethod
+    def text_of(self, label: str) -> str:
+        """Return a label's own text; empty if it has none."""
+
+    @abstractmethod
+    def _answers(self, texts: Sequence[str], k: int, permitted: Bool[np.ndarray, "labels"] | None) -> list[Answer]:
+        """Answer with the best k of the permitted labels (None: all), of which there are at least k."""
+
+    @abstractmethod
+    def _known_words(self, texts: Sequence[str]) -> list[int]: ...
+
+    @abstractmethod
+    def _ranking(self, rows: Rows, k: int, on_batch: Callable[[int], None]) -> Ranking:
+        """Return the best k labels of tokenised rows."""
+
+    @cached_property
+    def _find(self) -> Find:
+        return self.names.numbers_of if isinstance(self.names, LabelNames) else make_finder(self.names)
+
+    def _named(
+        self, labels: Int[np.ndarray, "texts k"], scores: Float[np.ndarray, "texts k"]
+    ) -> list[list[Prediction]]:
+        return named(labels, self._calibrated(scores), self.names)
+
+    def _calibrated(self, scores: Float[np.ndarray, "texts k"]) -> Float[np.ndarray, "texts k"]:
+        return scores if self.calibration is None else self.calibration.apply(scores)

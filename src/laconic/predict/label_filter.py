@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -21,15 +21,11 @@ _RANKED_AT_ONCE = 1 << 20  # pairs of text and label
 Find: TypeAlias = Callable[[Sequence[str]], Int[np.ndarray, "n"]]
 
 
-@runtime_checkable
-class Rankable(Protocol):
+class Rankable(NamedTuple):
     """A batch of texts that can be ranked and scored by row number."""
 
-    def rank(self, texts: Int[np.ndarray, "n"], k: int) -> Ranked:
-        """Return the best k labels of these texts."""
-
-    def score(self, texts: Int[np.ndarray, "n"], labels: Int[np.ndarray, "n m"]) -> Float[np.ndarray, "n m"]:
-        """Return the scores of the given labels for these texts."""
+    rank: Callable[[Int[np.ndarray, "n"], int], Ranked]
+    score: Callable[[Int[np.ndarray, "n"], Int[np.ndarray, "n m"]], Float[np.ndarray, "n m"]]
 
 
 def make_finder(names: Sequence[str]) -> Find:
@@ -67,7 +63,7 @@ def _numbers_of(argument: str, names: Iterable[str], find: Find) -> Int[np.ndarr
 def rank_among(texts: Rankable, count: int, permitted: Bool[np.ndarray, "labels"], k: int) -> Ranked:
     """Return the best k permitted labels of the first `count` texts; k is at most the number of permitted labels."""
     if not k:
-        return _nothing(count, 0)
+        return Ranked.empty(count, 0)
     allowed = int(np.count_nonzero(permitted))
     forbidden = len(permitted) - allowed
     every = np.arange(count)
@@ -79,7 +75,7 @@ def rank_among(texts: Rankable, count: int, permitted: Bool[np.ndarray, "labels"
 def joined(parts: Sequence[Ranked], k: int) -> Ranked:
     """Concatenate the rankings of consecutive texts."""
     if not parts:
-        return _nothing(0, k)
+        return Ranked.empty(0, k)
     return Ranked(np.concatenate([part.labels for part in parts]), np.concatenate([part.scores for part in parts]))
 
 
@@ -118,7 +114,3 @@ def _kept(ranked: Ranked, permitted: Bool[np.ndarray, "labels"], k: int) -> Rank
 
 def _parts(which: Int[np.ndarray, "n"], size: int) -> list[Int[np.ndarray, "m"]]:
     return [which[first : first + max(size, 1)] for first in range(0, len(which), max(size, 1))]
-
-
-def _nothing(texts: int, k: int) -> Ranked:
-    return Ranked(np.zeros((texts, k), dtype=np.int64), np.zeros((texts, k), dtype=np.float32))

@@ -14,7 +14,6 @@ from pathlib import Path
 from laconic.config import Settings
 from laconic.data.evaluation_texts import TrainedOn
 from laconic.errors import ConfigError, ModelError
-from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.folder import SOURCE, PackedModel, is_packed, open_packed
 from laconic.predict.interface import TextPredictor
 from laconic.predict.packed_predictor import PackedPredictor
@@ -110,9 +109,9 @@ def trained_on(folder: Path) -> TrainedOn:
 def packed_predictor(packed: PackedModel, speed: Speed = USUAL) -> PackedPredictor:
     """Return a predictor that runs a packed model at the given search width and number of threads."""
     ranker = packed.ranker
-    if isinstance(ranker, PackedRanker) and speed.exact:
+    if speed.exact:
         ranker = ranker.exact()
-    elif isinstance(ranker, PackedRanker) and speed.beam is not None:
+    elif speed.beam is not None:
         ranker = ranker.with_beam(speed.beam)
     return PackedPredictor(replace(packed, ranker=ranker), speed.threads or usable_cores())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import chain
@@ -10,41 +10,39 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
-from laconic.data.corpus import Corpus
 from laconic.data.dataset import Rows
-from laconic.data.evaluation_texts import TrainedOn
 from laconic.errors import ConfigError
-from laconic.evaluation.calibration import Calibration
-from laconic.packed.engine.texts import Inputs, Ranked, Some, Texts, inputs_of, size_of, some
-from laconic.packed.folder import PackedModel, Ranks, open_packed
-from laconic.packed.strings import LabelNames
+from laconic.packed.engine.ranker import PackedRanker
+from laconic.packed.engine.texts import Inputs, Ranked, Some, Texts, inputs_of, some
+from laconic.packed.folder import PackedModel, open_packed
 from laconic.packed.tokenizer import Reader
 from laconic.predict.explain import Explained, near_texts, word_contributions
-from laconic.predict.label_filter import Find, joined, make_finder, permitted_labels, rank_among
-from laconic.predict.prediction import Answer, Prediction, check_question, known_words, named
+from laconic.predict.interface import TextPredictor
+from laconic.predict.label_filter import Rankable, joined, rank_among
+from laconic.predict.prediction import Answer, Prediction, check_question, known_words
 from laconic.types import NO_LABEL
 
 if TYPE_CHECKING:
-    from laconic.evaluation.evaluate import Evaluation
+    from laconic.evaluation.dataset_view import DatasetView
+    from laconic.types import Ranking
 
 A = TypeVar("A")
 _AT_ONCE = 256  # texts that a thread answers together: their vectors stay in its cache
 _FEW = 16  # texts that are not worth a second thread
 
 
-class PackedPredictor:
+class PackedPredictor(TextPredictor):
     """A packed model, ready to predict; safe to call from several threads."""
 
     def __init__(self, model: PackedModel, threads: int = 1) -> None:
         if threads < 1:
             raise ConfigError(f"threads must be 1 or more, but is {threads}")
-        self.facts, self.labels, self.version, self.threads = model.facts, model.labels, model.version, threads
-        self.ranker = model.ranker
-        self.model, self._calibration = model, Calibration.of_facts(model.facts)
+        super().__init__(model)
+        self.labels, self.version, self.threads, self.ranker = model.labels, model.version, threads, model.ranker
+        self.packed = self.model = model
         self._reader = None if model.vocabulary is None else Reader(model.splitter, model.vocabulary)
-        self._label_texts = model.label_texts
 
     @staticmethod
     def open(folder: Path | str, *, threads: int = 1, verify: bool = False) -> PackedPredictor:
@@ -54,84 +52,48 @@ class PackedPredictor:
     @property
     def calibrated(self) -> bool:
         """Return whether scores are probabilities."""
-        return self._calibration is not None
+        return self.calibration is not None
 
-    @property
-    def packed(self) -> PackedModel | None:
-        """Return the packed model that it runs; None if it runs the model itself."""
-        return self.model
+    @cached_property
+    def view(self) -> DatasetView:  # type: ignore[override] # it is made when it is first asked for
+        from laconic.evaluation.dataset_view import DatasetView  # with torch, which answers do without
 
-    @property
-    def trained_on(self) -> TrainedOn:
-        """Return what is recorded about the training texts."""
-        return TrainedOn.of(self.facts, self.model.sketch)
+        return DatasetView.of(self.model)
 
-    def predict(
-        self,
-        texts: Sequence[str],
-        k: int = 5,
-        *,
-        allow: Iterable[str] | None = None,
-        block: Iterable[str] | None = None,
-    ) -> list[list[Prediction]]:
-        """Return the best k labels of each text, best first: those in `allow` (None: all) without those in `block`."""
-        return [answer.predictions for answer in self.answer(texts, k, allow=allow, block=block)]
-
-    def answer(
-        self,
-        texts: Sequence[str],
-        k: int = 5,
-        *,
-        allow: Iterable[str] | None = None,
-        block: Iterable[str] | None = None,
-    ) -> list[Answer]:
-        """Return the predictions of each text with the number of words that the model knows."""
-        reader, rank = self._reads_texts(k), self._rank_among(k, allow, block)
+    def _answers(self, texts: Sequence[str], k: int, permitted: Bool[np.ndarray, "labels"] | None) -> list[Answer]:
+        assert self._reader is not None
+        reader = self._reader
 
         def part(first: int, last: int) -> list[Answer]:
             read = reader.read(texts[first:last])
-            return [Answer(*one) for one in zip(self._named(rank(read)), self._known(read), strict=True)]
+            if permitted is None:
+                ranked = self.ranker.rank(read, k)
+            else:
+                ranked = rank_among(_numbered(self.ranker, read), read.size, permitted, k)
+            return [Answer(*one) for one in zip(self._named(*ranked), self._known(read), strict=True)]
 
         return list(chain.from_iterable(self._in_parts(len(texts), part)))
 
-    def known_words(self, texts: Sequence[str]) -> list[int]:
-        """Count the words of each text that the model knows."""
-        return self._known(self._reads_texts().read(texts))
+    def _known_words(self, texts: Sequence[str]) -> list[int]:
+        assert self._reader is not None
+        return self._known(self._reader.read(texts))
 
     def _known(self, texts: Texts) -> list[int]:
         assert self.model.vocabulary is not None
         return known_words(texts.ids, texts.starts, self.model.vocabulary)
 
-    def _reads_texts(self, k: int = 1) -> Reader:
-        check_question(k, reads_texts=self._reader is not None)
-        assert self._reader is not None
-        return self._reader
-
-    def evaluate(
-        self,
-        corpus: Corpus,
-        split_name: str,
-        on_batch: Callable[[int], None] = lambda done: None,
-        *,
-        shuffle: int | None = None,
-    ) -> Evaluation:
-        """Evaluate all metrics on a split of the data."""
+    def _ranking(self, rows: Rows, k: int, on_batch: Callable[[int], None]) -> Ranking:
         import torch  # which answers do without
 
-        from laconic.evaluation.dataset_view import DatasetView
-        from laconic.evaluation.evaluate import evaluate, places_needed
         from laconic.types import Ranking
 
-        rows, truth = DatasetView.of(self.model).rows_and_truth(corpus, split_name, shuffle=shuffle)
-        ranked = self.rank_rows(rows, places_needed(truth), on_batch)
-        ranking, seen = Ranking(*map(torch.from_numpy, ranked)), self.trained_on.overlap(corpus.split(split_name))
-        return evaluate(ranking, truth, calibration=self._calibration, seen=seen)
+        return Ranking(*map(torch.from_numpy, self.rank_rows(rows, k, on_batch)))
 
     def rank_rows(self, rows: Rows, k: int, on_batch: Callable[[int], None] = lambda done: None) -> Ranked:
         """Return the best k labels of tokenised rows."""
         from laconic.evaluation.dataset_view import check_rows
 
-        check_rows(rows, self.facts, reads_texts=self._reader is not None)
+        check_rows(rows, self.facts, reads_texts=self.reads_texts)
         inputs = inputs_of(rows)
 
         def rank(first: int, last: int) -> Ranked:
@@ -143,15 +105,16 @@ class PackedPredictor:
 
     def explained(self, text: str, predictions: Sequence[Prediction]) -> list[Explained]:
         """Explain predictions by the text's words and by the nearest training texts that were kept."""
-        reader = self._reads_texts()
+        check_question(1, reads_texts=self.reads_texts)
+        assert self._reader is not None
+        reader = self._reader
         labels = self._find([prediction.label for prediction in predictions])
         words = word_contributions(reader, self._probabilities, text, labels) if predictions else []
         texts = near_texts(reader, self.model.kept_texts, text, labels)
         return [Explained(*one, own, near) for one, own, near in zip(predictions, words, texts, strict=True)]
 
     def _probabilities(self, texts: Texts, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:
-        scores = self.ranker.score(texts, labels)
-        return scores if self._calibration is None else self._calibration.apply(scores)
+        return self._calibrated(self.ranker.score(texts, labels))
 
     def text_of(self, label: str) -> str:
         """Return a label's own text; empty if it has none."""
@@ -159,29 +122,10 @@ class PackedPredictor:
 
     def texts_of(self, labels: Sequence[str]) -> list[str]:
         """Return the own texts of several labels in one lookup."""
-        own = self._label_texts
+        own = self.model.label_texts
         if own is None:
             return [""] * len(labels)
         return ["" if number == NO_LABEL else own[number] for number in self._find(labels).tolist()]
-
-    def _rank_among(
-        self, k: int, allow: Iterable[str] | None, block: Iterable[str] | None
-    ) -> Callable[[Inputs], Ranked]:
-        """Return a function that ranks inputs among the permitted labels; k is at most their number."""
-        if allow is None and block is None:
-            k = min(k, len(self.labels))
-            return lambda inputs: self.ranker.rank(inputs, k)
-        permitted = permitted_labels(allow, block, self._find, len(self.labels))
-        k = min(k, int(np.count_nonzero(permitted)))
-        return lambda inputs: rank_among(_Numbered(self.ranker, inputs), size_of(inputs), permitted, k)
-
-    def _named(self, ranked: Ranked) -> list[list[Prediction]]:
-        scores = ranked.scores if self._calibration is None else self._calibration.apply(ranked.scores)
-        return named(ranked.labels, scores, self.labels)
-
-    @cached_property
-    def _find(self) -> Find:
-        return self.labels.numbers_of if isinstance(self.labels, LabelNames) else make_finder(self.labels)
 
     def _in_parts(self, count: int, work: Callable[[int, int], A]) -> list[A]:
         """Return the results of work(first, last) on consecutive parts of 0..count."""
@@ -197,17 +141,11 @@ class PackedPredictor:
             return list(pool.map(work, firsts, lasts))
 
 
-class _Numbered:
-    """Inputs of a ranker, selected by row number."""
-
-    def __init__(self, ranker: Ranks, inputs: Inputs) -> None:
-        self.ranker, self.inputs = ranker, inputs
-
-    def rank(self, texts: Int[np.ndarray, "n"], k: int) -> Ranked:
-        return self.ranker.rank(_chosen(self.inputs, texts), k)
-
-    def score(self, texts: Int[np.ndarray, "n"], labels: Int[np.ndarray, "n m"]) -> Float[np.ndarray, "n m"]:
-        return self.ranker.score(_chosen(self.inputs, texts), labels)
+def _numbered(ranker: PackedRanker, inputs: Inputs) -> Rankable:
+    return Rankable(
+        lambda texts, k: ranker.rank(_chosen(inputs, texts), k),
+        lambda texts, labels: ranker.score(_chosen(inputs, texts), labels),
+    )
 
 
 def _chosen(inputs: Inputs, which: Int[np.ndarray, "n"]) -> Some:

@@ -23,14 +23,8 @@ from laconic.training.run import device_named
 from laconic.types import NO_LABEL
 
 _JUDGED = 5000  # texts on which the cost is measured
-
-
 _BEST = 5
-
-
 _PRECISIONS = ("P@5 before", "P@5 after")
-
-
 TRAINING = "training texts"
 
 

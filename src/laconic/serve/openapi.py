@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ class Ready(BaseModel):
 
 
 class AskableLimits(BaseModel):
-    """The limits of a request."""
+    """The limits of a request, of those in the settings."""
 
     texts: int
     explained: int
@@ -70,7 +71,7 @@ class ModelFacts(BaseModel):
 
 
 def facts_of(version: Version, settings: Serving) -> ModelFacts:
-    facts, limits = version.packed_predictor.facts, settings.limits
+    facts = version.packed_predictor.facts
     return ModelFacts(
         model=version.name,
         method=facts["method"],
@@ -82,14 +83,7 @@ def facts_of(version: Version, settings: Serving) -> ModelFacts:
         bytes=version.bytes,
         metrics=facts.get("metrics"),
         card=_card(version.folder),
-        limits=AskableLimits(
-            texts=limits.texts,
-            explained=limits.explained,
-            characters=limits.characters,
-            bytes=limits.bytes,
-            k=limits.k,
-            deadline_ms=round(settings.time_limits.deadline * 1e3),
-        ),
+        limits=AskableLimits(**asdict(settings.limits), deadline_ms=round(settings.time_limits.deadline * 1e3)),
         needs_token=bool(settings.token),
     )
 

@@ -44,8 +44,12 @@ def serve(
     _check_port(settings)
     with TemporaryDirectory(prefix="laconic-serve-") as counters, _environment(_COUNTERS, counters):
         server = _server(settings)
-        server.on_startup(lambda: _hear_signals(server, settings.time_limits.drain))
-        server.on_startup(lambda: started(settings))
+
+        def begin() -> None:
+            _hear_signals(server, settings.time_limits.drain)
+            started(settings)
+
+        server.on_startup(begin)
         server.serve(target_loader=partial(_application, model, settings, speed), wrap_loader=False)
 
 

@@ -6,9 +6,10 @@ What not every model has is left out where it is not there: the training's histo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from laconic.config import dotted
 from laconic.storage.facts import ModelFacts
 from laconic.units import counted
 
@@ -175,16 +176,8 @@ def _command(command: str | None) -> list[str]:
 
 
 def _settings(config: Mapping[str, Any]) -> list[str]:
-    lines = [f"- `{name} = {value!r}`" for name, value in _dotted(config)]
+    lines = [f"- `{name} = {value!r}`" for name, value in dotted(config)]
     return ["## Settings", "\n".join(lines)] if lines else []
-
-
-def _dotted(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in config.items():
-        if isinstance(value, Mapping):
-            yield from _dotted(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
 
 
 def _table(rows: Mapping[str, str]) -> str:

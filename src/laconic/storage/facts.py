@@ -1,4 +1,4 @@
-"""Typed access to the facts in model.json; unknown keys are kept as they are."""
+"""Typed access to the facts in model.json, and what they say of calibration; unknown keys are kept as they are."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 from laconic.errors import ModelError
 
 Facts = Mapping[str, Any]
+_CURVE, _REASON = "calibration", "not_calibrated"  # a model's facts have one of them, or neither
 
 
 class Sizes(TypedDict):
@@ -18,6 +19,12 @@ class Sizes(TypedDict):
     texts: int
     pairs: int
     inputs: int
+
+
+def changes_of(facts: Facts) -> list[Facts]:
+    """Return the changes to a model since it was trained, the latest last; its facts may be anything."""
+    changes = facts.get("changes")
+    return [change for change in changes if isinstance(change, Mapping)] if isinstance(changes, list) else []
 
 
 class ModelFacts(dict[str, Any]):
@@ -57,8 +64,7 @@ class ModelFacts(dict[str, Any]):
 
     @property
     def changes(self) -> Sequence[Facts]:
-        """Return the changes to labels since training, the latest last."""
-        return self.get("changes") or []
+        return changes_of(self)
 
     @property
     def metrics(self) -> Facts:
@@ -84,3 +90,26 @@ class ModelFacts(dict[str, Any]):
             }:
                 return
         raise ModelError(f"{folder}/model.json: it lacks what a model must say of itself; copy the model again")
+
+
+def uncalibrated(why: str) -> dict[str, Any]:
+    """Return the fact of a model without a curve."""
+    return {_REASON: why}
+
+
+def with_calibration(facts: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a model's facts with this curve, or with this reason for having none, and with no other."""
+    others = {name: fact for name, fact in facts.items() if name not in (_CURVE, _REASON)}
+    changes = changes_of(facts)
+    if _CURVE in found and changes:
+        return {**others, _CURVE: {**found[_CURVE], "changes": len(changes)}}
+    return {**others, **found}
+
+
+def without_stale_curve(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a model's facts, without a curve that was fitted before the model was last changed."""
+    curve, changes = facts.get(_CURVE), changes_of(facts)
+    fitted_after = curve.get("changes", 0) if isinstance(curve, Mapping) else len(changes)
+    if fitted_after == len(changes):
+        return dict(facts)
+    return with_calibration(facts, uncalibrated(f"{changes[-1].get('verb')} changed the model"))

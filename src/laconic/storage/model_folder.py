@@ -28,9 +28,8 @@ from laconic.data.sketch import TextSketch
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import Vocabulary
 from laconic.errors import ConfigError, ModelError
-from laconic.storage.calibration_facts import without_stale_curve
 from laconic.storage.card import model_card
-from laconic.storage.facts import ModelFacts
+from laconic.storage.facts import ModelFacts, without_stale_curve
 from laconic.storage.manifest import (
     PACKED,
     PACKED_MODEL,

@@ -89,9 +89,24 @@ def _text_weights(batch: Batch, vectors: Float[Tensor, "batch dim"], scores: int
     return text_weights if batch.weights is None else text_weights * batch.weights
 
 
-class _ShortlistCrossEntropy(torch.autograd.Function):
-    """Computes gradients with the loss, so that the rows are read once."""
+class _KeptGradients(torch.autograd.Function):
+    """A loss whose forward pass has found the gradients of vectors, rows and biases too, so that rows are read once."""
 
+    @staticmethod
+    def keep(ctx: Any, weight: Tensor, by_vectors: Tensor, by_weight: Tensor | Factors, by_bias: Tensor | None) -> None:
+        ctx.rows, ctx.found = len(weight), (by_vectors, _leave_factors(by_weight, weight), by_bias)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, loss_gradient: Float[Tensor, ""]) -> tuple[Tensor | None, ...]:
+        by_vectors, by_weight, by_bias = ctx.found
+        del ctx.found  # scaled in place: a second backward pass must not find them
+        by_bias = None if by_bias is None else by_bias.mul_(loss_gradient)
+        own = by_vectors.mul_(loss_gradient), _row_gradients(by_weight, ctx.rows, loss_gradient), by_bias
+        return own + (None,) * (len(ctx.needs_input_grad) - len(own))
+
+
+class _ShortlistCrossEntropy(_KeptGradients):
     @staticmethod
     def forward(
         ctx: Any,
@@ -103,19 +118,11 @@ class _ShortlistCrossEntropy(torch.autograd.Function):
     ) -> Float[Tensor, ""]:
         reference = shortlist_gradients_reference if vectors.is_cuda else shortlist_gradients_cpu
         found = (shortlist_gradients if _by_kernels(vectors) else reference)(vectors, weight, bias, shortlist, wanted)
-        ctx.rows, ctx.found = len(weight), (found.vectors, _leave_factors(found.weight, weight), found.bias)
+        _KeptGradients.keep(ctx, weight, found.vectors, found.weight, found.bias)
         return found.loss
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, loss_gradient: Float[Tensor, ""]) -> tuple[Tensor | None, ...]:
-        by_vectors, by_weight, by_bias = ctx.found
-        del ctx.found  # scaled in place: a second backward pass must not find them
-        by_bias = None if by_bias is None else by_bias.mul_(loss_gradient)
-        return by_vectors.mul_(loss_gradient), _row_gradients(by_weight, ctx.rows, loss_gradient), by_bias, None, None
 
-
-class _EveryLabelCrossEntropy(torch.autograd.Function):
+class _EveryLabelCrossEntropy(_KeptGradients):
     @staticmethod
     def forward(
         ctx: Any,
@@ -136,22 +143,8 @@ class _EveryLabelCrossEntropy(torch.autograd.Function):
         by_bias.index_add_(0, true.flatten(), (-wanted * text_weights[:, None]).flatten())
         by_vectors = input_gradients(logit_gradients, weight) * text_weights[:, None]
         factors = AllLabelFactors(logit_gradients, vectors * text_weights[:, None])
-        ctx.rows, ctx.found = len(weight), (by_vectors, _leave_factors(factors, weight), by_bias)
+        _KeptGradients.keep(ctx, weight, by_vectors, factors, by_bias)
         return loss - text_weights @ (wanted * scores).sum(1)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, loss_gradient: Float[Tensor, ""]) -> tuple[Tensor | None, ...]:
-        by_vectors, factors, by_bias = ctx.found
-        del ctx.found
-        return (
-            by_vectors.mul_(loss_gradient),
-            _row_gradients(factors, ctx.rows, loss_gradient),
-            by_bias.mul_(loss_gradient),
-            None,
-            None,
-            None,
-        )
 
 
 def _leave_factors(found: Tensor | Factors, rows: Float[Tensor, "labels dim"]) -> Tensor | Factors | None:

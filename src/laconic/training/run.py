@@ -17,7 +17,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -67,22 +67,18 @@ class Member:
     following: int = 0  # members trained after this one
 
 
+@dataclass(eq=False)
 class Run:
-    """A training run. Without a folder nothing can be resumed; `ignore_memory` starts also what seems not to fit."""
+    """A training run."""
 
-    def __init__(
-        self,
-        folder: Path | None,
-        *,
-        watcher: Watcher,
-        device: torch.device,
-        seconds: float = 60.0,
-        ignore_memory: bool = False,
-        member: Member = Member(),  # noqa: B008 - it is frozen
-    ) -> None:
-        self.folder, self.watcher, self.device, self.seconds, self.member_of = folder, watcher, device, seconds, member
-        self.ignore_memory = ignore_memory
-        self._uses: dict[str, str] = {}  # the kind of each name: stage or value
+    folder: Path | None  # None: nothing is kept, so nothing can be resumed
+    _: KW_ONLY
+    watcher: Watcher
+    device: torch.device
+    seconds: float = 60.0  # between checkpoints
+    ignore_memory: bool = False  # start also what seems not to fit
+    member_of: Member = Member()
+    _uses: dict[str, str] = field(default_factory=dict, init=False)  # the kind of each name: stage or value
 
     @staticmethod
     def unkept(device: str = "cpu", *, ignore_memory: bool = False) -> Run:
@@ -176,14 +172,7 @@ class Run:
             reports=not of or number == 0,
             following=of - 1 - number if of else 0,
         )
-        return Run(
-            self.folder,
-            watcher=self.watcher,
-            device=self.device,
-            seconds=self.seconds,
-            ignore_memory=self.ignore_memory,
-            member=member,
-        )
+        return replace(self, member_of=member)
 
     def _file(self, name: str, use: str) -> Path | None:
         """Return the file of a stage or value; a name must not be used for both, which would overwrite each other."""

@@ -21,6 +21,7 @@ from laconic.config import settings_of
 from laconic.data.corpus import Corpus, Labels, Split
 from laconic.data.dataset import Dataset
 from laconic.data.evaluation_texts import TrainedOn
+from laconic.data.label_texts import with_known_words
 from laconic.data.prepare import label_texts, taught_labels
 from laconic.data.sketch import TextSketch
 from laconic.data.text import WordTable, word_table
@@ -30,9 +31,10 @@ from laconic.errors import DataError
 from laconic.evaluation.dataset_view import DatasetView
 from laconic.evaluation.evaluate import truth_in_numbers_of, truth_of
 from laconic.methods.restore import move_ranker, restore_config, restore_ranker
-from laconic.methods.wrappers.calibrate import as_new_texts, fitted_calibration
+from laconic.methods.validation import as_new_texts
+from laconic.methods.wrappers.calibrate import fitted_calibration
 from laconic.models.rankers import Ranker
-from laconic.storage.calibration_facts import uncalibrated, with_calibration, without_stale_curve
+from laconic.storage.facts import changes_of, uncalibrated, with_calibration, without_stale_curve
 from laconic.storage.model_folder import SavedModel
 from laconic.system.machine import torch_within_cores
 from laconic.training.run import Run, fingerprint
@@ -44,7 +46,6 @@ from laconic.update.rankers import (
     NewTexts,
     NewWords,
     fine_tune_ranker,
-    with_known_words,
     with_labels,
     with_words,
     without_labels,
@@ -91,9 +92,7 @@ def usable_labels(model: SavedModel, new: Labels, examples: Corpus | None = None
 
 
 def _without(labels: Labels, names: Collection[str]) -> Labels:
-    kept = [at for at, name in enumerate(labels.names) if name not in names]
-    texts = labels.texts
-    return Labels(names=[labels.names[at] for at in kept], texts=None if texts is None else [texts[at] for at in kept])
+    return labels.at([at for at, name in enumerate(labels.names) if name not in names])
 
 
 def remove_labels(model: SavedModel, names: Collection[str]) -> SavedModel:
@@ -104,12 +103,8 @@ def remove_labels(model: SavedModel, names: Collection[str]) -> SavedModel:
     if not len(kept):
         raise DataError(f"these are all of the model's {counted(len(number), 'label')}; leave at least one")
     ranker = without_labels(restore_ranker(model, torch.device("cpu")), torch.from_numpy(kept))
-    texts = model.labels.texts
-    labels = Labels(
-        names=[model.labels.names[at] for at in kept], texts=None if texts is None else [texts[at] for at in kept]
-    )
     record = {"verb": "remove-labels", "labels": len(number) - len(kept)}
-    return _changed(model, ranker, labels, model.label_counts[kept], record)
+    return _changed(model, ranker, model.labels.at(kept.tolist()), model.label_counts[kept], record)
 
 
 @torch_within_cores()
@@ -120,7 +115,7 @@ def update(model: SavedModel, corpus: Corpus, config: Config, run: Run) -> Saved
     labels = _joined(model.labels, new)
     model, words = _with_new_words(model, labels, corpus)
     data = _texts(model, labels, corpus)
-    begun = {"model": [model.facts["created"], len(_changes(model))], "config": settings_of(config)}
+    begun = {"model": [model.facts["created"], len(changes_of(model.facts))], "config": settings_of(config)}
     run.begin({**begun, "data": fingerprint(data)})
     assert isinstance(data.inputs, csr_array)
     chosen = _held_out(data, config, len(model.labels))
@@ -258,11 +253,7 @@ def _additions(model: SavedModel, labels: Labels, examples: Dataset) -> Addition
 def _unknown_in(corpus: Corpus, model: SavedModel) -> Labels:
     """Return the labels of new texts that the model does not have."""
     counts, known = np.diff(corpus.split("train").labels.tocsc().indptr), {*model.labels.names}
-    new = [at for at, name in enumerate(corpus.labels.names) if counts[at] and name not in known]
-    texts = corpus.labels.texts
-    return Labels(
-        names=[corpus.labels.names[at] for at in new], texts=None if texts is None else [texts[at] for at in new]
-    )
+    return corpus.labels.at([at for at, name in enumerate(corpus.labels.names) if counts[at] and name not in known])
 
 
 def _held_out(data: Dataset, config: Config, known: int) -> Bool[np.ndarray, "texts"]:
@@ -282,12 +273,6 @@ def _counts(model: SavedModel, texts: Dataset) -> Int[np.ndarray, "labels"]:
     return counts
 
 
-def _changes(model: SavedModel) -> list[Mapping[str, Any]]:
-    """Return the earlier changes; the facts of a model may be anything."""
-    changes = model.facts.get("changes")
-    return [change for change in changes if isinstance(change, dict)] if isinstance(changes, list) else []
-
-
 def _changed(
     model: SavedModel,
     ranker: Ranker,
@@ -299,7 +284,7 @@ def _changed(
     sizes = {**model.facts["sizes"], "labels": len(labels)}
     sizes |= {name: sizes[name] + count for name, count in (more or {}).items()}
     change = {**record, "date": datetime.now(UTC).isoformat(timespec="seconds")}
-    facts = without_stale_curve({**model.facts, "sizes": sizes, "changes": [*_changes(model), change]})
+    facts = without_stale_curve({**model.facts, "sizes": sizes, "changes": [*changes_of(model.facts), change]})
     return replace(model, facts=facts, tensors=ranker.state_dict(), labels=labels, label_counts=counts)
 
 

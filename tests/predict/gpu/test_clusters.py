@@ -37,20 +37,20 @@ def ranker(tree, *, top=3, product=False, bias=True):
 @pytest.mark.parametrize("name", TREES)
 def test_the_answers_are_those_of_the_shortlist(name, top, k, product):
     plain, vectors = ranker(TREES[name], top=top, product=product), torch.randn(9, DIM)
-    expected, found = (one.rank(vectors, k) for one in (plain, ClustersRanker.of(plain)))
+    expected, found = (one.rank(vectors, k) for one in (plain, ClustersRanker(plain)))
     assert found.labels.tolist() == expected.labels.tolist()
     torch.testing.assert_close(found.scores, expected.scores)
 
 
 def test_labels_need_no_bias():
     plain, vectors = ranker(TREES["balanced"], bias=False), torch.randn(9, DIM)
-    expected, found = (one.rank(vectors, 5) for one in (plain, ClustersRanker.of(plain)))
+    expected, found = (one.rank(vectors, 5) for one in (plain, ClustersRanker(plain)))
     assert found.labels.tolist() == expected.labels.tolist()
     torch.testing.assert_close(found.scores, expected.scores)
 
 
 @pytest.mark.parametrize("product", [False, True])
 def test_labels_are_scored_as_they_are_ranked(product):
-    quick, vectors = ClustersRanker.of(ranker(TREES["balanced"], product=product)), torch.randn(9, DIM)
+    quick, vectors = ClustersRanker(ranker(TREES["balanced"], product=product)), torch.randn(9, DIM)
     found = quick.rank(vectors, 5)
     torch.testing.assert_close(quick.score(vectors, found.labels), found.scores)

@@ -7,8 +7,7 @@ from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import Identity
 from laconic.models.layers import Residual
 from laconic.models.rankers import FlatRanker
-from laconic.predict.gpu.exact import ExactRanker, RoughRows
-from laconic.predict.gpu.kernels import PLAIN
+from laconic.predict.gpu.exact import ExactRanker
 from laconic.types import NO_LABEL
 from tests.variants import some_slow
 
@@ -27,7 +26,7 @@ def parts(labels, *, bias=True, dim=DIM, transform=None, seed=0):
 def check(encoder, classifier, vectors, k, ranker=None):
     with torch.no_grad():
         expected = FlatRanker(encoder, classifier).rank(vectors, k)
-        found = (ranker or ExactRanker.of(encoder, classifier)).rank(vectors, k)
+        found = (ranker or ExactRanker(encoder, classifier)).rank(vectors, k)
     assert found.labels.tolist() == expected.labels.tolist()
     torch.testing.assert_close(found.scores, expected.scores)
 
@@ -40,11 +39,9 @@ def test_the_answers_are_those_of_all_scores(labels, k, bias):
 
 
 @pytest.mark.parametrize("group", [8, 64, 128])
-@pytest.mark.parametrize("chunk", [1024, 3072])  # of 9216 labels with the filling: the last chunk may be a part of one
-def test_neither_groups_nor_chunks_change_the_answers(monkeypatch, group, chunk):
+def test_the_size_of_groups_does_not_change_the_answers(group):
     encoder, classifier = parts(9000)
-    kernels = PLAIN._replace(maxima=lambda *arguments: PLAIN.maxima(*arguments, chunk=chunk))
-    ranker = ExactRanker(encoder, classifier, RoughRows(classifier), kernels, group=group)
+    ranker = ExactRanker(encoder, classifier, group=group)
     check(encoder, classifier, torch.randn(7, DIM), 5, ranker)
 
 
@@ -52,7 +49,7 @@ def test_a_planted_label_is_found_among_many():
     encoder, classifier = parts(5000)
     planted = torch.randint(5000, (50,))
     vectors = 3 * classifier.weight.detach()[planted] + 0.1 * torch.randn(50, DIM)
-    labels = ExactRanker.of(encoder, classifier).rank(vectors, 5).labels
+    labels = ExactRanker(encoder, classifier).rank(vectors, 5).labels
     assert labels[:, 0].tolist() == planted.tolist()
     check(encoder, classifier, vectors, 5)
 
@@ -67,7 +64,7 @@ def test_rounding_loses_next_to_nothing():
     vectors = torch.randn(200, 480)
     with torch.no_grad():
         expected = FlatRanker(encoder, classifier).rank(vectors, 5).labels
-        found = ExactRanker.of(encoder, classifier).rank(vectors, 5).labels
+        found = ExactRanker(encoder, classifier).rank(vectors, 5).labels
     assert (expected[:, :, None] == found[:, None]).any(2).float().mean() >= 0.999
 
 
@@ -91,7 +88,7 @@ def test_biases_are_as_precise_as_it_takes():
 def test_labels_that_are_all_alike_come_each_once(labels):
     encoder, classifier = parts(labels)
     classifier.weight.data[:], classifier.bias.data[:] = classifier.weight.data[0], 0
-    found = ExactRanker.of(encoder, classifier).rank(torch.randn(7, DIM), 30)
+    found = ExactRanker(encoder, classifier).rank(torch.randn(7, DIM), 30)
     assert all(len(set(row)) == 30 for row in found.labels.tolist())
     assert 0 <= int(found.labels.min()) <= int(found.labels.max()) < labels
     torch.testing.assert_close(found.scores, found.scores[:, :1].expand(-1, 30))
@@ -101,7 +98,7 @@ def test_labels_that_are_not_there_are_never_found():
     """Though every label that is there scores far below zero."""
     encoder, classifier = parts(2049)
     classifier.bias.data.sub_(1e6)
-    found = ExactRanker.of(encoder, classifier).rank(torch.randn(7, DIM), 2100)
+    found = ExactRanker(encoder, classifier).rank(torch.randn(7, DIM), 2100)
     assert sorted(found.labels[0, :2049].tolist()) == list(range(2049))
     assert (found.labels[:, 2049:] == NO_LABEL).all()
     assert (found.scores[:, 2049:] == 0).all()
@@ -109,11 +106,11 @@ def test_labels_that_are_not_there_are_never_found():
 
 def test_labels_are_scored_as_they_are_ranked():
     encoder, classifier = parts(3000)
-    ranker, vectors = ExactRanker.of(encoder, classifier), torch.randn(7, DIM)
+    ranker, vectors = ExactRanker(encoder, classifier), torch.randn(7, DIM)
     found = ranker.rank(vectors, 5)
     torch.testing.assert_close(ranker.score(vectors, found.labels), found.scores)
 
 
 def test_no_texts_have_no_answers():
-    labels, scores = ExactRanker.of(*parts(3000)).rank(torch.randn(0, DIM), 5)
+    labels, scores = ExactRanker(*parts(3000)).rank(torch.randn(0, DIM), 5)
     assert labels.shape == scores.shape == (0, 5)

@@ -64,8 +64,8 @@ def test_a_quickened_ranker_answers_as_before(model: SavedModel, monkeypatch: py
 
 def inputs_of(model: SavedModel) -> Tokens:
     predictor = Predictor(model, "cpu")
-    assert predictor._tokenizer is not None
-    return predictor._tokenizer.tokens((CORPUS.split("test").texts or ())[:20])
+    assert predictor.view.tokenizer is not None
+    return predictor.view.tokenizer.tokens((CORPUS.split("test").texts or ())[:20])
 
 
 def leaves(ranker: Ranker) -> list[Ranker]:

@@ -12,8 +12,7 @@ from laconic.analysis.peers.peer import Examples
 from laconic.data.corpus import Corpus
 from laconic.errors import DataError
 from laconic.evaluation.evaluate import Truth, places_needed, truth_in_numbers_of
-from laconic.evaluation.metrics import TrainingCounts, judge, relevant, report
-from laconic.types import NO_LABEL
+from laconic.evaluation.metrics import TrainingCounts, judge, ranking_of, relevant, report
 
 FIGURES = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@5", "tail R@10")
 _KS = (1, 3, 5, 10)
@@ -50,10 +49,8 @@ class Exam:
     def figures_of_names(self, answers: Sequence[Sequence[str]]) -> dict[str, float]:
         """Return metrics in percent of answers given as label names, which the data may not have."""
         number = {name: i for i, name in enumerate(self.names)}
-        labels = np.full((len(answers), self.places), NO_LABEL, dtype=np.int64)
-        for row, names in enumerate(answers):
-            labels[row, : len(names)] = [number.setdefault(name, len(number)) for name in names]
-        return _figures(labels, self._among(number))
+        rows = [[(number.setdefault(name, len(number)), 0.0) for name in names] for names in answers]
+        return _figures(ranking_of(rows, self.places).labels.numpy(), self._among(number))
 
     def _among(self, number: Mapping[str, int]) -> Truth:
         """Return the truth with further labels after the data's own."""

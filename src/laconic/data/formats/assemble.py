@@ -124,7 +124,7 @@ def _check_name(name: str, place: str) -> None:
 
 
 @dataclass
-class _Parts:
+class Gathered:
     """The rows of one split, column by column."""
 
     texts: list[str | None] = field(default_factory=list)
@@ -134,29 +134,42 @@ class _Parts:
     labels: array[int] = field(default_factory=lambda: array("i"))
     values: array[float] = field(default_factory=lambda: array("f"))
     left_out: list[tuple[int, int]] = field(default_factory=list)
-    repeated: int = 0
+    repeated: int = 0  # times that a row names a label it has named before
+
+    def add(self, text: str | None, id: str | None, labels: Sequence[tuple[int, float]]) -> None:
+        """Add a row; a repeated label gets its larger weight."""
+        weight_of: dict[int, float] = {}
+        for number, weight in labels:
+            weight_of[number] = max(weight, weight_of.get(number, 0.0))
+        self.repeated += len(labels) - len(weight_of)
+        self.labels.extend(weight_of.keys())
+        self.values.extend(weight_of.values())
+        self.starts.append(len(self.labels))
+        self.texts.append(text)
+        self.ids.append(id)
+
+    def matrix(self, num_labels: int) -> csr_array:
+        parts = np.array(self.values), np.array(self.labels), np.array(self.starts)
+        matrix = csr_array(parts, shape=(len(self.texts), num_labels))
+        matrix.sort_indices()
+        matrix.eliminate_zeros()
+        return matrix
 
 
-def _gather(rows: Iterable[Row], book: _LabelBook) -> _Parts:
-    parts = _Parts()
+def _gather(rows: Iterable[Row], book: _LabelBook) -> Gathered:
+    found = Gathered()
     for row in rows:
-        weight_of = _weights_by_label(row, book)
-        parts.repeated += len(row.labels) - len(weight_of)
-        parts.labels.extend(weight_of.keys())
-        parts.values.extend(weight_of.values())
-        parts.starts.append(len(parts.labels))
-        parts.left_out.extend((len(parts.texts), book.number_of(label, row.place)) for label in row.leave_out)
-        parts.texts.append(row.text)
-        parts.ids.append(row.id)
-        parts.weights.append(row.weight)
-    return parts
+        labels = _weighted_labels(row, book)
+        found.left_out.extend((len(found.texts), book.number_of(label, row.place)) for label in row.leave_out)
+        found.add(row.text, row.id, labels)
+        found.weights.append(row.weight)
+    return found
 
 
-def _weights_by_label(row: Row, book: _LabelBook) -> dict[int, float]:
-    """Return the row's labels with their weights; a repeated label gets its larger weight."""
+def _weighted_labels(row: Row, book: _LabelBook) -> list[tuple[int, float]]:
     numbers = [book.number_of(label, row.place) for label in row.labels]
     if row.label_weights is None:
-        return dict.fromkeys(numbers, 1.0)
+        return [(number, 1.0) for number in numbers]
     if len(row.label_weights) != len(numbers):
         raise DataError(
             f"{row.place}: {counted(len(numbers), 'label')} but {counted(len(row.label_weights), 'label weight')}; "
@@ -168,10 +181,7 @@ def _weights_by_label(row: Row, book: _LabelBook) -> dict[int, float]:
             f"{row.place}: a label weight must be above 0 and at most {LARGEST:.3g}, but is {wrong[0]}; "
             "mend it or leave the label out"
         )
-    weight_of: dict[int, float] = {}
-    for number, weight in zip(numbers, row.label_weights, strict=True):
-        weight_of[number] = max(weight, weight_of.get(number, 0.0))
-    return weight_of
+    return [*zip(numbers, row.label_weights, strict=True)]
 
 
 def _same_count(source: str, name: str, records: int, features: Features) -> None:
@@ -182,16 +192,13 @@ def _same_count(source: str, name: str, records: int, features: Features) -> Non
         )
 
 
-def _split(parts: _Parts, labels: Labels, features: Features | None) -> Split:
-    shape = (len(parts.texts), len(labels))
-    matrix = csr_array((np.array(parts.values), np.array(parts.labels), np.array(parts.starts)), shape=shape)
-    matrix.sort_indices()
+def _split(parts: Gathered, labels: Labels, features: Features | None) -> Split:
     has_ids = any(id is not None for id in parts.ids)
-    left_out = pair_matrix(parts.left_out, shape)
+    left_out = pair_matrix(parts.left_out, (len(parts.texts), len(labels)))
     if has_ids:
         left_out = left_out + self_pairs(parts.ids, labels)
     return Split(
-        labels=matrix,
+        labels=parts.matrix(len(labels)),
         texts=None if None in parts.texts else [text for text in parts.texts if text is not None],
         features=features,
         ids=parts.ids if has_ids else None,
@@ -206,7 +213,7 @@ def _weights(weights: Sequence[float | None]) -> np.ndarray | None:
     return np.array([1.0 if weight is None else weight for weight in weights], dtype=np.float32)
 
 
-def _notes(book: _LabelBook, gathered: Mapping[str, _Parts]) -> list[str]:
+def _notes(book: _LabelBook, gathered: Mapping[str, Gathered]) -> list[str]:
     notes = []
     if book.listed is not None and len(book.names) > book.listed:
         added = book.names[book.listed :]

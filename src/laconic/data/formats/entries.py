@@ -6,23 +6,19 @@ file as a whole is an error at once.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from laconic.data.formats.lines import decoded
+from laconic.data.formats.lines import Lines, decoded, delimited_rows
 from laconic.data.formats.records import excerpt, record_of, text, text_of
-from laconic.data.formats.tabular import USUAL_NAMES
+from laconic.data.formats.tabular import USUAL_NAMES, check_cells, column_of, no_column
 from laconic.errors import DataError
-from laconic.units import counted
 
 _LONGEST_CELL = 1 << 20  # characters; a quote that is never closed would swallow all the rest
 _ROWS = 1024  # of a Parquet file that are unpacked at a time
 
 R = TypeVar("R")
-Lines: TypeAlias = Iterator[tuple[int, bytes]]  # numbered
 OnBad: TypeAlias = Callable[[DataError], None]
 
 
@@ -65,12 +61,9 @@ def of_records(lines: Lines, name: str, key: str, on_bad: OnBad) -> Entries:
 
 def of_table(lines: Lines, name: str, column: str, delimiter: str, on_bad: OnBad) -> Entries:
     """Read a text per row of a table; the first row names the columns and, if no delimiter is given, reveals it."""
-    feed = _Feed(lines, name)
-    first = next(feed, None)
-    if first is None:
-        raise DataError(f"{name}: the file is empty; its first line must name the columns")
-    delimiter = delimiter or next((sign for sign in "\t,;" if sign in first), ",")
-    rows = _table_rows(chain([first], feed), feed, delimiter)
+    remedy = "double a quote inside quotes, and close every quote"
+    every = delimited_rows(lines, name, delimiter, longest=_LONGEST_CELL, remedy=remedy)
+    rows = (row for row in every if row[1])  # blank ones say nothing
     _, header = next(rows)
     if isinstance(header, DataError):
         raise header
@@ -80,11 +73,7 @@ def of_table(lines: Lines, name: str, column: str, delimiter: str, on_bad: OnBad
         place, cells = row
         if isinstance(cells, DataError):
             raise cells
-        if len(cells) != len(header):
-            raise DataError(
-                f"{place}: {counted(len(cells), 'cell')}, where the first line names "
-                f"{counted(len(header), 'column')}; mend the row or its quotes"
-            )
+        check_cells(cells, header, place)
         own_text, *others = (cells[number] for number in columns)
         return Entry(own_text, dict(zip(names, others, strict=True)))
 
@@ -119,54 +108,13 @@ def _good(rows: Iterable[R], entry: Callable[[R], Entry], on_bad: OnBad) -> Iter
             yield found
 
 
-class _Feed:
-    """Feed lines to a CSV reader, keeping the last line's number and surviving lines that are not UTF-8."""
-
-    def __init__(self, lines: Lines, name: str) -> None:
-        self.lines, self.name, self.number = lines, name, 0
-
-    def __iter__(self) -> _Feed:
-        return self
-
-    def __next__(self) -> str:
-        self.number, line = next(self.lines)
-        return decoded(line, f"{self.name}:{self.number}") + "\n"
-
-
-def _table_rows(lines: Iterable[str], feed: _Feed, delimiter: str) -> Iterator[tuple[str, list[str] | DataError]]:
-    """Yield every row that is not blank with its position, or the error it has."""
-    csv.field_size_limit(_LONGEST_CELL)
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
-    begun = 1
-    while True:
-        try:
-            cells = next(reader)
-        except StopIteration:
-            return
-        except DataError as error:
-            yield feed.name, error
-        except csv.Error as error:
-            remedy = "double a quote inside quotes, and close every quote"
-            yield feed.name, DataError(f"{feed.name}:{begun}: not a whole row ({error}); {remedy}")
-        else:
-            if cells:
-                yield f"{feed.name}:{begun}", cells
-        begun = feed.number + 1
-
-
 def _columns(header: Sequence[str], asked: str, place: str) -> tuple[list[int], list[str]]:
     """Return the columns to read, that of the texts first, and the names of the others: of the ids, if any, first."""
-    folded = [name.strip().lower() for name in header]
-    usual = (asked,) if asked else USUAL_NAMES["text"]
-    found = [folded.index(name.lower()) for name in usual if name.lower() in folded]
-    if not found:
-        has = ", ".join(excerpt(name, 30) for name in header)
-        raise DataError(
-            f"{place}: no column {' or '.join(map(repr, usual))}; the columns are: {has}. "
-            "Name the one that holds the texts (--column NAME)"
-        )
-    ids = [folded.index(name) for name in USUAL_NAMES["id"] if name in folded]
-    columns = list(dict.fromkeys(found[:1] + ids))
+    names = (asked,) if asked else USUAL_NAMES["text"]
+    texts, ids = column_of(header, names), column_of(header, USUAL_NAMES["id"])
+    if texts is None:
+        raise no_column(header, names, place, "the texts (--column NAME)")
+    columns = [texts] if ids in (None, texts) else [texts, ids]
     for number in columns:
         if list(header).count(header[number]) > 1:
             raise DataError(f"{place}: the column {header[number]!r} is there twice; rename one")

@@ -1,18 +1,21 @@
-"""Read bytes and lines of plain or gzip'd files, with errors that say where."""
+"""Read bytes, lines and rows of cells of plain or gzip'd files, with errors that say where."""
 
 from __future__ import annotations
 
+import csv
 import gzip
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, TypeAlias
 
 from laconic.errors import DataError
 
 GZIP_MAGIC = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+Lines: TypeAlias = Iterator[tuple[int, bytes]]  # numbered
 
 
 def contents(path: Path) -> bytes:
@@ -49,6 +52,48 @@ def decoded(line: bytes, place: str) -> str:
             f"{place}: byte {error.start + 1} of the line is not UTF-8 (hex {bad}); "
             "convert the file first, for example: iconv -f latin1 -t utf-8"
         ) from None
+
+
+def delimited_rows(
+    lines: Lines, name: str, delimiter: str = "", *, quotes: bool = True, longest: int = 1 << 30, remedy: str
+) -> Iterator[tuple[str, list[str] | DataError]]:
+    """Yield the rows of CSV or TSV with their positions, or the errors they have; no cell may be longer than `longest`.
+
+    Without a delimiter, the first line reveals it.
+    """
+    feed = _Feed(lines, name)
+    first = next(feed, None)
+    if first is None:
+        raise DataError(f"{name}: the file is empty; its first line must name the columns")
+    delimiter = delimiter or next((sign for sign in "\t,;" if sign in first), ",")
+    csv.field_size_limit(longest)
+    rules: Any = csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE
+    reader = csv.reader(chain([first], feed), delimiter=delimiter, quoting=rules, strict=True)
+    begun = 1
+    while True:
+        try:
+            yield f"{name}:{begun}", next(reader)
+        except StopIteration:
+            return
+        except DataError as error:
+            yield name, error
+        except csv.Error as error:
+            yield name, DataError(f"{name}:{begun}: not a whole row ({error}); {remedy}")
+        begun = feed.number + 1
+
+
+class _Feed:
+    """Feed lines to a CSV reader, keeping the last line's number and surviving lines that are not UTF-8."""
+
+    def __init__(self, lines: Lines, name: str) -> None:
+        self.lines, self.name, self.number = lines, name, 0
+
+    def __iter__(self) -> _Feed:
+        return self
+
+    def __next__(self) -> str:
+        self.number, line = next(self.lines)
+        return decoded(line, f"{self.name}:{self.number}") + "\n"
 
 
 @contextmanager

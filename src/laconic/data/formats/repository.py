@@ -22,10 +22,11 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from laconic.data.corpus import Corpus, Features, Labels, Split, pair_matrix
+from laconic.data.formats.assemble import Gathered
 from laconic.data.formats.lines import contents, lines, opened
 from laconic.data.formats.matrices import read_matrix
 from laconic.data.formats.records import excerpt
-from laconic.data.formats.repository_json import RawTexts, numbered, read_labels, read_texts, unique
+from laconic.data.formats.repository_json import numbered, read_labels, read_texts, unique
 from laconic.data.formats.sparse_text import read_labelled
 from laconic.errors import DataError
 from laconic.units import counted
@@ -47,7 +48,7 @@ def read(folder: Path) -> Corpus:
     matrices = {name: _matrices(source, sizes) for name, source in sources.items()}
     raw = {name: _raw(source.records, sizes) for name, source in sources.items() if source.records}
     if "labels" not in sizes:
-        sizes.agree("labels", max(part.num_labels for part in raw.values()), folder)
+        sizes.agree("labels", max(max(part.labels, default=-1) + 1 for part in raw.values()), folder)
     splits = {name: _split(source, matrices[name], raw.get(name), sizes) for name, source in sources.items()}
     return Corpus(
         splits=splits,
@@ -219,15 +220,15 @@ def _sparse_matrix(path: Path, column: str) -> csr_array:
     return matrix
 
 
-def _raw(path: Path, sizes: _Sizes) -> RawTexts:
+def _raw(path: Path, sizes: _Sizes) -> Gathered:
     return read_texts(path, sizes.number("labels") if "labels" in sizes else None)
 
 
-def _split(source: _Source, matrices: _Matrices, raw: RawTexts | None, sizes: _Sizes) -> Split:
+def _split(source: _Source, matrices: _Matrices, raw: Gathered | None, sizes: _Sizes) -> Split:
     labels, texts = matrices.labels, None
     if raw is not None and source.records:
         sizes.agree(f"{source.name} texts", len(raw.texts), source.records)
-        texts = raw.texts
+        texts = [text for text in raw.texts if text is not None]  # every one has a title
         labels = raw.matrix(sizes.number("labels")) if labels is None else labels
     if source.texts:
         texts = [line for _, line in lines(source.texts)]
@@ -279,7 +280,7 @@ def _feature_names(files: _Files, sizes: _Sizes) -> list[str] | None:
     return names
 
 
-def _notes(source: _Source, split: Split, raw: RawTexts | None) -> Iterator[str]:
+def _notes(source: _Source, split: Split, raw: Gathered | None) -> Iterator[str]:
     bare = int(np.count_nonzero(np.diff(split.labels.indptr) == 0))
     if bare:
         yield f"{source.name}: {counted(bare, 'text has', 'texts have')} no label, of {len(split):,}"

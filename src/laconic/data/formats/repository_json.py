@@ -6,59 +6,25 @@ texts; `content`, which is long, is not read.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
-
-import numpy as np
-from scipy.sparse import csr_array
 
 from laconic.data.corpus import Labels
+from laconic.data.formats.assemble import LARGEST, Gathered
 from laconic.data.formats.records import Record, integers_of, numbers_of, records, text, text_of
 from laconic.errors import DataError
 from laconic.units import counted
 
 _MOST_LABELS = 2**31 - 1
-_LARGEST_WEIGHT = float(np.finfo(np.float32).max)
 
 
-class RawTexts(NamedTuple):
-    """A split's texts, their uids, and their labels row by row."""
-
-    texts: list[str]
-    ids: list[str | None]
-    starts: array[int]
-    labels: array[int]
-    weights: array[float]
-    repeated: int  # times that a record names a label it has named before
-
-    @property
-    def num_labels(self) -> int:
-        """Return the least number of labels that there must be."""
-        return max(self.labels, default=-1) + 1
-
-    def matrix(self, num_labels: int) -> csr_array:
-        parts = np.array(self.weights), np.array(self.labels), np.array(self.starts)
-        matrix = csr_array(parts, shape=(len(self.texts), num_labels))
-        matrix.sort_indices()
-        matrix.eliminate_zeros()
-        return matrix
-
-
-def read_texts(path: Path, num_labels: int | None) -> RawTexts:
+def read_texts(path: Path, num_labels: int | None) -> Gathered:
     """Read the records of a split; `num_labels` None: the number of labels is not known yet."""
-    raw = RawTexts([], [], array("q", [0]), array("i"), array("f"), 0)
-    repeated = 0
+    found = Gathered()
     for place, record in _placed(path):
-        weight_of = _targets(record, _MOST_LABELS if num_labels is None else num_labels, place)
-        raw.texts.append(text_of(record, "title", place))
-        raw.ids.append(_uid(record, place))
-        raw.labels.extend(weight_of.keys())
-        raw.weights.extend(weight_of.values())
-        raw.starts.append(len(raw.labels))
-        repeated += len(record["target_ind"]) - len(weight_of)
-    return raw._replace(repeated=repeated)
+        labels = _targets(record, _MOST_LABELS if num_labels is None else num_labels, place)
+        found.add(text_of(record, "title", place), _uid(record, place), labels)
+    return found
 
 
 def read_labels(path: Path) -> Labels:
@@ -87,8 +53,8 @@ def _placed(path: Path) -> Iterator[tuple[str, Record]]:
     return ((f"{path}:{line}", record) for line, record in records(path))
 
 
-def _targets(record: Record, limit: int, place: str) -> dict[int, float]:
-    """Return the record's labels with their weights; a repeated label gets its larger weight."""
+def _targets(record: Record, limit: int, place: str) -> list[tuple[int, float]]:
+    """Return the record's labels with their weights."""
     labels = integers_of(record, "target_ind", place)
     weights = numbers_of(record, "target_rel", place) if "target_rel" in record else [1.0] * len(labels)
     if len(labels) != len(weights):
@@ -96,14 +62,12 @@ def _targets(record: Record, limit: int, place: str) -> dict[int, float]:
             f'{place}: {counted(len(labels), "label")} in "target_ind", but {counted(len(weights), "weight")} in '
             '"target_rel"; give one for each'
         )
-    weight_of: dict[int, float] = {}
     for label, weight in zip(labels, weights, strict=True):
         if not 0 <= label < limit:
             raise DataError(f'{place}: "target_ind": label {label} is outside 0..{limit - 1}, the labels there are')
-        if not 0 <= weight <= _LARGEST_WEIGHT:
-            raise DataError(f'{place}: "target_rel": the weight {weight} is not in 0..{_LARGEST_WEIGHT:.3g}; mend it')
-        weight_of[label] = max(weight, weight_of.get(label, 0.0))
-    return weight_of
+        if not 0 <= weight <= LARGEST:
+            raise DataError(f'{place}: "target_rel": the weight {weight} is not in 0..{LARGEST:.3g}; mend it')
+    return [*zip(labels, weights, strict=True)]
 
 
 def _uid(record: Record, place: str) -> str | None:

@@ -12,7 +12,6 @@ found out here, in plain Python.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +23,6 @@ from laconic.data.formats.lines import contents
 from laconic.data.formats.records import excerpt
 from laconic.data.formats.sparse_kernels import COLON, FLOAT32_END, Rows, fill_labelled_rows, fill_rows, tally
 from laconic.errors import DataError
-from laconic.system.files import writing
 
 
 def read_sparse(path: Path, *, column: str = "column") -> csr_array:
@@ -45,12 +43,6 @@ def read_labelled(path: Path) -> tuple[csr_array, csr_array]:
     labels.values.fill(1)
     text.check_end(fill_labelled_rows(text.bytes, text.start, labels, features))
     return text.matrix(labels, "label"), text.matrix(features, "feature")
-
-
-def write_matrix(path: Path, matrix: csr_array) -> None:
-    """Write the matrix so that `read_sparse` restores it bit for bit; the file appears whole or not at all."""
-    with writing(path) as file:
-        file.writelines(_lines_of(matrix))
 
 
 class _Text(NamedTuple):
@@ -180,18 +172,3 @@ def _wrong_index(index: str, column: str, num_columns: int) -> str | None:
     if len(index.lstrip("0")) > 17 or int(index) >= num_columns:
         return f"{column} {shown} is outside 0..{num_columns - 1} announced in the header"
     return None
-
-
-def _lines_of(matrix: csr_array) -> Iterator[bytes]:
-    rows, columns = matrix.shape
-    yield f"{rows} {columns}\n".encode()
-    indices, values = matrix.indices.tolist(), list(matrix.data.astype(np.float32))
-    for start, end in zip(matrix.indptr[:-1].tolist(), matrix.indptr[1:].tolist(), strict=True):
-        entries = zip(indices[start:end], values[start:end], strict=True)
-        yield (" ".join(f"{index}:{_shortest(value)}" for index, value in entries) + "\n").encode()
-
-
-def _shortest(value: np.float32) -> str:
-    short = str(value)
-    # Readers go by way of a double, which once in a long while rounds float32's shortest form to its neighbour.
-    return short if np.float32(float(short)) == value else repr(float(value))

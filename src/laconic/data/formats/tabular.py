@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,7 +24,7 @@ from laconic.data.formats.label_cells import (
     notes_on_request,
     split_cell,
 )
-from laconic.data.formats.lines import lines
+from laconic.data.formats.lines import delimited_rows, numbered, opened
 from laconic.data.formats.records import excerpt, integer, text
 from laconic.errors import ConfigError, DataError
 from laconic.units import counted
@@ -86,11 +85,10 @@ def parquet_table(path: Path, columns: Columns) -> Table:
 
 def delimited(path: Path, find: Find, *, quotes: bool = True) -> Table:
     """Open any CSV or TSV file; `find` says which of its columns are read, and by which name."""
-    lines = _delimited(path, quotes=quotes)
-    header = next(lines)[1]
+    rows = _whole_rows(path, quotes=quotes)
+    _, header = next(rows)
     used = find(header)
-    placed = ((f"{path}:{number}", line) for number, line in lines if line)
-    return Table(header, used, ((place, _cells(line, used, header, place)) for place, line in placed))
+    return Table(header, used, ((place, _cells(line, used, header, place)) for place, line in rows if line))
 
 
 def parquet(path: Path, find: Find) -> Table:
@@ -180,30 +178,14 @@ def _values(column: Any, path: Path) -> list[Any]:
         raise
 
 
-def _delimited(path: Path, *, quotes: bool) -> Iterator[tuple[int, list[str]]]:
-    source = lines(path)
-    _, first = next(source)
-    delimiter = next((sign for sign in "\t,;" if sign in first), ",")
-    ended = (line + "\n" for line in _with_first(first, source))
-    csv.field_size_limit(2**30)
-    rules = csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE
-    reader = csv.reader(ended, delimiter=delimiter, quoting=rules, strict=True)  # type: ignore[arg-type]
-    begun = 1
-    try:
-        for line in reader:
-            yield begun, line
-            begun = reader.line_num + 1
-    except csv.Error as error:
-        raise DataError(
-            f"{path}:{begun}: not a whole row ({error}); double a quote inside quotes, or say that quotes mean nothing "
-            "(--column quotes=false)"
-        ) from None
-
-
-def _with_first(first: str, rest: Iterable[tuple[int, str]]) -> Iterator[str]:
-    yield first
-    for _, line in rest:
-        yield line
+def _whole_rows(path: Path, *, quotes: bool) -> Iterator[tuple[str, list[str]]]:
+    """Yield the rows of a CSV or TSV file; refuse it at the first that cannot be read."""
+    remedy = "double a quote inside quotes, or say that quotes mean nothing (--column quotes=false)"
+    with opened(path) as file:
+        for place, cells in delimited_rows(numbered(file), str(path), quotes=quotes, remedy=remedy):
+            if isinstance(cells, DataError):
+                raise cells
+            yield place, cells
 
 
 def _used(header: Sequence[str], columns: Columns, place: str) -> dict[str, int]:
@@ -215,25 +197,36 @@ def _find(header: Sequence[str], role: str, columns: Columns, place: str) -> int
     """Return the number of the column with a role; texts and labels must have one."""
     asked = getattr(columns, role)
     names = (asked,) if asked else USUAL_NAMES[role]
+    found = column_of(header, names)
+    if found is None and (asked or role in ("text", "labels")):
+        raise no_column(header, names, place, f"the {role} (--column {role}=NAME)")
+    return found
+
+
+def column_of(header: Sequence[str], names: Sequence[str]) -> int | None:
+    """Return the number of the first of these columns that the header has."""
     folded = [name.strip().lower() for name in header]
-    for name in names:
-        if name.lower() in folded:
-            return folded.index(name.lower())
-    if asked or role in ("text", "labels"):
-        has = ", ".join(excerpt(name, 30) for name in header)
+    return next((folded.index(name.lower()) for name in names if name.lower() in folded), None)
+
+
+def no_column(header: Sequence[str], names: Sequence[str], place: str, what: str) -> DataError:
+    has = ", ".join(excerpt(name, 30) for name in header)
+    return DataError(
+        f"{place}: no column {' or '.join(map(repr, names))}; the columns are: {has}. Name the one that holds {what}"
+    )
+
+
+def check_cells(cells: Sequence[str], header: Sequence[str], place: str) -> None:
+    """Refuse a row of more or fewer cells than the header."""
+    if len(cells) != len(header):
         raise DataError(
-            f"{place}: no column {' or '.join(map(repr, names))}; the columns are: {has}. "
-            f"Name the one that holds the {role} (--column {role}=NAME)"
+            f"{place}: {counted(len(cells), 'cell')}, where the first line names {counted(len(header), 'column')}; "
+            "mend the row or its quotes"
         )
-    return None
 
 
 def _cells(line: Sequence[str], used: Mapping[str, int], header: Sequence[str], place: str) -> Cells:
-    if len(line) != len(header):
-        raise DataError(
-            f"{place}: {counted(len(line), 'cell')}, where the first line names {counted(len(header), 'column')}; "
-            "mend the row or its quotes"
-        )
+    check_cells(line, header, place)
     return {role: line[number] for role, number in used.items()}
 
 

@@ -7,24 +7,20 @@ Knows nothing of texts, models or files.
 """
 
 from laconic.data.catalogue import Propensity
+from laconic.evaluation.calibration import expected_calibration_error
 from laconic.evaluation.metrics.intervals import bootstrap
 from laconic.evaluation.metrics.judgement import Judged, judge
 from laconic.evaluation.metrics.label_counts import TrainingCounts, inverse_propensities
 from laconic.evaluation.metrics.pairs import relevant, truth_without_pairs
 from laconic.evaluation.metrics.quantiles import Quantiles, equal_frequency_quantiles, equal_label_quantiles
-from laconic.evaluation.metrics.rankings import top_k_of, without_pairs
+from laconic.evaluation.metrics.rankings import ranking_of, top_k_of, without_pairs
 from laconic.evaluation.metrics.ratios import (
     KS,
     Ratio,
-    best_gains,
     coverage,
-    ndcg,
     per_text,
-    precision,
-    recall,
     report,
 )
-from laconic.evaluation.metrics.reliability import expected_calibration_error
 
 __all__ = [
     "KS",
@@ -33,7 +29,6 @@ __all__ = [
     "Quantiles",
     "Ratio",
     "TrainingCounts",
-    "best_gains",
     "bootstrap",
     "coverage",
     "equal_frequency_quantiles",
@@ -41,10 +36,8 @@ __all__ = [
     "expected_calibration_error",
     "inverse_propensities",
     "judge",
-    "ndcg",
     "per_text",
-    "precision",
-    "recall",
+    "ranking_of",
     "relevant",
     "report",
     "top_k_of",

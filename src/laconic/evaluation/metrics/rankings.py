@@ -1,5 +1,6 @@
 """Make rankings from score matrices, check them, and remove pairs from them."""
 
+from collections.abc import Sequence
 from math import inf
 
 import numpy as np
@@ -33,6 +34,16 @@ def top_k_of(scores: csr_array, k: int) -> Ranking:
     labels[rows[ranked], places[ranked]] = scores.indices[order][ranked]
     values[rows[ranked], places[ranked]] = scores.data[order][ranked]
     return Ranking(torch.from_numpy(labels), torch.from_numpy(values))
+
+
+def ranking_of(rows: Sequence[Sequence[tuple[int, float]]], width: int) -> Ranking:
+    """Return lists of labels with scores, best first, as a ranking: short rows end in NO_LABEL with score -inf."""
+    labels = np.full((len(rows), width), NO_LABEL, dtype=np.int64)
+    scores = np.full((len(rows), width), -inf, dtype=np.float32)
+    for row, pairs in enumerate(rows):
+        if pairs:
+            labels[row, : len(pairs)], scores[row, : len(pairs)] = zip(*pairs, strict=True)
+    return Ranking(torch.from_numpy(labels), torch.from_numpy(scores))
 
 
 def without_pairs(ranking: Ranking, pairs: csr_array) -> Ranking:

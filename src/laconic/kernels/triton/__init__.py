@@ -1,1 +1,1 @@
-"""GPU kernels in Triton, each with a reference implementation in torch; Triton is imported when one first runs."""
+"""GPU kernels in Triton, which is imported when one first runs; the tests compare each with a reference in torch."""

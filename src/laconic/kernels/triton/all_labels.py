@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn import functional
 
 _TEXTS, _LABELS = 64, 128
 _WIDTH, _STEP = 128, 64
@@ -33,20 +32,6 @@ def padded_width(labels: int) -> int:
     return (labels // _LABELS + 1) * _LABELS
 
 
-def all_negative_loss_reference(
-    vectors: Float[Tensor, "batch dim"],
-    weight: Float[Tensor, "labels dim"],
-    bias: Float[Tensor, "labels"],
-    text_weights: Float[Tensor, "batch"],
-) -> AllNegativeLoss:
-    """Compute in torch's own operations."""
-    scores = functional.linear(vectors, weight.float(), bias)
-    logit_gradients = functional.pad(scores.sigmoid(), (0, padded_width(len(weight)) - len(weight)))
-    return AllNegativeLoss(
-        text_weights @ functional.softplus(scores).sum(1), logit_gradients, text_weights @ scores.sigmoid()
-    )
-
-
 def all_negative_loss(
     vectors: Float[Tensor, "batch dim"],
     weight: Float[Tensor, "labels dim"],
@@ -64,19 +49,8 @@ def all_negative_loss(
     losses = torch.empty((text_tiles * label_tiles,), device=vectors.device)
     by_bias = torch.zeros_like(bias, dtype=torch.float32)
     _all_negative_kernel()[(text_tiles * label_tiles,)](
-        *(
-            vectors.to(weight.dtype),
-            weight,
-            bias,
-            text_weights,
-            logit_gradients,
-            losses,
-            by_bias,
-            batch,
-            labels,
-            text_tiles,
-            width,
-        ),
+        *(vectors.to(weight.dtype), weight, bias, text_weights, logit_gradients, losses, by_bias),
+        *(batch, labels, text_tiles, width),
         DIM=dim,
         TEXTS=_TEXTS,
         LABELS=_LABELS,
@@ -88,13 +62,6 @@ def all_negative_loss(
         maxnreg=_REGISTERS,
     )
     return AllNegativeLoss(losses.sum(), logit_gradients, by_bias)
-
-
-def input_gradients_reference(
-    logit_gradients: Float[Tensor, "batch width"], weight: Float[Tensor, "labels dim"]
-) -> Float[Tensor, "batch dim"]:
-    """Backpropagate logit gradients to the vectors in torch's own operations."""
-    return logit_gradients[:, : len(weight)].float() @ weight.float()
 
 
 def input_gradients(

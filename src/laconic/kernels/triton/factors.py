@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -20,10 +19,6 @@ class AllLabelFactors(NamedTuple):
     logit_gradients: Float[Tensor, "batch width"]  # of a text with weight 1; columns after the last label are unused
     vectors: Float[Tensor, "batch dim"]  # times what each text counts in the loss
 
-    def dense(self, rows: int) -> Float[Tensor, "rows dim"]:
-        """Multiply out; the update does so without ever holding the product."""
-        return self.logit_gradients[:, :rows].to(self.vectors.dtype).T @ self.vectors
-
 
 class ShortlistFactors(NamedTuple):
     """Factors where every text was scored with the labels of its picked clusters."""
@@ -33,17 +28,6 @@ class ShortlistFactors(NamedTuple):
     bounds: Int[Tensor, "bounds"]  # the picks of cluster c are those from bound c up to bound c + 1
     starts: Int[Tensor, "bounds"]  # its labels
     vectors: Float[Tensor, "batch dim"]
-
-    def dense(self, rows: int) -> Float[Tensor, "rows dim"]:
-        """Multiply out, pick by pick."""
-        clusters = torch.repeat_interleave(self.bounds.diff())  # picks of no cluster at all come last
-        first = self.starts[clusters][:, None]
-        labels = first + torch.arange(self.logit_gradients.shape[1], device=first.device)
-        there = labels < self.starts[clusters + 1][:, None]
-        logit_gradients = torch.where(there, self.logit_gradients[: len(clusters)], 0)
-        products = logit_gradients[:, :, None] * self.vectors[self.texts[: len(clusters)]][:, None]
-        found = self.vectors.new_zeros(rows, self.vectors.shape[1])
-        return found.index_add_(0, torch.where(there, labels, 0).flatten(), products.flatten(0, 1))
 
 
 Factors = AllLabelFactors | ShortlistFactors

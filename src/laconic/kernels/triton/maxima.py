@@ -30,14 +30,6 @@ class Tile:
     stages: int = 3  # steps that are loaded ahead
 
 
-def group_maxima_reference(
-    vectors: Float[Tensor, "batch dim"], rows: Float[Tensor, "labels dim"], group: int, *, chunk: int = 1 << 15
-) -> Float[Tensor, "batch groups"]:
-    """Score chunks of labels in full in torch's own operations. Labels are whole groups."""
-    parts = [torch.unflatten(_products(vectors, part), 1, (-1, group)).amax(2) for part in torch.split(rows, chunk)]
-    return torch.cat(parts, dim=1)
-
-
 def group_maxima(
     vectors: Float[Tensor, "batch dim"], rows: Float[Tensor, "labels dim"], group: int, *, tile: Tile | None = None
 ) -> Float[Tensor, "batch groups"]:
@@ -79,13 +71,6 @@ def best_groups(maxima: Float[Tensor, "batch groups"], count: int) -> Int[Tensor
 def places_in(groups: Int[Tensor, "batch n"], best: Int[Tensor, "batch k"], size: int) -> Int[Tensor, "batch k"]:
     """Map positions in the concatenation of listed groups to the numbering of all groups' members."""
     return groups.gather(1, best // size) * size + best % size
-
-
-def _products(vectors: Float[Tensor, "batch dim"], rows: Float[Tensor, "labels dim"]) -> Float[Tensor, "batch labels"]:
-    """Multiply with float32 sums: rounded to bfloat16, many labels' scores would be equal."""
-    if vectors.is_cuda and vectors.dtype != torch.float32:
-        return torch.mm(vectors, rows.T, out_dtype=torch.float32)
-    return vectors.float() @ rows.float().T
 
 
 def _usual_tile(batch: int) -> Tile:

@@ -13,7 +13,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from laconic.kernels.triton.adam import adam_reference, adam_rows_reference
 from laconic.kernels.triton.factors import Factors, ShortlistFactors
 
 # What was fastest on an H200 at 670,091 rows of 480: the tile of a program, its warps, and registers of a thread.
@@ -30,35 +29,6 @@ def multiply_out(factors: Factors, rows: int, *, precise: bool = False) -> Float
     launch = _launch(factors, gradient, precise=precise)
     _kernels().multiply_out[launch.grid](gradient, *launch.arguments, **launch.options)
     return gradient
-
-
-def update_rows_reference(
-    weight: Float[Tensor, "rows dim"],
-    mean: Float[Tensor, "rows dim"] | None,
-    square: Float[Tensor, "rows ..."],
-    factors: Factors,
-    clock: Float[Tensor, "7"],
-    *,
-    lazy: bool = False,
-) -> None:
-    """Multiply the gradient out, then update in torch."""
-    gradient = factors.dense(len(weight)).to(weight.dtype)
-    if mean is None:
-        adagrad_reference(weight, gradient, square, clock)
-    else:
-        (adam_rows_reference if lazy else adam_reference)(weight, gradient, mean, square, clock)
-
-
-def adagrad_reference(
-    weight: Float[Tensor, "rows dim"],
-    gradient: Float[Tensor, "rows dim"],
-    square: Float[Tensor, "rows"],
-    clock: Float[Tensor, "7"],
-) -> None:
-    """Update by Adagrad with one number per row: the sum over steps of its mean squared gradient."""
-    rate, eps, go = clock[0], clock[3], clock[6]
-    square += go * gradient.square().mean(1)
-    weight -= go * rate * gradient / (square.sqrt() + eps)[:, None]
 
 
 def update_rows(

@@ -11,24 +11,15 @@ from typing import no_type_check
 
 import triton
 from triton import language as tl
+from triton.language import constexpr
 
 
 @triton.jit
 @no_type_check
-def tile_of(
-    bounds,
-    starts,
-    rows,
-    batch,
-    tiles,
-    DIM: tl.constexpr,
-    ROWS: tl.constexpr,
-    WIDTH: tl.constexpr,
-    PICKED: tl.constexpr,
-):
+def tile_of(bounds, starts, rows, batch, tiles, DIM: constexpr, ROWS: constexpr, WIDTH: constexpr, PICKED: constexpr):
     # Returns the tile's first column, its place in its cluster, its rows' bounds, and those of its picks or texts.
     # Programs that run together have the same rows, which are contiguous.
-    columns: tl.constexpr = (DIM + WIDTH - 1) // WIDTH
+    columns: constexpr = (DIM + WIDTH - 1) // WIDTH
     program = tl.program_id(0) // columns
     if PICKED:
         cluster = program // tiles
@@ -42,7 +33,7 @@ def tile_of(
 
 @triton.jit
 @no_type_check
-def elements(column, begin, end, DIM: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr):
+def elements(column, begin, end, DIM: constexpr, ROWS: constexpr, WIDTH: constexpr):
     # Returns the tile's positions in memory as one run, which keeps a thread's elements together, and a mask.
     each = tl.arange(0, ROWS * WIDTH)
     there = (begin + each // WIDTH < end) & (column + each % WIDTH < DIM)
@@ -52,7 +43,7 @@ def elements(column, begin, end, DIM: tl.constexpr, ROWS: tl.constexpr, WIDTH: t
 @triton.jit
 @no_type_check
 def gradient_of(
-    logit_gradients,
+    gradients,
     vectors,
     texts,
     start_column,
@@ -61,12 +52,12 @@ def gradient_of(
     first,
     last,
     stride,
-    DIM: tl.constexpr,
-    ROWS: tl.constexpr,
-    WIDTH: tl.constexpr,
-    TEXTS: tl.constexpr,
-    PICKED: tl.constexpr,
-    PRECISION: tl.constexpr,
+    DIM: constexpr,
+    ROWS: constexpr,
+    WIDTH: constexpr,
+    TEXTS: constexpr,
+    PICKED: constexpr,
+    PRECISION: constexpr,
 ):
     # Returns the tile's gradient, summed over picks one by one, since they are few, or over tiles of texts.
     place = start_place + tl.arange(0, ROWS)
@@ -76,14 +67,14 @@ def gradient_of(
     if PICKED:
         for pick in range(first, last):
             x_at = tl.load(texts + pick) * DIM + column
-            g = tl.load(logit_gradients + pick * stride + place)
+            g = tl.load(gradients + pick * stride + place)
             total += g[:, None] * tl.load(vectors + x_at, mask=column_there, other=0.0)[None, :]
     else:
         for start in range(first, last, TEXTS):
             text = start + tl.arange(0, TEXTS)
             text_there = (text < last)[:, None]
             g_at = text.to(tl.int64)[:, None] * stride + (begin + place)[None, :]
-            g = tl.load(logit_gradients + g_at, mask=text_there, other=0.0)
+            g = tl.load(gradients + g_at, mask=text_there, other=0.0)
             x_there = text_there & column_there[None, :]
             x = tl.load(vectors + text[:, None] * DIM + column[None, :], mask=x_there, other=0.0)
             total = tl.dot(tl.trans(g), x, total, input_precision=PRECISION)
@@ -92,7 +83,7 @@ def gradient_of(
 
 @triton.jit
 @no_type_check
-def flatten(total, ROWS: tl.constexpr, WIDTH: tl.constexpr, PICKED: tl.constexpr):
+def flatten(total, ROWS: constexpr, WIDTH: constexpr, PICKED: constexpr):
     # Returns a tile in the order of `elements`.
     total = tl.reshape(total, (ROWS * WIDTH,))
     if not PICKED:
@@ -121,8 +112,8 @@ def round_by(x, bits):
 @triton.jit(do_not_specialize=("rows", "batch", "tiles"))
 @no_type_check
 def multiply_out(
-    gradient,
-    logit_gradients,
+    product,
+    gradients,
     vectors,
     texts,
     bounds,
@@ -131,33 +122,19 @@ def multiply_out(
     batch,
     stride,
     tiles,
-    DIM: tl.constexpr,
-    ROWS: tl.constexpr,
-    WIDTH: tl.constexpr,
-    TEXTS: tl.constexpr,
-    PICKED: tl.constexpr,
-    PRECISION: tl.constexpr,
+    DIM: constexpr,
+    ROWS: constexpr,
+    WIDTH: constexpr,
+    TEXTS: constexpr,
+    PICKED: constexpr,
+    PRECISION: constexpr,
 ):
     column, place, begin, end, first, last = tile_of(bounds, starts, rows, batch, tiles, DIM, ROWS, WIDTH, PICKED)
     at, there = elements(column, begin, end, DIM, ROWS, WIDTH)
     total = gradient_of(
-        logit_gradients,
-        vectors,
-        texts,
-        column,
-        place,
-        begin,
-        first,
-        last,
-        stride,
-        DIM,
-        ROWS,
-        WIDTH,
-        TEXTS,
-        PICKED,
-        PRECISION,
+        gradients, vectors, texts, column, place, begin, first, last, stride, DIM, ROWS, WIDTH, TEXTS, PICKED, PRECISION
     )
-    tl.store(gradient + at, flatten(total, ROWS, WIDTH, PICKED), mask=there)
+    tl.store(product + at, flatten(total, ROWS, WIDTH, PICKED), mask=there)
 
 
 @triton.jit(do_not_specialize=("rows", "batch", "tiles"))
@@ -168,7 +145,7 @@ def adam(
     square,
     clock,
     chance,
-    logit_gradients,
+    gradients,
     vectors,
     texts,
     bounds,
@@ -177,13 +154,13 @@ def adam(
     batch,
     stride,
     tiles,
-    LAZY: tl.constexpr,
-    DIM: tl.constexpr,
-    ROWS: tl.constexpr,
-    WIDTH: tl.constexpr,
-    TEXTS: tl.constexpr,
-    PICKED: tl.constexpr,
-    PRECISION: tl.constexpr,
+    LAZY: constexpr,
+    DIM: constexpr,
+    ROWS: constexpr,
+    WIDTH: constexpr,
+    TEXTS: constexpr,
+    PICKED: constexpr,
+    PRECISION: constexpr,
 ):
     column, place, begin, end, first, last = tile_of(bounds, starts, rows, batch, tiles, DIM, ROWS, WIDTH, PICKED)
     at, there = elements(column, begin, end, DIM, ROWS, WIDTH)
@@ -194,21 +171,7 @@ def adam(
     m = tl.load(mean + at, mask=there, other=0.0).to(tl.float32)
     v = tl.load(square + at, mask=there, other=0.0).to(tl.float32)
     total = gradient_of(
-        logit_gradients,
-        vectors,
-        texts,
-        column,
-        place,
-        begin,
-        first,
-        last,
-        stride,
-        DIM,
-        ROWS,
-        WIDTH,
-        TEXTS,
-        PICKED,
-        PRECISION,
+        gradients, vectors, texts, column, place, begin, first, last, stride, DIM, ROWS, WIDTH, TEXTS, PICKED, PRECISION
     )
     total = flatten(total, ROWS, WIDTH, PICKED)
     go = tl.load(clock + 6) > 0
@@ -233,7 +196,7 @@ def adagrad(
     square,
     clock,
     chance,
-    logit_gradients,
+    gradients,
     vectors,
     texts,
     bounds,
@@ -242,32 +205,18 @@ def adagrad(
     batch,
     stride,
     tiles,
-    DIM: tl.constexpr,
-    ROWS: tl.constexpr,
-    WIDTH: tl.constexpr,
-    TEXTS: tl.constexpr,
-    PICKED: tl.constexpr,
-    PRECISION: tl.constexpr,
+    DIM: constexpr,
+    ROWS: constexpr,
+    WIDTH: constexpr,
+    TEXTS: constexpr,
+    PICKED: constexpr,
+    PRECISION: constexpr,
 ):
     column, place, begin, end, first, last = tile_of(bounds, starts, rows, batch, tiles, DIM, ROWS, WIDTH, PICKED)
     at, there = elements(column, begin, end, DIM, ROWS, WIDTH)
     w = tl.load(weight + at, mask=there, other=0.0).to(tl.float32)
     total = gradient_of(
-        logit_gradients,
-        vectors,
-        texts,
-        column,
-        place,
-        begin,
-        first,
-        last,
-        stride,
-        DIM,
-        ROWS,
-        WIDTH,
-        TEXTS,
-        PICKED,
-        PRECISION,
+        gradients, vectors, texts, column, place, begin, first, last, stride, DIM, ROWS, WIDTH, TEXTS, PICKED, PRECISION
     )
     go = tl.load(clock + 6) > 0
     of_row, row_there = square + begin + tl.arange(0, ROWS), begin + tl.arange(0, ROWS) < end

@@ -37,20 +37,11 @@ class ShortlistTargets(NamedTuple):
 
 
 class Gradients(NamedTuple):
-    """A loss with its gradients."""
+    """A loss with its gradients; that of the rows may be left as factors."""
 
     loss: Float[Tensor, ""]
     vectors: Float[Tensor, "batch dim"]
-    weight: Float[Tensor, "labels dim"]
-    bias: Float[Tensor, "labels"] | None
-
-
-class FactoredGradients(NamedTuple):
-    """A loss with its gradients, that of the rows as factors."""
-
-    loss: Float[Tensor, ""]
-    vectors: Float[Tensor, "batch dim"]
-    weight: ShortlistFactors
+    weight: Float[Tensor, "labels dim"] | ShortlistFactors
     bias: Float[Tensor, "labels"] | None
 
 
@@ -129,7 +120,7 @@ def shortlist_gradients(
     bias: Float[Tensor, "labels"] | None,
     shortlist: Shortlist,
     wanted: ShortlistTargets,
-) -> FactoredGradients:
+) -> Gradients:
     """Compute in one pass over the rows."""
     starts, clusters, dim = shortlist.starts, len(shortlist.starts) - 1, vectors.shape[1]
     rows, lists = min(_MOST_ROWS, 1 << (shortlist.size - 1).bit_length()), by_cluster(shortlist, wanted)
@@ -151,7 +142,7 @@ def shortlist_gradients(
         maxnreg=_REGISTERS,
     )
     factors = ShortlistFactors(logit_gradients, lists.texts, lists.bounds, starts, vectors)
-    return FactoredGradients(losses.sum(), by_vectors, factors, by_bias)
+    return Gradients(losses.sum(), by_vectors, factors, by_bias)
 
 
 _WARPS, _REGISTERS = 1, 255

@@ -1,7 +1,6 @@
 """Score the labels of each text's picked clusters for prediction, reading rows in place.
 
-A pick is a range of rows, so a program has one and reads it from beginning to end. The reference copies the rows first,
-a few texts at a time.
+A pick is a range of rows, so a program has one and reads it from beginning to end.
 """
 
 from __future__ import annotations
@@ -13,38 +12,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from laconic.kernels.triton.shortlist import Shortlist, members
-from laconic.types import NO_LABEL
+from laconic.kernels.triton.shortlist import Shortlist
 
-_GATHERED = 1 << 26  # numbers of rows that are copied at a time
 _ROWS, _WIDTH = 16, 512  # the most rows, and numbers of each, that a program holds
-
-
-def shortlist_scores_reference(
-    vectors: Float[Tensor, "batch dim"],
-    weight: Float[Tensor, "labels dim"],
-    bias: Float[Tensor, "labels"] | None,
-    shortlist: Shortlist,
-) -> Float[Tensor, "batch n"]:
-    """Score in torch's own operations, a few texts at a time."""
-    picks, starts, size = shortlist
-    texts = max(1, _GATHERED // max(1, picks.shape[1] * size * vectors.shape[1]))
-    parts = zip(torch.split(vectors, texts), torch.split(picks, texts), strict=True)
-    return torch.cat([_scores(some, weight, bias, Shortlist(part, starts, size)) for some, part in parts])
-
-
-def _scores(
-    vectors: Float[Tensor, "batch dim"],
-    weight: Float[Tensor, "labels dim"],
-    bias: Float[Tensor, "labels"] | None,
-    shortlist: Shortlist,
-) -> Float[Tensor, "batch n"]:
-    labels = members(*shortlist)
-    chosen = labels.clamp(min=0)
-    scores = (weight[chosen] @ vectors[:, :, None])[:, :, 0]
-    if bias is not None:
-        scores = scores + bias[chosen]
-    return scores.masked_fill(labels == NO_LABEL, -torch.inf)
 
 
 def shortlist_scores(

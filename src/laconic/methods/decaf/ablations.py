@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from laconic.data.dataset import Dataset
-from laconic.methods.common import restore_module
+from laconic.methods.common import restore_module, seeded
 from laconic.methods.decaf.config import Config
 from laconic.methods.decaf.modules import Shortlister, Words, sum_of
 from laconic.methods.deepxml import encode_all
@@ -36,8 +36,7 @@ def nearest_labels(data: Dataset, words: Words, config: Config, run: Run) -> Sho
 
     A text's vector is ReLU(E x): the output of an untrained document block.
     """
-    with torch.random.fork_rng([]):
-        torch.manual_seed(config.seed)
+    with seeded(config.seed):
         block = DocumentBlock(words.shape[1], dropout=0.0).to(run.device)
     vectors = block(encode_all(sum_of(words, config.length).to(run.device), data.inputs, run.device).to(run.device))
     units = functional.normalize(vectors, dim=1)

@@ -12,8 +12,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from laconic.data.dataset import Dataset
-from laconic.data.tokenizer import inputs_of
-from laconic.evaluation.evaluate import on_device
+from laconic.evaluation.evaluate import batches
 from laconic.methods.decaf.modules import Shortlister, sum_of
 from laconic.models.clustering import LabelTree
 
@@ -74,6 +73,5 @@ def _cluster_scores(
     classifier = shortlister.clusters.classifier
     encoder = sum_of(shortlister.words, length=shortlister.length).to(device)
     at_once = max(1, min(4096, _AT_ONCE // classifier.num_labels))
-    for first in range(0, len(data), at_once):
-        rows = slice(first, first + at_once)
-        yield rows, classifier.score_all(encoder(on_device(inputs_of(data.inputs[rows]), device)))
+    for rows, inputs in batches(data.inputs, device, at_once):
+        yield rows, classifier.score_all(encoder(inputs))

@@ -11,7 +11,6 @@ from laconic.config import Bounds, Choices, check_within
 from laconic.errors import ConfigError
 from laconic.methods.common import choose_batch_size, choose_length
 from laconic.methods.config import NEURAL_BOUNDS, NeuralConfig
-from laconic.methods.costs import DecafShape
 from laconic.models.clustering import Clustering
 from laconic.models.shortlisters.labels import Nearness
 from laconic.training.optimizer import Halving, Plan
@@ -175,23 +174,3 @@ def _module_with_sizes(module: Module, epochs: float, rate: float) -> Module:
 def plan_of(config: Config, module: Module, *, lazy: bool = False) -> Plan:
     schedule = Halving(after=module.halve_after)
     return config.plan(epochs=module.epochs, learning_rate=module.learning_rate, schedule=schedule, lazy=lazy)
-
-
-def shape_of(config: Config, words: int, labels: int, texts: int) -> DecafShape:
-    """Return the sizes of a config with all its values; a beam that is still to be chosen is taken as clusters^0.6."""
-    clusters = config.clusters
-    return DecafShape(
-        words=words,
-        labels=labels,
-        texts=texts,
-        length=config.length,
-        dim=config.embedding,
-        batch=config.batch_size,
-        clusters=clusters,
-        beam=min(config.beam or round(clusters**0.6), clusters),
-        word_tables=1 if config.lite or config.given_vectors or not config.own_vectors else 2,
-        epochs=(
-            config.surrogate.epochs * (not config.given_vectors) + config.shortlister.epochs,
-            config.ranker.epochs,
-        ),
-    )

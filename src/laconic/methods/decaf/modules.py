@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -16,12 +17,12 @@ from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
 from laconic.data.vocabulary import bags
 from laconic.evaluation.evaluate import validation_figures
-from laconic.methods.common import start_encoder
+from laconic.methods.common import clusters_of_labels, frequencies, remember_tree, seeded, start_encoder
 from laconic.methods.decaf.config import Config, Module, plan_of, probed_clusters
 from laconic.methods.deepxml import encode_all
 from laconic.models.classifiers import LabelText, LinearClassifier
 from laconic.models.classifiers.label_text import FixedTexts, Texts
-from laconic.models.clustering import LabelTree, cluster_labels, cluster_vectors, texts_of_labels
+from laconic.models.clustering import LabelTree, cluster_vectors, texts_of_labels
 from laconic.models.clustering.groups import of_tree
 from laconic.models.encoders import Encoder, Identity, SumEncoder
 from laconic.models.layers import DocumentBlock
@@ -50,15 +51,15 @@ def learn_words(data: Dataset, config: Config, run: Run) -> tuple[Words, TrainSt
     encoder = _initial_words(data, config).to(run.device)
     if config.given_vectors:
         return encoder.embedding.weight.detach(), None
-    seed = config.seed if config.clustering.seed < 0 else config.clustering.seed
-    tree = _remember_tree(run, "surrogate-tree", lambda: cluster_labels(data, config.clusters, config.clustering, seed))
+    make_tree = partial(clusters_of_labels, data, config.clusters, config.clustering, config.seed)
+    tree = remember_tree(run, "surrogate-tree", make_tree)
     grouped = data.relabelled(of_tree(tree))
     texts = _cluster_texts(data, tree, config)
     rows = None if texts is None else _texts(texts, encoder, encoder.embedding.weight)
     free = None if rows is not None else _random_rows(tree.num_clusters, config)
     classifier = _classifier(rows, free, config, config.surrogate, bias=config.prior)
     if config.prior:
-        classifier.start_from(_frequencies(grouped))
+        classifier.start_from(frequencies(grouped))
     task = AllLabels(encoder, classifier, dropout=0.0, chunk=CHUNK).to(run.device)
     resident = Resident.of(grouped, config.length, run.device)
     state = run.fit("surrogate", task, resident, plan_of(config, config.surrogate))
@@ -67,7 +68,7 @@ def learn_words(data: Dataset, config: Config, run: Run) -> tuple[Words, TrainSt
 
 def learn_shortlister(data: Dataset, words: Words, config: Config, run: Run) -> Shortlister:
     """Train module II: clusters of labels by the word vectors of their texts, and a row for each."""
-    tree = _remember_tree(run, "shortlister-tree", lambda: _tree_by_words(data, words, config))
+    tree = remember_tree(run, "shortlister-tree", lambda: _tree_by_words(data, words, config))
     grouped = data.relabelled(of_tree(tree))
     encoder, seen = _reader(grouped, words, config, run)
     texts = _cluster_texts(data, tree, config)
@@ -78,7 +79,7 @@ def learn_shortlister(data: Dataset, words: Words, config: Config, run: Run) -> 
     starts = tree.starts if apart else None
     classifier = _classifier(rows, start, config, config.shortlister, bias=config.bias, starts=starts)
     if config.prior and config.bias:
-        classifier.start_from(_frequencies(grouped))
+        classifier.start_from(frequencies(grouped))
     task = AllLabels(encoder, classifier, dropout=0.0, chunk=CHUNK).to(run.device)
     resident = Resident.of(seen, config.length, run.device)
     state = run.fit("shortlister", task, resident, plan_of(config, config.shortlister))
@@ -119,7 +120,7 @@ def label_rows(data: Dataset, encoder: Encoder, words: Words, config: Config) ->
     rows = None if texts is None else _texts(texts, encoder, words)
     classifier = _classifier(rows, start, config, config.ranker, bias=config.bias)
     if config.prior and config.bias:
-        classifier.start_from(_frequencies(data))
+        classifier.start_from(frequencies(data))
     return classifier
 
 
@@ -170,8 +171,7 @@ def sum_of(words: Words, length: int) -> SumEncoder:
 
 
 def _initial_words(data: Dataset, config: Config) -> SumEncoder:
-    with torch.random.fork_rng([]):
-        torch.manual_seed(config.seed)
+    with seeded(config.seed):
         encoder = SumEncoder(num_ids=data.inputs.shape[1], length=config.length, embedding=config.embedding)
     start_encoder(encoder, config, data)
     return encoder
@@ -232,8 +232,7 @@ def _start(texts: csr_array | None, rows: int, words: Words, config: Config) -> 
 
 
 def _random_rows(rows: int, config: Config) -> Float[Tensor, "rows dim"]:
-    with torch.random.fork_rng([]):
-        torch.manual_seed(config.seed)
+    with seeded(config.seed):
         return nn.init.kaiming_uniform_(torch.empty(rows, config.embedding))
 
 
@@ -246,19 +245,6 @@ def _classifier(
     bias: bool,
     starts: Int[Tensor, "bounds"] | None = None,
 ) -> LabelText:
-    with torch.random.fork_rng([]):
-        torch.manual_seed(config.seed)
+    with seeded(config.seed):
         transform = DocumentBlock(config.embedding, dropout=module.dropout)
         return LabelText(texts, refinement, transform, dropout=module.dropout, bias=bias, starts=starts)
-
-
-def _frequencies(data: Dataset) -> Float[Tensor, "labels"]:
-    return torch.from_numpy(data.label_counts / len(data))
-
-
-def _remember_tree(run: Run, name: str, make: Callable[[], LabelTree]) -> LabelTree:
-    def tensors() -> dict[str, Tensor]:
-        tree = make()
-        return {"order": tree.order, "starts": tree.starts}
-
-    return LabelTree(**run.remember(name, tensors))

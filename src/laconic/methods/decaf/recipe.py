@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,10 +25,11 @@ from torch import Tensor
 from laconic.data.dataset import Dataset
 from laconic.errors import DataError, ModelError
 from laconic.methods.common import restore_module, usual_words
-from laconic.methods.costs import TrainingCosts, decaf_memory, decaf_seconds, report_costs, training_machine
+from laconic.methods.costs import report_costs
 from laconic.methods.decaf.ablations import nearest_labels, restore_candidates, theorem_3_1
 from laconic.methods.decaf.beam import best_clusters, recall_by_beam, recall_of, smallest_beam, true_ranks
-from laconic.methods.decaf.config import Config, probed_clusters, shape_of, with_sizes
+from laconic.methods.decaf.config import Config, probed_clusters, with_sizes
+from laconic.methods.decaf.costs import training_costs
 from laconic.methods.decaf.modules import Words, build, learn_ranker, learn_shortlister, learn_words
 from laconic.methods.result import Trained
 from laconic.methods.wrappers.ensemble import with_seed
@@ -100,13 +102,8 @@ def _checked_sizes(config: Config, data: Dataset) -> Config:
 
 
 def _report_costs(config: Config, data: Dataset, run: Run) -> None:
-    machine = training_machine(run.device)
-
-    def costs(one: Config) -> TrainingCosts:
-        shape = shape_of(one, data.inputs.shape[1], data.num_labels, len(data))
-        return TrainingCosts(decaf_memory(shape), decaf_seconds(shape, machine))
-
-    report_costs(run, config, costs, _REMEDIES)
+    sizes = {"words": data.inputs.shape[1], "labels": data.num_labels, "texts": len(data)}
+    report_costs(run, config, partial(training_costs, **sizes), _REMEDIES)
 
 
 def _instance(learn: Dataset, held: Dataset, words: Words, config: Config, run: Run) -> Trained:

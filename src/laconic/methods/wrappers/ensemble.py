@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from torch import Tensor
 
+from laconic.config import C
 from laconic.data.dataset import Dataset
 from laconic.errors import ModelError
 from laconic.methods.config import MethodConfig
@@ -15,8 +16,6 @@ from laconic.methods.result import Trained
 from laconic.models.rankers import Ensemble, Ranker
 from laconic.storage.model_folder import SavedModel
 from laconic.training.run import Run
-
-C = TypeVar("C")
 
 
 def train_members(
@@ -37,12 +36,12 @@ def train_members(
 def common_settings(configs: Sequence[C], given: C) -> C:
     """Return the members' settings; where they differ (their tensors keep them), those that training was given."""
     changes = {}
-    for name in (field.name for field in fields(given)):  # type: ignore[arg-type]
+    for name in (field.name for field in fields(given)):
         values = [getattr(config, name) for config in configs]
         if any(value != values[0] for value in values):
             own = getattr(given, name)
             changes[name] = common_settings(values, own) if is_dataclass(own) else own
-    return replace(configs[0], **changes)  # type: ignore[type-var]
+    return replace(configs[0], **changes)
 
 
 def restore_members(
@@ -61,7 +60,7 @@ def restore_members(
 
 def with_seed(config: C, number: int) -> C:
     """Return the config of a member: its seed is the first one's plus its number."""
-    return replace(config, seed=config.seed + number)  # type: ignore[type-var,attr-defined]
+    return replace(config, seed=config.seed + number)  # type: ignore[attr-defined]  # methods with members have a seed
 
 
 def ensemble_size(model: SavedModel) -> int:

@@ -17,11 +17,10 @@ from torch import Tensor
 
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
-from laconic.data.tokenizer import inputs_of
 from laconic.errors import ConfigError, ModelError
-from laconic.evaluation.evaluate import on_device
+from laconic.evaluation.evaluate import batches
 from laconic.evaluation.metrics.pairs import holds
-from laconic.methods.common import restore_module
+from laconic.methods.common import restore_module, seeded, tensors_under
 from laconic.methods.config import FusionConfig, MethodConfig
 from laconic.methods.nearest import Config as Nearest
 from laconic.methods.nearest import build as build_nearest
@@ -30,7 +29,7 @@ from laconic.methods.result import Trained
 from laconic.methods.trees import Config as Trees
 from laconic.methods.trees import build as build_trees
 from laconic.methods.trees import restore as restore_trees
-from laconic.models.fusion import Channels, Evidence, numbers_of
+from laconic.models.fusion import numbers_of
 from laconic.models.fusion.network import Combiner
 from laconic.models.fusion.ranker import FusedRanker
 from laconic.models.rankers import Ranker
@@ -39,7 +38,6 @@ from laconic.training.optimizer import OneCycle, Plan
 from laconic.training.run import Run
 from laconic.training.tasks_fusion import Combining
 
-_AT_ONCE = 1024  # texts looked up at a time
 _DUPLICATE = 0.9  # a cosine above which two texts are near-duplicates
 _TRAINED_TEXTS = 150_000  # texts times epochs for the combiner; more no longer help (docs/log.md)
 
@@ -75,7 +73,7 @@ def restore_over(
 ) -> FusedRanker:
     """Restore a fused ranker; base and channels are checked as models of their own."""
     fusion = _group(config)
-    parts = {name: _under(tensors, name) for name in ("base", "nearest", "combiner", "trees")}
+    parts = {name: tensors_under(tensors, f"{name}.") for name in ("base", "nearest", "combiner", "trees")}
     base = restore_base(config, parts["base"])
     near = restore_nearest(_nearest_config(fusion), parts["nearest"])
     trees = restore_trees(_trees_config(config), parts["trees"]) if parts["trees"] else None
@@ -117,8 +115,7 @@ def _has_trees(fusion: FusionConfig, data: Dataset) -> bool:
 
 
 def _initial_combiner(fusion: FusionConfig, seed: int, *, with_trees: bool) -> Combiner:
-    with torch.random.fork_rng([]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         return Combiner(numbers_of(1 + with_trees), fusion.hidden)
 
 
@@ -152,28 +149,15 @@ def _evidence(ranker: FusedRanker, held: Dataset, device: torch.device, duplicat
     and a network trained only on texts that do would trust neighbours too much.
     """
     ranker.base.to(device).eval()
-    some = slice(0, None, 2)
-    parts = [
-        _part(ranker, held, first, device, lambda channels: channels.without(duplicate, some))
-        for first in range(0, len(held), _AT_ONCE)
-    ]
-    labels, numbers = (np.concatenate(part) for part in zip(*parts, strict=True))
+    parts = []
+    for part, inputs in batches(held.inputs, device):
+        found = ranker.evidence(inputs, through=lambda channels: channels.without(duplicate, slice(0, None, 2)))
+        if held.leave_out is not None:
+            found.numbers[holds(held.leave_out[part], found.labels)] = 0
+        parts.append(found)
+    labels, numbers = (np.concatenate(several) for several in zip(*parts, strict=True))
     true = holds(held.labels, labels) & (numbers[:, :, 0] > 0)
     return {"numbers": torch.from_numpy(numbers), "true": torch.from_numpy(true)}
-
-
-def _part(
-    ranker: FusedRanker,
-    held: Dataset,
-    first: int,
-    device: torch.device,
-    through: Callable[[Channels], Channels],
-) -> Evidence:
-    part = slice(first, first + _AT_ONCE)
-    found = ranker.evidence(on_device(inputs_of(held.inputs[part]), device), through=through)
-    if held.leave_out is not None:
-        found.numbers[holds(held.leave_out[part], found.labels)] = 0
-    return found
 
 
 @contextmanager
@@ -200,8 +184,3 @@ def _plan(fusion: FusionConfig, seed: int, texts: int) -> Plan:
         schedule=OneCycle(),
         seed=seed,
     )
-
-
-def _under(tensors: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
-    start = f"{name}."
-    return {own.removeprefix(start): tensor for own, tensor in tensors.items() if own.startswith(start)}

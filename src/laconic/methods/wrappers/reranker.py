@@ -19,27 +19,28 @@ from torch import Tensor
 
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
-from laconic.data.tokenizer import inputs_of
 from laconic.errors import ConfigError, ModelError
-from laconic.evaluation.evaluate import figures_of, on_device, places_to_validate, rank_all
+from laconic.evaluation.evaluate import batches, device_of, figures_of, places_to_validate, rank_all
 from laconic.evaluation.metrics.pairs import holds
 from laconic.methods.common import (
     build_encoder,
     choose_batch_size,
     choose_length,
     restore_module,
+    seeded,
     sizes_from,
     start_encoder,
+    tensors_under,
     usual_length,
 )
-from laconic.methods.config import UNORDERED, MethodConfig, RerankerConfig, check_subwords
+from laconic.methods.config import UNORDERED, MethodConfig, RerankerConfig, check_subwords, plan_from
 from laconic.methods.result import Trained
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import Encoder
 from laconic.models.layers import Transfer
 from laconic.models.rankers import SHARES, FlatRanker, Ranker, Reranker
 from laconic.models.shortlisters.nearest import tensor_of
-from laconic.training.optimizer import Halving, Plan
+from laconic.training.optimizer import Halving
 from laconic.training.run import Run
 from laconic.training.tasks import Shortlisted
 from laconic.types import NO_LABEL, Ranking
@@ -65,7 +66,7 @@ def train(data: Dataset, base: Trained, config: RerankerConfig, run: Run) -> Tra
         "reranker",
         task,
         Resident.of(learn, config.length, run.device, found["labels"]),
-        _plan(config),
+        plan_from(config, schedule=Halving(after=config.halve_after), lazy=True),
         validate=(lambda: figures([usual])[0]) if len(held) else None,
     )
     facts: dict[str, Any] = {"best_epoch": state.best_epoch, "epochs": state.history}
@@ -74,9 +75,8 @@ def train(data: Dataset, base: Trained, config: RerankerConfig, run: Run) -> Tra
         scores = {alpha: next(iter(one.values())) for alpha, one in zip(SHARES, figures(SHARES), strict=False)}
         facts["alphas"] = {str(alpha): score for alpha, score in scores.items()}
         config = replace(config, alpha=best_alpha(scores))
-    device = next(iter(base.ranker.state_dict().values())).device  # some rankers work on the CPU alone
     return Trained(
-        ranker.to(device).blended(config.alpha).eval(),
+        ranker.to(device_of(base.ranker)).blended(config.alpha).eval(),
         replace(base.config, reranker=config),
         {**base.facts, "reranking": facts},
     )
@@ -147,9 +147,8 @@ def restore_over(
 ) -> Reranker:
     """Restore base and re-ranker; the base is checked as a model of its own."""
     assert config.reranker is not None
-    under = {name.removeprefix("base."): tensor for name, tensor in tensors.items() if name.startswith("base.")}
     own = {name: tensor for name, tensor in tensors.items() if not name.startswith("base.")}
-    return restore(config.reranker, restore_base(config, under), own)
+    return restore(config.reranker, restore_base(config, tensors_under(tensors, "base.")), own)
 
 
 def _split(data: Dataset, base: MethodConfig) -> tuple[Dataset, Dataset]:
@@ -183,9 +182,7 @@ def _figures(
 ) -> list[dict[str, float]]:
     """Return figures on held-out texts for each weight of the re-ranker."""
     k, parts = places_to_validate(held), []
-    for first in range(0, len(held), _AT_ONCE):
-        part = slice(first, first + _AT_ONCE)
-        inputs = on_device(inputs_of(held.inputs[part]), device)
+    for part, inputs in batches(held.inputs, device, _AT_ONCE):
         by_base = Ranking(ranked.labels[part].to(device), ranked.scores[part].to(device))
         parts.append(ranker.rerank(inputs, by_base, k, alphas))
     joined = [[torch.cat(several).cpu() for several in zip(*one, strict=True)] for one in zip(*parts, strict=True)]
@@ -193,8 +190,7 @@ def _figures(
 
 
 def _build(config: RerankerConfig, data: Dataset) -> tuple[Encoder, LinearClassifier]:
-    with torch.random.fork_rng([]):
-        torch.manual_seed(config.seed)
+    with seeded(config.seed):
         encoder = build_encoder(config, data.inputs.shape[1])
         classifier = _classifier(config, encoder, data.num_labels)
         classifier.spread(encoder.dim**-0.5)
@@ -204,14 +200,3 @@ def _build(config: RerankerConfig, data: Dataset) -> tuple[Encoder, LinearClassi
 
 def _classifier(config: RerankerConfig, encoder: Encoder, num_labels: int) -> LinearClassifier:
     return LinearClassifier(encoder.dim, num_labels, transform=Transfer(encoder.dim, dropout=config.dropout))
-
-
-def _plan(config: RerankerConfig) -> Plan:
-    return Plan(
-        epochs=config.epochs,
-        batch_size=config.batch_size,
-        learning_rate=config.learning_rate,
-        schedule=Halving(after=config.halve_after),
-        lazy=True,
-        seed=config.seed,
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
@@ -18,6 +19,13 @@ class Classifier(nn.Module, ABC):
     """Number of labels."""
     transform: nn.Module
     """Layer that every vector passes before it is multiplied with the rows."""
+    bias: nn.Parameter | None
+
+    @torch.no_grad()
+    def start_from(self, fractions: Float[Tensor, "labels"]) -> None:
+        """Initialise biases so that every label's probability is its fraction of the texts."""
+        assert self.bias is not None
+        self.bias.copy_(torch.logit(fractions.clamp(1e-7, 1 - 1e-7)))
 
     @abstractmethod
     def rows(self, labels: Int[Tensor, "n"] | slice) -> Float[Tensor, "n dim"]:

@@ -120,12 +120,6 @@ class LabelText(Classifier):
         return self.bias if self._are_all(labels) else self.bias[labels]
 
     @torch.no_grad()
-    def start_from(self, fractions: Float[Tensor, "labels"]) -> None:
-        """Initialise biases so that every label's probability is its fraction of the texts."""
-        assert self.bias is not None
-        self.bias.copy_(torch.logit(fractions.clamp(1e-7, 1 - 1e-7)))
-
-    @torch.no_grad()
     def materialised(self) -> LinearClassifier:
         """Return a linear classifier with the current rows, which needs no label texts. Its transform is shared."""
         every = slice(0, self.num_labels)

@@ -1,4 +1,4 @@
-"""The linear classifier: a free row for every label and, optionally, a bias."""
+"""Linear classifiers: a free row for every label, or for every bucket that labels are hashed to (MACH)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,6 @@ class LinearClassifier(Classifier):
         self.bias = nn.Parameter(torch.zeros(num_labels)) if bias else None
 
     @torch.no_grad()
-    def start_from(self, fractions: Float[Tensor, "labels"]) -> None:
-        """Initialise biases so that every label's probability is its fraction of the texts."""
-        assert self.bias is not None
-        self.bias.copy_(torch.logit(fractions.clamp(1e-7, 1 - 1e-7)))
-
-    @torch.no_grad()
     def spread(self, reach: float) -> None:
         """Initialise rows and biases uniformly between -reach and reach."""
         self.weight.uniform_(-reach, reach)
@@ -40,3 +34,25 @@ class LinearClassifier(Classifier):
             count = len(range(self.num_labels)[labels]) if isinstance(labels, slice) else len(labels)
             return torch.zeros((), device=self.weight.device).expand(count)
         return self.bias[labels]
+
+
+class HashedClassifier(Classifier):
+    """Labels mapped to the rows of a classifier over buckets, whose parameters and transform they share."""
+
+    bucket_of: Tensor
+
+    def __init__(self, bucket_of: Int[Tensor, "labels"], buckets: LinearClassifier) -> None:
+        super().__init__()
+        self.num_labels = len(bucket_of)
+        self.buckets = buckets
+        self.register_buffer("bucket_of", bucket_of.to(torch.int32))  # labels are many, buckets never 2³¹
+
+    @property
+    def transform(self) -> nn.Module:  # type: ignore[override] # a second name would be a second copy in a file
+        return self.buckets.transform
+
+    def rows(self, labels: Int[Tensor, "n"] | slice) -> Float[Tensor, "n dim"]:
+        return self.buckets.rows(self.bucket_of[labels])
+
+    def biases(self, labels: Int[Tensor, "n"] | slice) -> Float[Tensor, "n"]:
+        return self.buckets.biases(self.bucket_of[labels])

@@ -22,7 +22,6 @@ from laconic.models.clustering.walks import by_rows, label_graph, symmetric
 
 __all__ = ["Clustering", "LabelTree", "cluster_labels", "cluster_vectors", "random_tree", "texts_of_labels"]
 
-
 SMOOTHINGS = ("symmetric", "rows")
 
 

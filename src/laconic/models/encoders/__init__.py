@@ -2,13 +2,11 @@
 
 from collections.abc import Callable
 
-from laconic.models.encoders.bag import BagEncoder, SumEncoder
+from laconic.models.encoders.bag import BagEncoder, MlpEncoder, SumEncoder
 from laconic.models.encoders.base import Encoder, WordEncoder
 from laconic.models.encoders.cnn import CnnEncoder
-from laconic.models.encoders.dense import DenseEncoder
-from laconic.models.encoders.identity import Identity
+from laconic.models.encoders.dense import DenseEncoder, Identity
 from laconic.models.encoders.inception import InceptionEncoder
-from laconic.models.encoders.mlp import MlpEncoder
 
 WORD_ENCODERS: dict[str, Callable[..., WordEncoder]] = {
     "inception": InceptionEncoder,

@@ -1,6 +1,7 @@
-"""Encode a text as the tf-idf weighted sum of its word vectors (DeepXML, section 4; DECAF).
+"""Encode a text by the tf-idf weighted sum of its word vectors (DeepXML, section 4; DECAF; MACH).
 
-Their transforms, a residual or an embedding block, are the classifier's own.
+The transforms of DeepXML and DECAF, a residual or an embedding block, are the classifier's own. Word order says nothing
+to any of these encoders.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from laconic.models.encoders.base import WordEncoder
+from laconic.models.layers import xavier
 from laconic.types import Inputs
 
 
@@ -38,3 +40,26 @@ class SumEncoder(WordEncoder):
 
     def forward(self, inputs: Inputs) -> Float[Tensor, "batch dim"]:
         return self.summed(inputs)
+
+
+class MlpEncoder(WordEncoder):
+    """MACH's perceptron over tf-idf: a row has few words, so that the first of its two layers is such a sum.
+
+    `hidden` is the second layer's width; 0: as wide as the first.
+    """
+
+    def __init__(
+        self, *, num_ids: int, length: int, embedding: int = 300, dropout: float = 0.5, hidden: int = 0
+    ) -> None:
+        super().__init__(num_ids=num_ids, length=length, embedding=embedding)
+        self.dim = hidden or embedding
+        self.bias = nn.Parameter(torch.zeros(embedding))
+        self.drop_first = nn.Dropout(dropout)
+        self.second = xavier(nn.Linear(embedding, self.dim))
+        self.drop_second = nn.Dropout(dropout)
+        start = nn.init.xavier_uniform_(torch.empty(num_ids, embedding), gain=nn.init.calculate_gain("relu"))
+        self.start_from(start)
+
+    def forward(self, inputs: Inputs) -> Float[Tensor, "batch dim"]:
+        h = self.drop_first(functional.relu(self.summed(inputs) + self.bias))
+        return self.drop_second(functional.relu(self.second(h)))

@@ -40,9 +40,8 @@ class Combiner(nn.Module):
         for _ in range(_NEWTON):
             probabilities = (points @ line).sigmoid()
             gradient = points.T @ (probabilities - targets)
-            hessian = (points * (probabilities * (1 - probabilities))[:, None]).T @ points + 1e-6 * torch.eye(
-                2, dtype=torch.float64
-            )
+            curvature = (probabilities * (1 - probabilities))[:, None]
+            hessian = (points * curvature).T @ points + 1e-6 * torch.eye(2, dtype=torch.float64)
             line = line - torch.linalg.solve(hessian, gradient)
         if not line.isfinite().all() or line[0] <= 0:
             return  # there is nothing to learn from: all is true, or nothing, or truth goes against the scores

@@ -8,12 +8,11 @@ from __future__ import annotations
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn import functional
 
 from laconic.kernels.triton.shortlist import Shortlist, members
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.clustering import LabelTree
-from laconic.models.shortlisters.base import Shortlister
+from laconic.models.shortlisters.base import Shortlister, pad_ranking
 from laconic.types import NO_LABEL, Inputs, Ranking
 
 _ALWAYS = 1e4  # more than any score, and small enough to keep the order of true clusters
@@ -74,11 +73,8 @@ class OfClusters(Shortlister):
         there, order = (places != NO_LABEL).sort(dim=1, descending=True, stable=True)
         scores = picked.scores.repeat_interleave(self.clusters.size, dim=1).gather(1, order)[:, :size]
         labels = self.clusters.order[places.gather(1, order)[:, :size].clamp(min=0)]
-        missing = (0, size - labels.shape[1])
-        return Ranking(
-            functional.pad(labels.masked_fill(~there[:, :size], NO_LABEL), missing, value=NO_LABEL),
-            functional.pad(scores.masked_fill(~there[:, :size], 0), missing),
-        )
+        none = ~there[:, :size]
+        return pad_ranking(Ranking(labels.masked_fill(none, NO_LABEL), scores.masked_fill(none, 0)), size)
 
 
 def joined(

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from laconic.errors import ModelError
-from laconic.models.shortlisters.base import Shortlister
+from laconic.models.shortlisters.base import Shortlister, join_rankings, pad_ranking
 from laconic.models.shortlisters.nearest import tensor_of
 from laconic.models.shortlisters.selection import largest
 from laconic.types import NO_LABEL, Inputs, Ranking, Tokens
@@ -84,25 +84,19 @@ class WithLabelTexts(Shortlister):
     def forward(self, inputs: Inputs, vectors: Float[Tensor, "batch dim"], size: int) -> Ranking:
         assert isinstance(inputs, Tokens)
         count = min(self.count, size - 1)
-        labels, scores = self.others(inputs, vectors, size - count)
+        listed = self.others(inputs, vectors, size - count)
         rows = max(1, _AT_ONCE // max(self.num_labels, self.num_ids))
-        parts = zip(*(torch.split(part, rows) for part in (inputs.ids, inputs.weights, labels)), strict=True)
+        parts = zip(*(torch.split(part, rows) for part in (inputs.ids, inputs.weights, listed.labels)), strict=True)
         further = [self._further(Tokens(ids, weights), there, count) for ids, weights, there in parts]
-        return Ranking(
-            torch.cat([labels, torch.cat([part.labels for part in further])], 1),
-            torch.cat([scores, torch.cat([part.scores for part in further])], 1),
-        )
+        return join_rankings([listed, join_rankings(further)], 1)
 
     def _further(self, tokens: Tokens, there: Int[Tensor, "batch n"], count: int) -> Ranking:
         cosines = self.cosines(tokens)
         cosines.scatter_(1, there.clamp(min=0), 0.0)  # a place without a label takes label 0 out, which is one of many
         best = largest(cosines, min(count, self.num_labels))
         none = best.scores <= 0
-        labels, missing = best.labels.masked_fill(none, NO_LABEL), (0, count - best.labels.shape[1])
-        return Ranking(
-            functional.pad(labels, missing, value=NO_LABEL),
-            functional.pad(WEIGHT * best.scores.masked_fill(none, 0), missing),
-        )
+        labels, scores = best.labels.masked_fill(none, NO_LABEL), WEIGHT * best.scores.masked_fill(none, 0)
+        return pad_ranking(Ranking(labels, scores), count)
 
     def cosines(self, tokens: Tokens) -> Float[Tensor, "batch labels"]:
         """Return the cosines of every text's words with every label's."""

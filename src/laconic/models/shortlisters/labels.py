@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from laconic.config import Bounds, Choices, check_known, check_within
 from laconic.errors import ModelError
-from laconic.models.shortlisters.base import Shortlister
+from laconic.models.shortlisters.base import Shortlister, join_rankings
 from laconic.models.shortlisters.centres import label_centres
 from laconic.models.shortlisters.merge import Voters, merge
 from laconic.models.shortlisters.nearest import tensor_of
@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 
 SEARCHES = ("auto", "exact", "graph")
 _NUMBERS = ("centre_labels", "text_starts", "text_labels")
+_PARTS = ("centres", "texts", *_NUMBERS)
 _COSINES = 1 << 26  # held at a time
 _TEXTS = 4096  # looked up at a time
 _GRAPHS = ("centre_graph.", "text_graph.")  # tensors of the search graphs of earlier versions
@@ -139,18 +140,18 @@ class NearestLabels(Shortlister):
 
     def forward(self, inputs: Inputs, vectors: Float[Tensor, "batch dim"], size: int) -> Ranking:
         """Return the nearest labels of each text, nearest first, filled up with further labels to that size."""
-        parts = [self._blended(part, size) for part in torch.split(functional.normalize(vectors, dim=1), _TEXTS)]
-        return Ranking(torch.cat([part.labels for part in parts]), torch.cat([part.scores for part in parts]))
+        units = functional.normalize(vectors, dim=1)
+        return join_rankings([self._blended(part, size) for part in torch.split(units, _TEXTS)])
 
     def with_neighbour_weight(self, neighbour_weight: float) -> NearestLabels:
         """Return the shortlister with another weight of the neighbours' votes."""
-        parts = {name: getattr(self, name) for name in ("centres", "texts", *_NUMBERS)}
+        parts = {name: getattr(self, name) for name in _PARTS}
         nearness = replace(self.nearness, neighbour_weight=neighbour_weight)
         return NearestLabels(nearness, num_labels=self.num_labels, **parts)
 
     def holding(self, *, num_labels: int, **parts: Tensor) -> NearestLabels:
         """Return the shortlister over other labels or texts; tensors that are not given stay."""
-        held = {name: getattr(self, name) for name in ("centres", "texts", *_NUMBERS)} | parts
+        held = {name: getattr(self, name) for name in _PARTS} | parts
         nearness = replace(self.nearness, neighbour_weight=float(self.neighbour_weight))
         return NearestLabels(nearness, num_labels=num_labels, **held)
 
@@ -191,7 +192,7 @@ def _by_all_cosines(
             extra = cosines[:, len(rows) - len(owners) :]
             cosines = cosines[:, : len(rows) - len(owners)].scatter_reduce(1, owners.expand_as(extra), extra, "amax")
         parts.append(largest(cosines, k))
-    return Ranking(torch.cat([part.labels for part in parts]), torch.cat([part.scores for part in parts]))
+    return join_rankings(parts)
 
 
 def _fit(parts: Mapping[str, Tensor], num_labels: int) -> bool:

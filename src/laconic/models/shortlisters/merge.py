@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn import functional
 
 from laconic.kernels.csr import in_threads, keep, order_kept
 from laconic.kernels.jit import compiled
+from laconic.models.shortlisters.base import pad_ranking
 from laconic.types import NO_LABEL, Ranking
 
 _AFTER = -1e6  # less than any score
@@ -174,5 +174,4 @@ def _fill(best: Ranking, size: int) -> Ranking:
         labels = torch.where(empty, free.gather(1, place), labels)
     blended = ~empty & (scores > _AFTER)
     least = torch.where(blended, scores, 0).amin(1, keepdim=True) if width else scores
-    scores, rest = torch.where(blended, scores, least), (0, size - width)
-    return Ranking(functional.pad(labels, rest, value=NO_LABEL), functional.pad(scores, rest))
+    return pad_ranking(Ranking(labels, torch.where(blended, scores, least)), size)

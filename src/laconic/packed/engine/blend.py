@@ -71,6 +71,8 @@ class Blended(PackedRanker):
         some, near = self._probabilities(own, listed.labels), sigmoids(listed.scores)
         largest, nearest = largest_of(some), largest_of(near)
         inside = beta * some / largest + rest * near / nearest
+        if labels is listed.labels:
+            return np.where(labels == NO_LABEL, 0, inside).astype(np.float32)
         last = np.where(listed.labels == NO_LABEL, np.inf, inside).min(1, initial=np.inf)[:, None]
         same = (labels[:, :, None] == listed.labels[:, None]) & (labels != NO_LABEL)[:, :, None]
         by_rows = beta * self._probabilities(own, labels) / largest

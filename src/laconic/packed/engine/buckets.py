@@ -64,10 +64,9 @@ class Buckets(PackedRanker):
         return len(self.buckets)
 
     def rank(self, inputs: Inputs, k: int) -> Ranked:
-        labels = np.full((size_of(inputs), k), NO_LABEL, dtype=np.int64)
-        scores = np.zeros((size_of(inputs), k), dtype=np.float32)
+        labels, scores = found = Ranked.empty(size_of(inputs), k)
         add_up(self._shelves, max(self.rescored, 2 * k), self._vectors(inputs), (labels, scores))
-        return Ranked(labels, scores)
+        return found
 
     def score(self, inputs: Inputs, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:
         check_numbers(labels, "labels to be scored", NO_LABEL, self.num_labels)

@@ -51,11 +51,10 @@ class Candidates(PackedRanker):
         if k > self.size:
             listed = self.near.listed(inputs, self.encoder.encode(inputs), k).labels
             return in_order(listed, self.score(inputs, listed), k)
-        labels = np.full((size_of(inputs), k), NO_LABEL, dtype=np.int64)
-        scores = np.zeros((size_of(inputs), k), dtype=np.float32)
+        labels, scores = found = Ranked.empty(size_of(inputs), k)
         own = self._own if 2 * k <= self.rescored else self._own._replace(rescored=2 * k)
         rank_candidates(*self._ways, own, *self._vectors(inputs), (labels, scores))
-        return Ranked(labels, scores)
+        return found
 
     def score(self, inputs: Inputs, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:
         check_numbers(labels, "labels to be scored", NO_LABEL, self.num_labels)

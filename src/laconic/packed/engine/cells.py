@@ -13,7 +13,7 @@ import numpy as np
 from laconic.errors import ModelError
 from laconic.kernels.checks import check_array, check_kind, check_order, check_starts, check_whole, for_kernels
 from laconic.packed.engine.parts import Part
-from laconic.packed.engine.rows import NO_ROWS, Rows, check_groups
+from laconic.packed.engine.rows import NO_ROWS, Rows, Sizes, check_groups
 from laconic.packed.engine.search_kernels import SearchLimits, Tree
 
 
@@ -47,8 +47,8 @@ class Cells(Part):
     def with_beam(self, beam: int) -> Cells:
         """Return the cells with this many probed, and enough groups for them."""
         beam = max(1, min(beam, self.middles.size))
-        sizes = np.sort(np.diff(self.group_starts)).cumsum()
-        return replace(self, beam=beam, open_groups=max(self.open_groups, int(sizes.searchsorted(beam)) + 1))
+        groups = int(Sizes.of(self.group_starts).of_smallest.searchsorted(beam)) + 1
+        return replace(self, beam=beam, open_groups=max(self.open_groups, groups))
 
     def exact(self) -> Cells:
         whole = np.array([0, self.middles.size], dtype=np.int32)
@@ -56,13 +56,13 @@ class Cells(Part):
 
     def enough_for(self, count: int) -> Cells:
         """Return the cells with enough of them probed to hold this many rows."""
-        cells = int(np.sort(np.diff(self.starts)).cumsum().searchsorted(count)) + 1
+        cells = int(Sizes.of(self.starts).of_smallest.searchsorted(count)) + 1
         return self if cells <= self.beam else self.with_beam(cells)
 
     @cached_property
     def limits(self) -> SearchLimits:
         beam = min(self.beam, self.middles.size)
-        capacity = int(np.sort(np.diff(self.starts))[::-1][:beam].sum())
+        capacity = int(Sizes.of(self.starts).of_largest[beam - 1])
         return SearchLimits(groups=self.open_groups, clusters=beam, rescored=1, capacity=capacity, product=False)
 
     @cached_property

@@ -115,7 +115,7 @@ class Reranked(PackedRanker):
 
 def in_order(labels: Int[np.ndarray, "texts n"], scores: Float[np.ndarray, "texts n"], k: int) -> Ranked:
     """Return the best k; ties keep their order."""
-    found = Ranked(np.full((len(labels), k), NO_LABEL, dtype=np.int64), np.zeros((len(labels), k), dtype=np.float32))
+    found = Ranked.empty(len(labels), k)
     _order(np.ascontiguousarray(labels), np.ascontiguousarray(scores, dtype=np.float32), *found)
     return found
 

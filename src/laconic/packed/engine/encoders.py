@@ -15,10 +15,10 @@ import numpy as np
 from jaxtyping import Float
 
 from laconic.errors import DataError, ModelError
-from laconic.kernels.checks import check_array, check_finite, check_whole, for_kernels
+from laconic.kernels.checks import check_array, check_floats, check_whole, for_kernels
 from laconic.packed.engine.inception_kernels import CHANNELS, SIDE, SIZES, STRIDE, Weights, encode_inception
 from laconic.packed.engine.parts import Part
-from laconic.packed.engine.texts import Inputs, Texts
+from laconic.packed.engine.texts import Inputs, Texts, check_features
 from laconic.packed.engine.transforms import Transform
 from laconic.packed.engine.word_kernels import encode_sums, encode_windows
 
@@ -114,8 +114,7 @@ class Inception(Encoder):
 
     def _check(self, name: str, *shape: int | None) -> None:
         array, said = getattr(self, name), name.replace("_", " ")
-        check_array(array, said, np.float32, shape)
-        check_finite(array, said)
+        check_floats(array, said, shape)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -129,8 +128,7 @@ class Summed(Encoder):
 
     def __post_init__(self) -> None:
         _check_words(self.words)
-        check_array(self.bias, "bias of words", np.float32, (self.dim,))
-        check_finite(self.bias, "bias of words")
+        check_floats(self.bias, "bias of words", (self.dim,))
         check_whole(self.length, "length of texts", 1)
 
     @property
@@ -165,11 +163,9 @@ class Windows(Encoder):
     def __post_init__(self) -> None:
         _check_words(self.words)
         for name, width in zip(("narrow", "middle", "wide"), WIDTHS, strict=True):
-            check_array(getattr(self, name), f"{name} filters", np.float32, (None, width * self.words.shape[1]))
-            check_finite(getattr(self, name), f"{name} filters")
+            check_floats(getattr(self, name), f"{name} filters", (None, width * self.words.shape[1]))
         filters = len(self.narrow) + len(self.middle) + len(self.wide)
-        check_array(self.bias, "bias of filters", np.float32, (filters,))
-        check_finite(self.bias, "bias of filters")
+        check_floats(self.bias, "bias of filters", (filters,))
         check_whole(self.chunks, "chunks of a text", 1)
         check_whole(self.length, "length of texts", self.chunks)
 
@@ -205,10 +201,7 @@ class Given(Encoder):
         return self.features
 
     def encode(self, inputs: Inputs) -> Float[np.ndarray, "texts dim"]:
-        if isinstance(inputs, Texts) or inputs.shape[1] != self.features:
-            found = "words" if isinstance(inputs, Texts) else f"{inputs.shape[1]:,}"
-            raise DataError(f"the model reads {self.features:,} features, but is given {found}")
-        return np.ascontiguousarray(inputs, dtype=np.float32)
+        return np.ascontiguousarray(check_features(inputs, self.features), dtype=np.float32)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

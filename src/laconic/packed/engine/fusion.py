@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +12,7 @@ from jaxtyping import Float, Int
 from laconic.errors import ModelError
 from laconic.kernels.checks import (
     check_array,
-    check_finite,
+    check_floats,
     check_kind,
     check_numbers,
     check_real,
@@ -22,8 +21,10 @@ from laconic.kernels.checks import (
 )
 from laconic.kernels.jit import compiled_in_any_order
 from laconic.models.fusion.evidence import Asked, Evidence, Listed, Workspace, gather, make_workspace, numbers_of
+from laconic.packed.engine.blend import sigmoids
 from laconic.packed.engine.composite import in_order
 from laconic.packed.engine.neighbours import Neighbours
+from laconic.packed.engine.parts import PerThread
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.texts import Inputs, Ranked, size_of
 from laconic.types import NO_LABEL
@@ -74,8 +75,7 @@ class Fused(PackedRanker):
         shapes = {"mean": (numbers,), "deviation": (numbers,), "first": (numbers, hidden), "first_bias": (hidden,)}
         shapes |= {"second": (hidden, hidden), "second_bias": (hidden,), "last": (hidden,)}
         for name, shape in {**shapes, "frequency": (self.base.num_labels,)}.items():
-            check_array(getattr(self, name), f"fusion's {name}", np.float32, shape)
-            check_finite(getattr(self, name), f"fusion's {name}")
+            check_floats(getattr(self, name), f"fusion's {name}", shape)
         check_whole(self.width, "width of a list", 1)
         for name in ("last_bias", "tail"):
             check_real(getattr(self, name), f"fusion's {name}", -_LARGEST)
@@ -118,7 +118,7 @@ class Fused(PackedRanker):
         listed = tuple(Listed(*map(np.ascontiguousarray, one)) for one in rankings)
         asked = Asked(listed, np.ascontiguousarray(further))
         found, channels = asked.empty_evidence(self._width), self.nearest.channels(inputs)
-        gather(channels, asked, self._frequency, self._width, (0, size_of(inputs)), self._scratch, found)
+        gather(channels, asked, self._frequency, self._width, (0, size_of(inputs)), self._scratch(), found)
         return found
 
     def _scores(self, found: Evidence) -> Float[np.ndarray, "texts n"]:
@@ -128,8 +128,7 @@ class Fused(PackedRanker):
         scores += np.float32(self.last_bias)
         if self.tail:
             scores += np.float32(self.tail) * (self._usual - self._frequency[np.maximum(found.labels, 0)])
-        with np.errstate(over="ignore"):
-            shares: np.ndarray = 1 / (1 + np.exp(-scores))
+        shares = sigmoids(scores)
         shares[found.labels == NO_LABEL] = 0
         return shares
 
@@ -149,29 +148,17 @@ class Fused(PackedRanker):
     def _layers(self) -> Layers:
         return Layers(*(for_kernels(getattr(self, name)) for name in Layers._fields))
 
-    @property
-    def _scratch(self) -> Workspace:
-        """Return this thread's scratch arrays."""
-        mine = self._rooms
-        if not hasattr(mine, "scratch"):
-            mine.scratch = make_workspace(self.num_labels)
-        scratch: Workspace = mine.scratch
-        return scratch
-
     @cached_property
-    def _rooms(self) -> threading.local:
-        return threading.local()
+    def _scratch(self) -> PerThread[Workspace]:
+        return PerThread(partial(make_workspace, self.num_labels))
 
 
 @compiled_in_any_order
 def weigh(layers, numbers, scores):  # type: ignore[no-untyped-def]
     """Write the network's output for every label present; the others stay 0."""
     width = len(layers.last)
-    usual, hidden, above = (
-        np.empty(numbers.shape[2], np.float32),
-        np.empty(width, np.float32),
-        np.empty(width, np.float32),
-    )
+    usual = np.empty(numbers.shape[2], np.float32)
+    hidden, above = np.empty(width, np.float32), np.empty(width, np.float32)
     for text in range(numbers.shape[0]):
         for label in range(numbers.shape[1]):
             if numbers[text, label, 0] == 0:

@@ -21,7 +21,6 @@ from laconic.packed.engine.candidate_kernels import Blend, Near, list_labels
 from laconic.packed.engine.cells import Cells
 from laconic.packed.engine.shortlists import Shortlist
 from laconic.packed.engine.texts import Inputs, Ranked
-from laconic.types import NO_LABEL
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -65,10 +64,9 @@ class NearLabels(Shortlist):
         return self.centres.middles.size
 
     def listed(self, inputs: Inputs, vectors: Float[np.ndarray, "texts dim"], size: int) -> Ranked:
-        labels = np.full((len(vectors), size), NO_LABEL, dtype=np.int64)
-        nearness = np.zeros((len(vectors), size), dtype=np.float32)
+        labels, nearness = found = Ranked.empty(len(vectors), size)
         list_labels(*self.ways(size), vectors, (labels, nearness))
-        return Ranked(labels, nearness)
+        return found
 
     def with_beam(self, beam: int) -> NearLabels:
         """Return the shortlister with this many label cells probed, and the same fraction of text cells."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -26,10 +25,11 @@ from laconic.models.fusion.votes import rank_votes, score_votes
 from laconic.packed.engine.candidate_kernels import nearest_rows
 from laconic.packed.engine.cells import Cells
 from laconic.packed.engine.pairs import Pairs, bags_of
+from laconic.packed.engine.parts import PerThread, scratch_for
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.row_kernels import float16_dot
 from laconic.packed.engine.rows import check_exact
-from laconic.packed.engine.texts import Inputs, Ranked, Texts, size_of
+from laconic.packed.engine.texts import Inputs, Ranked, Texts, check_features, size_of
 from laconic.types import NO_LABEL
 
 _LOOKED_UP = 4  # times as many texts as are wanted
@@ -74,10 +74,9 @@ class Neighbours(PackedRanker):
 
     def rank(self, inputs: Inputs, k: int) -> Ranked:
         channels = self.channels(inputs)
-        labels = np.full((size_of(inputs), k), NO_LABEL, dtype=np.int64)
-        scores = np.zeros((size_of(inputs), k), dtype=np.float32)
+        labels, scores = found = Ranked.empty(size_of(inputs), k)
         rank_votes(channels, 0, len(labels), for_kernels(self.popular), labels, scores)
-        return Ranked(labels, scores)
+        return found
 
     def score(self, inputs: Inputs, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:
         check_numbers(labels, "labels to be scored", NO_LABEL, self.num_labels)
@@ -106,7 +105,7 @@ class Neighbours(PackedRanker):
             _nearest_vectors(cells.tree, cells.limits, exact, _features(inputs, cells.rows.dim), (texts, cosines))
         else:
             _check_words(inputs)
-            _nearest(self.index.lists, words, self.walked, self._scratch, (texts, cosines))
+            _nearest(self.index.lists, words, self.walked, self._scratch(), (texts, cosines))
         return Channels(
             texts,
             np.maximum(cosines, 0) ** np.float32(self.power),
@@ -126,18 +125,9 @@ class Neighbours(PackedRanker):
     def _num_texts(self) -> int:
         return len(self.votes.starts) - 1
 
-    @property
-    def _scratch(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return this thread's scratch array, one entry per text; allocating it takes longer than using it."""
-        mine, texts = self._rooms, self._num_texts
-        if not hasattr(mine, "scratch"):
-            mine.scratch = np.zeros(texts, dtype=np.float32), np.empty(texts + 1, dtype=np.int32)
-        scratch: tuple[np.ndarray, np.ndarray] = mine.scratch
-        return scratch
-
     @cached_property
-    def _rooms(self) -> threading.local:
-        return threading.local()
+    def _scratch(self) -> PerThread[tuple[np.ndarray, np.ndarray]]:
+        return PerThread(partial(scratch_for, self._num_texts))
 
 
 def _check_words(inputs: Inputs) -> None:
@@ -146,11 +136,9 @@ def _check_words(inputs: Inputs) -> None:
 
 
 def _features(inputs: Inputs, width: int) -> Float[np.ndarray, "texts features"]:
-    if isinstance(inputs, Texts) or inputs.shape[1] != width:
-        found = "words" if isinstance(inputs, Texts) else f"{inputs.shape[1]:,}"
-        raise DataError(f"the model reads {width:,} features, but is given {found}")
-    lengths = np.maximum(np.linalg.norm(inputs, axis=1, keepdims=True), 1e-12)
-    return np.ascontiguousarray(inputs / lengths, dtype=np.float32)
+    features = check_features(inputs, width)
+    lengths = np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-12)
+    return np.ascontiguousarray(features / lengths, dtype=np.float32)
 
 
 @compiled

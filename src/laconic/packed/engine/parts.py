@@ -5,14 +5,18 @@ A part becomes a structure that JSON can hold and arrays by name, and comes back
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from laconic.errors import ModelError
+from laconic.packed.arrays import named_array
 
+A = TypeVar("A")
 _KIND = "kind"
 _PLAIN = (int, float, bool, str, type(None))
 
@@ -23,6 +27,24 @@ class Part:
 
     def __getstate__(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}  # not the scratch that threads keep
+
+
+class PerThread(Generic[A]):
+    """Makes a value once for each thread; allocating scratch arrays takes longer than using them."""
+
+    def __init__(self, make: Callable[[], A]) -> None:
+        self._make, self._own = make, threading.local()
+
+    def __call__(self) -> A:
+        if not hasattr(self._own, "value"):
+            self._own.value = self._make()
+        value: A = self._own.value
+        return value
+
+
+def scratch_for(rows: int) -> tuple[Float[np.ndarray, "rows"], Int[np.ndarray, "touched"]]:
+    """Return the totals and the touched rows that loops over inverted lists need (kernels/csr.py)."""
+    return np.zeros(rows, dtype=np.float32), np.empty(rows + 1, dtype=np.int32)
 
 
 def flattened(part: Part, name: str = "") -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -64,9 +86,7 @@ def restored(facts: Any, arrays: Mapping[str, np.ndarray], kinds: Mapping[str, t
 def _restored(value: Any, arrays: Mapping[str, np.ndarray], kinds: Mapping[str, type[Part]]) -> Any:
     match value:
         case {"array": str(path)}:
-            if path not in arrays:
-                raise ModelError(f"the packed model lacks its array {path!r}; pack the model again")
-            return arrays[path]
+            return named_array(path, arrays)
         case dict():
             return restored(value, arrays, kinds)
         case list():

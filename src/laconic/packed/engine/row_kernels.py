@@ -6,15 +6,19 @@ the rows alone, and no sum of up to 8,000 products overflows.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
+from numba import types
+from numba.core import cgutils
+from numba.core.cgutils import ir
+from numba.extending import intrinsic
 
 from laconic.kernels.jit import compiled, compiled_in_any_order
-from laconic.packed.engine.prefetch import prefetch
 
 MOST_DIM = 8000
+_BYTE, _NUMBER = ir.IntType(8), ir.IntType(32)
 _BINS = 512
 _LINE = 64  # bytes that are fetched together
 _LARGEST = 2047.0
@@ -68,6 +72,24 @@ def float16_dot(bits, vector, scratch):  # type: ignore[no-untyped-def]
     for i in range(len(bits)):
         total += (values[i] * np.float32(2.0**112)) * vector[i]
     return total
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def prefetch(typing_context: Any, array: Any, place: Any) -> Any:
+    """Prefetch the memory at a byte offset of an array; an offset outside it does no harm.
+
+    Clusters lie far apart, and a processor prefetches by itself only within a run.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        start = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        address = builder.gep(builder.bitcast(start, _BYTE.as_pointer()), [arguments[1]])
+        kind = ir.FunctionType(ir.VoidType(), [_BYTE.as_pointer(), _NUMBER, _NUMBER, _NUMBER])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(function, [address, _NUMBER(0), _NUMBER(2), _NUMBER(1)])  # to read, into the second cache
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), generate
 
 
 @compiled

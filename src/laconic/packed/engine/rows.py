@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from laconic.errors import ModelError
-from laconic.kernels.checks import check_array, check_finite, check_kind, check_starts, for_kernels
+from laconic.kernels.checks import check_array, check_floats, check_kind, check_starts, for_kernels
 from laconic.packed.engine.parts import Part
 from laconic.packed.engine.row_kernels import MOST_DIM, Grid
 
@@ -31,8 +31,7 @@ class Rows(Part):
         check_array(self.coarse, "rows", np.int8, (None, None))
         count, dim = self.coarse.shape
         for name in ("scales", "biases"):
-            check_array(getattr(self, name), f"rows' {name}", np.float32, (count,))
-            check_finite(getattr(self, name), f"rows' {name}")
+            check_floats(getattr(self, name), f"rows' {name}", (count,))
         if self.exact is not None:
             check_array(self.exact, "rows in float16", np.float16, (count, dim))
         if not 0 < dim <= MOST_DIM or not count:
@@ -78,6 +77,18 @@ class Rows(Part):
         """Return the float16 copy as integers, which kernels can read."""
         assert self.exact is not None
         return for_kernels(self.exact.view(np.uint16))
+
+
+class Sizes(NamedTuple):
+    """The cumulated sizes of ranges, the smallest first and the largest first."""
+
+    of_smallest: Int[np.ndarray, "ranges"]
+    of_largest: Int[np.ndarray, "ranges"]
+
+    @staticmethod
+    def of(starts: Int[np.ndarray, "bounds"]) -> Sizes:
+        sizes = np.sort(np.diff(starts))
+        return Sizes(sizes.cumsum(), sizes[::-1].cumsum())
 
 
 def check_exact(rows: Any, name: str) -> None:

@@ -22,7 +22,7 @@ from laconic.kernels.checks import (
 )
 from laconic.packed.engine.encoders import Encoder, check_fits
 from laconic.packed.engine.ranker import PackedRanker
-from laconic.packed.engine.rows import NO_ROWS, Rows, check_exact, check_groups
+from laconic.packed.engine.rows import NO_ROWS, Rows, Sizes, check_exact, check_groups
 from laconic.packed.engine.search_kernels import SearchLimits, Tree, Vectors, score_places, search
 from laconic.packed.engine.texts import Inputs, Ranked, size_of
 from laconic.packed.engine.transforms import Transform
@@ -101,37 +101,27 @@ class Searched(PackedRanker):
         """Return the ranker that answers as the model does, with nothing passed over: every label is scored or, where
         training probed some clusters, every cluster. More of the best labels are scored a second time.
         """
-        whole, beam = (
-            np.array([0, self.clusters.size], dtype=np.int32),
-            self.beam if self.trained else self.clusters.size,
-        )
+        whole = np.array([0, self.clusters.size], dtype=np.int32)
+        beam = self.beam if self.trained else self.clusters.size
         return replace(self, groups=None, group_starts=whole, beam=beam, rescored=max(self.rescored, 256))
 
     def _limits(self, k: int) -> SearchLimits:
-        enough = int(self._in_smallest.searchsorted(k - int(self.starts[0]))) + 1  # clusters, whichever they are
+        enough = (
+            int(self._clusters.of_smallest.searchsorted(k - int(self.starts[0]))) + 1
+        )  # clusters, whichever they are
         beam = min(max(self.beam, enough), self.clusters.size)
-        groups = max(self.open_groups, int(self._in_small_groups.searchsorted(beam)) + 1)
-        capacity = int(self.starts[0]) + int(self._in_largest[beam - 1])
-        scored = 0 if self.groups is None else int(self._in_large_groups[min(groups, self.groups.size) - 1])
+        groups = max(self.open_groups, int(self._groups.of_smallest.searchsorted(beam)) + 1)
+        capacity = int(self.starts[0]) + int(self._clusters.of_largest[beam - 1])
+        scored = 0 if self.groups is None else int(self._groups.of_largest[min(groups, self.groups.size) - 1])
         return SearchLimits(groups, beam, max(self.rescored, 2 * k), capacity, self.product, scored)
 
     @cached_property
-    def _in_smallest(self) -> Int[np.ndarray, "clusters"]:
-        """Return the cumulated sizes of the clusters, smallest first."""
-        return np.sort(np.diff(self.starts)).cumsum()
+    def _clusters(self) -> Sizes:
+        return Sizes.of(self.starts)
 
     @cached_property
-    def _in_largest(self) -> Int[np.ndarray, "clusters"]:
-        return np.sort(np.diff(self.starts))[::-1].cumsum()
-
-    @cached_property
-    def _in_small_groups(self) -> Int[np.ndarray, "groups"]:
-        """Return the cumulated numbers of clusters in the groups, smallest first."""
-        return np.sort(np.diff(self.group_starts)).cumsum()
-
-    @cached_property
-    def _in_large_groups(self) -> Int[np.ndarray, "groups"]:
-        return np.sort(np.diff(self.group_starts))[::-1].cumsum()
+    def _groups(self) -> Sizes:
+        return Sizes.of(self.group_starts)
 
     @cached_property
     def _places(self) -> Int[np.ndarray, "labels"]:

@@ -5,10 +5,9 @@ Here are those of learnt clusters, and labels whose own texts share words with a
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -27,9 +26,9 @@ from laconic.kernels.checks import (
 from laconic.kernels.csr import add_products, clear, take_best
 from laconic.kernels.jit import compiled
 from laconic.packed.engine.pairs import Pairs, bags_of
-from laconic.packed.engine.parts import Part
+from laconic.packed.engine.parts import Part, PerThread, scratch_for
 from laconic.packed.engine.row_kernels import Grid, choose, float16_dot, quantise, score_run
-from laconic.packed.engine.rows import Rows
+from laconic.packed.engine.rows import Rows, Sizes
 from laconic.packed.engine.texts import Inputs, Ranked
 from laconic.packed.engine.transforms import Transform
 from laconic.types import NO_LABEL
@@ -105,11 +104,10 @@ class ClusterLabels(Shortlist):
         return 1  # as many clusters are probed as a list takes
 
     def listed(self, inputs: Inputs, vectors: Float[np.ndarray, "texts dim"], size: int) -> Ranked:
-        labels = np.full((len(vectors), size), NO_LABEL, dtype=np.int64)
-        nearness = np.zeros((len(vectors), size), dtype=np.float32)
-        enough = int(self._in_smallest.searchsorted(size)) + 1  # whichever they are
+        labels, nearness = found = Ranked.empty(len(vectors), size)
+        enough = int(self._sizes.of_smallest.searchsorted(size)) + 1  # whichever they are
         list_clusters(self._leaves, enough + _SPARE, self.transform.apply(vectors), (labels, nearness))
-        return Ranked(labels, nearness)
+        return found
 
     def with_beam(self, beam: int) -> ClusterLabels:
         return self
@@ -118,9 +116,8 @@ class ClusterLabels(Shortlist):
         return self
 
     @cached_property
-    def _in_smallest(self) -> Int[np.ndarray, "clusters"]:
-        """Return the cumulated sizes of the clusters, smallest first."""
-        return np.sort(np.diff(self.starts)).cumsum()
+    def _sizes(self) -> Sizes:
+        return Sizes.of(self.starts)
 
     @cached_property
     def _leaves(self) -> Leaves:
@@ -155,9 +152,8 @@ class WordLabels(Shortlist):
     def listed(self, inputs: Inputs, vectors: Float[np.ndarray, "texts dim"], size: int) -> Ranked:
         count = min(self.count, size - 1)
         listed = self.others.listed(inputs, vectors, size - count)
-        labels = np.full((len(vectors), count), NO_LABEL, dtype=np.int64)
-        cosines = np.zeros((len(vectors), count), dtype=np.float32)
-        list_worded(self.label_texts.lists, bags_of(inputs), listed.labels, self._scratch, (labels, cosines))
+        labels, cosines = Ranked.empty(len(vectors), count)
+        list_worded(self.label_texts.lists, bags_of(inputs), listed.labels, self._scratch(), (labels, cosines))
         return Ranked(
             np.concatenate([listed.labels, labels], axis=1), np.concatenate([listed.scores, _WORDS * cosines], axis=1)
         )
@@ -168,18 +164,9 @@ class WordLabels(Shortlist):
     def exact(self) -> WordLabels:
         return replace(self, others=self.others.exact())
 
-    @property
-    def _scratch(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return this thread's scratch array, one entry per label."""
-        mine = self._rooms
-        if not hasattr(mine, "scratch"):
-            mine.scratch = np.zeros(self.num_labels, dtype=np.float32), np.empty(self.num_labels + 1, dtype=np.int32)
-        scratch: tuple[np.ndarray, np.ndarray] = mine.scratch
-        return scratch
-
     @cached_property
-    def _rooms(self) -> threading.local:
-        return threading.local()
+    def _scratch(self) -> PerThread[tuple[np.ndarray, np.ndarray]]:
+        return PerThread(partial(scratch_for, self.num_labels))
 
 
 @compiled

@@ -8,7 +8,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from laconic.data.dataset import Rows
+from laconic.errors import DataError
 from laconic.system.sparse import csr_array
+from laconic.types import NO_LABEL
 
 
 class Texts(NamedTuple):
@@ -38,6 +40,11 @@ class Ranked(NamedTuple):
     labels: Int[np.ndarray, "texts k"]
     scores: Float[np.ndarray, "texts k"]
 
+    @staticmethod
+    def empty(texts: int, k: int) -> Ranked:
+        """Return rows without a label, to be written to."""
+        return Ranked(np.full((texts, k), NO_LABEL, dtype=np.int64), np.zeros((texts, k), dtype=np.float32))
+
 
 def size_of(inputs: Inputs) -> int:
     """Return the number of texts."""
@@ -46,6 +53,14 @@ def size_of(inputs: Inputs) -> int:
 
 def some(inputs: Inputs, first: int, last: int) -> Some:
     return inputs.part(first, last) if isinstance(inputs, Texts) else inputs[first:last]
+
+
+def check_features(inputs: Inputs, width: int) -> Float[np.ndarray, "texts features"]:
+    """Return dense features of that width, and refuse anything else."""
+    if isinstance(inputs, Texts) or inputs.shape[1] != width:
+        found = "words" if isinstance(inputs, Texts) else f"{inputs.shape[1]:,}"
+        raise DataError(f"the model reads {width:,} features, but is given {found}")
+    return inputs
 
 
 def inputs_of(rows: Rows) -> Inputs:

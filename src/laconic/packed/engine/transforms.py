@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from laconic.errors import ModelError
-from laconic.kernels.checks import check_array, check_finite, check_whole, for_kernels
+from laconic.kernels.checks import check_array, check_finite, check_floats, check_whole, for_kernels
 from laconic.kernels.jit import compiled_in_any_order
 from laconic.packed.engine.layer_kernels import gelu_rows, product, relu_rows
 from laconic.packed.engine.parts import Part
@@ -77,8 +77,7 @@ class Layer(Transform):
         check_array(self.weight, "transform", np.float32, (None, None))
         width, dim = self.weight.shape
         for name in ("bias", "gain", "shift", "skip"):
-            check_array(getattr(self, name), f"transform's {name}", np.float32, (width,))
-            check_finite(getattr(self, name), f"transform's {name}")
+            check_floats(getattr(self, name), f"transform's {name}", (width,))
         check_finite(self.weight, "transform")
         check_whole(dim, "transform's width", 1)
         check_whole(self.first, "transform's first place", 0)
@@ -88,6 +87,25 @@ class Layer(Transform):
                 f"the packed model's activation must be one of {', '.join(ACTIVATIONS)}, but is {self.activation!r};"
                 " pack it again"
             )
+
+    @staticmethod
+    def of(
+        weight: Float[np.ndarray, "width dim"], bias: Float[np.ndarray, "width"], *, activation: str, skip: float = 0.0
+    ) -> Layer:
+        """Return the layer skip x + f(W x + bias)."""
+        width, dim = weight.shape
+        return Layer(
+            weight=weight,
+            bias=bias,
+            gain=np.ones(width, dtype=np.float32),
+            shift=np.zeros(width, dtype=np.float32),
+            skip=np.full(width, skip, dtype=np.float32),
+            activation=activation,
+            inputs=dim,
+            first=0,
+            relu_before=False,
+            relu_after=False,
+        )
 
     @property
     def width(self) -> int:

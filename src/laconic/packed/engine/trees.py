@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -16,6 +15,7 @@ from laconic.models.label_trees.features import Reading, features_of, normalise_
 from laconic.models.label_trees.forest import Forest, Paths, is_sound, paths_of
 from laconic.models.label_trees.search import Workspace, make_workspace, rank_texts, score_texts
 from laconic.packed.engine.pairs import Pairs, tokens_of
+from laconic.packed.engine.parts import PerThread
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.texts import Inputs, Ranked, Texts, size_of
 from laconic.types import NO_LABEL
@@ -59,17 +59,16 @@ class Trees(PackedRanker):
         return int(self._ways.child_of.shape[1])
 
     def rank(self, inputs: Inputs, k: int) -> Ranked:
-        labels = np.full((size_of(inputs), k), NO_LABEL, dtype=np.int64)
-        scores = np.zeros(labels.shape, dtype=np.float32)
+        labels, scores = found = Ranked.empty(size_of(inputs), k)
         trees, span = (self.forest, self._ways), (0, len(labels))
-        rank_texts(trees, self._queries(inputs), self.beam, span, self._scratch, (labels, scores))
-        return Ranked(labels, scores)
+        rank_texts(trees, self._queries(inputs), self.beam, span, self._scratch(), (labels, scores))
+        return found
 
     def score(self, inputs: Inputs, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:
         check_numbers(labels, "labels to be scored", NO_LABEL, self.num_labels)
         scores = np.zeros(labels.shape, dtype=np.float32)
         trees, span = (self.forest, self._ways), (0, len(labels))
-        score_texts(trees, self._queries(inputs), span, self._scratch, (np.ascontiguousarray(labels), scores))
+        score_texts(trees, self._queries(inputs), span, self._scratch(), (np.ascontiguousarray(labels), scores))
         return scores
 
     def with_beam(self, beam: int) -> Trees:
@@ -98,18 +97,9 @@ class Trees(PackedRanker):
             return normalise_rows(Lists.dense(inputs))
         return features_of(tokens_of(inputs), self._reading)
 
-    @property
-    def _scratch(self) -> Workspace:
-        """Return this thread's scratch arrays; allocating them takes longer than using them."""
-        mine = self._rooms
-        if not hasattr(mine, "scratch"):
-            mine.scratch = make_workspace(len(self._ways.child_to), self.num_labels, len(self.roots))
-        scratch: Workspace = mine.scratch
-        return scratch
-
     @cached_property
-    def _rooms(self) -> threading.local:
-        return threading.local()
+    def _scratch(self) -> PerThread[Workspace]:
+        return PerThread(partial(make_workspace, len(self._ways.child_to), self.num_labels, len(self.roots)))
 
 
 _KINDS = {

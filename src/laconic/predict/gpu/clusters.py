@@ -7,32 +7,28 @@ from torch import Tensor
 from torch.nn import functional
 
 from laconic.kernels.triton.shortlist import Shortlist
+from laconic.kernels.triton.shortlist_scores import shortlist_scores
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.rankers import Ranker, ShortlistRanker
-from laconic.predict.gpu.kernels import Kernels, kernels_for
-from laconic.predict.gpu.rankings import pad_ranking
+from laconic.models.shortlisters.base import pad_ranking
 from laconic.types import Inputs, Ranking
 
 
 class ClustersRanker(Ranker):
     """Ranks like a ShortlistRanker, but neither sorts the clusters nor looks up any labels except the best."""
 
-    def __init__(self, ranker: ShortlistRanker, kernels: Kernels) -> None:
+    def __init__(self, ranker: ShortlistRanker) -> None:
         super().__init__()
         assert isinstance(ranker.classifier, LinearClassifier)
-        self.ranker, self.classifier, self.kernels = ranker, ranker.classifier, kernels
+        self.ranker, self.classifier = ranker, ranker.classifier
         self.num_labels, self.num_ids = ranker.num_labels, ranker.num_ids
-
-    @staticmethod
-    def of(ranker: ShortlistRanker) -> ClustersRanker:
-        return ClustersRanker(ranker, kernels_for(ranker.clusters.starts.device))
 
     def rank(self, inputs: Inputs, k: int) -> Ranking:
         clusters, vectors = self.ranker.clusters, self.ranker.encoder(inputs)
         top = max(self.ranker.top, clusters.enough(k))
         picked = clusters.classifier.score_all(vectors).topk(top, sorted=False)
         shortlist = Shortlist(picked.indices, clusters.starts, clusters.size)
-        scores = self.kernels.scores(
+        scores = shortlist_scores(
             self.classifier.transform(vectors), self.classifier.weight, self.classifier.bias, shortlist
         )
         if self.ranker.product:

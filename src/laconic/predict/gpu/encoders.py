@@ -6,18 +6,19 @@ Axis words: batch; words; dim (embedding width); channels; places (steps along t
 from __future__ import annotations
 
 from copy import deepcopy
+from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 from torch.nn import functional
 
 from laconic.export.fold import attention_matrix, by_place, folded, normalisation
 from laconic.models.encoders import Encoder, InceptionEncoder
 from laconic.models.encoders.inception import STRIDE
-from laconic.models.layers import DimensionAttention, FreeWeight, SpectralWeight, WordAttention
+from laconic.models.layers import FreeWeight, SpectralWeight
 from laconic.types import Inputs
 
 Part = TypeVar("Part", bound=nn.Module)
@@ -47,19 +48,6 @@ class FoldedInception(Encoder):
     windows are gathered, ring and all, and a convolution is a single product.
     """
 
-    word_attention: Tensor | None
-    dimension_attention: Tensor | None
-    projection: Tensor
-    projection_bias: Tensor
-    branches: Tensor
-    branches_bias: Tensor
-    ring: Tensor
-    final: Tensor
-    final_bias: Tensor
-    windows: Tensor
-    gain: Tensor
-    shift: Tensor
-
     def __init__(self, encoder: InceptionEncoder) -> None:
         super().__init__()
         self.embedding, self.length = encoder.embedding, encoder.length
@@ -71,21 +59,14 @@ class FoldedInception(Encoder):
         places = (width - STRIDE) // STRIDE + 1
         ring = _windows(places, size=branches.shape[2]) - (branches.shape[2] - STRIDE) // 2
         final_places = (places - final.shape[2]) // STRIDE + 1
-        for name, tensor in {
-            "word_attention": _of(encoder.word_attention),
-            "dimension_attention": _of(encoder.dimension_attention),
-            "projection": encoder.projection.weight.detach().T,
-            "projection_bias": encoder.projection.bias.detach(),
-            "branches": by_place(branches),
-            "branches_bias": branches_bias,
-            "ring": ring % width,
-            "final": by_place(final),
-            "final_bias": final_bias,
-            "windows": _windows(final_places, size=final.shape[2]),
-            "gain": gain,
-            "shift": shift,
-        }.items():
-            self.register_buffer(name, _placed(tensor, self.embedding.weight.device), persistent=False)
+        place = partial(_placed, device=self.embedding.weight.device)
+        attentions = encoder.word_attention, encoder.dimension_attention
+        self.attentions = [place(attention_matrix(one)) for one in attentions if one is not None]  # both or none
+        self.projection, self.projection_bias = place(encoder.projection.weight.T), place(encoder.projection.bias)
+        self.branches, self.branches_bias = place(by_place(branches)), place(branches_bias)
+        self.final, self.final_bias = place(by_place(final)), place(final_bias)
+        self.ring, self.windows = place(ring % width), place(_windows(final_places, size=final.shape[2]))
+        self.gain, self.shift = place(gain), place(shift)
 
     def forward(self, inputs: Inputs) -> Float[Tensor, "batch width"]:
         assert isinstance(inputs, tuple)
@@ -97,11 +78,11 @@ class FoldedInception(Encoder):
         return torch.addcmul(self.shift, h, self.gain).mT.flatten(1)
 
     def _attended(self, x: Float[Tensor, "batch words dim"]) -> Float[Tensor, "batch words dim"]:
-        if self.word_attention is None or self.dimension_attention is None:
+        if not self.attentions:
             return x
-        words = x.shape[1]
-        h = torch.baddbmm(x, x @ x.mT, self.word_attention[:words, :words] @ x)
-        scores = x @ self.dimension_attention @ h.mT
+        of_words, of_dimensions = self.attentions
+        h = torch.baddbmm(x, x @ x.mT, of_words[: x.shape[1], : x.shape[1]] @ x)
+        scores = x @ of_dimensions @ h.mT
         return torch.baddbmm(h, scores.mT, h)
 
 
@@ -120,14 +101,9 @@ def _windows(places: int, *, size: int) -> Int[Tensor, "places size"]:
     return STRIDE * torch.arange(places)[:, None] + torch.arange(size)
 
 
-def _of(attention: WordAttention | DimensionAttention | None) -> Float[Tensor, "n n"] | None:
-    return None if attention is None else attention_matrix(attention)
-
-
-def _placed(tensor: Tensor | None, device: torch.device) -> Tensor | None:
-    if tensor is None:
-        return None
-    return tensor.to(device, torch.float32 if tensor.is_floating_point() else tensor.dtype).contiguous()
+def _placed(tensor: Shaped[Tensor, "*shape"], device: torch.device) -> Shaped[Tensor, "*shape"]:
+    kind = torch.float32 if tensor.is_floating_point() else tensor.dtype
+    return tensor.detach().to(device, kind).contiguous()
 
 
 def _convolved(

@@ -13,13 +13,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from laconic.kernels.triton.maxima import best_groups, places_in
+from laconic.kernels.triton.maxima import best_groups, group_maxima, places_in
 from laconic.kernels.triton.shortlist import Shortlist
+from laconic.kernels.triton.shortlist_scores import shortlist_scores
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import Encoder
 from laconic.models.rankers import Ranker
-from laconic.predict.gpu.kernels import Kernels, kernels_for
-from laconic.predict.gpu.rankings import pad_ranking
+from laconic.models.shortlisters.base import pad_ranking
 from laconic.types import Inputs, Ranking
 
 _WHOLE = 2048  # labels are filled up to a multiple of it: to whole tiles, and to whole groups of groups
@@ -36,29 +36,23 @@ class ExactRanker(Ranker):
         self,
         encoder: Encoder,
         classifier: LinearClassifier,
-        rough: RoughRows,
-        kernels: Kernels,
         *,
         group: int = 32,
         spare: int = 4,
     ) -> None:
         super().__init__()
-        self.encoder, self.classifier, self.rough, self.kernels = encoder, classifier, rough, kernels
+        self.encoder, self.classifier, self.rough = encoder, classifier, RoughRows(classifier)
         self.num_labels, self.num_ids = classifier.num_labels, encoder.num_ids
         self.group, self.spare = group, spare  # neighbours that are compared first; groups more than labels asked for
-        bounds = torch.arange(0, len(rough.rows) + 1, group, device=rough.rows.device)
+        bounds = torch.arange(0, len(self.rough.rows) + 1, group, device=self.rough.rows.device)
         self.register_buffer("starts", bounds.clamp(max=self.num_labels), persistent=False)
-
-    @staticmethod
-    def of(encoder: Encoder, classifier: LinearClassifier) -> ExactRanker:
-        return ExactRanker(encoder, classifier, RoughRows(classifier), kernels_for(classifier.weight.device))
 
     def rank(self, inputs: Inputs, k: int) -> Ranking:
         transformed = self.classifier.transform(self.encoder(inputs))
-        maxima = self.kernels.maxima(self.rough.vectors(transformed), self.rough.rows, self.group)
+        maxima = group_maxima(self.rough.vectors(transformed), self.rough.rows, self.group)
         groups = best_groups(maxima, k + self.spare)
         shortlist = Shortlist(groups, self.starts, self.group)
-        scores = self.kernels.scores(transformed, self.classifier.weight, self.classifier.bias, shortlist)
+        scores = shortlist_scores(transformed, self.classifier.weight, self.classifier.bias, shortlist)
         best = scores.topk(min(k, self.num_labels))
         return pad_ranking(Ranking(places_in(groups, best.indices, self.group), best.values.sigmoid()), k)
 

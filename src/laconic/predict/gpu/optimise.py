@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import singledispatch
+from importlib.util import find_spec
 
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import Encoder, WordEncoder
@@ -13,6 +14,7 @@ from laconic.predict.gpu.encoders import optimise_encoder, with_fixed_norms
 from laconic.predict.gpu.exact import ExactRanker
 from laconic.predict.gpu.graphs import GraphRanker
 
+HAS_KERNELS = find_spec("triton") is not None
 _FEW = 1 << 14  # labels of which every score may as well be written down
 
 
@@ -25,8 +27,8 @@ def optimise_ranker(ranker: Ranker) -> Ranker:
 @optimise_ranker.register
 def _(ranker: FlatRanker) -> GraphRanker:
     encoder, classifier = optimise_encoder(ranker.encoder), with_fixed_norms(ranker.classifier)
-    if isinstance(classifier, LinearClassifier) and classifier.num_labels > _FEW:
-        return GraphRanker(ranker, ExactRanker.of(encoder, classifier), longest=_longest(ranker.encoder))
+    if isinstance(classifier, LinearClassifier) and classifier.num_labels > _FEW and HAS_KERNELS:
+        return GraphRanker(ranker, ExactRanker(encoder, classifier), longest=_longest(ranker.encoder))
     quick = FlatRanker(encoder, classifier, chunk=ranker.chunk)
     return GraphRanker(ranker, quick, longest=_longest(ranker.encoder))
 
@@ -39,7 +41,7 @@ def _(ranker: ShortlistRanker) -> GraphRanker:
         with_fixed_norms(ranker.classifier),
     )
     same = ranker.over(encoder, clusters, classifier)
-    quick = ClustersRanker.of(same) if isinstance(classifier, LinearClassifier) else same
+    quick = ClustersRanker(same) if isinstance(classifier, LinearClassifier) and HAS_KERNELS else same
     return GraphRanker(ranker, quick, longest=_longest(ranker.encoder))
 
 

@@ -5,7 +5,7 @@ token ids a fourth, `add_words`. Label names and files are known to update/model
 """
 
 from laconic.update.rankers import fusion, nearest, trees  # noqa: F401  # they register how their rankers change
-from laconic.update.rankers.additions import Additions, with_known_words
+from laconic.update.rankers.additions import Additions
 from laconic.update.rankers.fine_tune import Config, NewTexts, fine_tune_ranker
 from laconic.update.rankers.rankers import with_labels, without_labels
 from laconic.update.rankers.words import NewWords, with_words
@@ -16,7 +16,6 @@ __all__ = [
     "NewTexts",
     "NewWords",
     "fine_tune_ranker",
-    "with_known_words",
     "with_labels",
     "with_words",
     "without_labels",

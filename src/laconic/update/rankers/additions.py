@@ -7,16 +7,15 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from scipy.sparse import csr_array, diags_array, hstack
 from torch import Tensor
 from torch.nn import functional
 
 from laconic.data.dataset import Dataset
-from laconic.data.tokenizer import inputs_of
-from laconic.evaluation.evaluate import on_device
+from laconic.data.label_texts import with_known_words
+from laconic.evaluation.evaluate import batches
 from laconic.models.encoders import Encoder
-from laconic.types import FIRST_WORD
 
 _NEAREST = 5  # known labels from which a new one borrows
 _POWER = 3  # of their cosines
@@ -82,16 +81,9 @@ class Seen(NamedTuple):
         return Seen(known, new, examples, near._replace(weights=near.weights / torch.from_numpy(counts).to(device)))
 
 
-def with_known_words(rows: csr_array) -> Bool[np.ndarray, "rows"]:
-    """Return which token rows have a known word."""
-    of_row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-    return np.bincount(of_row[rows.indices >= FIRST_WORD], minlength=rows.shape[0]) > 0
-
-
 @torch.no_grad()
 def _encoded(encoder: Encoder, rows: csr_array, device: torch.device) -> Float[Tensor, "rows dim"]:
-    starts = range(0, rows.shape[0], _AT_ONCE)
-    parts = [encoder(on_device(inputs_of(rows[at : at + _AT_ONCE]), device)).float() for at in starts]
+    parts = [encoder(inputs).float() for _, inputs in batches(rows, device, _AT_ONCE)]
     return torch.cat([torch.zeros(0, encoder.dim, device=device), *parts])
 
 

@@ -17,10 +17,10 @@ from torch import Tensor, nn
 from laconic.config import check_within
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
-from laconic.data.tokenizer import inputs_of
 from laconic.errors import ModelError
-from laconic.evaluation.evaluate import on_device, validation_figures
+from laconic.evaluation.evaluate import batches, validation_figures
 from laconic.evaluation.metrics.pairs import holds
+from laconic.methods.config import plan_from
 from laconic.models.classifiers import HashedClassifier, LinearClassifier
 from laconic.models.clustering import LabelTree
 from laconic.models.clustering.groups import of_tree, partition
@@ -35,14 +35,12 @@ from laconic.models.rankers import (
     ShortlistRanker,
 )
 from laconic.models.shortlisters.clusters import Clusters
-from laconic.training.optimizer import Halving, Plan
+from laconic.training.optimizer import Halving
 from laconic.training.run import Run
 from laconic.training.tasks import Shortlisted
 from laconic.types import NO_LABEL, Inputs, Ranking
 from laconic.update.rankers.rankers import linear
 from laconic.update.rankers.rows import with_rows
-
-_AT_ONCE = 1024  # texts encoded and ranked at a time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,7 +192,7 @@ def _train_rows(rows: _Rows, texts: NewTexts, run: Run) -> LinearClassifier:
         rows.stage,
         task,
         Resident.of(replace(texts.learn, inputs=vectors.numpy()), 0, device, negatives),
-        _plan(texts.config),
+        plan_from(texts.config, schedule=Halving(after=0.7), lazy=True),
         validate=(lambda: validation_figures(ranker, texts.held)) if len(texts.held) else None,
     )
     return trained if state.best_score > before or not len(texts.held) else classifier
@@ -223,16 +221,4 @@ def _hard_negatives(rows: _Rows, texts: NewTexts) -> Int[Tensor, "texts n"]:
 
 @torch.no_grad()
 def _map_texts(function: Callable[[Inputs], Tensor], data: Dataset, device: torch.device) -> Tensor:
-    starts = range(0, len(data), _AT_ONCE)
-    return torch.cat([function(on_device(inputs_of(data.inputs[at : at + _AT_ONCE]), device)).cpu() for at in starts])
-
-
-def _plan(config: Config) -> Plan:
-    return Plan(
-        epochs=config.epochs,
-        batch_size=config.batch_size,
-        learning_rate=config.learning_rate,
-        schedule=Halving(after=0.7),
-        lazy=True,
-        seed=config.seed,
-    )
+    return torch.cat([function(inputs).cpu() for _, inputs in batches(data.inputs, device)])

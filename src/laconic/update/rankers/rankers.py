@@ -12,6 +12,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from laconic.errors import ModelError
+from laconic.evaluation.evaluate import device_of
 from laconic.models.classifiers import Classifier, HashedClassifier, LinearClassifier
 from laconic.models.rankers import (
     BucketsRanker,
@@ -33,11 +34,6 @@ from laconic.update.rankers.shortlisters import (
 
 # Of the first ten labels by the classifier's scores, how many may be new: no neighbour votes for new labels.
 _PLACES = 2.5
-
-
-def device_of(ranker: Ranker) -> torch.device:
-    tensor: Tensor = next(iter(ranker.state_dict().values()))
-    return tensor.device
 
 
 def linear(classifier: Classifier) -> LinearClassifier:
