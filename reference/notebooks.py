@@ -1,8 +1,8 @@
 """Tutorials: notebooks whose source is Markdown, executed, and shown as pages with what their cells print and draw.
 
 A file tutorials/NAME.md is the source; every block of Python in it is a cell. `python -m reference.notebooks` (by
-`make tutorials`) executes all of them into build/tutorials/NAME.ipynb. The site executes only what has no such file, or
-one of another source.
+`make tutorials`) executes all of them into build/tutorials/NAME.ipynb. The site shows these files, and executes a
+tutorial itself where there is none, or where the tutorial or the code of laconic has changed since.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -42,7 +43,7 @@ def notebook(source: str) -> Notebook:
         words = text if code else _INSIDE.sub(r"\1", text)
         cells.append({**one, "id": f"cell-{len(cells) + 1}", "source": words})
     python = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    facts = {"kernelspec": python, "language_info": {"name": "python"}, "source": _digest(source)}
+    facts = {"kernelspec": python, "language_info": {"name": "python"}, "made_of": _digest(source)}
     return {"nbformat": 4, "nbformat_minor": 5, "metadata": facts, "cells": cells}
 
 
@@ -65,29 +66,31 @@ def executed(plain: Notebook) -> Notebook:
     done: Notebook = json.loads(nbformat.writes(found))
     for cell in done["cells"]:
         cell["metadata"] = {}  # when it ran
+        if "outputs" in cell:
+            cell["outputs"] = _joined(cell["outputs"])
         said = [_text(one["text"]) for one in cell.get("outputs", []) if one.get("name") == "stderr"]
         if said:
             raise RuntimeError(f"a cell of a tutorial warns:\n{_text(cell['source'])}\n\n{''.join(said)}")
     return done
 
 
-def execute(path: Path) -> Notebook:
-    """Execute the tutorial at that path and write the notebook with its output."""
+def execute(path: Path, folder: Path = EXECUTED) -> Notebook:
+    """Execute the tutorial at that path and write the notebook with its output into the folder."""
     began = time.monotonic()
     done = executed(notebook(path.read_text(encoding="utf-8")))
-    EXECUTED.mkdir(parents=True, exist_ok=True)
-    target = EXECUTED / f"{path.stem}.ipynb"
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / f"{path.stem}.ipynb"
     target.write_text(json.dumps(done, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    sys.stderr.write(f"{target.relative_to(ROOT)}: {time.monotonic() - began:.0f} s\n")
+    sys.stderr.write(f"{target}: {time.monotonic() - began:.0f} s\n")
     return done
 
 
 def made(path: Path) -> Notebook:
-    """Return the executed notebook of a tutorial; execute it where there is none of this source."""
+    """Return the executed notebook of a tutorial; execute it where there is none of this source and this code."""
     target, source = EXECUTED / f"{path.stem}.ipynb", path.read_text(encoding="utf-8")
     if target.exists():
         found: Notebook = json.loads(target.read_text(encoding="utf-8"))
-        if found["metadata"].get("source") == _digest(source):
+        if found["metadata"].get("made_of") == _digest(source):
             return found
     return execute(path)
 
@@ -103,6 +106,17 @@ def page(name: str, source: str, done: Notebook) -> tuple[str, dict[str, bytes]]
         for output in next(code_cells)["outputs"] if code else ():
             lines += [_shown(output, name, pictures), ""]
     return "\n".join(lines), pictures
+
+
+def _joined(outputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the outputs of a cell with pieces of one stream, which come as they are flushed, joined."""
+    found: list[dict[str, Any]] = []
+    for one in outputs:
+        if found and "name" in one and found[-1].get("name") == one["name"]:
+            found[-1]["text"] = _text(found[-1]["text"]) + _text(one["text"])
+        else:
+            found.append(one)
+    return found
 
 
 def _parts(source: str) -> Iterator[tuple[bool, str]]:
@@ -139,9 +153,16 @@ def _text(value: str | list[str]) -> str:
 
 
 def _digest(source: str) -> str:
-    return hashlib.sha256(source.encode()).hexdigest()
+    """Return a hash of a tutorial's source and of all code that it may run."""
+    return hashlib.sha256(source.encode() + _code()).hexdigest()
+
+
+@cache
+def _code() -> bytes:
+    files = sorted((ROOT / "src" / "laconic").rglob("*.py"))
+    return b"".join(hashlib.sha256(file.read_bytes()).digest() for file in files)
 
 
 if __name__ == "__main__":
-    for one in sources():
+    for one in [Path(name) for name in sys.argv[1:]] or sources():
         execute(one)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+pytest.importorskip("mkdocs")
+pytest.importorskip("nbclient")
+
+from reference import notebooks
 from reference.hook import with_links_mended
-from reference.notebooks import executed, notebook, page, sources
+from reference.notebooks import notebook, page, sources
 
 ROOT = Path(__file__).parents[1]
 SOURCE = "# Title\n\nWords with [a link](../docs/methods.md).\n\n```python\nprint(6 * 7)\n```\n\nLast words.\n"
@@ -47,10 +55,48 @@ def test_links_of_tutorials_lead_to_pages_of_the_site() -> None:
     assert with_links_mended("[a](../../tutorials/serving.md)", "docs/tutorials/index.md") == "[a](serving.md)"
 
 
-def test_a_notebook_is_executed_and_a_warning_is_an_error() -> None:
-    assert executed(notebook(SOURCE))["cells"][1]["outputs"][0]["text"] == ["42\n"]
-    with pytest.raises(RuntimeError, match="a cell of a tutorial warns"):
-        executed(notebook("# T\n\n```python\nimport warnings\n\nwarnings.warn('old')\n```\n"))
+def run(source: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Execute a tutorial in a process of its own: threads of a notebook's client would stay in this one."""
+    (folder / "name.md").write_text(source)
+    code = "import sys; from pathlib import Path; from reference.notebooks import execute; "
+    code += "execute(Path(sys.argv[1]) / 'name.md', Path(sys.argv[1]) / 'executed')"
+    return subprocess.run([sys.executable, "-c", code, str(folder)], cwd=ROOT, capture_output=True, text=True)
+
+
+def test_a_notebook_is_executed_with_the_lines_of_one_stream_together(tmp_path: Path) -> None:
+    source = SOURCE.replace("print(6 * 7)", "print(6 * 7, flush=True)\nprint(43)")
+    assert run(source, tmp_path).returncode == 0
+    (output,) = json.loads((tmp_path / "executed" / "name.ipynb").read_text())["cells"][1]["outputs"]
+    assert "".join(output["text"]) == "42\n43\n"
+
+
+@pytest.mark.parametrize(
+    ("broken", "told"), [("1 / 0", "ZeroDivisionError"), ("import warnings; warnings.warn('x')", "warns")]
+)
+def test_a_cell_that_fails_or_warns_is_an_error(broken: str, told: str, tmp_path: Path) -> None:
+    done = run(SOURCE.replace("print(6 * 7)", broken), tmp_path)
+    assert done.returncode != 0
+    assert told in done.stderr
+    assert not (tmp_path / "executed").exists()
+
+
+def test_a_notebook_of_another_source_or_code_is_executed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, calls = tmp_path / "name.md", []
+    path.write_text(SOURCE)
+    monkeypatch.setattr(notebooks, "EXECUTED", tmp_path)
+    monkeypatch.setattr(notebooks, "execute", lambda path: calls.append(path) or notebook(path.read_text()))
+    (tmp_path / "name.ipynb").write_text(json.dumps(notebook(SOURCE)))
+    notebooks.made(path)
+    assert not calls
+    path.write_text(SOURCE + "More.\n")
+    notebooks.made(path)
+    assert len(calls) == 1
+    path.write_text(SOURCE)
+    monkeypatch.setattr(notebooks, "_code", lambda: b"other")
+    notebooks.made(path)
+    assert len(calls) == 2
 
 
 @pytest.mark.parametrize("path", sources(), ids=lambda path: path.stem)
