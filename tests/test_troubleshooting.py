@@ -30,8 +30,8 @@ RECORDS = [["red rose", "blue sea"], [["flower"], ["water"]]]
 
 
 def quoted() -> list[str]:
-    """Return the messages in the first columns of the page's tables."""
-    return re.findall(r"^\| `([^`]+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    """Return the messages in the page's lists."""
+    return re.findall(r"^- `([^`]+)`$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
 
 
 def pattern(message: str) -> re.Pattern[str]:
@@ -200,8 +200,8 @@ def test_the_page_quotes_messages_once_and_explains_them() -> None:
     messages = quoted()
     assert len(messages) == len(set(messages)) >= 50
     assert PROVOKED.keys() <= set(messages)
-    rows = re.findall(r"^\| `[^`]+` \|.*$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    assert all(re.fullmatch(r"\| `[^`]+` \|.*\| .{10,} \|", row) for row in rows)  # a remedy for each
+    remedies = re.findall(r"^- `[^`]+`\n\n    .*\*Remedy:\* .{10,}\n$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(remedies) == len(messages)
 
 
 @pytest.mark.parametrize("message", [one for one in quoted() if one not in PROVOKED])
