@@ -55,6 +55,10 @@ def test_code_is_in_a_form_that_is_run_or_says_why_it_is_not(name: str) -> None:
         assert len(block.reason.split()) != 1, f"{name}:{block.line}: say why in words"
 
 
+def test_the_readme_is_one_page() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
+
+
 def main(names: list[str]) -> None:
     with TemporaryDirectory() as folder:
         server = ForkServer(Path(folder))
