@@ -242,7 +242,7 @@ class ForkServer:
 
 _CLIENT = """
 import json, os, socket, sys
-if sys.argv[1:2] == ["serve"]:
+if sys.argv[1:2] == ["serve"] or "_LACONIC_COMPLETE" in os.environ:
     os.execv(sys.executable, [sys.executable, "-m", "laconic", *sys.argv[1:]])
 connection = socket.socket(socket.AF_UNIX)
 connection.connect(os.environ["LACONIC_SOCKET"])

@@ -1,4 +1,4 @@
-"""Make what a page takes for granted: shop.csv, new.csv, other.csv, titles.csv, and the lists texts and labels.
+"""Make what a page takes for granted: tables of texts and labels, and lists of them.
 
 They are descriptions of Debian packages with the packages that each needs, and stand for the reader's own files.
 """
@@ -26,3 +26,6 @@ write("other.csv", ["text", "labels"], rows[500:])
 write("titles.csv", ["sku", "title"], [["17", "chess engine"], ["18", "photo editor"]])
 texts, labels, new_texts, new_labels = texts[:450], labels[:450], texts[450:500], labels[450:500]
 other_texts, other_labels = [row[0] for row in rows[500:]], [row[1].split("|") for row in rows[500:]]
+with open("more.jsonl", "w", encoding="utf-8") as file:
+    print(json.dumps({"id": "stockfish", "text": "strong chess engine"}), file=file)
+write("examples.csv", ["text", "labels"], [["chess engine for the command line", "stockfish"]])
