@@ -7,7 +7,7 @@ A page is markdown. Of its fenced blocks these are used:
     ```python                   is run; a ```text block directly below is what it prints
 
 A line `<!-- given: tests/given/NAME.py -->` names Python that is run before all blocks: it makes the files and names that
-the page takes for the reader's own. A block of commands or Python below a line `<!-- not run: REASON -->` is not run, and
+the page takes for the reader's own; `<!-- given: PATH as NAME -->` copies a file. A block of commands or Python below a line `<!-- not run: REASON -->` is not run, and
 `pip install` never is: the tests run with what is installed. In a shown output, a line `...` stands for any lines.
 `laconic serve` is left running until the page ends, at a free port instead of 8000.
 """
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -36,7 +37,7 @@ FENCE = re.compile(
     r"^```(?P<language>[\w-]*)(?P<options>[^\n]*)\n(?P<body>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
-_GIVEN = re.compile(r"^<!-- given: (\S+) -->$", re.MULTILINE)
+_GIVEN = re.compile(r"^<!-- given: (\S+)(?: as (\S+))? -->$", re.MULTILINE)
 _TITLE = re.compile(r'title="([^"]+)"')
 # A number may differ a little between machines; how long something took, how large it is in memory, and a model's
 # version may be anything.
@@ -333,8 +334,11 @@ class Printed(NamedTuple):
 def run_page(page: str, opened: Session) -> Iterator[Printed]:
     """Run a page, and yield everything whose output is shown."""
     blocks = blocks_of(page)
-    for given in _GIVEN.findall(page):
-        opened.run_python((ROOT / given).read_text(encoding="utf-8"))
+    for given, name in _GIVEN.findall(page):
+        if name:
+            shutil.copyfile(ROOT / given, opened.folder / name)
+        else:
+            opened.run_python((ROOT / given).read_text(encoding="utf-8"))
     for number, block in enumerate(blocks):
         if block.title:
             path = opened.folder / block.title

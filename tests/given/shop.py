@@ -21,11 +21,5 @@ with gzip.open(BUNDLED["debian-related"] / "train.jsonl.gz", "rt", encoding="utf
 texts, labels = [one["text"] for one in packages], [one["labels"] for one in packages]
 rows = [[text, "|".join(names)] for text, names in zip(texts, labels, strict=True)]
 write("shop.csv", ["text", "labels"], rows[:450])
-write("new.csv", ["text", "labels"], rows[450:500])
-write("other.csv", ["text", "labels"], rows[500:])
 write("titles.csv", ["sku", "title"], [["17", "chess engine"], ["18", "photo editor"]])
 texts, labels, new_texts, new_labels = texts[:450], labels[:450], texts[450:500], labels[450:500]
-other_texts, other_labels = [row[0] for row in rows[500:]], [row[1].split("|") for row in rows[500:]]
-with open("more.jsonl", "w", encoding="utf-8") as file:
-    print(json.dumps({"id": "stockfish", "text": "strong chess engine"}), file=file)
-write("examples.csv", ["text", "labels"], [["chess engine for the command line", "stockfish"]])
