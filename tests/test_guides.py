@@ -62,11 +62,13 @@ def test_the_readme_is_one_page() -> None:
 def main(names: list[str]) -> None:
     with TemporaryDirectory() as folder:
         server = ForkServer(Path(folder))
-        for name in names or [name for name in pages() if has_code(name)]:
-            with TemporaryDirectory() as inside, session(Path(inside), server) as opened:
-                page = (ROOT / name).read_text(encoding="utf-8")
-                (ROOT / name).write_text(regenerated(page, list(run_page(page, opened))), encoding="utf-8")
-        server.close()
+        try:
+            for name in names or [name for name in pages() if has_code(name)]:
+                with TemporaryDirectory() as inside, session(Path(inside), server) as opened:
+                    page = (ROOT / name).read_text(encoding="utf-8")
+                    (ROOT / name).write_text(regenerated(page, list(run_page(page, opened))), encoding="utf-8")
+        finally:
+            server.close()
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ They are descriptions of Debian packages with the packages that each needs, and 
 import csv
 import gzip
 import json
+from pathlib import Path
 
 from scipy.sparse import csr_matrix, save_npz
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -39,7 +40,7 @@ for split, found in splits.items():
     with open(f"{split}.csv", "w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([["text", "labels"], *([one["text"], "|".join(one["labels"])] for one in found)])
 
-# PECOS: texts with numbers of labels, and matrices
+# PECOS and omikuji: texts with numbers of labels, and matrices
 names = sorted({name for one in splits["train"] for name in one["labels"]})
 number = {name: at for at, name in enumerate(names)}
 write("labels.txt", names)
@@ -50,5 +51,12 @@ for split, short in (("train", "trn"), ("test", "tst")):
     known = [[name for name in one["labels"] if name in number] for one in splits[split]]
     numbers = [",".join(str(number[name]) for name in labels) for labels in known]
     write(f"{short}.txt", [f"{ids}\t{one['text']}" for ids, one in zip(numbers, splits[split])])
-    save_npz(f"X.{short}.npz", csr_matrix(words.transform(one["text"] for one in splits[split]), dtype="float32"))
+    rows = csr_matrix(words.transform(one["text"] for one in splits[split]), dtype="float32")
+    save_npz(f"X.{short}.npz", rows)
     save_npz(f"Y.{short}.npz", csr_matrix(binary.fit_transform(known), dtype="float32"))
+    # the file of both that omikuji reads
+    features = [zip(row.indices, row.data) for row in rows]
+    pairs = [" ".join(f"{column}:{value:.6g}" for column, value in row) for row in features]
+    Path("sparse").mkdir(exist_ok=True)
+    sizes = f"{rows.shape[0]} {rows.shape[1]} {len(names)}"
+    write(f"sparse/{split}.txt", [sizes, *(f"{ids} {row}" for ids, row in zip(numbers, pairs))])
