@@ -6,7 +6,7 @@ TORCH := $(shell grep '^torch==' constraints.txt)
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo -n)
 MODEL ?= build/debian-laptop
 
-.PHONY: demo test test-slow test-types test-browser check docs docs-serve bench chaos screenshot chromium clean
+.PHONY: demo test test-slow test-types test-browser check tutorials docs docs-serve bench chaos screenshot chromium clean
 .DELETE_ON_ERROR:
 
 demo: .venv/laconic
@@ -33,7 +33,11 @@ check: .venv/dev
 	$(BIN)/mypy
 	$(BIN)/python -m pytest tests/test_layers.py
 
-# The documentation site, into build/site: a broken link, or a page that the navigation lacks, is an error.
+# Execute the notebooks of tutorials/ into build/tutorials: a cell that fails or warns is an error.
+tutorials: .venv/docs
+	$(BIN)/python -m reference.notebooks
+
+# The documentation site, into build/site, with tutorials executed where build/tutorials lacks them: a broken link, or a page that the navigation lacks, is an error.
 docs: .venv/docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 

@@ -5,6 +5,7 @@ In the navigation of mkdocs.yml, `guides/*.md` stands for all pages of that fold
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatch
@@ -15,7 +16,7 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
-from reference import http_api, settings, verbs
+from reference import http_api, notebooks, settings, verbs
 
 ROOT = Path(__file__).parents[1]
 # Pages of the repository's root, and where they are on the site.
@@ -44,6 +45,19 @@ def decisions() -> str:
         title = path.read_text(encoding="utf-8").partition("\n")[0].lstrip("# 0")
         lines.append(f"- [{title}]({path.name})")
     return "\n".join(["# Decisions", "", "Choices that others will ask about, one page each.", "", *lines, ""])
+
+
+@cache
+def tutorials() -> dict[str, str | bytes]:
+    """Return the pages of tutorials with their pictures and notebooks, by their path on the site."""
+    found: dict[str, str | bytes] = {}
+    for path in notebooks.sources():
+        source, done = path.read_text(encoding="utf-8"), notebooks.made(path)
+        text, pictures = notebooks.page(path.stem, source, done)
+        found[f"tutorials/{path.name}"] = with_links_mended(text, f"tutorials/{path.name}")
+        found |= {f"tutorials/{name}": content for name, content in pictures.items()}
+        found[f"tutorials/{path.stem}.ipynb"] = json.dumps(done, indent=1, ensure_ascii=False)
+    return found
 
 
 def expanded(nav: list[Any], paths: Iterable[str]) -> list[Any]:
@@ -98,10 +112,10 @@ def _mended(found: re.Match[str], path: str) -> str:
     if "://" in target or target.startswith("mailto:"):
         return found[0]
     wanted = normpath((PurePosixPath(path).parent / target).as_posix())
-    at = MOVED.get(path) or str(PurePosixPath(path).relative_to("docs"))
+    at = MOVED.get(path) or path.removeprefix("docs/")
     if wanted in MOVED:
         to = MOVED[wanted]
-    elif wanted.startswith("docs/"):
+    elif wanted.startswith(("docs/", "tutorials/")):
         to = wanted.removeprefix("docs/")
     elif wanted == "docs" or not (ROOT / wanted).exists():
         return found[0]
@@ -115,6 +129,7 @@ def on_config(config: Any) -> Any:
     """Expand the navigation."""
     docs = Path(config["docs_dir"])
     there = {path.relative_to(docs).as_posix() for path in docs.rglob("*.md")}
+    there |= {f"tutorials/{path.name}" for path in notebooks.sources()}
     config["nav"] = expanded(config["nav"], there | generated().keys())
     return config
 
@@ -123,6 +138,8 @@ def on_files(files: Files, config: Any) -> Files:
     """Add the generated pages."""
     for path, text in generated().items():
         files.append(File.generated(config, path, content=text))
+    for path, content in tutorials().items():
+        files.append(File.generated(config, path, content=content))
     return files
 
 

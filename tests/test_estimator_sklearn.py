@@ -214,7 +214,7 @@ def test_a_notebook_shows_progress_in_its_cell(monkeypatch: pytest.MonkeyPatch) 
     shell = types.SimpleNamespace(kernel=object())
     page = types.SimpleNamespace(HTML=lambda content: content, display=display)
     notebook = types.SimpleNamespace(get_ipython=lambda: shell, display=page)
-    monkeypatch.setitem(sys.modules, "IPython", notebook)  # type: ignore[arg-type]
+    monkeypatch.setitem(vars(sys)["modules"], "IPython", notebook)
     monkeypatch.setattr("laconic.training.watchers._REFRESH", 0.0)
     Laconic("inceptionxml", **SMALL, verbose=1).fit(TEXTS, LABELS)
     assert "Training inceptionxml" in shown[0]

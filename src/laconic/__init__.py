@@ -7,7 +7,7 @@ if sys.platform == "win32":  # a folder cannot be written there so that a crash 
     raise ImportError("laconic does not run on Windows itself; use Linux, in WSL 2 for instance, or macOS")
 
 __all__ = ["Laconic", "__version__"]
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from laconic.estimator import Laconic

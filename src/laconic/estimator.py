@@ -57,7 +57,8 @@ class Laconic:
     """Assigns short texts the few right labels out of many, as an estimator of scikit-learn.
 
     Args:
-        method: Name of a training method (docs/methods.md); "auto" chooses one that suits the data and the machine.
+        method: Name of a training method, which `laconic settings METHOD` describes; "auto" chooses one that suits the
+            data and the machine.
         device: "cpu", "cuda", or "auto" for a GPU if there is one.
         ensemble: Number of models, with different seeds, whose scores are averaged.
         ignore_memory: Train even where memory seems too small; otherwise `fit` refuses.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -130,3 +131,16 @@ def test_the_navigation_opens_on_a_phone(visit: Visit, site: str) -> None:
     page.locator("label.md-header__button[for=__drawer]").click()
     page.locator(".md-sidebar--primary").get_by_text("Papers", exact=True).first.click()
     expect(page.locator(".md-sidebar--primary").get_by_role("link", name="DECAF", exact=True)).to_be_visible()
+
+
+@pytest.mark.parametrize("name", ["first-model", "library-subjects", "tail-and-label-text", "serving"])
+def test_a_tutorial_shows_its_output_and_pictures_and_can_be_downloaded(visit: Visit, site: str, name: str) -> None:
+    page = visit(f"{site}/tutorials/{name}/")
+    assert page.locator(".highlight.output").count() >= 3
+    pictures = page.locator("img.output")
+    assert pictures.count() >= 1
+    assert all(one.evaluate("picture => picture.complete && picture.naturalWidth > 0") for one in pictures.all())
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download as a notebook").click()
+    notebook = json.loads(download.value.path().read_text())
+    assert any(cell.get("outputs") for cell in notebook["cells"])

@@ -11,7 +11,7 @@ from rich.text import Text
 from laconic import __version__
 from laconic.cli import bench, data, demo, evaluate, labels, pack, predict, serve, settings, train
 from laconic.cli.options import err, out
-from laconic.cli.verb import Group, Verb
+from laconic.cli.verb import Group
 from laconic.errors import UserError, missing_package
 from laconic.system.machine import limit_thread_pools
 
@@ -23,8 +23,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 for family in (demo, train, predict, serve, evaluate, bench, labels, pack, data, settings):
-    for info in family.verbs.registered_commands:
-        info.cls = Verb
     app.add_typer(family.verbs)
 
 

@@ -52,7 +52,7 @@ def serve(
         float,
         option(_LIMITS, "--drain SECONDS", "Seconds after SIGTERM during which new connections are accepted.", min=0),
     ] = 0.5,
-    watch: Annotated[bool, typer.Option("--watch/--no-watch", help="Reload the model folder when it changes.")] = True,
+    watch: Annotated[bool, option("Model", "--watch/--no-watch", "Reload the model folder when it changes.")] = True,
     quiet: Annotated[bool, option(OUTPUT, "--quiet", "Do not log each request.")] = False,
 ) -> None:
     """Serve a packed model over HTTP, with a page to try it at / and the API described at /docs.

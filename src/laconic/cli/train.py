@@ -76,7 +76,7 @@ def train(
         option(
             METHOD,
             "--method NAME",
-            "Training method (docs/methods.md). auto chooses by the data, the machine and --budget.",
+            "Training method; `laconic settings METHOD` describes it. auto chooses by data, machine and --budget.",
             autocompletion=complete_method,
         ),
     ] = "auto",

@@ -19,7 +19,7 @@ def command(verbs: typer.Typer, name: str | None = None, *, example: str, group:
     """Register a function as a verb of a group; the lines of `example` end its help."""
     lines = example.splitlines()
     epilog = "\n\n".join(["Example:" if len(lines) == 1 else "Examples:", *(f"$ {line}" for line in lines)])
-    return verbs.command(name, epilog=epilog, rich_help_panel=group)
+    return verbs.command(name, cls=Verb, epilog=epilog, rich_help_panel=group)
 
 
 def option(group: str, spec: str, help: str, **more: Any) -> Any:

@@ -21,6 +21,7 @@ from laconic.storage.model_folder import SavedModel
 from laconic.system.machine import usable_cores
 from laconic.training.run import device_named
 from laconic.types import NO_LABEL
+from laconic.units import counted
 
 _JUDGED = 5000  # texts on which the cost is measured
 _BEST = 5
@@ -46,8 +47,8 @@ class Cost(NamedTuple):
     @property
     def words(self) -> str:
         """Describe the texts that the cost was measured on."""
-        of = {TRAINING: "training texts", "held-out": "held-out texts"}.get(self.split, f"texts of {self.split}")
-        return f"{self.texts:,} {of}"
+        kind = {TRAINING: "training ", "held-out": "held-out "}.get(self.split, "")
+        return counted(self.texts, f"{kind}text") + ("" if kind else f" of {self.split}")
 
     def facts(self) -> dict[str, Any]:
         figures = {} if self.precision is None else dict(zip(_PRECISIONS, self.precision, strict=True))
