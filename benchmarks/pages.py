@@ -72,11 +72,14 @@ BLOCKS: Mapping[str, Mapping[str, Make]] = {
         "decaf, table 4": paper_table("decaf", "table 4"),
         "decaf, pictures": label_text.decaf_pictures,
     },
-    "docs/labels.md": {"hidden labels": others.hidden_labels, "updated": others.updated},
-    "docs/methods.md": {"calibration parts": others.calibration_parts},
+    "docs/methods.md": {
+        "calibration parts": others.calibration_parts,
+        "hidden labels": others.hidden_labels,
+        "updated": others.updated,
+    },
     "docs/which-method.md": {"compared": which_method.compared, "compared, picture": which_method.shown},
     "docs/results.md": {"first table": others.first_table, "each method": others.each_method},
-    "docs/serving.md": {"load": others.load, "claims": others.claims},
+    "docs/reference/service.md": {"load": others.load, "claims": others.claims},
 }
 DRAWINGS = (plus.drawings, astec.drawings, label_text.drawings, which_method.drawings)
 

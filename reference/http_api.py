@@ -13,7 +13,8 @@ from reference.markdown import code, plain, table
 _INTRODUCTION = """# HTTP API
 
 [`laconic serve`](cli/serve.md) answers at these paths. `GET /openapi.json` is this page for programs (OpenAPI 3.1),
-with the limits of the running service. How to run the service is described in [A model in service](../serving.md).
+with the limits of the running service. How the service
+behaves under load and when it stops, its metrics and its log are described in [The service](service.md).
 """
 _NAMES = {"Successful Response": "Success"}  # FastAPI's own words
 

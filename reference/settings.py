@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from laconic.cli.settings import shown
 from laconic.config import METHOD_NAMES
 from laconic.methods.registry import METHODS
-from laconic.methods.settings import Setting, method_settings
+from laconic.methods.settings import Setting, config_settings, method_settings
+from laconic.update.rankers.fine_tune import Config as UpdateConfig
 from reference.markdown import breakable, code, plain, table, titled
 
 _WRAPPERS = {
@@ -25,7 +26,8 @@ def file_name(method: str) -> str:
 
 def pages() -> dict[str, str]:
     """Return the pages by their names under reference/settings/."""
-    return {"index.md": index(), "shared.md": shared_page(), **{file_name(one): page(one) for one in METHOD_NAMES}}
+    of_methods = {file_name(one): page(one) for one in METHOD_NAMES}
+    return {"index.md": index(), "shared.md": shared_page(), "update.md": update_page(), **of_methods}
 
 
 def index() -> str:
@@ -42,6 +44,7 @@ terminal, and `--json` makes it output for programs.
 {table(["method", "", "settings"], rows)}
 
 Settings of the [text, the vocabulary and the wrappers](shared.md) are common to all methods.
+[`laconic update`](update.md) has settings of its own.
 """
 
 
@@ -80,6 +83,18 @@ def shared_page() -> str:
     for group, title in titles.items():
         parts += ["", f"## {title}", "", settings_table(one for one in found if one.name.startswith(f"{group}."))]
     return "\n".join(parts) + "\n"
+
+
+def update_page() -> str:
+    """Return the page of the settings with which a finished model is updated."""
+    return f"""{titled("update")}
+# Settings of the update
+
+[`laconic update`](../cli/update.md) takes them as `--set NAME=VALUE`, `Laconic.update` as arguments. They are common to
+all methods.
+
+{settings_table(config_settings(UpdateConfig()))}
+"""
 
 
 def settings_table(settings: Iterable[Setting]) -> str:

@@ -15,7 +15,7 @@ import pytest
 from tests.pages import ROOT, Block, ForkServer, agree, blocks_of, commands_of, regenerated, run_page, session
 
 FOLDERS = ("docs/start", "docs/guides")
-OTHERS = ("README.md", "docs/index.md", "docs/command-line.md", "docs/python.md", "docs/labels.md", "docs/serving.md")
+OTHERS = ("README.md", "docs/index.md", "docs/command-line.md", "docs/python.md")
 CODE = ("console", "python", "bash", "sh", "shell", "pycon")
 
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import json
 import re
 from collections.abc import Iterator
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 pytest.importorskip("mkdocs")
 
@@ -25,11 +24,11 @@ from reference import settings as settings_pages
 from reference.hook import decisions, expanded, generated, with_links_mended
 from reference.markdown import breakable, code, plain
 
-from laconic.cli.main import app
 from laconic.config import METHOD_NAMES
 from laconic.methods.settings import method_settings
 from laconic.serve.routes import openapi_of
 from laconic.serve.settings import Serving
+from laconic.update.rankers.fine_tune import Config as UpdateConfig
 
 ROOT = Path(__file__).parents[1]
 PYTHON = ROOT / "docs" / "reference" / "python"
@@ -76,6 +75,14 @@ def test_every_setting_of_a_method_is_in_the_reference(method: str) -> None:
         (row,) = [line for line in page.splitlines() if line.startswith(f"| {breakable(one.name)}")]
         assert plain(one.meaning) in row
         assert plain(one.values) in row
+
+
+def test_every_setting_of_the_update_is_in_the_reference() -> None:
+    page = settings_pages.pages()["update.md"]
+    for one in fields(UpdateConfig):
+        (row,) = [line for line in page.splitlines() if line.startswith(f"| {breakable(one.name)}")]
+        assert code(str(one.default)) in row
+        assert " to " in row  # bounds
 
 
 # Python
@@ -142,13 +149,6 @@ def test_every_path_and_form_of_the_service_is_on_its_page() -> None:
     for name, form in document["components"]["schemas"].items():
         assert f"### {name}\n" in page
         assert all(code(key) in page for key in form.get("properties", {}))
-
-
-def test_the_keys_of_settings_are_those_of_the_page() -> None:
-    page = (ROOT / "docs" / "reference" / "json.md").read_text()
-    section = page.partition("\n## settings\n")[2].partition("\n## ")[0]
-    (one,) = json.loads(CliRunner().invoke(app, ["settings", "trees", "beam", "--json"]).stdout)
-    assert re.findall(r"^\| `(\w+)`", section, re.M) == list(one)
 
 
 # The site

@@ -80,7 +80,7 @@ def load(results: Results) -> str:
         for name in SERVERS
         for one in figures[name]["loads"]
     ]
-    header = ["", "offered, a second", "sent", "answered in time", "p50 ms", "p99 ms", "MB"]
+    header = ["", "offered per second", "sent", "answered in time", "p50 ms", "p99 ms", "MB"]
     alone = ", ".join(f"{SERVERS[name]} {figures[name]['one_at_a_time']['p50_ms']:.2f} ms" for name in SERVERS)
     annif = f"Annif's REST interface is known to take {figures['annif_p50_ms']:.0f} ms (not measured here)"
     return joined(table(header, rows), f"One client at a time waits (p50): {alone}; {annif}.")
@@ -107,8 +107,9 @@ def hidden_labels(results: Results) -> str:
         precisions = f"{without['P@1']:.1f}, {added['P@1']:.1f}"
         lost = Spread(added["P@5"] - without["P@5"]).signed
         rows.append([named(name), *recalls, precisions, lost, f"{added['places of ten']:.2f}", run_seconds(run, "add")])
-    head = ["hidden labels, R@10", "added", "trained with them", "a label: added", "trained", "P@1: without, added"]
-    return table([*head, "P@5", "places of ten", "added in"], rows)
+    recalls_of = ["R@10: added", "trained", "mean R@10 of a label: added", "trained"]
+    rest = ["P@1: before, after", "change of P@5", "new labels in the first ten", "added in"]
+    return table(["hidden labels, %", *recalls_of, *rest], rows)
 
 
 def updated(results: Results) -> str:

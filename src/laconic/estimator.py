@@ -80,7 +80,7 @@ class Laconic:
     There is no `n_features_in_`: texts have no number of features, and scikit-learn's own estimators of texts have no
     such attribute either.
 
-    Example:
+    Examples:
         >>> from laconic import Laconic
         >>> texts = ["red rose", "white rose", "blue sea", "deep sea"]
         >>> labels = [["flower", "red"], ["flower"], ["water"], ["water"]]
@@ -157,7 +157,7 @@ class Laconic:
         Returns:
             The estimator itself, fitted.
 
-        Example:
+        Examples:
             >>> model = Laconic("nearest").fit(["red rose", "blue sea"], [["flower"], ["water"]])
             >>> list(model.classes_)
             ['flower', 'water']
@@ -194,7 +194,7 @@ class Laconic:
         Returns:
             The estimator itself. `update` does the same to a fitted model, with settings of the update.
 
-        Example:
+        Examples:
             >>> model = Laconic("nearest")
             >>> for text, label in (("red rose", "flower"), ("blue sea", "water")):
             ...     model = model.partial_fit([text], [[label]])
@@ -239,7 +239,7 @@ class Laconic:
         Returns:
             For one text a list of `Prediction(label, score)`; for several, a list of such lists.
 
-        Example:
+        Examples:
             >>> model = Laconic("nearest").fit(["red rose", "blue sea"], [["flower"], ["water"]])
             >>> label, score = model.predict("a rose", k=1)[0]
             >>> label
@@ -263,7 +263,7 @@ class Laconic:
         Returns:
             A matrix with a row per text and a column per label, in the order of `classes_`.
 
-        Example:
+        Examples:
             >>> model = Laconic("nearest").fit(["red rose", "blue sea"], [["flower"], ["water"]])
             >>> scores = model.decision_function(["a rose", "the sea", "deep sea"], k=1)
             >>> scores.shape
@@ -294,7 +294,7 @@ class Laconic:
             ModelError: If scores are not probabilities: no texts were held out of training (`validation`), and
                 `calibrate` was not called. `decision_function` returns scores of any model.
 
-        Example:
+        Examples:
             >>> model = Laconic("nearest").fit(["red rose", "blue sea"], [["flower"], ["water"]])
             >>> texts = [f"{word} {number}" for number in range(30) for word in ("rose", "sea")]
             >>> model = model.calibrate(texts, [["flower"], ["water"]] * 30)
@@ -323,7 +323,7 @@ class Laconic:
         Returns:
             A count, or one for each text. A text without known words is predicted like an empty one.
 
-        Example:
+        Examples:
             >>> model = Laconic("nearest").fit(["red rose", "blue sea"], [["flower"], ["water"]])
             >>> model.known_words(["red sea", "unheard of"])
             [2, 0]
@@ -341,7 +341,7 @@ class Laconic:
         Returns:
             Every metric by its name, in percent; `scorer` makes one of them the score of a grid search.
 
-        Example:
+        Examples:
             >>> model = Laconic("nearest").fit(["red rose", "blue sea"], [["flower"], ["water"]])
             >>> model.score(["a rose", "the sea"], [["flower"], ["water"]])["P@1"]
             100.0
@@ -368,7 +368,7 @@ class Laconic:
         Returns:
             The estimator itself, with more labels.
 
-        Example:
+        Examples:
             >>> model = Laconic("nearest").fit(["red rose", "blue sea"], [["flower"], ["water"]])
             >>> sorted(model.add_labels({"colour": "red or blue"}).labels_)
             ['colour', 'flower', 'water']
@@ -388,7 +388,7 @@ class Laconic:
         Returns:
             The estimator itself, with fewer labels.
 
-        Example:
+        Examples:
             >>> model = Laconic("nearest").fit(["red rose", "blue sea"], [["flower"], ["water"]])
             >>> list(model.remove_labels(["water"]).labels_)
             ['flower']
@@ -409,12 +409,12 @@ class Laconic:
             texts: Texts, as for `fit`.
             labels: The label names of each text.
             label_texts: Own texts of new labels.
-            **settings: Settings of the update (docs/labels.md), such as `epochs=3`.
+            **settings: Settings of the update (`learning_rate`, `validation`, ...), such as `epochs=3`.
 
         Returns:
             The estimator itself, with the updated model.
 
-        Example:
+        Examples:
             >>> model = Laconic("nearest").fit(["red rose", "blue sea"], [["flower"], ["water"]])
             >>> model.update(["old oak"], [["tree"]]).predict("oak", k=1)[0].label
             'tree'
@@ -436,7 +436,7 @@ class Laconic:
         Returns:
             The estimator itself. A later change of the model ends its calibration, unless `update` fits a new one.
 
-        Example:
+        Examples:
             >>> model = Laconic("nearest").fit(["red rose", "blue sea"], [["flower"], ["water"]])
             >>> texts = [f"{word} {number}" for number in range(30) for word in ("rose", "sea")]
             >>> model = model.calibrate(texts, [["flower"], ["water"]] * 30)
@@ -456,7 +456,7 @@ class Laconic:
         Returns:
             The estimator itself, which predicts with the packed model.
 
-        Example:
+        Examples:
             >>> texts = ["red rose", "blue sea"]
             >>> model = Laconic("nearest").fit(texts, [["flower"], ["water"]]).pack(texts)
             >>> model.predict("a rose", k=1)[0].label
@@ -473,7 +473,7 @@ class Laconic:
         Args:
             folder: The folder to write; an older model there is replaced.
 
-        Example:
+        Examples:
             >>> from tempfile import TemporaryDirectory
             >>> model = Laconic("nearest").fit(["red rose", "blue sea"], [["flower"], ["water"]])
             >>> with TemporaryDirectory() as folder:
@@ -498,7 +498,7 @@ class Laconic:
         Returns:
             A fitted estimator.
 
-        Example:
+        Examples:
             >>> from tempfile import TemporaryDirectory
             >>> with TemporaryDirectory() as folder:
             ...     Laconic("nearest").fit(["red rose"], [["flower"]]).save(f"{folder}/model")
@@ -524,7 +524,7 @@ class Laconic:
         Returns:
             The parameters of the constructor, the method's settings among them.
 
-        Example:
+        Examples:
             >>> Laconic("nearest", neighbours=20).get_params()["neighbours"]
             20
         """
@@ -539,7 +539,7 @@ class Laconic:
         Returns:
             The estimator itself.
 
-        Example:
+        Examples:
             >>> Laconic("nearest").set_params(neighbours=20)
             Laconic('nearest', neighbours=20)
         """
@@ -620,7 +620,7 @@ def scorer(metric: str) -> Callable[[Laconic, Iterable[str], Iterable[Iterable[L
     Returns:
         A function of a fitted estimator, texts and their labels.
 
-    Example:
+    Examples:
         >>> model = Laconic("nearest").fit(["red rose", "blue sea"], [["flower"], ["water"]])
         >>> scorer("P@1")(model, ["a rose"], [["flower"]])
         100.0

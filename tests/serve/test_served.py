@@ -73,6 +73,19 @@ def test_another_model_is_seen_and_takes_over_under_its_own_name(folder: Path) -
     )
 
 
+def test_a_link_that_names_another_release_is_followed_there_and_back(tmp_path: Path) -> None:
+    releases = [write(tmp_path / name, neighbours) / "packed" for name, neighbours in (("first", 5), ("second", 1))]
+    current = tmp_path / "current"
+    current.symlink_to(releases[0])
+    served = Served(current, SPEED)
+    for release in (releases[1], releases[0]):
+        (tmp_path / "next").symlink_to(release)
+        (tmp_path / "next").rename(current)
+        assert served.changed()
+        assert served.refresh()
+        assert served.now.name == version_of(release)
+
+
 def test_a_file_that_is_exchanged_inside_the_folder_is_seen(folder: Path) -> None:
     served = Served(folder, SPEED)
     write_packed(of_version(packed(1), version_of(folder)), folder / "packed")

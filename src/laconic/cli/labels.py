@@ -142,7 +142,8 @@ def update_model(
     separator: Separator = None,
     epochs: Annotated[int | None, number_option("--epochs N", "Maximum number of epochs.")] = None,
     settings: Annotated[
-        list[str] | None, settings_option("the update, such as learning_rate=0.001 (docs/labels.md)")
+        list[str] | None,
+        settings_option("the update (learning_rate, batch_size, hard, random, validation, seed), such as validation=0"),
     ] = None,
     device: Device = "auto",
     to: Out = None,

@@ -73,6 +73,11 @@ def method_settings(method_name: str) -> list[Setting]:
     ]
 
 
+def config_settings(config: Any) -> list[Setting]:
+    """Return all settings of a config that belongs to no method, such as that of an update."""
+    return list(_settings(config))
+
+
 def _settings(config: Any, prefix: str = "", wrapper: str = "") -> Iterator[Setting]:
     kind = type(config)
     types, meanings = typing.get_type_hints(kind), descriptions(kind)

@@ -1,4 +1,4 @@
-"""Prometheus metrics over all processes of the service; docs/serving.md describes each.
+"""Prometheus metrics over all processes of the service; docs/reference/service.md describes each.
 
 prometheus_client adds processes up through files, in the folder that FOLDER names; that must be set before this module
 is imported.

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import singledispatch
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from laconic.config import check_within
+from laconic.config import Bounds, check_within
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
 from laconic.errors import ModelError
@@ -62,19 +62,18 @@ class Config:
     seed: int = 29
     """Seed of all random choices."""
 
+    bounds: ClassVar[Bounds] = {
+        "epochs": (1, 10_000),
+        "batch_size": (1, 1_000_000),
+        "learning_rate": (1e-9, 100),
+        "hard": (0, 10_000),
+        "random": (0, 10_000),
+        "validation": (0, 0.9),
+        "seed": (0, 1 << 40),
+    }
+
     def __post_init__(self) -> None:
-        check_within(self, _BOUNDS)
-
-
-_BOUNDS: dict[str, tuple[int | float, int | float]] = {
-    "epochs": (1, 10_000),
-    "batch_size": (1, 1_000_000),
-    "learning_rate": (1e-9, 100),
-    "hard": (0, 10_000),
-    "random": (0, 10_000),
-    "validation": (0, 0.9),
-    "seed": (0, 1 << 40),
-}
+        check_within(self, self.bounds)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -1,7 +1,7 @@
 """Make classifier rows for new labels from their own texts, without training.
 
 A new label's row is the direction of its own text plus a mean of the rows of the nearest known labels: labels with
-similar texts belong to similar texts. Its bias decides how often it is predicted; docs/labels.md has the experiments.
+similar texts belong to similar texts. Its bias decides how often it is predicted; docs/methods.md describes it.
 """
 
 from __future__ import annotations
