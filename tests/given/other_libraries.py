@@ -35,7 +35,9 @@ splits = {"train": packages("train", 15), "test": packages("test", 50)}
 for split, found in splits.items():
     # fastText
     prefixed = [[f"__label__{name}" for name in one["labels"]] for one in found]
-    write(f"{split}.txt", [" ".join([*labels, one["text"].lower()]) for labels, one in zip(prefixed, found)])
+    write(
+        f"{split}.txt", [" ".join([*labels, one["text"].lower()]) for labels, one in zip(prefixed, found, strict=True)]
+    )
     # Annif
     write(f"{split}.tsv", [f"{one['text']}\t{' '.join(map(address, one['labels']))}" for one in found])
     # scikit-learn
@@ -52,13 +54,13 @@ words.fit(one["text"] for one in splits["train"])
 for split, short in (("train", "trn"), ("test", "tst")):
     known = [[name for name in one["labels"] if name in number] for one in splits[split]]
     numbers = [",".join(str(number[name]) for name in labels) for labels in known]
-    write(f"{short}.txt", [f"{ids}\t{one['text']}" for ids, one in zip(numbers, splits[split])])
+    write(f"{short}.txt", [f"{ids}\t{one['text']}" for ids, one in zip(numbers, splits[split], strict=True)])
     rows = csr_matrix(words.transform(one["text"] for one in splits[split]), dtype="float32")
     save_npz(f"X.{short}.npz", rows)
     save_npz(f"Y.{short}.npz", csr_matrix(binary.fit_transform(known), dtype="float32"))
     # the file of both that omikuji reads
-    features = [zip(row.indices, row.data) for row in rows]
+    features = [zip(row.indices, row.data, strict=True) for row in rows]
     pairs = [" ".join(f"{column}:{value:.6g}" for column, value in row) for row in features]
     Path("sparse").mkdir(exist_ok=True)
     sizes = f"{rows.shape[0]} {rows.shape[1]} {len(names)}"
-    write(f"sparse/{split}.txt", [sizes, *(f"{ids} {row}" for ids, row in zip(numbers, pairs))])
+    write(f"sparse/{split}.txt", [sizes, *(f"{ids} {row}" for ids, row in zip(numbers, pairs, strict=True))])
