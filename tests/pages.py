@@ -9,8 +9,8 @@ A page is markdown. Of its fenced blocks these are used:
 A line `<!-- given: tests/given/NAME.py -->` names Python that is run before all blocks: it makes the files and names
 that the page takes for the reader's own; `<!-- given: PATH as NAME -->` copies a file. A block of commands or Python
 below a line `<!-- not run: REASON -->` is not run, and `pip install` never is: the tests run with what is installed.
-In a shown output, a line `...` stands for any lines. `laconic serve` is left running until the page ends, at a free port
-instead of 8000.
+In a shown output, a line `...` stands for any lines. `laconic serve` is left running until the page ends, at a free
+port instead of 8000.
 """
 
 from __future__ import annotations
