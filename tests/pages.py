@@ -6,14 +6,18 @@ A page is markdown. Of its fenced blocks these are used:
     ```console                  lines that begin with "$ " are run by bash, the others are what they print
     ```python                   is run; a ```text block directly below is what it prints
 
-A block of commands or Python below a line `<!-- not run: REASON -->` is not run. In a shown output, a line `...` stands
-for any lines. `laconic serve` is left running until the page ends, at a free port instead of 8000.
+A line `<!-- given: tests/given/NAME.py -->` names Python that is run before all blocks: it makes the files and names
+that the page takes for the reader's own; `<!-- given: PATH as NAME -->` copies a file. A block of commands or Python
+below a line `<!-- not run: REASON -->` is not run, and `pip install` never is: the tests run with what is installed.
+In a shown output, a line `...` stands for any lines. `laconic serve` is left running until the page ends, at a free
+port instead of 8000.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -34,6 +38,7 @@ FENCE = re.compile(
     r"^```(?P<language>[\w-]*)(?P<options>[^\n]*)\n(?P<body>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
+_GIVEN = re.compile(r"^<!-- given: (\S+)(?: as (\S+))? -->$", re.MULTILINE)
 _TITLE = re.compile(r'title="([^"]+)"')
 # A number may differ a little between machines; how long something took, how large it is in memory, and a model's
 # version may be anything.
@@ -107,9 +112,16 @@ class Session:
         code = code.replace(f"127.0.0.1:{PORT}", f"127.0.0.1:{self.port}")
         if code.startswith("laconic serve"):
             return self.serve(code)
+        if code.startswith("pip install "):
+            return ""
         command = ["bash", "-c", f"set -o pipefail\n{code}"]
         done = subprocess.run(
-            command, cwd=self.folder, env=self.server.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            command,
+            cwd=self.folder,
+            env=self.server.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
         )
         output = done.stdout.decode().replace(str(self.port), PORT)
         if done.returncode:
@@ -232,7 +244,7 @@ class ForkServer:
 
 _CLIENT = """
 import json, os, socket, sys
-if sys.argv[1:2] == ["serve"]:
+if sys.argv[1:2] == ["serve"] or "_LACONIC_COMPLETE" in os.environ:
     os.execv(sys.executable, [sys.executable, "-m", "laconic", *sys.argv[1:]])
 connection = socket.socket(socket.AF_UNIX)
 connection.connect(os.environ["LACONIC_SOCKET"])
@@ -323,6 +335,11 @@ class Printed(NamedTuple):
 def run_page(page: str, opened: Session) -> Iterator[Printed]:
     """Run a page, and yield everything whose output is shown."""
     blocks = blocks_of(page)
+    for given, name in _GIVEN.findall(page):
+        if name:
+            shutil.copyfile(ROOT / given, opened.folder / name)
+        else:
+            opened.run_python((ROOT / given).read_text(encoding="utf-8"))
     for number, block in enumerate(blocks):
         if block.title:
             path = opened.folder / block.title

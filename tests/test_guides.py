@@ -55,14 +55,20 @@ def test_code_is_in_a_form_that_is_run_or_says_why_it_is_not(name: str) -> None:
         assert len(block.reason.split()) != 1, f"{name}:{block.line}: say why in words"
 
 
+def test_the_readme_is_one_page() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
+
+
 def main(names: list[str]) -> None:
     with TemporaryDirectory() as folder:
         server = ForkServer(Path(folder))
-        for name in names or [name for name in pages() if has_code(name)]:
-            with TemporaryDirectory() as inside, session(Path(inside), server) as opened:
-                page = (ROOT / name).read_text(encoding="utf-8")
-                (ROOT / name).write_text(regenerated(page, list(run_page(page, opened))), encoding="utf-8")
-        server.close()
+        try:
+            for name in names or [name for name in pages() if has_code(name)]:
+                with TemporaryDirectory() as inside, session(Path(inside), server) as opened:
+                    page = (ROOT / name).read_text(encoding="utf-8")
+                    (ROOT / name).write_text(regenerated(page, list(run_page(page, opened))), encoding="utf-8")
+        finally:
+            server.close()
 
 
 if __name__ == "__main__":

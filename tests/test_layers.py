@@ -1,6 +1,6 @@
-"""Imports between packages point down one list, and the maps in README and docs/architecture.md show that list.
+"""Imports between packages point down one list, and the map in docs/architecture.md shows that list.
 
-python -m tests.test_layers      writes the maps anew, from the packages' own docstrings
+python -m tests.test_layers      writes the map anew, from the packages' own docstrings
 """
 
 import ast
@@ -41,7 +41,7 @@ MODULES = {
     ".".join(("laconic", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__"): path
     for path in PACKAGE.rglob("*.py")
 }
-MAPS = {"README.md": 1, "docs/architecture.md": 2}  # pages, and how deep their map goes
+MAPS = {"docs/architecture.md": 2}  # pages, and how deep their map goes
 MAP = re.compile(r"(<!-- map of packages -->\n)(.*?)(<!-- end of map of packages -->)", re.DOTALL)
 
 
