@@ -33,6 +33,7 @@ ABSENT = {
     ("BucketsRanker", "optimised for a GPU"): _AS_IT_IS,
     ("CandidatesRanker", "optimised for a GPU"): _AS_IT_IS,
     ("FlatRanker", "swept"): _NO_SETTING,
+    ("SiameseRanker", "swept"): _NO_SETTING,
     ("BucketsRanker", "swept"): _NO_SETTING,
     ("NearestRanker", "swept"): "not offered; --set changes neighbours, power and label_text",
     ("TreesRanker", "swept"): "not offered; --set changes its beam",

@@ -25,6 +25,7 @@ FOLDER = Path(__file__).parent / "models"
 _NARROW = {"epochs": 8, "embedding": 16, "length": 4, "batch_size": 16, "learning_rate": 0.02}
 SMALL = {
     "trees": {"trees": 2, "fan_out": 2, "leaf": 2, "pairs": 1024},
+    "siamese": {**_NARROW, "grams": 256, "validation": 0.0},
     "inceptionxml": _NARROW,
     "inceptionxml+": {**_NARROW, "epochs": 24, "clusters": 2, "top": 1},
     "astec": {**_NARROW, "epochs": 24, "surrogate": {"count": 4}},

@@ -23,6 +23,7 @@ from laconic.models.encoders import (
     InceptionEncoder,
     MlpEncoder,
     SumEncoder,
+    UnitEncoder,
     WordEncoder,
 )
 from laconic.models.layers import (
@@ -35,7 +36,7 @@ from laconic.models.layers import (
     WordAttention,
 )
 from laconic.packed.engine.encoders import Encoder as PackedEncoder
-from laconic.packed.engine.encoders import Given, Inception, Layered, Summed, Windows
+from laconic.packed.engine.encoders import Given, Inception, Layered, Summed, Unit, Windows
 from laconic.packed.engine.transforms import Layer, Transform, Unchanged
 from laconic.types import PAD
 
@@ -84,6 +85,12 @@ def _(encoder: SumEncoder) -> Summed:
 def _(encoder: MlpEncoder) -> Layered:
     first = replace(_summed(encoder), bias=_single(encoder.bias))
     return Layered(encoder=first, layer=_layer(encoder.second.weight, encoder.second.bias, activation="relu"))
+
+
+@pack_encoder.register
+def _(encoder: UnitEncoder) -> Unit:
+    layer = _layer(encoder.linear.weight, encoder.linear.bias, activation="gelu", skip=1.0)
+    return Unit(encoder=Layered(encoder=replace(_summed(encoder), relu=False), layer=layer))
 
 
 @pack_encoder.register

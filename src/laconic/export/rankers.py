@@ -186,6 +186,7 @@ def _(ranker: FusedRanker, tuning_texts: Inputs | None = None, device: torch.dev
         base=pack_ranker(ranker.base, tuning_texts, device),
         nearest=nearest,
         trees=None if ranker.trees is None else pack_ranker(ranker.trees, tuning_texts, device),
+        siamese=None if ranker.siamese is None else pack_ranker(ranker.siamese, tuning_texts, device),
         frequency=ranker.frequency.numpy(),
         mean=network.mean.numpy(),
         deviation=network.deviation.numpy(),

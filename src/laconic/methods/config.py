@@ -128,6 +128,8 @@ class FusionConfig:
         "hidden": (1, 1024),
         "epochs": (0, 10_000),
         "learning_rate": (1e-9, 100),
+        "rare": (0, 2),
+        "first": (0, 100),
         "tail": (-10, 10),
     }
 
@@ -149,6 +151,12 @@ class FusionConfig:
     """Passes over the held-out texts. 0: from 30 for a few thousand texts to 6 for many."""
     learning_rate: float = 0.005
     """Learning rate of the combining network."""
+    rare: float = 0.0
+    """How much more a rare true label weighs in the combining network's loss: a label of n training texts weighs
+    (1 + n) to the power of minus this.
+    """
+    first: float = 0.5
+    """Weight of a text's best-scored true label in the combining network's loss, beside the mean of all."""
     tail: float = 0.0
     """Tail bias: above 0, rare labels gain score and frequent ones lose it; below 0, the other way round."""
 

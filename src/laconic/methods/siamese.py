@@ -67,7 +67,7 @@ class Config(NeuralConfig):
     }
 
     batch_size: int = 0
-    """Texts per training step, whose labels are each other's negatives. 0: 2,048, fewer for small data."""
+    """Texts per training step, whose labels are each other's negatives. 0: 1,024, fewer for small data."""
     learning_rate: float = 0.005
     """Learning rate of Adam."""
     embedding: int = 256
@@ -82,7 +82,7 @@ class Config(NeuralConfig):
     """Weight of the log of a label's frequency in its logit in training: above 0, scores favour rare labels."""
     positives: int = 1
     """True labels of a text that are drawn in a step."""
-    hard: int = 2
+    hard: int = 1
     """Hard negatives per text in a step. 0: the labels of a batch alone."""
     nearest: int = 20
     """Nearest wrong labels of a text among which hard negatives are drawn."""
@@ -112,7 +112,7 @@ def with_sizes(config: Config, data: Dataset) -> Config:
     return replace(
         config,
         epochs=choose_epochs(config.epochs, len(data), 0.5),
-        batch_size=choose_batch_size(config.batch_size, len(data), 2048),
+        batch_size=choose_batch_size(config.batch_size, len(data), 1024),
         length=choose_length(config.length, usual_words(data.inputs), ordered=False),
     )
 

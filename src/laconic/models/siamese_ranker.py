@@ -11,7 +11,6 @@ from scipy.sparse import csr_array
 from torch import Tensor
 from torch.nn import functional
 
-from laconic.data.label_texts import with_known_words
 from laconic.data.tokenizer import padded
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import UnitEncoder
@@ -30,7 +29,18 @@ class SiameseRanker(FlatRanker):
 
     def __init__(self, encoder: UnitEncoder, classifier: LinearClassifier, *, chunk: int = 1 << 17) -> None:
         super().__init__(encoder, classifier, chunk=chunk)
-        self.space, self.labels = encoder, classifier
+
+    @property
+    def space(self) -> UnitEncoder:
+        """Return the encoder of texts and label texts."""
+        assert isinstance(self.encoder, UnitEncoder)
+        return self.encoder
+
+    @property
+    def labels(self) -> LinearClassifier:
+        """Return the labels' rows and biases."""
+        assert isinstance(self.classifier, LinearClassifier)
+        return self.classifier
 
     @staticmethod
     @torch.no_grad()
@@ -69,11 +79,6 @@ def label_vectors(
     vectors = of_label_texts.clone()
     vectors[torch.from_numpy(missing).to(vectors.device)] = functional.normalize(means, dim=1)
     return vectors
-
-
-def texts_of_labels(rows: csr_array) -> Bool[np.ndarray, "labels"]:
-    """Return which labels have a text with a known word."""
-    return with_known_words(rows)
 
 
 def _tokens(rows: csr_array, length: int, device: torch.device) -> Iterator[Tokens]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -57,16 +57,18 @@ class Contrast(Task):
         labels = torch.cat([drawn, *hard], dim=1).flatten().sort().values
         known = labels.clamp(min=0)
         (texts,), (others,) = self.encode(batch.inputs, progress), self.encode(self._texts_of(known), progress)
-        logits = texts @ others.T / self.temperature + self.correction * self.frequency[known]
         again = functional.pad(labels[1:] == labels[:-1], (1, 0))
         compared = (labels != NO_LABEL) & ~again & self.has_text[known]
-        true = _marked(labels, batch.positives)
-        apart = true if batch.left_out is None else true | _marked(labels, batch.left_out)
-        place = torch.searchsorted(labels, drawn).clamp(max=len(labels) - 1)
+        column = torch.where(compared, self.correction * self.frequency[known], _NEVER)
+        # One more column, which is never compared, for labels that the batch does not have.
+        others, column = functional.pad(others, (0, 0, 0, 1)), functional.pad(column, (0, 1), value=_NEVER)
+        logits = torch.addmm(column, texts / self.temperature, others.T)
+        apart = batch.positives if batch.left_out is None else torch.cat([batch.positives, batch.left_out], dim=1)
+        against = logits.scatter(1, _columns(labels, apart), _NEVER).logsumexp(1, keepdim=True)
         there = (drawn != NO_LABEL) & self.has_text[drawn.clamp(min=0)]
-        against = logits.masked_fill(apart | ~compared, _NEVER).logsumexp(1, keepdim=True)
-        losses = (functional.softplus(against - logits.gather(1, place)) * there).sum(1) / self.positives
-        loss: Tensor = (losses if batch.weights is None else losses * batch.weights).mean()
+        losses = functional.softplus(against - logits.gather(1, _columns(labels, drawn))) * there
+        of_texts = losses.sum(1) / self.positives
+        loss: Tensor = (of_texts if batch.weights is None else of_texts * batch.weights).mean()
         return loss
 
     def encode(self, inputs: Inputs, progress: Float[Tensor, ""]) -> Float[Tensor, "1 batch dim"]:
@@ -84,9 +86,8 @@ class Contrast(Task):
         return Tokens(self.label_ids[labels], self.label_weights[labels])
 
 
-def _marked(labels: Int[Tensor, "n"], lists: Int[Tensor, "batch p"]) -> Bool[Tensor, "batch n"]:
-    """Return which of the sorted labels, at their first place, each list has."""
+def _columns(labels: Int[Tensor, "n"], lists: Int[Tensor, "batch p"]) -> Int[Tensor, "batch p"]:
+    """Return the first place of each label of the lists among the sorted labels; n where it is not there."""
     place = torch.searchsorted(labels, lists.contiguous())
     found = (labels[place.clamp(max=len(labels) - 1)] == lists) & (lists != NO_LABEL)
-    marks = torch.zeros(len(lists), len(labels) + 1, dtype=torch.bool, device=labels.device)
-    return marks.scatter_(1, torch.where(found, place, len(labels)), True)[:, :-1]
+    return torch.where(found, place, len(labels))

@@ -63,7 +63,10 @@ def train_over(
     there = inputs["numbers"][:, :, 0] > 0
     combiner.standardise(inputs["numbers"][there])
     seen = Dataset(inputs=inputs["numbers"].flatten(1).numpy(), labels=_positives(inputs))
-    task, resident = Combining(combiner).to(run.device), Resident.of(seen, 0, run.device)
+    task, resident = (
+        Combining(combiner, rare=fusion.rare, first=fusion.first).to(run.device),
+        Resident.of(seen, 0, run.device),
+    )
     with _one_thread():
         state = run.fit("fusion", task, resident, _plan(fusion, config.seed, len(held)))
     combiner.cpu().calibrate(inputs["numbers"][there], inputs["true"][there])

@@ -7,7 +7,7 @@ from laconic.packed.engine.buckets import Buckets
 from laconic.packed.engine.candidates import Candidates
 from laconic.packed.engine.cells import Cells
 from laconic.packed.engine.composite import Averaged, Reranked
-from laconic.packed.engine.encoders import Given, Inception, Layered, Summed, Windows
+from laconic.packed.engine.encoders import Given, Inception, Layered, Summed, Unit, Windows
 from laconic.packed.engine.fusion import Fused
 from laconic.packed.engine.near_labels import NearLabels
 from laconic.packed.engine.neighbours import Neighbours
@@ -19,7 +19,7 @@ from laconic.packed.engine.shortlists import ClusterLabels, WordLabels
 from laconic.packed.engine.transforms import Layer, Unchanged
 from laconic.packed.engine.trees import Trees
 
-_ENCODERS = (Given, Inception, Layered, Summed, Windows, Layer, Unchanged)
+_ENCODERS = (Given, Inception, Layered, Summed, Unit, Windows, Layer, Unchanged)
 _SHORTLISTS = (NearLabels, ClusterLabels, WordLabels)
 _RANKERS = (Searched, Candidates, Blended, Buckets, Averaged, Reranked, Neighbours, Trees, Fused)
 PARTS: dict[str, type[Part]] = {

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float
 
 from laconic.errors import DataError, ModelError
-from laconic.kernels.checks import check_array, check_floats, check_whole, for_kernels
+from laconic.kernels.checks import check_array, check_floats, check_kind, check_whole, for_kernels
 from laconic.packed.engine.inception_kernels import CHANNELS, SIDE, SIZES, STRIDE, Weights, encode_inception
 from laconic.packed.engine.parts import Part
 from laconic.packed.engine.texts import Inputs, Texts, check_features
@@ -24,6 +24,7 @@ from laconic.packed.engine.word_kernels import encode_sums, encode_windows
 
 WIDTHS = (1, 2, 4)  # of the windows of a convolution over words
 
+_SHORTEST = np.float32(1e-12)  # length of a vector, so that none is divided by 0
 _INFINITE, _MINUS_INFINITE = 0x7C00, 0xFC00  # the bits of the first numbers that are not finite, by sign
 
 
@@ -226,6 +227,26 @@ class Layered(Encoder):
 
     def encode(self, inputs: Inputs) -> Float[np.ndarray, "texts dim"]:
         return self.layer.apply(self.encoder.encode(inputs))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Unit(Encoder):
+    """An encoder whose vectors are divided by their length; zeros stay zeros."""
+
+    encoder: Encoder
+
+    def __post_init__(self) -> None:
+        check_kind(self.encoder, "encoder", Encoder)
+
+    @property
+    def dim(self) -> int:
+        return self.encoder.dim
+
+    def encode(self, inputs: Inputs) -> Float[np.ndarray, "texts dim"]:
+        vectors = self.encoder.encode(inputs)
+        lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
+        units: np.ndarray = vectors / np.maximum(lengths, _SHORTEST)
+        return units
 
 
 def _check_words(words: np.ndarray) -> None:

@@ -20,7 +20,16 @@ from laconic.kernels.checks import (
     for_kernels,
 )
 from laconic.kernels.jit import compiled_in_any_order
-from laconic.models.fusion.evidence import Asked, Evidence, Listed, Workspace, gather, make_workspace, numbers_of
+from laconic.models.fusion.evidence import (
+    Asked,
+    Evidence,
+    Listed,
+    Workspace,
+    gather,
+    make_workspace,
+    numbers_of,
+    score_all,
+)
 from laconic.packed.engine.blend import sigmoids
 from laconic.packed.engine.composite import in_order
 from laconic.packed.engine.neighbours import Neighbours
@@ -64,14 +73,16 @@ class Fused(PackedRanker):
     last_bias: float
     width: int  # labels that each channel puts forward
     tail: float  # tail bias: rare labels gain by it what frequent ones lose
+    siamese: PackedRanker | None = None
 
     def __post_init__(self) -> None:
         check_kind(self.base, "base", PackedRanker)
         check_kind(self.nearest, "nearest texts", Neighbours)
-        if self.trees is not None:
-            check_kind(self.trees, "label trees", PackedRanker)
+        for name, part in (("label trees", self.trees), ("space of label texts", self.siamese)):
+            if part is not None:
+                check_kind(part, name, PackedRanker)
         check_array(self.last, "fusion's last", np.float32, (None,))
-        hidden, numbers = len(self.last), numbers_of(1 if self.trees is None else 2)
+        hidden, numbers = len(self.last), numbers_of(1 + len(self._others))
         shapes = {"mean": (numbers,), "deviation": (numbers,), "first": (numbers, hidden), "first_bias": (hidden,)}
         shapes |= {"second": (hidden, hidden), "second_bias": (hidden,), "last": (hidden,)}
         for name, shape in {**shapes, "frequency": (self.base.num_labels,)}.items():
@@ -79,7 +90,7 @@ class Fused(PackedRanker):
         check_whole(self.width, "width of a list", 1)
         for name in ("last_bias", "tail"):
             check_real(getattr(self, name), f"fusion's {name}", -_LARGEST)
-        known = {one.num_labels for one in (self.base, self.nearest, self.trees) if one is not None}
+        known = {one.num_labels for one in (self.base, self.nearest, *self._others)}
         if len(known) > 1 or not (self.deviation > 0).all():
             raise ModelError("the packed model's channels do not fit together; pack it again")
 
@@ -103,7 +114,8 @@ class Fused(PackedRanker):
 
     def exact(self) -> Fused:
         """Return the ranker with exact search; trees probe what they probe in the model."""
-        return replace(self, base=self.base.exact(), nearest=self.nearest.exact())
+        space = None if self.siamese is None else self.siamese.exact()
+        return replace(self, base=self.base.exact(), nearest=self.nearest.exact(), siamese=space)
 
     def with_tail(self, tail: float) -> Fused:
         """Return the ranker with another tail bias."""
@@ -114,11 +126,13 @@ class Fused(PackedRanker):
         labels, scores = self.base.rank(inputs, min(max(self._width, at_least), self.num_labels))
         further = labels[:, self._width :] if wanted is None else wanted
         rankings = [(labels[:, : self._width], scores[:, : self._width])]
-        rankings += [] if self.trees is None else [self.trees.rank(inputs, self._width)]
+        rankings += [one.rank(inputs, self._width) for one in self._others]
         listed = tuple(Listed(*map(np.ascontiguousarray, one)) for one in rankings)
         asked = Asked(listed, np.ascontiguousarray(further))
         found, channels = asked.empty_evidence(self._width), self.nearest.channels(inputs)
         gather(channels, asked, self._frequency, self._width, (0, size_of(inputs)), self._scratch(), found)
+        if self.siamese is not None:
+            score_all(found, len(rankings) - 1, self.siamese.score(inputs, found.labels), self._frequency)
         return found
 
     def _scores(self, found: Evidence) -> Float[np.ndarray, "texts n"]:
@@ -131,6 +145,11 @@ class Fused(PackedRanker):
         shares = sigmoids(scores)
         shares[found.labels == NO_LABEL] = 0
         return shares
+
+    @property
+    def _others(self) -> list[PackedRanker]:
+        """Return the rankers after the base, in the order of their features."""
+        return [one for one in (self.trees, self.siamese) if one is not None]
 
     @cached_property
     def _width(self) -> int:
