@@ -38,6 +38,7 @@ from laconic.methods.common import (
     usual_words,
 )
 from laconic.methods.config import NEURAL_BOUNDS, NeuralConfig
+from laconic.methods.costs import Machine, TrainingCosts, report_costs
 from laconic.methods.result import Trained
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import SpellingEncoder, UnitEncoder
@@ -48,7 +49,9 @@ from laconic.training.tasks_siamese import Contrast
 from laconic.types import FIRST_WORD, NO_LABEL, Tokens
 
 _MOST_GRAMS = 40  # of a word
+_USUAL_GRAMS = 12
 _USUAL = 2000  # texts that say how large scores are
+_REMEDIES = ({"embedding": 64}, {"embedding": 64, "grams": 4096})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +97,8 @@ class Config(NeuralConfig):
 def train(data: Dataset, config: Config, run: Run) -> Trained:
     learn, held = data.split(config.validation, config.seed)
     config = with_sizes(config, learn)
+    sizes = {"words": data.inputs.shape[1], "labels": data.num_labels, "texts": len(data)}
+    report_costs(run, config, partial(training_costs, **sizes), _REMEDIES)
     return Trained(fit(learn, held, config, run, "siamese"), config)
 
 
@@ -109,12 +114,32 @@ def with_sizes(config: Config, data: Dataset) -> Config:
         raise DataError("siamese reads words, but this data has dense features; --method nearest would work")
     if not suits(data):
         raise DataError("siamese wants labels with texts, but this data has none; --method trees would work")
+    return sized(config, len(data), usual_words(data.inputs))
+
+
+def sized(config: Config, texts: int, usual: int) -> Config:
+    """Return the config with a value wherever the numbers of texts and of their words decide."""
     return replace(
         config,
-        epochs=choose_epochs(config.epochs, len(data), 0.5),
-        batch_size=choose_batch_size(config.batch_size, len(data), 1024),
-        length=choose_length(config.length, usual_words(data.inputs), ordered=False),
+        epochs=choose_epochs(config.epochs, texts, 0.5),
+        batch_size=choose_batch_size(config.batch_size, texts, 1024),
+        length=choose_length(config.length, usual, ordered=False),
     )
+
+
+def training_costs(config: Config, machine: Machine, *, words: int, labels: int, texts: int) -> TrainingCosts:
+    """Estimate memory, and the time of all steps and of the searches for hard negatives."""
+    dim, batch = config.embedding, config.batch_size
+    others = batch * (config.positives + config.hard)
+    met = min(words, (batch + others) * config.length)
+    table = words + config.grams
+    memory = (
+        16 * table * dim + 4 * labels * dim + 24 * batch * others + 4 * texts * (2 * config.length + config.nearest)
+    )
+    step = 6 * batch * others * dim / machine.flops + machine.launch
+    step += (28 * _USUAL_GRAMS * met * dim + 40 * batch * others) / machine.bandwidth
+    search = 2 * texts * labels * dim / machine.flops * (len(_stages(config)) - 1)
+    return TrainingCosts(memory, config.epochs * -(-texts // batch) * step + search)
 
 
 def fit(data: Dataset, held: Dataset, config: Config, run: Run, name: str) -> SiameseRanker:
