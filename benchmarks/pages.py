@@ -56,7 +56,7 @@ BLOCKS: Mapping[str, Mapping[str, Make]] = {
         "figure 5": plus.figure_5,
     },
     "docs/label-text.md": {
-        "recommended": label_text.recommended,
+        "beside others": label_text.beside,
         "learnt": label_text.learnt,
         "fused": label_text.fused,
         "choices": label_text.choices,

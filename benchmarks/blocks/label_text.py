@@ -43,19 +43,17 @@ DRAWN = {  # figures of DECAF by the file of results
 }
 
 
-def recommended(results: Results) -> str:
-    """Return the recommended model beside the peers, and with its dial turned where that was scored."""
+def beside(results: Results) -> str:
+    """Return what others have more of than a fused Astec, trees with label texts, and Astec with a tail bias."""
     rows, behind = [], []
     for data, runs in by_data(results, "label_text_protocol").items():
         best, others = runs[f"astec{LEARNT}"], peers(results, data)
-        rows += [[data, name, "", *cells(run, digits=1)] for name, run in others.items()]
-        rows.append([data, "**Astec, label texts learnt, fused**", f"{best['seeds']}", *cells(best, FUSED)])
-        rows += dialled(data, best)
-        if f"inceptionxml{LEARNT}" in runs:
-            other = runs[f"inceptionxml{LEARNT}"]
-            rows.append([data, "InceptionXML, likewise", f"{other['seeds']}", *cells(other, FUSED)])
+        rows += [[data, name, "", *cells(run, digits=1)] for name, run in others.items() if name.endswith("¹")]
+        rows += with_tail_bias(data, f"Astec{LEARNT}, fused", best)
         behind.append(f"- {data}: {higher(others, best) or 'none'}.")
-    return joined(table(HEADER, rows), "What others have more of:", "\n".join(behind))
+    return joined(
+        "What others have more of than Astec, label texts learnt, fused:", "\n".join(behind), table(HEADER, rows)
+    )
 
 
 def peers(results: Results, data: str) -> dict[str, Mapping[str, float]]:
@@ -124,14 +122,14 @@ def laptop(results: Results) -> str:
             shown = NAMES[method] + comma + rest
             rows.append([data, shown, f"{run['seeds']}", *cells(run)])
             rows.append([data, f"{shown}, fused", f"{run['seeds']}", *cells(run, FUSED)])
-            rows += dialled(data, run)
+            rows += with_tail_bias(data, f"{shown}, fused", run)
     return table(HEADER, rows)
 
 
-def dialled(data: str, run: Mapping[str, Any]) -> list[list[str]]:
-    """Return the fused model's figures by the places of its dial that were scored."""
+def with_tail_bias(data: str, name: str, run: Mapping[str, Any]) -> list[list[str]]:
+    """Return the fused model's figures by the values of its tail bias that were evaluated."""
     there = [tail for tail in TAILS if f"fused, tail {tail}: P@1" in run]
-    return [[data, f"the same, `tail={tail}`", "1", *cells(run, f"fused, tail {tail}: ")] for tail in there]
+    return [[data, f"{name}, `tail={tail}`", "1", *cells(run, f"fused, tail {tail}: ")] for tail in there]
 
 
 def pairs(runs: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

@@ -7,10 +7,10 @@ from statistics import mean
 from typing import Any
 
 from benchmarks.combined_quality import DATASETS, WAYS
-from benchmarks.tables import USUAL, Results, Spread, by_data, cells, found, joined, number, seeds_of, table
+from benchmarks.tables import USUAL, Results, Spread, apart, by_data, cells, found, joined, number, seeds_of, table
 
 LABELS = {"debian-related": 36_306, "npm-names-deps": 24_989, "yso-titles": 25_244, "eurlex57k-titles": 4_271}
-PEERS = ("omikuji, Bonsai-like", "PECOS, XR-Linear", "authors' InceptionXML")
+PEERS = ("omikuji, Parabel-like", "omikuji, Bonsai-like", "PECOS, XR-Linear", "authors' InceptionXML")
 ALONE = {
     "inceptionxml": "InceptionXML with label texts learnt, alone",
     "astec": "Astec, narrow, with label texts learnt, alone",
@@ -18,7 +18,7 @@ ALONE = {
 }
 LOADS = ("offered", "sent", "goodput", "p50_ms", "p99_ms")
 SERVERS = {"laconic": "`laconic serve`", "bare": "bare FastAPI, no batches"}
-DEBIAN, YSO = "debian-related", "yso-titles"
+DEBIAN, NPM, YSO = "debian-related", "npm-names-deps", "yso-titles"
 ON_CPU = ("combined_cpu", "combined_cpu_npm")
 
 
@@ -43,17 +43,27 @@ def first_table(results: Results) -> str:
 
 
 def channels(results: Results, file: str = "combined_quality") -> str:
-    """Return what each channel has alone, and what is lost without it."""
-    names = {**ALONE, **{way: "all of them" if way == "all" else f"all {way}" for way in WAYS}}
+    """Return how far each channel alone, and the model without it, is from the combined model."""
+    names = {**ALONE, **{way: way for way in WAYS if way != "all"}}
     parts = []
     for data in (one for one in DATASETS if one in found(results, file)):
         run = results[file][data]["combined"]
-        rows = [[named, *cells(run, f"{name}: ")] for name, named in names.items() if f"{name}: P@1" in run]
+        whole = _figures(run, "all")
+        rows = [
+            [named, *(gap.signed for gap in apart(_figures(run, name), whole, USUAL).values())]
+            for name, named in names.items()
+            if f"{name}: P@1" in run
+        ]
         if "all: P@1 ±" in run:
             halves = (f"± {run[f'all: {one} ±']['mean']:.2f}" for one in USUAL)
-            rows.append(["all of them: 95 % of bootstrap samples", *halves])
+            rows.append(["the combined model's own 95 % interval (bootstrap)", *halves])
         parts.append(table([f"{data}, {seeds_of(run['seeds'])}", *USUAL], rows))
     return joined(*parts)
+
+
+def _figures(run: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return the figures of one part of a combined run, under their plain names."""
+    return {"seeds": run["seeds"]} | {one: run[f"{name}: {one}"] for one in USUAL}
 
 
 def channels_on_cpu(results: Results) -> str:
@@ -136,7 +146,7 @@ def run_seconds(run: Mapping[str, Any], what: str) -> str:
 
 
 def each_method(results: Results) -> str:
-    """Return every method alone, each row with the file that has it."""
+    """Return the methods whose figures stand on no page of a paper, each row with the file that has it."""
     rows: list[list[str]] = []
     for data, runs in METHODS.items():
         rows.append([f"**{data}** ({LABELS[data]:,} labels)", *[""] * (len(USUAL) + 3)])
@@ -153,28 +163,15 @@ def seconds_of(results: Results, path: Sequence[str]) -> str:
     return f"{Spread.of(found(results, *path)).mean:,.0f}" if path else ""
 
 
-_TREES, _PLAIN = "omikuji, Bonsai-like", "Astec without its re-ranker"
-_SELF = "self pairs kept"
 METHODS: dict[str, list[tuple[str, Sequence[str], str, Sequence[str]]]] = {  # name, seconds, note, where it stands
     DEBIAN: [
-        (
-            "omikuji, Bonsai-like trees",
-            ("peers", DEBIAN, _TREES, "train seconds"),
-            "2 cores",
-            ("peers", DEBIAN, _TREES),
-        ),
         ("`nearest`", ("nearest_quality", DEBIAN, "train_seconds"), "2 cores", ("nearest_quality", DEBIAN, "nearest")),
-        ("`inceptionxml`, 42 epochs", (), f"{_SELF}, 3 seeds", ("inception_quality", DEBIAN, "protocol")),
-        ("`inceptionxml+`, 28 epochs", (), f"{_SELF}, 3 seeds", ("inceptionxml_table_3", DEBIAN, "InceptionXML+")),
-        ("`inceptionxml+ --ensemble 3`", (), _SELF, ("inceptionxml_table_2", DEBIAN, "InceptionXML+*")),
-        ("`astec`", (), f"{_SELF}, 3 seeds", ("deepxml_table_1", DEBIAN, _PLAIN)),
-        ("`astec --ensemble 3`", (), _SELF, ("deepxml_table_1", DEBIAN, f"{_PLAIN}, ensemble of 3")),
-        ("`decaf`", (), "3 seeds", ("decaf_table_1", DEBIAN, "DECAF")),
-        ("`astec --preset laptop`", (), "3 seeds", ("decaf_table_1_laptop", DEBIAN, "Astec")),
-        ("`decaf --preset laptop`", (), "3 seeds", ("decaf_table_1_laptop", DEBIAN, "DECAF")),
+    ],
+    NPM: [
+        ("`nearest`", ("nearest_quality", NPM, "train_seconds"), "2 cores", ("nearest_quality", NPM, "nearest")),
+        ("`inceptionxml`", (), "3 seeds", ("inception_quality", NPM, "protocol")),
     ],
     YSO: [
-        ("omikuji, Bonsai-like trees", ("peers", YSO, _TREES, "train seconds"), "2 cores", ("peers", YSO, _TREES)),
         ("`nearest`", ("nearest_quality", YSO, "train_seconds"), "2 cores", ("nearest_quality", YSO, "nearest")),
         (
             "`inceptionxml`, 12 epochs",
@@ -182,10 +179,6 @@ METHODS: dict[str, list[tuple[str, Sequence[str], str, Sequence[str]]]] = {  # n
             "one seed; alone on one H200, with its evaluation",
             ("inception_yso_alone", YSO, "our cleaning"),
         ),
-        ("`inceptionxml+`, 7 epochs", (), "3 seeds", ("inceptionxml_table_6", YSO, "4K, 200: Ours")),
-        ("`astec`", (), "3 seeds", ("deepxml_table_1", YSO, _PLAIN)),
-        ("`astec --ensemble 3`", (), "", ("deepxml_table_1", YSO, f"{_PLAIN}, ensemble of 3")),
-        ("`decaf`", (), "2 seeds", ("decaf_table_1", YSO, "DECAF")),
     ],
 }
 

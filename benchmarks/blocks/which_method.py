@@ -49,10 +49,11 @@ def _table(results: Results, wanted: Callable[[str], bool]) -> str:
         for one in sorted(entries, key=lambda one: -one["figures"]["P@5"])
         if wanted(one["name"])
     ]
-    head = ["", "trained on", *USUAL, "train s", "MB", "ms a text"]
+    head = ["", "trained on", *USUAL, "train s", "MB", "ms per text"]
     how = (
-        f"{bench['data']}, {bench['texts']:,} test texts, one training each. Sizes are of what answering needs; times "
-        f"are of one text on one core, from text to label names. Made by `{bench['command']}` ({bench['machine']})."
+        f"{bench['data']}, {bench['texts']:,} test texts, one training each. MB: the files that prediction needs. "
+        f"Ms per text: one text at a time on one core, from the text to label names. "
+        f"Made by `{bench['command']}` ({bench['machine']})."
     )
     return joined(table(head, rows), how)
 
