@@ -133,13 +133,13 @@ def combined(base: Trained, have: Material, settings: dict[str, Any], run: Any) 
 
 
 class Remembering:
-    """A run that learns trees once for all ways of combining them."""
+    """A run that learns trees, and a space of label texts, once for all ways of combining them."""
 
     def __init__(self, run: Run) -> None:
         self.run, self.kept = run, dict[str, Mapping[str, Tensor]]()
 
     def remember(self, name: str, make: Callable[[], Mapping[str, Tensor]]) -> Mapping[str, Tensor]:
-        if not name.startswith("fusion-trees"):
+        if not name.startswith(("fusion-trees", "fusion-space")):
             return make()
         if name not in self.kept:
             self.kept[name] = make()

@@ -178,7 +178,9 @@ def _(ranker: TreesRanker, tuning_texts: Inputs | None = None, device: torch.dev
 @torch.no_grad()
 def _(ranker: FusedRanker, tuning_texts: Inputs | None = None, device: torch.device = CPU) -> Fused:
     network, nearest = ranker.combiner, pack_ranker(ranker.nearest, tuning_texts, device)
+    space = None if ranker.siamese is None else pack_ranker(ranker.siamese, tuning_texts, device)
     assert isinstance(nearest, Neighbours)
+    assert isinstance(space, Searched | None)
     layers = {"first": network.first, "second": network.second}
     weights = {name: layer.weight.numpy().T.copy() for name, layer in layers.items()}
     biases = {f"{name}_bias": layer.bias.numpy().copy() for name, layer in layers.items()}
@@ -186,7 +188,7 @@ def _(ranker: FusedRanker, tuning_texts: Inputs | None = None, device: torch.dev
         base=pack_ranker(ranker.base, tuning_texts, device),
         nearest=nearest,
         trees=None if ranker.trees is None else pack_ranker(ranker.trees, tuning_texts, device),
-        siamese=None if ranker.siamese is None else pack_ranker(ranker.siamese, tuning_texts, device),
+        siamese=space,
         frequency=ranker.frequency.numpy(),
         mean=network.mean.numpy(),
         deviation=network.deviation.numpy(),

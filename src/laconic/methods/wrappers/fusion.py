@@ -134,8 +134,12 @@ def _siamese(data: Dataset, config: MethodConfig, run: Run) -> SiameseRanker | N
     """Train the space of texts and label texts; None where it is not wanted or labels have no texts."""
     if not _group(config).siamese or not siamese.suits(data):
         return None
-    settings = siamese.with_sizes(_siamese_config(config), data)
-    return siamese.fit(data, data.rows(np.arange(0)), settings, run, "fusion-siamese")
+    settings, nothing = siamese.with_sizes(_siamese_config(config), data), data.rows(np.arange(0))
+    learnt = run.remember(
+        f"fusion-space-{settings.embedding}",
+        lambda: siamese.fit(data, nothing, settings, run, "fusion-siamese").state_dict(),
+    )
+    return siamese.restore(settings, learnt)
 
 
 def _siamese_config(config: MethodConfig) -> siamese.Config:

@@ -35,6 +35,7 @@ from laconic.packed.engine.composite import in_order
 from laconic.packed.engine.neighbours import Neighbours
 from laconic.packed.engine.parts import PerThread
 from laconic.packed.engine.ranker import PackedRanker
+from laconic.packed.engine.search import Searched
 from laconic.packed.engine.texts import Inputs, Ranked, size_of
 from laconic.types import NO_LABEL
 
@@ -73,14 +74,15 @@ class Fused(PackedRanker):
     last_bias: float
     width: int  # labels that each channel puts forward
     tail: float  # tail bias: rare labels gain by it what frequent ones lose
-    siamese: PackedRanker | None = None
+    siamese: Searched | None = None
 
     def __post_init__(self) -> None:
         check_kind(self.base, "base", PackedRanker)
         check_kind(self.nearest, "nearest texts", Neighbours)
-        for name, part in (("label trees", self.trees), ("space of label texts", self.siamese)):
-            if part is not None:
-                check_kind(part, name, PackedRanker)
+        if self.trees is not None:
+            check_kind(self.trees, "label trees", PackedRanker)
+        if self.siamese is not None:
+            check_kind(self.siamese, "space of label texts", Searched)
         check_array(self.last, "fusion's last", np.float32, (None,))
         hidden, numbers = len(self.last), numbers_of(1 + len(self._others))
         shapes = {"mean": (numbers,), "deviation": (numbers,), "first": (numbers, hidden), "first_bias": (hidden,)}
@@ -126,13 +128,16 @@ class Fused(PackedRanker):
         labels, scores = self.base.rank(inputs, min(max(self._width, at_least), self.num_labels))
         further = labels[:, self._width :] if wanted is None else wanted
         rankings = [(labels[:, : self._width], scores[:, : self._width])]
-        rankings += [one.rank(inputs, self._width) for one in self._others]
+        rankings += [] if self.trees is None else [self.trees.rank(inputs, self._width)]
+        space = self.siamese
+        vectors = None if space is None else space.vectors(inputs)
+        rankings += [] if space is None or vectors is None else [space.rank_vectors(vectors, self._width)]
         listed = tuple(Listed(*map(np.ascontiguousarray, one)) for one in rankings)
         asked = Asked(listed, np.ascontiguousarray(further))
         found, channels = asked.empty_evidence(self._width), self.nearest.channels(inputs)
         gather(channels, asked, self._frequency, self._width, (0, size_of(inputs)), self._scratch(), found)
-        if self.siamese is not None:
-            score_all(found, len(rankings) - 1, self.siamese.score(inputs, found.labels), self._frequency)
+        if space is not None and vectors is not None:
+            score_all(found, len(rankings) - 1, space.score_vectors(vectors, found.labels), self._frequency)
         return found
 
     def _scores(self, found: Evidence) -> Float[np.ndarray, "texts n"]:

@@ -24,7 +24,7 @@ from laconic.packed.engine.encoders import Encoder, check_fits
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.rows import NO_ROWS, Rows, Sizes, check_exact, check_groups
 from laconic.packed.engine.search_kernels import SearchLimits, Tree, Vectors, score_places, search
-from laconic.packed.engine.texts import Inputs, Ranked, size_of
+from laconic.packed.engine.texts import Inputs, Ranked
 from laconic.packed.engine.transforms import Transform
 from laconic.types import NO_LABEL
 
@@ -72,16 +72,24 @@ class Searched(PackedRanker):
         return self.rows.size
 
     def rank(self, inputs: Inputs, k: int) -> Ranked:
-        labels = np.full((size_of(inputs), k), NO_LABEL, dtype=np.int64)
-        scores = np.full((size_of(inputs), k), -np.inf, dtype=np.float32)
-        search(self._tree, self._limits(k), self.vectors(inputs), labels, scores)
-        return Ranked(labels, np.exp(scores))
+        return self.rank_vectors(self.vectors(inputs), k)
 
     def score(self, inputs: Inputs, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:
         check_numbers(labels, "labels to be scored", NO_LABEL, self.num_labels)
+        return self.score_vectors(self.vectors(inputs), labels)
+
+    def rank_vectors(self, vectors: Vectors, k: int) -> Ranked:
+        """Rank labels for texts that are encoded already."""
+        labels = np.full((len(vectors.for_labels), k), NO_LABEL, dtype=np.int64)
+        scores = np.full(labels.shape, -np.inf, dtype=np.float32)
+        search(self._tree, self._limits(k), vectors, labels, scores)
+        return Ranked(labels, np.exp(scores))
+
+    def score_vectors(self, vectors: Vectors, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:
+        """Score labels for texts that are encoded already."""
         scores = np.empty(labels.shape, dtype=np.float32)
         places = np.where(labels == NO_LABEL, NO_LABEL, self._places[labels])
-        score_places(self._tree, self._limits(1), self.vectors(inputs), places, scores)
+        score_places(self._tree, self._limits(1), vectors, places, scores)
         return np.exp(scores)
 
     def vectors(self, inputs: Inputs) -> Vectors:
