@@ -183,7 +183,7 @@ def test_the_model_says_what_it_is(page: Page) -> None:
 def test_a_question_without_an_answer_says_so(page: Page) -> None:
     page.route(PREDICT, lambda route: route.fulfill(json={"model": "m", "answers": [{"predictions": []}]}))
     page.locator("#question").fill("nothing")
-    expect(page.locator("#message")).to_have_text("No label answers to this text.")
+    expect(page.locator("#message")).to_have_text("No label was found for this text.")
 
 
 def test_a_text_without_a_known_word_is_marked(page: Page) -> None:

@@ -16,8 +16,8 @@ from laconic.serve.settings import Limits
 
 LIMITS = Limits(bytes=100_000, texts=4, characters=10, k=7, names=3, explained=2)
 MARKER = "xyzzy"  # what nobody should hear again
-NOT_JSON = "the body is not JSON as RFC 8259 has it"
-UNKNOWN = "there is a field that is not known; known are text, texts, k, min_score, allow, block, explain"
+NOT_JSON = "the body is not valid JSON"
+UNKNOWN = "unknown field; the known fields are text, texts, k, min_score, allow, block, explain"
 
 
 def refusal(body: Any) -> Refusal:
@@ -49,11 +49,11 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({}, "give either text or texts", ""),
     ({"text": "a", "texts": ["b"]}, "give either text or texts", ""),
     ({"text": "a", "texts": []}, "give either text or texts", ""),
-    ({"texts": []}, "there must be a text at least", "texts"),
-    ({"texts": ["a"] * 5}, "at most 4 texts, but there are 5", "texts"),
-    ({"texts": ["a"] * 3, "explain": True}, "at most 2 texts with an explanation, but there are 3", "texts"),
-    ({"text": "a" * 11}, "at most 10 characters, but it has 11", "text"),
-    ({"texts": ["a", "b" * 12]}, "at most 10 characters, but it has 12", "texts[1]"),
+    ({"texts": []}, "there must be at least one text", "texts"),
+    ({"texts": ["a"] * 5}, "at most 4 texts per request, but there are 5", "texts"),
+    ({"texts": ["a"] * 3, "explain": True}, "at most 2 texts per request with explain, but there are 3", "texts"),
+    ({"text": "a" * 11}, "at most 10 characters per text, but there are 11", "text"),
+    ({"texts": ["a", "b" * 12]}, "at most 10 characters per text, but there are 12", "texts[1]"),
     ({"text": None}, "Input should be a valid string", "text"),
     ({"texts": "a"}, "Input should be a valid list", "texts"),
     ({"texts": ["a", 3]}, "Input should be a valid string", "texts[1]"),
@@ -66,8 +66,8 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"text": "a", "min_score": "0"}, "Input should be a valid number", "min_score"),
     ({"text": "a", "allow": "b"}, "Input should be a valid list", "allow"),
     ({"text": "a", "allow": [None]}, "Input should be a valid string", "allow[0]"),
-    ({"text": "a", "allow": ["b"] * 4}, "at most 3 names, but there are 4", "allow"),
-    ({"text": "a", "block": ["b"] * 4}, "at most 3 names, but there are 4", "block"),
+    ({"text": "a", "allow": ["b"] * 4}, "at most 3 labels, but there are 4", "allow"),
+    ({"text": "a", "block": ["b"] * 4}, "at most 3 labels, but there are 4", "block"),
     ({"text": "a", "block": {}}, "Input should be a valid list", "block"),
     ({"text": "a", "explain": 1}, "Input should be a valid boolean", "explain"),
     ({"text": "a", MARKER: 1}, UNKNOWN, ""),

@@ -150,7 +150,7 @@ def test_what_cannot_be_served_is_refused_and_the_old_model_answers_until_a_good
     assert (served.now, told) == (old, ["refused"])
     assert old.packed_predictor.predict(TEXTS) == expected
     assert [record.levelname for record in caplog.records] == ["ERROR"]
-    assert "the model folder has changed, but the old model goes on: " in caplog.text
+    assert "the model folder has changed, but the old model stays in service: " in caplog.text
     assert not served.changed(), "what was refused once is not opened again and again"
     if folder.is_file():
         folder.unlink()

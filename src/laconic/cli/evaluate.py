@@ -236,7 +236,8 @@ def _show(evaluation: Evaluation, title: str, about: dict[str, str], shown: _Sho
     if not shown.as_json:
         title_of_all = f"{title}: {counted(evaluation.texts, 'text')}{seen_words(evaluation.seen)}"
         out.print(metrics_table({"": evaluation}, title_of_all, every=shown.every))
-        out.print(metrics_legend(evaluation.metrics, every=shown.every))
+        verb = "score" if "predictions" in about else "evaluate"
+        out.print(metrics_legend(evaluation.metrics, every=shown.every, verb=verb))
     print_results(about | evaluation.as_json(), as_json=shown.as_json, to=shown.to)
     if shown.plots is not None and not evaluation.quantiles:
         print_note(f"no plots were made: they need the training split, which {about['data']} lacks")

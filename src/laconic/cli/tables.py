@@ -38,12 +38,12 @@ def metrics_table(evaluations: Mapping[str, Evaluation], title: str, *, every: b
     return _by_k(next(iter(evaluations.values())), title, every=every)
 
 
-def metrics_legend(metrics: Iterable[str], *, every: bool = False) -> str:
-    """Explain the metrics that a table shows; their names may end in @k."""
+def metrics_legend(metrics: Iterable[str], *, every: bool = False, verb: str = "evaluate") -> str:
+    """Explain the metrics that a table shows, and name the verb that shows all; names may end in @k."""
     names = _shown_names(metrics, every=every)
     width = max(map(len, names), default=0)
     lines = [f"{name:<{width}}  {_MEANINGS[name]}" for name in names if name in _MEANINGS]
-    return "\n".join([*lines, *["`laconic evaluate --all` shows every metric."] * (not every)])
+    return "\n".join([*lines, *[f"`laconic {verb} --all` shows every metric."] * (not every)])
 
 
 def predictions_table(text: str, predictions: Sequence[Prediction], label_texts: Mapping[str, str]) -> Table:

@@ -62,7 +62,7 @@ class Gateway:
         except Refusal as refusal:
             await self._refuse(visit, refusal)
         except Gone:  # or what came in its place was no body; whoever is still there hears of it
-            await self._refuse(visit, Refusal(400, "bad_request", "the body did not come as it was announced"))
+            await self._refuse(visit, Refusal(400, "bad_request", "the body is incomplete"))
         finally:
             if visit.status:  # a response was begun
                 self._note(visit)
@@ -161,7 +161,7 @@ def _request_id(headers: Any) -> bytes:
 def _check_is_post(visit: _Visit) -> None:
     if visit.method != "POST":
         visit.extra.append((b"allow", b"POST"))
-        raise Refusal(405, "wrong_method", "questions are asked by POST")
+        raise Refusal(405, "wrong_method", "use POST")
 
 
 def _deadline(headers: Any, usual: float) -> float:
@@ -170,5 +170,5 @@ def _deadline(headers: Any, usual: float) -> float:
     if given is None:
         return usual
     if not given.isdigit() or len(given) > 5 or not 1 <= int(given) <= _LONGEST_DEADLINE:
-        raise Refusal(422, "bad_question", f"it must be an integer within 1..{_LONGEST_DEADLINE}", "x-deadline-ms")
+        raise Refusal(422, "bad_question", f"must be an integer from 1 to {_LONGEST_DEADLINE}", "x-deadline-ms")
     return min(usual, int(given) / 1e3)

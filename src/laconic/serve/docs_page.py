@@ -1,4 +1,4 @@
-"""The page `/docs`: the OpenAPI document as HTML, made here, so that it needs no script and nothing from elsewhere."""
+"""The page `/docs`: the OpenAPI document as plain HTML, without scripts and without files of other servers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PAGE = """<!doctype html>
 
 
 def docs_page(schema: Mapping[str, Any]) -> bytes:
-    """Return the page that describes every path of an OpenAPI document, those to be posted to first."""
+    """Return the page that describes every path of an OpenAPI document, POST paths first."""
     parts = schema.get("components", {}).get("schemas", {})
     methods = [(path, verb, about) for path, verbs in schema["paths"].items() for verb, about in verbs.items()]
     methods.sort(key=lambda one: one[1] != "post")
@@ -45,7 +45,10 @@ def _method(path: str, verb: str, about: Mapping[str, Any], parts: Mapping[str, 
     yield f"<section><h2><code>{verb.upper()} {escape(path)}</code></h2>"
     yield f"<p>{escape(about.get('description') or about.get('summary', ''))}</p>"
     if about.get("parameters"):
-        given = [(one["name"], f"{one['in']}, {_type(one['schema'])}", "") for one in about["parameters"]]
+        given = [
+            (one["name"], f"{one['in']}, {_type(one['schema'])}", one.get("description", ""))
+            for one in about["parameters"]
+        ]
         yield from _table("Parameters", given)
     if "requestBody" in about:
         content = about["requestBody"]["content"]
@@ -56,13 +59,13 @@ def _method(path: str, verb: str, about: Mapping[str, Any], parts: Mapping[str, 
 
 
 def _kind(body: Mapping[str, Any]) -> str:
-    """Name the object of a JSON body, or the type of another one."""
+    """Return the schema name of a JSON body, or the media type of another body."""
     content = body.get("content", {}).items()
     return ", ".join(_type(one["schema"]) if one.get("schema") else kind for kind, one in content)
 
 
 def _fields(title: str, part: Mapping[str, Any]) -> Iterator[str]:
-    """Describe the fields of an object, with its examples."""
+    """Render the fields of an object and its examples."""
     required = part.get("required", ())
     fields = part.get("properties", {}).items()
     yield from _table(
@@ -80,7 +83,7 @@ def _table(title: str, rows: list[tuple[str, str, str]]) -> Iterator[str]:
 
 
 def _type(schema: Mapping[str, Any]) -> str:
-    """Name a field's type: of a reference its own name, of a list that of its items."""
+    """Return the name of a field's type: the schema's name for a reference, the items' type for a list."""
     if "$ref" in schema:
         return str(schema["$ref"].rpartition("/")[2])
     if choices := schema.get("anyOf") or schema.get("oneOf"):

@@ -56,7 +56,7 @@ class Served:
         try:
             version = opened(self._model, self._speed, verify=True)
         except (UserError, OSError) as error:  # a folder may go away between two looks at it
-            log.error("the model folder has changed, but the old model goes on: %s", error)
+            log.error("the model folder has changed, but the old model stays in service: %s", error)
             on_result("refused")
             return False
         if version.name == self.now.name:

@@ -1,4 +1,4 @@
-"""Descriptions of the service: its model, its state, and the OpenAPI document of its paths."""
+"""Response bodies that describe the model and its state, and the OpenAPI document of the service."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from laconic.serve.worker import PREDICT
 _CARD = "README.md"
 _LARGEST_CARD = 200_000  # bytes
 _REFUSALS = {
-    400: "The body is not JSON",
-    401: "The token is missing or wrong",
-    408: "The body took too long to come",
+    400: "The body is not valid JSON",
+    401: "The bearer token is missing or wrong",
+    408: "The body did not arrive in time",
     413: "The body is too large",
-    415: "The body is not said to be JSON",
-    422: "A field of the question is wrong",
-    503: "Too busy, too late, or about to stop: try again after Retry-After seconds",
+    415: "The content type is not application/json",
+    422: "A field of the request is invalid",
+    503: "Overloaded, or the deadline cannot be met; retry after Retry-After seconds",
 }
 
 
@@ -39,35 +39,35 @@ class Ready(BaseModel):
     """The body of `/readyz`."""
 
     status: str
-    model: str = Field(description="The version that answers.")
+    model: str = Field(description="Version of the model in use.")
 
 
 class AskableLimits(BaseModel):
-    """The limits of a request, of those in the settings."""
+    """The limits of a request."""
 
-    texts: int
-    explained: int
-    characters: int
-    bytes: int
-    k: int
-    deadline_ms: int
+    texts: int = Field(description="Maximum number of texts per request.")
+    explained: int = Field(description="Maximum number of texts per request with `explain`.")
+    characters: int = Field(description="Maximum length of a text in characters.")
+    bytes: int = Field(description="Maximum size of a request body in bytes.")
+    k: int = Field(description="Maximum number of labels per text.")
+    deadline_ms: int = Field(description="Milliseconds within which a request is answered or refused.")
 
 
 class ModelFacts(BaseModel):
     """The body of `/v1/model`."""
 
-    model: str = Field(description="The version; it changes when any byte of the model does.")
-    method: str
-    labels: int
-    words: int
-    created: str
-    laconic: str = Field(description="The version of laconic that trained it.")
-    calibrated: bool = Field(description="Whether scores are probabilities.")
-    bytes: int = Field(description="Of the packed model's files.")
-    metrics: dict[str, Any] | None = Field(description="On held-out texts, and which split they are.")
+    model: str = Field(description="Version of the model; a change of any of its files changes it.")
+    method: str = Field(description="Method that trained the model.")
+    labels: int = Field(description="Number of labels.")
+    words: int = Field(description="Size of the vocabulary.")
+    created: str = Field(description="Time when the model was created.")
+    laconic: str = Field(description="Version of laconic that trained the model.")
+    calibrated: bool = Field(description="Whether scores are calibrated probabilities.")
+    bytes: int = Field(description="Size of the packed model's files in bytes.")
+    metrics: dict[str, Any] | None = Field(description="Metrics on held-out texts, and the split that was evaluated.")
     card: str | None = Field(description="The model card, in Markdown.")
     limits: AskableLimits
-    needs_token: bool
+    needs_token: bool = Field(description="Whether requests need a bearer token.")
 
 
 def facts_of(version: Version, settings: Serving) -> ModelFacts:
@@ -97,7 +97,7 @@ def _card(folder: Path) -> str | None:
 
 
 def document(app: FastAPI, settings: Serving) -> None:
-    """Add the path that asgi.py handles itself to what FastAPI knows of the others."""
+    """Add `/v1/predict`, which asgi.py handles, to the OpenAPI document that FastAPI makes of the other paths."""
     known = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -127,17 +127,21 @@ def _with_predict(schema: dict[str, Any], settings: Serving) -> dict[str, Any]:
 
 
 def _predict(settings: Serving) -> dict[str, Any]:
-    deadline = {"type": "integer", "minimum": 1, "maximum": 60_000}
+    deadline = {
+        "name": "x-deadline-ms",
+        "in": "header",
+        "required": False,
+        "description": "Shorter deadline for this request, in milliseconds.",
+        "schema": {"type": "integer", "minimum": 1, "maximum": 60_000},
+    }
     return {
-        "summary": "Predict",
-        "description": "The best labels of one text or of several, best first.",
+        "summary": "Predict labels",
+        "description": "Predict the best labels of one or several texts, best first.",
         "operationId": "predict",
-        "parameters": [
-            {"name": "x-deadline-ms", "in": "header", "required": False, "schema": deadline},
-        ],
+        "parameters": [deadline],
         "requestBody": {"required": True, "content": _content("Question")},
         "responses": {
-            "200": _json("Answered", "One answer a text"),
+            "200": _json("Answered", "Predictions for each text, in the order of the request"),
             **{str(status): _json("Refused", why) for status, why in _REFUSALS.items()},
         },
     }

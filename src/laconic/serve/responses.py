@@ -1,4 +1,4 @@
-"""Answers a batch of questions with response bodies, all from one version of the model, in the batcher's thread."""
+"""Computes the response bodies of a batch of requests, in the batcher's thread, with one version of the model."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from laconic.serve.schemas import Question
 
 
 def answering(served: Served) -> Callable[[Sequence[Question]], list[bytes | Refusal]]:
-    """Return the function that a batcher calls."""
+    """Return the function that the batcher calls with each batch."""
     return lambda questions: answered(served.now, questions)
 
 
 def answered(version: Version, questions: Sequence[Question]) -> list[bytes | Refusal]:
-    """Return a body or a refusal for each question."""
+    """Return a response body or a refusal for each request."""
     answers: list[bytes | Refusal] = [b""] * len(questions)
     for places in _alike(questions):
         found = _predicted(version.packed_predictor, [questions[place] for place in places])
@@ -31,7 +31,7 @@ def answered(version: Version, questions: Sequence[Question]) -> list[bytes | Re
 
 
 def _alike(questions: Sequence[Question]) -> list[list[int]]:
-    """Group questions that can be ranked together: those with the same k and without a label filter."""
+    """Group requests that can be predicted together: those with the same k and without a label filter."""
     groups: dict[Any, list[int]] = {}
     for place, question in enumerate(questions):
         alone = question.allow is not None or question.block is not None
@@ -40,12 +40,12 @@ def _alike(questions: Sequence[Question]) -> list[list[int]]:
 
 
 def _predicted(packed_predictor: PackedPredictor, alike: Sequence[Question]) -> list[list[Answer] | Refusal]:
-    """Return the answers to the texts of each question."""
+    """Return the predictions for the texts of each request, or a refusal."""
     first, texts = alike[0], [text for question in alike for text in question.asked]
     try:
         found = iter(packed_predictor.answer(texts, first.k, allow=first.allow, block=first.block))
-    except UserError:  # whose message has the client's words
-        return [Refusal(422, "bad_question", "allow or block has a name that no label of this model has")]
+    except UserError:  # its message would repeat what the client sent
+        return [Refusal(422, "bad_question", "allow or block names a label that this model does not have")]
     return [[next(found) for _ in question.asked] for question in alike]
 
 

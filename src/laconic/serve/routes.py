@@ -40,7 +40,7 @@ _SAFE = {  # the page uses nothing but its own files, and nobody puts it into th
 _SENT = ["authorization", "content-type", "x-deadline-ms", "x-request-id"]  # headers that pages elsewhere may send
 _TOLD = ["retry-after", "server-timing", "x-request-id"]  # and read
 _CODES = {404: "not_found", 405: "wrong_method"}
-_MESSAGES = {404: "there is nothing here; /openapi.json says what there is", 405: "this path has other methods"}
+_MESSAGES = {404: "no such path; /openapi.json lists the paths", 405: "method not allowed"}
 
 
 def application(model: Path, settings: Serving, speed: Speed) -> App:
@@ -57,7 +57,7 @@ def application_of(service: Service) -> App:
     app = FastAPI(
         title="laconic",
         version=__version__,
-        description="From a short text to the right few labels.",
+        description="Assign a short text its few right labels.",
         lifespan=at_work,
         docs_url=None,  # these would fetch scripts from elsewhere; /docs is our own
         redoc_url=None,
@@ -85,23 +85,23 @@ def openapi_of(settings: Serving) -> dict[str, Any]:
 def _add_paths(app: FastAPI, service: Service) -> None:
     @app.get("/v1/model")
     async def model() -> ModelFacts:
-        """Describe the model in service: its metrics, sizes, card, and the limits of a request."""
+        """Return the model's metrics, sizes and card, and the limits of a request."""
         return facts_of(service.served.now, service.settings)
 
     @app.get("/healthz")
     async def healthz() -> Alive:
-        """Whether the process is there at all: restart it if this fails."""
+        """Report that the process is alive. Restart it if this fails."""
         return Alive(status="alive")
 
-    @app.get("/readyz", responses={503: {"model": Ready, "description": "It stops soon"}})
+    @app.get("/readyz", responses={503: {"model": Ready, "description": "The service is about to stop"}})
     async def readyz(response: Response) -> Ready:
-        """Whether requests should be sent here: 503 once it is to stop."""
+        """Report whether to send requests here: 200 when ready, 503 when the service is about to stop."""
         response.status_code = 503 if service.stopping else 200
         return Ready(status="stopping" if service.stopping else "ready", model=service.served.now.name)
 
     @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     async def metrics() -> Response:
-        """Counters, for Prometheus."""
+        """Return the metrics in the text format of Prometheus."""
         return Response(service.measures.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
@@ -121,7 +121,7 @@ def _file(content: bytes, kind: str) -> Callable[[Request], Awaitable[Response]]
 async def _nothing_here(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     status = error.status_code
-    refusal = Refusal(status, _CODES.get(status, "refused"), _MESSAGES.get(status, "this cannot be done"))
+    refusal = Refusal(status, _CODES.get(status, "refused"), _MESSAGES.get(status, "the request cannot be handled"))
     return _reply(request, refusal, dict(error.headers or {}))
 
 

@@ -1,6 +1,6 @@
-"""Requests and responses of the HTTP API. A question is validated completely before any work is done for it.
+"""Requests and responses of the HTTP API. A request is validated completely before any work is done for it.
 
-What a client sent is never said back to it: not in an error, not in a log.
+Content that a client sent is never repeated in an error or in the log.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ _ANSWERS: list[JsonValue] = [
 
 
 class Question(BaseModel):
-    """One text or several, and how to answer them."""
+    """Texts to label, and options of the prediction."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, json_schema_extra={"examples": _EXAMPLES})
 
-    text: str = Field("", description="One text; or give texts.")
-    texts: list[str] = Field([], fail_fast=True, description="Several texts, answered in their order.")
-    k: int = Field(5, ge=1, description="How many labels a text.")
-    min_score: float | None = Field(None, allow_inf_nan=False, description="Leave out labels with a lower score.")
-    allow: list[str] | None = Field(None, fail_fast=True, description="Answer with these labels alone.")
-    block: list[str] | None = Field(None, fail_fast=True, description="Answer with none of these labels.")
-    explain: bool = Field(False, description="Say what each word of a text is worth to each label.")
+    text: str = Field("", description="A single text. Give either `text` or `texts`.")
+    texts: list[str] = Field([], fail_fast=True, description="Several texts; answers come in the same order.")
+    k: int = Field(5, ge=1, description="Number of labels to return per text.")
+    min_score: float | None = Field(None, allow_inf_nan=False, description="Omit labels with a lower score.")
+    allow: list[str] | None = Field(None, fail_fast=True, description="Return only these labels.")
+    block: list[str] | None = Field(None, fail_fast=True, description="Return none of these labels.")
+    explain: bool = Field(False, description="Return each word's contribution to each label's score.")
 
     @property
     def asked(self) -> list[str]:
@@ -57,32 +57,32 @@ class Word(BaseModel):
     """A word and its contribution to a label's score."""
 
     word: str
-    share: float = Field(description="What the label's score would lose without the word.")
+    share: float = Field(description="Decrease of the label's score if the word is removed.")
 
 
 class NearText(BaseModel):
-    """A training text near the one asked about."""
+    """A similar training text that has the label."""
 
     text: str
     similarity: float
 
 
 class Predicted(BaseModel):
-    """A label of a text."""
+    """A predicted label of a text."""
 
     label: str
     score: float
-    text: str | None = Field(None, description="What the label says of itself, where it says more than its name.")
-    words: list[Word] | None = Field(None, description="Where the question asked for an explanation.")
-    texts: list[NearText] | None = Field(None, description="Near training texts, where the model keeps them.")
+    text: str | None = Field(None, description="Text of the label, if it has one besides its name.")
+    words: list[Word] | None = Field(None, description="Contributions of the words, if `explain` was set.")
+    texts: list[NearText] | None = Field(None, description="Similar training texts, if the model stores texts.")
 
 
 class Answer(BaseModel):
-    """The labels of one text."""
+    """The predicted labels of one text."""
 
     predictions: list[Predicted]
     known_words: int = Field(
-        description="How many words of the text the model knows; 0: the labels say nothing about this text."
+        description="Number of the text's words that are in the model's vocabulary. If 0, the labels are meaningless."
     )
 
 
@@ -91,12 +91,12 @@ class Answered(BaseModel):
 
     model_config = ConfigDict(json_schema_extra={"examples": _ANSWERS})
 
-    model: str = Field(description="The version of the model that gave all of these answers.")
-    answers: list[Answer] = Field(description="One a text, in their order.")
+    model: str = Field(description="Version of the model that made these predictions.")
+    answers: list[Answer] = Field(description="One answer per text, in the order of the request.")
 
 
 def question_of(body: bytes, limits: Limits) -> Question:
-    """Parse and validate the question in a body."""
+    """Parse and validate a request body."""
     try:
         question = Question.model_validate(_fields(body))
     except ValidationError as error:
@@ -105,13 +105,13 @@ def question_of(body: bytes, limits: Limits) -> Question:
     if ("text" in given) == ("texts" in given):
         raise Refusal(422, "bad_question", "give either text or texts")
     if "texts" in given and not question.texts:
-        raise Refusal(422, "bad_question", "there must be a text at least", "texts")
+        raise Refusal(422, "bad_question", "there must be at least one text", "texts")
     _check(question, limits)
     return question
 
 
 def question_schema(limits: Limits) -> dict[str, Any]:
-    """Return the JSON schema of a question for the OpenAPI document."""
+    """Return the JSON schema of a request body for the OpenAPI document."""
     schema = Question.model_json_schema()
     of = schema["properties"]
     of["text"] |= {"maxLength": limits.characters}
@@ -130,16 +130,16 @@ def question_schema(limits: Limits) -> dict[str, Any]:
 
 
 def _fields(body: bytes) -> dict[str, Any]:
-    """Return the fields of a body; refuse unknown ones, of which pydantic would list a hundred thousand."""
+    """Return the fields of a body. Refuse unknown fields here: pydantic would report each of them, however many."""
     try:
         said = from_json(body, allow_inf_nan=False)
     except ValueError:
-        raise Refusal(400, "bad_request", "the body is not JSON as RFC 8259 has it") from None
+        raise Refusal(400, "bad_request", "the body is not valid JSON") from None
     if not isinstance(said, dict):
         raise Refusal(422, "bad_question", "the body must be a JSON object")
     if not said.keys() <= Question.model_fields.keys():
         known = ", ".join(Question.model_fields)
-        raise Refusal(422, "bad_question", f"there is a field that is not known; known are {known}")
+        raise Refusal(422, "bad_question", f"unknown field; the known fields are {known}")
     return said
 
 
@@ -147,15 +147,20 @@ def _check(question: Question, limits: Limits) -> None:
     texts = question.asked
     many = limits.explained if question.explain else limits.texts
     if len(texts) > many:
-        why = " with an explanation" if question.explain else ""
-        raise Refusal(422, "bad_question", f"at most {counted(many, 'text')}{why}, but there are {len(texts)}", "texts")
+        why = " with explain" if question.explain else ""
+        raise Refusal(
+            422,
+            "bad_question",
+            f"at most {counted(many, 'text')} per request{why}, but there are {len(texts)}",
+            "texts",
+        )
     for number, text in enumerate(texts):
         if len(text) > limits.characters:
             where = f"texts[{number}]" if question.texts else "text"
             raise Refusal(
                 422,
                 "bad_question",
-                f"at most {counted(limits.characters, 'character')}, but it has {len(text):,}",
+                f"at most {counted(limits.characters, 'character')} per text, but there are {len(text):,}",
                 where,
             )
     if question.k > limits.k:
@@ -163,7 +168,7 @@ def _check(question: Question, limits: Limits) -> None:
     for where, names in (("allow", question.allow), ("block", question.block)):
         if names is not None and len(names) > limits.names:
             raise Refusal(
-                422, "bad_question", f"at most {counted(limits.names, 'name')}, but there are {len(names)}", where
+                422, "bad_question", f"at most {counted(limits.names, 'label')}, but there are {len(names)}", where
             )
 
 
@@ -174,5 +179,5 @@ def _refused(error: ValidationError) -> Refusal:
 
 
 def _place(parts: Sequence[str | int]) -> str:
-    """Return the path of a field in the question; its parts are our own names and numbers."""
+    """Return the path of a field in the request, made of known field names and indices only."""
     return "".join(f"[{part}]" if isinstance(part, int) else str(part) for part in parts)

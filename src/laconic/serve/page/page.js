@@ -92,7 +92,7 @@ function receive(response, body, milliseconds) {
   page.entrance.hidden = true;
   page.latency.textContent = latency(milliseconds, response.headers.get("server-timing"));
   const unknown = body.answers[0].known_words === 0;
-  if (!found.length) say("No label answers to this text.");
+  if (!found.length) say("No label was found for this text.");
   else say(unknown ? "The model knows no word of this text; these labels say nothing about it." : "");
   page.announcement.textContent = found.length ? `${found.length} answers, the best is ${found[0].label}` : "";
   predictions = found;
