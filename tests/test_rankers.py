@@ -66,6 +66,7 @@ SETTINGS: dict[str, Settings] = {  # by method: what makes it small enough for a
         "clusters": 4,
         "top": 3,
     },
+    "siamese": {"epochs": 30, "embedding": 32, "length": 6, "batch_size": 32, "rounds": 1},
     "inceptionxml": {"epochs": 30, "embedding": 64, "length": 6, "batch_size": 16, "learning_rate": 0.02},
 }
 RERANKER: Settings = {  # over any of them

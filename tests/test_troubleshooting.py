@@ -55,6 +55,12 @@ def is_written(message: str) -> bool:
     return any(pattern(message).fullmatch(one) for one in written())
 
 
+@pytest.fixture(autouse=True)
+def _logs_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are this process's, and other tests read them; `serve` would set them up for itself."""
+    monkeypatch.setattr("logging.config.dictConfig", lambda settings: None)
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with data that is right and wrong, and with models that are whole, damaged and not packed."""

@@ -78,7 +78,7 @@ class Config(NeuralConfig):
     dropout: float = 0.1
     """Probability that a word is left out of a text in training."""
     grams: int = 1 << 18
-    """Buckets for the hashed character 3- and 4-grams of words, which rare words learn from. 0: whole words alone."""
+    """Most buckets for hashed character 3- and 4-grams of words, from which rare words learn. 0: whole words alone."""
     temperature: float = 0.03
     """Divisor of cosines in the softmax. Symbol: τ (NGAME)."""
     correction: float = 0.0
@@ -197,12 +197,14 @@ def _stages(config: Config) -> list[int]:
 
 
 def _encoder(data: Dataset, config: Config) -> SpellingEncoder:
+    letters = sum(map(len, data.words or ()))
+    buckets = min(config.grams, 1 << (4 * letters).bit_length())  # fewer for little data: most would be empty
     return SpellingEncoder(
         num_ids=data.inputs.shape[1],
         length=config.length,
         embedding=config.embedding,
-        spelling=_spelling(data, config.grams),
-        buckets=config.grams or 1,
+        spelling=_spelling(data, buckets),
+        buckets=max(1, buckets),
     )
 
 
