@@ -91,7 +91,7 @@ def article(path: Path) -> str:
 def test_no_page_asks_anybody_else(visit: Visit, site: str) -> None:
     page, asked = visit(site), []
     page.on("request", lambda request: asked.append(request.url))
-    for one in ("", "reference/python/estimator", "reference/http-api", "papers/deepxml", "serving"):
+    for one in ("", "reference/python/estimator", "reference/http-api", "papers/deepxml", "guides/production"):
         page.goto(f"{site}/{one}/")
         expect(page.locator("h1")).to_be_visible()
     assert asked
