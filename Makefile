@@ -37,7 +37,8 @@ check: .venv/dev
 tutorials: .venv/docs
 	$(BIN)/python -m reference.notebooks
 
-# The documentation site, into build/site (--quiet would hide warnings from --strict), with tutorials executed where build/tutorials lacks them: a broken link, or a page that the navigation lacks, is an error.
+# The documentation site, into build/site, with tutorials executed where build/tutorials lacks them. A broken link, or a
+# page that the navigation lacks, is an error; --quiet would hide the warnings that --strict counts.
 docs: .venv/docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 

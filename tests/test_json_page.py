@@ -1,4 +1,4 @@
-# ruff: noqa: F811 - fixtures of another module are arguments here
+# ruff: noqa: F401, F811 - fixtures of another module are imported to be arguments here
 """The page on JSON names the keys that each verb prints, and says of --json what is true of every verb."""
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import typer.main
 
 from laconic.cli.main import app
 from tests.pages import ROOT
-from tests.test_cli import clustered, data, laconic, model, shown_and_told  # noqa: F401
+from tests.test_cli import clustered, data, laconic, model, shown_and_told
 
 PAGE = (ROOT / "docs" / "reference" / "json.md").read_text(encoding="utf-8")
-VERBS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+VERBS: dict[str, Any] = vars(typer.main.get_command(app))["commands"]
 
 
 def named_keys(section: str) -> set[str]:

@@ -88,7 +88,7 @@ def evaluate(
             texts.corpus, texts.split, lambda done: bar.advance(bar.task_ids[0], done), shuffle=shuffle_words
         )
     about = {"model": str(model), "data": data, "split": texts.name}
-    _show(evaluation, f"{model} on {data}, {texts}", about, _Shown(every, as_json, json_file, plots))
+    _show(evaluation, f"{model} on {data}, {texts}", about, _Shown("evaluate", every, as_json, json_file, plots))
 
 
 @command(verbs, group=_GROUP, example="laconic sweep model debian-related --at 0 --at 0.1 --plots pictures")
@@ -217,12 +217,13 @@ def score(
     if evaluation.propensity is not None:
         print_constants(corpus)
     about = {"predictions": str(predictions), "data": data, "split": texts.name}
-    _show(evaluation, f"{predictions} on {data}, {texts}", about, _Shown(every, as_json, json_file, plots))
+    _show(evaluation, f"{predictions} on {data}, {texts}", about, _Shown("score", every, as_json, json_file, plots))
 
 
 class _Shown(NamedTuple):
     """How an evaluation is shown, and where it is written."""
 
+    verb: str
     every: bool  # metric
     as_json: bool
     to: Path | None
@@ -236,8 +237,7 @@ def _show(evaluation: Evaluation, title: str, about: dict[str, str], shown: _Sho
     if not shown.as_json:
         title_of_all = f"{title}: {counted(evaluation.texts, 'text')}{seen_words(evaluation.seen)}"
         out.print(metrics_table({"": evaluation}, title_of_all, every=shown.every))
-        verb = "score" if "predictions" in about else "evaluate"
-        out.print(metrics_legend(evaluation.metrics, every=shown.every, verb=verb))
+        out.print(metrics_legend(evaluation.metrics, every=shown.every, verb=shown.verb))
     print_results(about | evaluation.as_json(), as_json=shown.as_json, to=shown.to)
     if shown.plots is not None and not evaluation.quantiles:
         print_note(f"no plots were made: they need the training split, which {about['data']} lacks")

@@ -14,9 +14,10 @@ from scipy.sparse import csr_array
 from torch import Tensor, nn
 
 from laconic.config import C
-from laconic.data.dataset import Dataset
+from laconic.data.dataset import Dataset, Rows
 from laconic.data.vectors import permuted
 from laconic.errors import ConfigError, DataError, ModelError
+from laconic.evaluation.evaluate import batches
 from laconic.methods.config import UNORDERED, Encoding, MethodConfig, WordStart
 from laconic.methods.result import Trained
 from laconic.models.clustering import Clustering, LabelTree, cluster_labels
@@ -26,6 +27,7 @@ from laconic.training.loop import TrainState
 from laconic.training.run import Run
 
 R = TypeVar("R", bound=nn.Module)
+_AT_ONCE = 4096  # texts encoded at a time
 
 
 @contextmanager
@@ -157,6 +159,13 @@ def restore_module(
     except (KeyError, ValueError, IndexError, RuntimeError, ConfigError) as error:
         raise ModelError(f"the model's tensors are not those of {method}: {' '.join(str(error).split())}") from None
     return ranker.eval()
+
+
+@torch.no_grad()
+def encoded(encoder: Encoder, rows: Rows, device: torch.device) -> Float[Tensor, "rows dim"]:
+    """Return the vectors of inputs, some at a time; the encoder is on that device."""
+    parts = [encoder(inputs).float() for _, inputs in batches(rows, device, _AT_ONCE)]
+    return torch.cat([torch.zeros(0, encoder.dim, device=device), *parts])
 
 
 def tensors_under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:

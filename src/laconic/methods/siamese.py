@@ -2,8 +2,7 @@
 
 One encoder (models/encoders/unit.py) reads both. It is trained by contrast: of the labels drawn for a batch of texts,
 each text is to be nearest to its own. Later rounds add hard negatives, the wrong labels that are nearest to a text
-(NGAME).
-Labels that no training text has are found as well as others, by their text alone.
+(NGAME). Labels that no training text has can be found too, by their text alone.
 """
 
 from __future__ import annotations
@@ -32,6 +31,7 @@ from laconic.methods.common import (
     choose_batch_size,
     choose_epochs,
     choose_length,
+    encoded,
     restore_module,
     seeded,
     start_encoder,
@@ -43,7 +43,7 @@ from laconic.methods.result import Trained
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import SpellingEncoder, UnitEncoder
 from laconic.models.encoders.unit import Spelling
-from laconic.models.siamese_ranker import SiameseRanker, encoded, label_vectors
+from laconic.models.siamese_ranker import SiameseRanker, label_vectors
 from laconic.training.run import Run
 from laconic.training.tasks_siamese import Contrast
 from laconic.types import FIRST_WORD, NO_LABEL, Tokens

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
@@ -11,13 +9,9 @@ from scipy.sparse import csr_array
 from torch import Tensor
 from torch.nn import functional
 
-from laconic.data.tokenizer import padded
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import UnitEncoder
 from laconic.models.rankers import FlatRanker
-from laconic.types import Tokens
-
-_AT_ONCE = 4096  # texts encoded at a time
 
 
 class SiameseRanker(FlatRanker):
@@ -56,13 +50,6 @@ class SiameseRanker(FlatRanker):
         return SiameseRanker(encoder, classifier).eval()
 
 
-@torch.no_grad()
-def encoded(encoder: UnitEncoder, rows: csr_array, device: torch.device) -> Float[Tensor, "rows dim"]:
-    """Return the vectors of token rows."""
-    parts = [encoder(some) for some in _tokens(rows, encoder.length, device)]
-    return torch.cat([torch.zeros(0, encoder.dim, device=device), *parts])
-
-
 def label_vectors(
     of_label_texts: Float[Tensor, "labels dim"],
     has_text: Bool[np.ndarray, "labels"],
@@ -79,8 +66,3 @@ def label_vectors(
     vectors = of_label_texts.clone()
     vectors[torch.from_numpy(missing).to(vectors.device)] = functional.normalize(means, dim=1)
     return vectors
-
-
-def _tokens(rows: csr_array, length: int, device: torch.device) -> Iterator[Tokens]:
-    for first in range(0, rows.shape[0], _AT_ONCE):
-        yield Tokens(*(part.to(device) for part in padded(rows[first : first + _AT_ONCE], length)))

@@ -14,12 +14,12 @@ from torch.nn import functional
 
 from laconic.data.dataset import Dataset
 from laconic.data.label_texts import with_known_words
-from laconic.evaluation.evaluate import batches
+from laconic.methods.common import encoded
 from laconic.models.encoders import Encoder
 
 _NEAREST = 5  # known labels from which a new one borrows
 _POWER = 3  # of their cosines
-_AT_ONCE = 4096  # texts encoded at a time
+_AT_ONCE = 4096  # new labels at a time
 _COSINES = 1 << 26  # cosines held at a time
 
 
@@ -72,19 +72,13 @@ class Seen(NamedTuple):
     @staticmethod
     def by(encoder: Encoder, additions: Additions, device: torch.device) -> Seen:
         rows = additions.known_texts, additions.label_texts, additions.examples.inputs
-        known, own, examples = (_encoded(encoder, part, device) for part in rows)
+        known, own, examples = (encoded(encoder, part, device) for part in rows)
         known[torch.from_numpy(~with_known_words(additions.known_texts)).to(device)] = 0
         texts_of = additions.texts_of_new()
         counts = np.maximum(texts_of.sum(axis=1), 1)[:, None]
         new = torch.from_numpy(texts_of @ torch.cat([own, examples]).cpu().numpy() / counts).to(device)
         near = _nearest(known, new)
         return Seen(known, new, examples, near._replace(weights=near.weights / torch.from_numpy(counts).to(device)))
-
-
-@torch.no_grad()
-def _encoded(encoder: Encoder, rows: csr_array, device: torch.device) -> Float[Tensor, "rows dim"]:
-    parts = [encoder(inputs).float() for _, inputs in batches(rows, device, _AT_ONCE)]
-    return torch.cat([torch.zeros(0, encoder.dim, device=device), *parts])
 
 
 def _nearest(known: Float[Tensor, "known dim"], new: Float[Tensor, "new dim"]) -> Borrowed:
