@@ -37,12 +37,13 @@ from laconic.methods.common import (
     start_encoder,
     usual_length,
 )
-from laconic.methods.config import NEURAL_BOUNDS, UNORDERED, EncoderConfig
+from laconic.methods.config import NEURAL_BOUNDS, UNORDERED, EncoderConfig, WarmUp
 from laconic.methods.costs import Machine, TrainingCosts, report_costs
 from laconic.methods.deepxml import Parts, Plans, scores_by_beta
 from laconic.methods.deepxml import train as train_four_modules
 from laconic.methods.label_shortlist import SHORTLISTERS, Shortlisting, with_neighbour_weight
 from laconic.methods.result import Trained
+from laconic.methods.warm_up import check_label_texts, warm_up
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.clustering import Clustering, LabelTree
 from laconic.models.rankers import CandidatesRanker
@@ -147,6 +148,12 @@ class Config(EncoderConfig):
     """
     clustering: Clustering = Clustering(walks=50, restart=0.2)
     """How labels are clustered for the surrogate task."""
+    warm_up: WarmUp = WarmUp()
+    """Training of the encoder by contrast of texts and label texts, before its own training."""
+    row_start: float = 0.0
+    """How much a label's score is above its bias at first, for a text whose vector is that of the label's own text. 0:
+    rows start at random.
+    """
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -167,6 +174,7 @@ def train(data: Dataset, config: Config, run: Run) -> Trained:
     config = with_sizes(config, len(data), data.num_labels, usual_length(data, config, "astec"), int(data.labels.nnz))
     sizes = {"words": data.inputs.shape[1], "labels": data.num_labels, "texts": len(data)}
     report_costs(run, config, partial(training_costs, **sizes), _REMEDIES)
+    check_label_texts(data, config.warm_up, config.row_start)
     learn, held = data.split(config.validation, config.seed)
     with seeded(config.seed):
         encoder = build_encoder(config, data.inputs.shape[1])
@@ -186,7 +194,9 @@ def train(data: Dataset, config: Config, run: Run) -> Trained:
         likely=negative_frequencies(config.extreme.negatives, learn),
         fine_tuned=config.extreme.fine_tuned,
         prior=config.prior,
+        row_start=config.row_start,
     )
+    warm_up("warm-up", encoder.to(run.device), learn, config.warm_up, config, run)
     plans = Plans(_plan(config, config.surrogate), _plan(config, config.extreme))
     learnt = train_four_modules(learn, held, parts, plans, run)
     facts: dict[str, Any] = {"best_epoch": learnt.extreme.best_epoch, "epochs": learnt.extreme.history}

@@ -33,6 +33,7 @@ NEURAL_BOUNDS: Bounds = {
     "hidden": (0, 65_536),
     "halve_after": (0, 1),
     "permutation": (0, 1 << 40),
+    "row_start": (0, 100),
 }
 NEURAL_CHOICES: Choices = {
     "encoder": ENCODERS,
@@ -165,6 +166,27 @@ class FusionConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WarmUp:
+    """Settings of a warm-up: the encoder first learns that a text is nearest to the texts of its own labels."""
+
+    bounds: ClassVar[Bounds] = {**NEURAL_BOUNDS, "learning_rate": (0, 100), "temperature": (1e-3, 10)}
+
+    epochs: int = 0
+    """Epochs in which the encoder learns from texts and label texts alone, before its own training. 0: none."""
+    batch_size: int = 0
+    """Texts per step of the warm-up, whose labels are each other's negatives. 0: 1,024, fewer for small data."""
+    learning_rate: float = 0.0
+    """Learning rate of the warm-up. 0: the method's `learning_rate`."""
+    temperature: float = 0.05
+    """Divisor of cosines in the warm-up's softmax. Symbol: τ (NGAME)."""
+
+    def __post_init__(self) -> None:
+        check_within(self, self.bounds)
+        if self.epochs:
+            check_batch_norm(self.batch_size)
+
+
+@dataclass(frozen=True, kw_only=True)
 class MethodConfig:
     """Settings of every method: how texts are read, and the groups of wrappers, None where a wrapper is not used."""
 
@@ -277,6 +299,12 @@ class ClassifierConfig(FlatConfig):
     """Whether label biases start at the labels' log-odds instead of 0, with which rare labels need far fewer steps."""
     chunk: int = 65_536
     """Labels, or clusters, scored at a time; fewer need less memory."""
+    warm_up: WarmUp = WarmUp()
+    """Training of the encoder by contrast of texts and label texts, before its own training."""
+    row_start: float = 0.0
+    """How much a label's score is above its bias at first, for a text whose vector is that of the label's own text. 0:
+    rows start at random.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,6 +32,7 @@ from laconic.evaluation.evaluate import (
 )
 from laconic.evaluation.metrics.pairs import holds
 from laconic.methods.common import frequencies, seeded
+from laconic.methods.warm_up import start_rows
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import Encoder, Identity
 from laconic.models.rankers import CandidatesRanker
@@ -60,6 +61,7 @@ class Parts:
     hard: bool = True  # train against shortlists; if not, against random negatives alone
     likely: Float[Tensor, "labels"] | None = None  # how often each label is a random negative; None: all equally
     prior: bool = False  # start biases at the log-odds of groups and labels
+    row_start: float = 0.0  # how much labels score above their bias at first, for their own text; 0: random rows
     fine_tuned: bool = False  # train the encoder in the last stage too, and rebuild the shortlist after it
 
 
@@ -96,6 +98,7 @@ def train(data: Dataset, held: Dataset, parts: Parts, plans: Plans, run: Run) ->
 
     # 3. and 4. Transfer and extreme
     classifier = _classifier(parts, data).to(run.device)
+    start_rows(classifier, encoder, data, parts.row_start, run.device)
 
     def ranker() -> CandidatesRanker:
         near = shortlister

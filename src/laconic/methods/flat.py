@@ -24,6 +24,7 @@ from laconic.methods.common import (
     start_encoder,
 )
 from laconic.methods.config import PRECISIONS, UNORDERED, ClassifierConfig, Encoding, FlatConfig
+from laconic.methods.warm_up import before_rows, check_label_texts, start_rows, warm_up
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import Encoder
 from laconic.models.rankers import FlatRanker
@@ -85,6 +86,10 @@ def fit_flat(
     if training.prior:
         classifier.start_from(frequencies(data))
     ranker = FlatRanker(encoder, classifier).to(run.device)
+    if isinstance(config, ClassifierConfig):
+        check_label_texts(data, config.warm_up, config.row_start)
+        warm_up(f"{stage}-warm-up", before_rows(encoder, classifier), data, config.warm_up, config, run)
+        start_rows(classifier, encoder, data, config.row_start, run.device)
     task = AllLabels(encoder, classifier, dropout=training.dropout, chunk=training.chunk, precision=training.precision)
     validate = (lambda: validation_figures(ranker, held)) if len(held) else None
     resident = Resident.of(data, config.length, run.device)

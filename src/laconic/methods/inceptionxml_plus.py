@@ -41,6 +41,7 @@ from laconic.methods.config import PRECISIONS, UNORDERED, InceptionConfig
 from laconic.methods.costs import Shape, report_inception_costs
 from laconic.methods.inception_ablations import HEADS, head_layer
 from laconic.methods.result import Trained
+from laconic.methods.warm_up import before_rows, check_label_texts, start_rows, warm_up
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.clustering import Clustering, LabelTree
 from laconic.models.rankers import ShortlistRanker
@@ -200,6 +201,9 @@ def _fit(
     ranker.to(run.device)
     classifier = ranker.classifier
     assert isinstance(classifier, LinearClassifier)
+    check_label_texts(placed, config.warm_up, config.row_start)
+    warm_up(f"{stage}-warm-up", before_rows(ranker.encoder, classifier), placed, config.warm_up, config, run)
+    start_rows(classifier, ranker.encoder, placed, config.row_start, run.device)
     task = ClustersAndLabels(
         ranker.encoder,
         ranker.clusters,

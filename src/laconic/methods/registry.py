@@ -43,6 +43,10 @@ class Method:
     """Returns what trains that many members, where members share something. None: each is trained by itself."""
 
 
+def _starts_from_label_texts(config: Any) -> bool:
+    return bool(config.warm_up.epochs or config.row_start)
+
+
 METHODS = {
     "nearest": Method(
         nearest.Config,
@@ -54,29 +58,35 @@ METHODS = {
     ),
     "trees": Method(trees.Config, trees.train, trees.restore, on_gpu=False, prediction_settings=frozenset({"beam"})),
     "siamese": Method(siamese.Config, siamese.train, siamese.restore, reads_label_texts=lambda config: True),
-    "inceptionxml": Method(inceptionxml.Config, inceptionxml.train, inceptionxml.restore),
+    "inceptionxml": Method(
+        inceptionxml.Config,
+        inceptionxml.train,
+        inceptionxml.restore,
+        reads_label_texts=_starts_from_label_texts,
+    ),
     "inceptionxml+": Method(
         inceptionxml_plus.Config,
         inceptionxml_plus.train,
         inceptionxml_plus.restore,
+        reads_label_texts=_starts_from_label_texts,
         prediction_settings=frozenset({"answer_top", "ranking"}),
     ),
     "astec": Method(
         astec.Config,
         astec.train,
         astec.restore,
-        reads_label_texts=lambda config: config.label_texts > 0,
+        reads_label_texts=lambda config: config.label_texts > 0 or _starts_from_label_texts(config),
         prediction_settings=frozenset({"beta", "votes", "shortlist"}),
     ),
     "decaf": Method(
         decaf.Config,
         decaf.train,
         decaf.restore,
-        reads_label_texts=lambda config: config.label_text,
+        reads_label_texts=lambda config: config.label_text or config.warm_up.epochs > 0,
         prediction_settings=frozenset({"answer_beam"}),
         train_members=lambda members: partial(decaf.train_members, members),
     ),
-    "xml-cnn": Method(xml_cnn.Config, xml_cnn.train, xml_cnn.restore),
+    "xml-cnn": Method(xml_cnn.Config, xml_cnn.train, xml_cnn.restore, reads_label_texts=_starts_from_label_texts),
     "mach": Method(mach.Config, mach.train, mach.restore),
 }
 

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from laconic.models.encoders import SpellingEncoder
+from laconic.models.encoders import Encoder
 from laconic.training.tasks import Task
 from laconic.types import NO_LABEL, Batch, Inputs, Tokens
 
@@ -20,10 +20,10 @@ class Contrast(Task):
     A text is compared with the labels drawn for all texts of the batch and with some of all texts' hard negatives
     (NGAME). Its other true labels, and labels that are neither true nor false, are not compared. Labels without a text
     do not take part. `frequency` is the log of each label's fraction of all pairs: `correction` times it is added to a
-    label's logit in training, which moves scores from frequent labels to rare ones.
+    label's logit in training, which moves scores from frequent labels to rare ones. The encoder's vectors must have a
+    length of 1: their inner products are compared.
     """
 
-    tables = frozenset({"encoder.embedding.weight", "encoder.grams.weight"})
     label_ids: Tensor
     label_weights: Tensor
     has_text: Tensor
@@ -31,7 +31,7 @@ class Contrast(Task):
 
     def __init__(
         self,
-        encoder: SpellingEncoder,
+        encoder: Encoder,
         label_texts: Tokens,
         frequency: Float[Tensor, "labels"],
         *,
@@ -43,6 +43,8 @@ class Contrast(Task):
     ) -> None:
         super().__init__()
         self.encoder, self.dropout = encoder, nn.Dropout(dropout)
+        tables = [name for name, part in self.named_modules() if isinstance(part, nn.Embedding)]
+        self.tables = frozenset(f"{name}.weight" for name in tables)
         self.temperature, self.correction, self.positives, self.hard = temperature, correction, positives, hard
         self.register_buffer("label_ids", label_texts.ids, persistent=False)
         self.register_buffer("label_weights", label_texts.weights, persistent=False)

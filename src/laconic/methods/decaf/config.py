@@ -10,7 +10,7 @@ import numpy as np
 from laconic.config import Bounds, Choices, check_within
 from laconic.errors import ConfigError
 from laconic.methods.common import choose_batch_size, choose_length
-from laconic.methods.config import NEURAL_BOUNDS, NeuralConfig
+from laconic.methods.config import NEURAL_BOUNDS, NeuralConfig, WarmUp
 from laconic.models.clustering import Clustering
 from laconic.models.shortlisters.labels import Nearness
 from laconic.training.optimizer import Halving, Plan
@@ -108,6 +108,8 @@ class Config(NeuralConfig):
     """Whether word vectors are frozen after the surrogate task (DECAF-lite)."""
     clustering: Clustering = Clustering()
     """How labels are clustered."""
+    warm_up: WarmUp = WarmUp()
+    """Training of word vectors by contrast of texts and label texts, before the surrogate task."""
     # Ablations of the paper
     shortlist: str = "clusters"
     """Shortlists by learnt clusters (module II), or by the labels whose centroids are nearest, without module II."""

@@ -20,6 +20,7 @@ from laconic.evaluation.evaluate import validation_figures
 from laconic.methods.common import clusters_of_labels, frequencies, remember_tree, seeded, start_encoder
 from laconic.methods.decaf.config import Config, Module, plan_of, probed_clusters
 from laconic.methods.deepxml import encode_all
+from laconic.methods.warm_up import warm_up
 from laconic.models.classifiers import LabelText, LinearClassifier
 from laconic.models.classifiers.label_text import FixedTexts, Texts
 from laconic.models.clustering import LabelTree, cluster_vectors, texts_of_labels
@@ -51,6 +52,7 @@ def learn_words(data: Dataset, config: Config, run: Run) -> tuple[Words, TrainSt
     encoder = _initial_words(data, config).to(run.device)
     if config.given_vectors:
         return encoder.embedding.weight.detach(), None
+    warm_up("warm-up", encoder, data, config.warm_up, config, run)
     make_tree = partial(clusters_of_labels, data, config.clusters, config.clustering, config.seed)
     tree = remember_tree(run, "surrogate-tree", make_tree)
     grouped = data.relabelled(of_tree(tree))

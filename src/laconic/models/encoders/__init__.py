@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from laconic.models.encoders.bag import BagEncoder, MlpEncoder, SumEncoder
-from laconic.models.encoders.base import Encoder, WordEncoder
+from laconic.models.encoders.base import Encoder, Transformed, UnitVectors, WordEncoder
 from laconic.models.encoders.cnn import CnnEncoder
 from laconic.models.encoders.dense import DenseEncoder, Identity
 from laconic.models.encoders.inception import InceptionEncoder
@@ -29,6 +29,8 @@ __all__ = [
     "MlpEncoder",
     "SpellingEncoder",
     "SumEncoder",
+    "Transformed",
     "UnitEncoder",
+    "UnitVectors",
     "WordEncoder",
 ]

@@ -25,6 +25,31 @@ class Encoder(nn.Module, ABC):
         """Return one vector per text; padding must not change it."""
 
 
+class Transformed(Encoder):
+    """An encoder followed by a layer whose vectors have `dim` numbers."""
+
+    def __init__(self, encoder: Encoder, transform: nn.Module, dim: int) -> None:
+        super().__init__()
+        self.num_ids, self.dim = encoder.num_ids, dim
+        self.encoder, self.transform = encoder, transform
+
+    def forward(self, inputs: Inputs) -> Float[Tensor, "batch dim"]:
+        vectors: Tensor = self.transform(self.encoder(inputs))
+        return vectors
+
+
+class UnitVectors(Encoder):
+    """An encoder whose vectors are divided by their length; vectors of length 0 stay 0."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
+        self.num_ids, self.dim = encoder.num_ids, encoder.dim
+        self.encoder = encoder
+
+    def forward(self, inputs: Inputs) -> Float[Tensor, "batch dim"]:
+        return functional.normalize(self.encoder(inputs), dim=1)
+
+
 class WordEncoder(Encoder):
     """An encoder with a vector for every token id; texts are cut at `length` words."""
 
