@@ -164,6 +164,8 @@ class Config(EncoderConfig):
         check_known(self.extreme, self.extreme.choices)
         if self.surrogate.groups == "none" and not self.vectors:
             raise ConfigError("surrogate.groups=none keeps word vectors fixed; give some with vectors=FILE")
+        if self.surrogate.groups == "none" and self.warm_up.epochs:
+            raise ConfigError("surrogate.groups=none keeps word vectors fixed, but warm_up.epochs trains them; use one")
         if self.extreme.fine_tuned and self.shortlister != "nearest":
             raise ConfigError(
                 "extreme.fine_tuned changes the vectors that shortlister=clusters was trained on; use nearest"

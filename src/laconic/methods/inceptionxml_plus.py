@@ -117,6 +117,7 @@ class Config(InceptionConfig):
 
 
 def train(data: Dataset, config: Config, run: Run) -> Trained:
+    check_label_texts(data, config.warm_up, config.row_start)
     config = with_sizes(config, len(data), data.num_labels, usual_length(data, config, "inceptionxml+"))
     shape = partial(shape_of, words=data.inputs.shape[1], labels=data.num_labels)
     # Nothing is gathered on a CPU: rows are read cluster by cluster.
@@ -201,7 +202,6 @@ def _fit(
     ranker.to(run.device)
     classifier = ranker.classifier
     assert isinstance(classifier, LinearClassifier)
-    check_label_texts(placed, config.warm_up, config.row_start)
     warm_up(f"{stage}-warm-up", before_rows(ranker.encoder, classifier), placed, config.warm_up, config, run)
     start_rows(classifier, ranker.encoder, placed, config.row_start, run.device)
     task = ClustersAndLabels(

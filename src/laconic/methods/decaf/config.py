@@ -136,6 +136,8 @@ class Config(NeuralConfig):
             raise ConfigError("a row is made of a label's text, of a refinement vector, or of both; both are false")
         if self.given_vectors and not self.vectors:
             raise ConfigError("given_vectors keeps word vectors fixed; give some with vectors=FILE")
+        if self.given_vectors and self.warm_up.epochs:
+            raise ConfigError("given_vectors keeps word vectors fixed, but warm_up.epochs trains them; use one")
 
 
 def with_sizes(config: Config, texts: int, labels: int, usual: int) -> Config:
