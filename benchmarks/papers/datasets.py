@@ -121,6 +121,7 @@ def with_epochs(method: str, settings: Settings, epochs: int) -> Settings:
         return settings
     kind = config_of(method, settings)
     groups = {each.name: getattr(kind, each.name) for each in fields(kind)}
+    groups.pop("warm_up", None)  # a stage of no paper
     stages = {name: {"epochs": epochs} for name, one in groups.items() if is_dataclass(one) and hasattr(one, "epochs")}
     return merged(settings, stages | ({"epochs": epochs} if hasattr(kind, "epochs") else {}))
 
