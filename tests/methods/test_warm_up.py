@@ -225,3 +225,29 @@ def test_settings_that_contradict_each_other_are_refused() -> None:
         DecafConfig(given_vectors=True, vectors="some.vec", warm_up=WarmUp(epochs=1))
     with pytest.raises(ConfigError, match=r"groups=none keeps word vectors fixed, but warm_up\.epochs trains them"):
         config_of("astec", {"surrogate": {"groups": "none"}, "vectors": "some.vec", "warm_up": {"epochs": 1}})
+
+
+class Planned(Watched):
+    """Keeps the estimate of costs, and stops at the first step."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+
+    def planned(self, memory: int, seconds: float) -> None:
+        self.memory, self.estimate = memory, seconds
+
+
+def estimated(method: str, epochs: int) -> tuple[int, float]:
+    watcher = Planned()
+    config = config_of(method, SMALL[method] | {"warm_up": {"epochs": epochs}})
+    with pytest.raises(KeyboardInterrupt):
+        train_model(CORPUS, method, config, Run(None, watcher=watcher, device=CPU))
+    return watcher.memory, watcher.estimate
+
+
+@pytest.mark.parametrize("method", SMALL)
+def test_the_estimate_of_costs_counts_the_warm_up(method: str) -> None:
+    (memory, plain), (with_warm_up, short), (_, long) = (estimated(method, epochs) for epochs in (0, 2, 4))
+    assert memory <= with_warm_up
+    assert short > plain
+    assert long - plain == pytest.approx(2 * (short - plain))

@@ -38,7 +38,7 @@ from laconic.methods.common import (
     usual_length,
 )
 from laconic.methods.config import NEURAL_BOUNDS, UNORDERED, EncoderConfig, WarmUp
-from laconic.methods.costs import Machine, TrainingCosts, report_costs
+from laconic.methods.costs import Machine, TrainingCosts, bag_reading, report_costs, with_warm_up
 from laconic.methods.deepxml import Parts, Plans, scores_by_beta
 from laconic.methods.deepxml import train as train_four_modules
 from laconic.methods.label_shortlist import SHORTLISTERS, Shortlisting, with_neighbour_weight
@@ -299,7 +299,8 @@ def training_costs(config: Config, machine: Machine, *, words: int, labels: int,
     extreme = (8 * 12 * scored + 28 * min(labels, scored)) * dim / machine.bandwidth + machine.launch
     search = 4 * texts * (labels + texts * neighbours) * dim / machine.flops
     epochs = config.surrogate.epochs * surrogate * (groups > 0) + config.extreme.epochs * extreme
-    return TrainingCosts(memory, -(-texts // batch) * epochs + search)
+    costs = TrainingCosts(memory, -(-texts // batch) * epochs + search)
+    return with_warm_up(costs, config.warm_up, bag_reading(words, config), texts=texts, machine=machine)
 
 
 def has_neighbours(config: Config) -> bool:

@@ -26,8 +26,10 @@ from torch import nn
 
 from laconic.config import C
 from laconic.errors import ConfigError
-from laconic.methods.config import FlatConfig, InceptionConfig
+from laconic.methods.common import choose_batch_size
+from laconic.methods.config import ClassifierConfig, FlatConfig, InceptionConfig, NeuralConfig, WarmUp
 from laconic.methods.flat import FlatTraining
+from laconic.methods.warm_up import WARM_UP_BATCH
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import WordEncoder
 from laconic.models.encoders.inception import CHANNELS, STRIDE, InceptionEncoder
@@ -93,6 +95,37 @@ def lowered(config: C, settings: Mapping[str, int | str]) -> C:
             own = min(value, own or value)
         config = replace(config, **{group: own})
     return config
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What an encoder takes for one text in training."""
+
+    table: int  # numbers of its word vectors
+    read: int  # numbers that are looked up per text
+    kept: int  # numbers per text that are kept for the backward pass
+    macs: int  # multiply-accumulates per text
+    dim: int  # numbers of a vector
+
+
+def with_warm_up(
+    costs: TrainingCosts, settings: WarmUp, reading: Reading, *, texts: int, machine: Machine
+) -> TrainingCosts:
+    """Return a training's costs with those of its warm-up, in which as many label texts as texts are read per step."""
+    if not settings.epochs:
+        return costs
+    batch = choose_batch_size(settings.batch_size, texts, WARM_UP_BATCH)
+    memory = 16 * reading.table + 8 * batch * reading.kept + 12 * batch * batch
+    arithmetic = 6 * batch * (2 * reading.macs + batch * reading.dim) / machine.flops
+    moved = 28 * min(reading.table, 2 * batch * reading.read) / machine.bandwidth
+    seconds = settings.epochs * -(-texts // batch) * (arithmetic + moved + machine.launch)
+    return TrainingCosts(max(costs.memory, memory), costs.seconds + seconds)
+
+
+def bag_reading(words: int, config: NeuralConfig) -> Reading:
+    """Return what a bag of words takes: its sum, and a few vectors of its length."""
+    read, dim = config.length * config.embedding, config.embedding
+    return Reading(table=words * dim, read=read, kept=2 * config.length + 6 * dim, macs=read, dim=dim)
 
 
 def num_parameters(module: nn.Module) -> int:
@@ -267,7 +300,15 @@ def report_inception_costs(
             memory = gpu_memory(shape, batch=batch, optimiser=one.optimiser)
         else:
             memory = training_memory(shape, batch=batch, chunk=chunk)
-        return TrainingCosts(memory, seconds * (1 + one.refit))
+        reading = Reading(
+            table=shape.words * shape.dim,
+            read=shape.length * shape.dim,
+            kept=_activations(shape),
+            macs=sum(inception_cost(shape).macs[part] for part in ("encoder", "head")),
+            dim=shape.row_width,
+        )
+        warm = with_warm_up(TrainingCosts(memory, seconds), one.warm_up, reading, texts=texts, machine=machine)
+        return TrainingCosts(warm.memory, warm.seconds * (1 + one.refit))
 
     remedies: list[dict[str, int | str]] = [{"optimiser": "adam-bf16"}] if gpu else []
     remedies += [{"batch_size": small_batch}, {"embedding": 128}, {"embedding": 64, "batch_size": 32}]
@@ -292,5 +333,9 @@ def flat_costs(
     macs = config.length * (num_parameters(encoder) - table) + labels * encoder.dim  # layers are used at every word
     updated = parameters - table + (min(table, plan.batch_size * read) if plan.lazy else table)
     step = 6 * macs * plan.batch_size / machine.flops + 28 * updated / machine.bandwidth + machine.launch
-    seconds = plan.epochs * -(-texts // plan.batch_size) * step * (1 + config.refit)
-    return TrainingCosts(memory, seconds), parameters
+    costs = TrainingCosts(memory, plan.epochs * -(-texts // plan.batch_size) * step)
+    if isinstance(config, ClassifierConfig):
+        layers = config.length * (num_parameters(encoder) - table)
+        reading = Reading(table=table, read=read, kept=10 * (read + encoder.dim), macs=layers, dim=encoder.dim)
+        costs = with_warm_up(costs, config.warm_up, reading, texts=texts, machine=machine)
+    return TrainingCosts(costs.memory, costs.seconds * (1 + config.refit)), parameters

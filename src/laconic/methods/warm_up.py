@@ -23,7 +23,7 @@ from laconic.training.run import Run
 from laconic.training.tasks_siamese import Contrast
 from laconic.types import Tokens
 
-_BATCH = 1024  # texts, where there are enough
+WARM_UP_BATCH = 1024  # texts, where there are enough
 _DROPOUT = 0.1  # of words; for encoders that weight words
 _USUAL = 2000  # texts that say how long vectors are
 
@@ -57,7 +57,7 @@ def warm_up(stage: str, encoder: Encoder, data: Dataset, settings: WarmUp, confi
     ).to(run.device)
     plan = config.plan(
         epochs=settings.epochs,
-        batch_size=choose_batch_size(settings.batch_size, len(data), _BATCH),
+        batch_size=choose_batch_size(settings.batch_size, len(data), WARM_UP_BATCH),
         learning_rate=settings.learning_rate or config.learning_rate,
         lazy=True,
     )

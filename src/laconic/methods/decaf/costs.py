@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from laconic.methods.costs import Cost, Machine, TrainingCosts
+from laconic.methods.costs import Cost, Machine, TrainingCosts, bag_reading, with_warm_up
 from laconic.methods.decaf.config import Config
 
 _LABEL_WORDS = 8  # words of a label's text, usually
@@ -36,7 +36,8 @@ def training_costs(config: Config, machine: Machine, *, words: int, labels: int,
     over_clusters = config.surrogate.epochs * (not config.given_vectors) + config.shortlister.epochs
     epochs = over_clusters * step(config.clusters, batch * config.clusters)
     epochs += config.ranker.epochs * step(labels, batch * scored)
-    return TrainingCosts(memory, -(-texts // batch) * epochs)
+    costs = TrainingCosts(memory, -(-texts // batch) * epochs)
+    return with_warm_up(costs, config.warm_up, bag_reading(words, config), texts=texts, machine=machine)
 
 
 def _beam(config: Config) -> int:
