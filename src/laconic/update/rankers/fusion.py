@@ -13,6 +13,8 @@ from laconic.update.rankers.additions import Additions
 from laconic.update.rankers.fine_tune import NewTexts, fine_tune_ranker
 from laconic.update.rankers.rankers import with_labels, without_labels
 
+_PAIRS = 0.75  # fraction of training pairs; the higher, the more of the first ten places new labels have
+
 
 @without_labels.register
 def _(ranker: FusedRanker, kept: Int[Tensor, "kept"]) -> FusedRanker:
@@ -37,16 +39,16 @@ def _(ranker: FusedRanker, additions: Additions) -> FusedRanker:
 
 
 def usual_frequency(frequency: Float[Tensor, "labels"]) -> Float[Tensor, ""]:
-    """Return the frequency for labels of which only the text is known: half of all training pairs are of rarer labels.
+    """Return the log frequency for labels of which only the text is known.
 
-    A label's text hardly says how frequent the label is. Frequency 0 would make the network take a new label for one
-    that no text has; the mean over labels, most of which are rare, would lower its scores further.
+    Three quarters of all training pairs are of labels that are at most so frequent. A label's text hardly says how
+    frequent the label is, and a frequency of 0 would make the network take a new label for one that no text has.
     """
     if not len(frequency):
         return frequency.new_zeros(())
     ordered = frequency.sort().values
     pairs = ordered.double().expm1().round().cumsum(0)
-    return ordered[torch.searchsorted(pairs, pairs[-1] / 2)]
+    return ordered[torch.searchsorted(pairs, _PAIRS * pairs[-1])]
 
 
 @fine_tune_ranker.register
