@@ -1,10 +1,14 @@
 """Labels that come later: how well they are found from their texts alone, and what an update costs the old ones.
 
 `hidden` hides 5 % of the labels that have 3 test occurrences or more, trains without them, adds them from their texts
-alone, and compares recall@10 on their test pairs with that of a training that had them. `update` trains on four fifths
-of the texts (by a hash of their ids), updates with the rest, and compares P@1 before and after.
+alone, and compares recall@10 on their test pairs with that of a training that had them. With `--labels N`, N labels are
+drawn instead of all that both splits have, and results/label_changes_hidden_N.json keeps the figures. `update` trains
+on four fifths of the texts (by a hash of their ids), updates with the rest, and compares P@1 before and after.
+`--method combined` is the model that training chooses by itself.
 
     python -m benchmarks.label_changes hidden update --method astec --preset laptop
+    python -m benchmarks.label_changes hidden --labels 1000 --draws 3 --data debian-related yso-titles \
+        --method combined --set fusion.siamese=128 --device cuda
 """
 
 from __future__ import annotations
@@ -29,12 +33,14 @@ from laconic.data.sources import read
 from laconic.data.tokenizer import Tokenizer
 from laconic.evaluation.evaluate import Truth, places_needed, rank_all, truth_in_numbers_of
 from laconic.evaluation.metrics import judge, report
+from laconic.methods.auto import choose, config_for, describe_situation
 from laconic.methods.registry import config_of
 from laconic.methods.restore import restore_config, restore_ranker
 from laconic.methods.train import train_model
 from laconic.storage.model_folder import SavedModel
 from laconic.training.run import Run, device_named
 from laconic.types import NO_LABEL, Ranking
+from laconic.units import seconds_of
 from laconic.update.model import add_labels, update
 from laconic.update.rankers import Config
 
@@ -45,35 +51,52 @@ PLACES = 10
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("what", nargs="+", choices=("hidden", "update"))
-    parser.add_argument("--data", default="debian-related")
-    parser.add_argument("--method", default="astec")
+    parser.add_argument("--data", nargs="+", default=["debian-related"])
+    parser.add_argument("--method", default="astec", help='or "combined": what training chooses by itself')
+    parser.add_argument("--budget", default="", help="of combined, as for train")
     parser.add_argument("--preset", default="")
     parser.add_argument("--set", action="append", default=[], help="a setting of the method")
     parser.add_argument("--teach", action="append", default=[], help="a setting of the update")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0, help="of the first draw of hidden labels")
+    parser.add_argument("--draws", type=int, default=1, help="of hidden labels")
+    parser.add_argument("--labels", type=int, default=0, help="hidden labels in a draw")
     options = parser.parse_args()
-    folder = data_folder(options.data)
-    if folder is None:
-        print(f"{options.data}: not here, left out")
-        return
-    corpus = read(str(folder))
-    for what in options.what:
-        figures = (hidden if what == "hidden" else updated)(corpus, options)
-        seed = f"seed {options.seed}" * (what == "hidden" and options.seed > 0)
-        name = " ".join(filter(None, [options.method, options.preset, *options.set, seed]))
-        _save_beside(f"label_changes_{what}", options.data, name, figures)
+    for data in options.data:
+        folder = data_folder(data)
+        if folder is None:
+            print(f"{data}: not here, left out")
+            continue
+        corpus = read(str(folder))
+        for what in options.what:
+            (measure_hidden if what == "hidden" else measure_updated)(data, corpus, options)
 
 
-def hidden(corpus: Corpus, options: argparse.Namespace) -> dict[str, Any]:
-    names = hidden_labels(corpus, options.seed)
+def measure_hidden(data: str, corpus: Corpus, options: argparse.Namespace) -> None:
+    whole = _trained(corpus, corpus, options)  # for all draws
+    kept = f"label_changes_hidden_{options.labels}" if options.labels else "label_changes_hidden"
+    for seed in range(options.seed, options.seed + options.draws):
+        _save_beside(kept, data, _called(options, f"seed {seed}" * (seed > 0)), hidden(corpus, options, seed, whole))
+
+
+def measure_updated(data: str, corpus: Corpus, options: argparse.Namespace) -> None:
+    _save_beside("label_changes_update", data, _called(options), updated(corpus, options))
+
+
+def _called(options: argparse.Namespace, seed: str = "") -> str:
+    return " ".join(filter(None, [options.method, options.preset, *options.set, seed]))
+
+
+def hidden(corpus: Corpus, options: argparse.Namespace, seed: int, whole: SavedModel) -> dict[str, Any]:
+    """Return figures of a model before and after labels are added, and of `whole`, which was trained with them."""
+    names = hidden_labels(corpus, seed, options.labels)
     texts = dict(zip(corpus.labels.names, corpus.labels.texts or [], strict=False))
     kept = [name for name in corpus.labels.names if name not in {*names}]
-    without = _trained(restricted(corpus, np.arange(len(corpus.split("train"))), kept), options)
+    without = _trained(restricted(corpus, np.arange(len(corpus.split("train"))), kept), corpus, options)
     started = time.perf_counter()
     added = add_labels(without, Labels(names=names, texts=[texts[name] for name in names] if texts else None))
     seconds = time.perf_counter() - started
-    models = {"without": without, "added": added, "trained": _trained(corpus, options)}
+    models = {"without": without, "added": added, "trained": whole}
     found = {name: _figures(model, corpus, names, options.device) for name, model in models.items()}
     return {
         "hidden labels": len(names),
@@ -88,24 +111,24 @@ def updated(corpus: Corpus, options: argparse.Namespace) -> dict[str, Any]:
     late = np.array([zlib.crc32((id or "").encode()) % 5 == 0 for id in ids])
     counts = np.diff(csr_array(corpus.split("train").labels[~late]).tocsc().indptr)
     old = [name for name, count in zip(corpus.labels.names, counts, strict=True) if count]
-    before = _trained(restricted(corpus, np.flatnonzero(~late), old), options)
+    before = _trained(restricted(corpus, np.flatnonzero(~late), old), corpus, options)
     new = restricted(corpus, np.flatnonzero(late), list(corpus.labels.names))
     config = configure(Config, read_settings(None, options.teach))
     started = time.perf_counter()
     after = update(before, new, config, Run.unkept(options.device))
     seconds = time.perf_counter() - started
-    models = {"before": before, "updated": after, "trained on all": _trained(corpus, options)}
+    models = {"before": before, "updated": after, "trained on all": _trained(corpus, corpus, options)}
     found = {name: _figures_of_old(model, corpus, old, options.device) for name, model in models.items()}
     sizes = {"old texts": int((~late).sum()), "new texts": int(late.sum()), "old labels": len(old)}
     more = {"new labels": len(after.labels) - len(old), "seconds to update": round(seconds, 1)}
     return {**sizes, **more, **found}
 
 
-def hidden_labels(corpus: Corpus, seed: int) -> list[str]:
-    """Some labels that both splits have, the test split often enough."""
+def hidden_labels(corpus: Corpus, seed: int, count: int = 0) -> list[str]:
+    """So many labels that both splits have; 0: a fraction of those that the test split has often enough."""
     tested, trained = (np.diff(corpus.split(name).labels.tocsc().indptr) for name in ("test", "train"))
-    often = np.flatnonzero((tested >= LEAST) & (trained > 0))
-    drawn = np.random.default_rng(seed).choice(often, round(SHARE * len(often)), replace=False)
+    often = np.flatnonzero((tested >= (1 if count else LEAST)) & (trained > 0))
+    drawn = np.random.default_rng(seed).choice(often, count or round(SHARE * len(often)), replace=False)
     return [corpus.labels.names[label] for label in np.sort(drawn)]
 
 
@@ -126,7 +149,13 @@ def restricted(corpus: Corpus, rows: np.ndarray, names: Sequence[str]) -> Corpus
     return replace(corpus, splits={"train": part}, labels=labels)
 
 
-def _trained(corpus: Corpus, options: argparse.Namespace) -> SavedModel:
+def _trained(corpus: Corpus, whole: Corpus, options: argparse.Namespace) -> SavedModel:
+    """Train on a corpus; what is combined is chosen for the whole one, so that all models are of one kind."""
+    if options.method == "combined":
+        budget = seconds_of(options.budget) if options.budget else None
+        choice = choose(describe_situation(whole, gpu=options.device != "cpu", budget=budget))
+        _, chosen = config_for(choice, read_settings(None, options.set))
+        return train_model(corpus, choice.method, chosen, Run.unkept(options.device))
     preset = preset_path(options.method, options.preset) if options.preset else None
     config = config_of(options.method, read_settings(preset, options.set))
     return train_model(corpus, options.method, config, Run.unkept(options.device))

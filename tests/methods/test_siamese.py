@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from laconic.data.corpus import Labels
+from laconic.data.corpus import Corpus, Labels, Split
 from laconic.data.dataset import Dataset
 from laconic.data.prepare import prepare
 from laconic.errors import ConfigError, DataError
@@ -31,6 +33,7 @@ from laconic.training.run import Run
 from laconic.training.tasks_siamese import Contrast
 from laconic.types import NO_LABEL, Batch, Tokens
 from laconic.update.model import add_labels, remove_labels
+from laconic.update.rankers.fusion import usual_frequency
 from tests.methods.test_fusion import CORPUS, HIDDEN
 from tests.methods.test_fusion import SMALL as FUSED
 from tests.planted import planted_texts, planted_vectors, words_of
@@ -229,6 +232,39 @@ def test_labels_come_by_their_text_alone_and_go(which: str, request: pytest.Fixt
     again = remove_labels(grown, ["new"])
     before, after = (Predictor(one, "cpu").predict(TEXTS[:9], k=1) for one in (model, again))
     assert [answers[0].label for answers in after] == [answers[0].label for answers in before]
+
+
+def test_a_label_without_examples_is_taken_for_a_frequent_one(fused: SavedModel) -> None:
+    text = " ".join(words_of(1)[:2])
+    counts = restore_ranker(fused, CPU).get_buffer("frequency").expm1().round().long()
+    grown = add_labels(fused, Labels(names=["new"], texts=[text]))
+    expected = torch.tensor(float(third_quartile_of_pairs(counts.tolist()))).log1p()
+    torch.testing.assert_close(grown.tensors["frequency"][-1], expected)
+    torch.testing.assert_close(grown.tensors["frequency"][:-1], fused.tensors["frequency"])
+
+    shown = Split(texts=[text] * 2, labels=csr_array(np.ones((2, 1), dtype=np.float32)))
+    examples = Corpus(splits={"train": shown}, labels=Labels(names=["new"]), source="examples")
+    grown = add_labels(fused, Labels(names=["new"], texts=[text]), examples)
+    torch.testing.assert_close(grown.tensors["frequency"][-1], torch.tensor(2.0).log1p())
+
+
+@given(st.lists(st.integers(0, 50), max_size=30))
+def test_three_quarters_of_all_pairs_are_of_labels_at_most_as_frequent_as_the_usual_one(counts: list[int]) -> None:
+    found = usual_frequency(torch.tensor(counts, dtype=torch.float32).log1p()).expm1()
+    assert round(float(found)) == third_quartile_of_pairs(counts)
+
+
+def third_quartile_of_pairs(counts: list[int]) -> int:
+    """Sort all pairs of text and label by their label's frequency, and look at the one three quarters of the way."""
+    pairs = sorted(count for count in counts for _ in range(count))
+    return pairs[-(-3 * len(pairs) // 4) - 1] if pairs else 0
+
+
+def test_without_a_space_a_new_label_has_no_frequency() -> None:
+    with torch.enable_grad():
+        plain = train_model(CORPUS, "inceptionxml", config_of("inceptionxml", FUSED), Run.unkept())
+    grown = add_labels(plain, Labels(names=["new"], texts=[" ".join(words_of(1)[:2])]))
+    assert grown.tensors["frequency"][-1] == 0
 
 
 def test_data_keeps_its_words() -> None:

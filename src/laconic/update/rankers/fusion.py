@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
@@ -12,6 +12,8 @@ from laconic.training.run import Run
 from laconic.update.rankers.additions import Additions
 from laconic.update.rankers.fine_tune import NewTexts, fine_tune_ranker
 from laconic.update.rankers.rankers import with_labels, without_labels
+
+_PAIRS = 0.75  # fraction of training pairs; the higher, the more of the first ten places new labels have
 
 
 @without_labels.register
@@ -30,7 +32,23 @@ def _(ranker: FusedRanker, additions: Additions) -> FusedRanker:
     space = None if ranker.siamese is None else with_labels(ranker.siamese, additions)
     known = functional.pad(ranker.frequency.expm1(), (0, additions.num_new))
     frequency = (known + torch.from_numpy(additions.examples.label_counts)).log1p().float()
+    if space is not None:
+        without = additions.examples.label_counts[additions.num_known :] == 0
+        frequency[additions.num_known :][torch.from_numpy(without)] = usual_frequency(ranker.frequency)
     return ranker.of(base, near, frequency, trees, space).eval()
+
+
+def usual_frequency(frequency: Float[Tensor, "labels"]) -> Float[Tensor, ""]:
+    """Return the log frequency for labels of which only the text is known.
+
+    Three quarters of all training pairs are of labels that are at most so frequent. A label's text hardly says how
+    frequent the label is, and a frequency of 0 would make the network take a new label for one that no text has.
+    """
+    if not len(frequency):
+        return frequency.new_zeros(())
+    ordered = frequency.sort().values
+    pairs = ordered.double().expm1().round().cumsum(0)
+    return ordered[torch.searchsorted(pairs, _PAIRS * pairs[-1])]
 
 
 @fine_tune_ranker.register
