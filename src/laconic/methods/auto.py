@@ -1,8 +1,9 @@
 """Choose a method for the data, the machine and the time budget, where none is named.
 
-There is one recipe: a trained ranker, label trees, nearest texts and labels' own texts, combined by a small network
-(methods/wrappers/fusion.py). The trained ranker differs, and takes most of the time. The choice depends on nothing that
-changes from one minute to the next, so an interrupted run resumes with the same choice.
+There is one recipe: a trained ranker, label trees, nearest texts, labels' own texts and a learnt space of texts and
+label texts, combined by a small network (methods/wrappers/fusion.py). The trained ranker differs, and takes most of the
+time. The choice depends on nothing that changes from one minute to the next, so an interrupted run resumes with the
+same choice.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from laconic.data.corpus import Corpus
 from laconic.data.dataset import MOST_HELD_OUT
 from laconic.data.prepare import label_texts
 from laconic.errors import ConfigError
+from laconic.methods import siamese
 from laconic.methods.config import MethodConfig
+from laconic.methods.costs import CPU, GPU
 from laconic.methods.registry import config_of
 from laconic.system.machine import usable_cores
 from laconic.units import counted, human_seconds
@@ -26,12 +29,16 @@ from laconic.units import counted, human_seconds
 _FEW = 500  # texts; with fewer, too few can be held out to train the combining network
 _MANY = 1_000_000  # labels; with more, clusters of labels are searched
 _HELD_OUT = 0.1  # fraction of the texts that train the combining network; at most MOST_HELD_OUT texts
-_TAIL_BIAS = 0.05  # on held-out texts it costs 0.2 points of P@1 and gives rare labels 1.5 points of recall
+# How the combining network weighs rare labels and a text's first label: on held-out texts as good a P@1 as without, and
+# rare labels gain more recall than by a tail bias (docs/log.md).
+_WEIGHING: Settings = {"rare": 0.2, "first": 1.5}
+_USUAL_WORDS = 10  # of a text
 _LARGE = 200_000  # texts; with more, larger batches take fewer steps and lose nothing
 # Seconds on one core or, for _GPU names, on one H200, measured on the data of docs/combined.md; right to a factor of
 # two on similar machines.
 _ASTEC, _TREES, _CHANNELS = 8e-3, 1.6e-4, 1e-3  # per text; per pair and tree; per text
-_GPU_STEP, _GPU_START = 1.6e-3, 30.0
+_GPU_STEP, _GPU_START, _GPU_STAGE = 1.6e-3, 30.0, 8.0
+_SPACE = {True: 256, False: 128}  # dimensions of the space of texts and label texts, with a GPU and without
 
 
 class Situation(NamedTuple):
@@ -95,8 +102,12 @@ def _from_best(of: Situation) -> Iterator[Choice]:
         laptop = read_settings(preset_path("astec", "laptop"), [])
         seconds = _ASTEC * of.texts / of.cores + _fusion_seconds(of)
         yield Choice("astec", _with_wrappers(of, laptop), seconds, _describe("small Astec", of))
-    seconds = _TREES * 3 * of.pairs / of.cores + _fusion_seconds(of, trees=0)
-    yield Choice("trees", _with_wrappers(of, {}, trees=0), seconds, _describe("label trees", of, trees=False))
+    quick = of._replace(label_texts=False) if of.label_texts else None
+    for one in (of, quick):
+        if one is not None:
+            seconds = _TREES * 3 * one.pairs / one.cores + _fusion_seconds(one, trees=0)
+            trees = _describe("label trees", of, trees=False, space=_has_space(one))
+            yield Choice("trees", _with_wrappers(one, {}, trees=0), seconds, trees)
     untrained = "nearest texts + label texts, without training"
     yield Choice("nearest", {}, 1e-4 * of.texts / of.cores, untrained)
 
@@ -111,20 +122,37 @@ def _on_gpu(of: Situation) -> Choice:
     return Choice(method, _with_wrappers(of, own), seconds, _describe("InceptionXML", of))
 
 
+def _has_space(of: Situation) -> bool:
+    """Return whether texts and label texts can be learnt to share a space."""
+    return of.label_texts and of.kind == "text"
+
+
 def _fusion_seconds(of: Situation, trees: int = 3) -> float:
     """Estimate the time of fusion; trees are trained without the held-out texts, and again with them."""
-    return (2 * trees * _TREES * of.pairs + _CHANNELS * of.texts) / of.cores
+    return (2 * trees * _TREES * of.pairs + _CHANNELS * of.texts) / of.cores + _space_seconds(of)
+
+
+def _space_seconds(of: Situation) -> float:
+    if not _has_space(of):
+        return 0.0
+    config = siamese.Config(embedding=_SPACE[of.gpu], length=_USUAL_WORDS)
+    config = siamese.sized(config, of.texts, _USUAL_WORDS)
+    machine = GPU if of.gpu else CPU.times(of.cores)
+    stages = _GPU_STAGE * (1 + config.rounds) if of.gpu else 0.0
+    return stages + siamese.training_costs(config, machine, words=of.texts, labels=of.labels, texts=of.texts).seconds
 
 
 def _with_wrappers(of: Situation, settings: Settings, trees: int = 3) -> Settings:
     """Return a method's settings with those of fusion and, where labels have texts, of extra texts."""
     held = min(_HELD_OUT, math.floor(1e5 * MOST_HELD_OUT / of.texts) / 1e5)
-    learnt = {"extra_texts": {"share": 0.1}} if of.label_texts and of.kind == "text" and trees else {}
-    return settings | {"validation": held, "fusion": {"trees": trees, "tail": _TAIL_BIAS}, **learnt}
+    learnt = {"extra_texts": {"share": 0.1}} if _has_space(of) and trees else {}
+    space = {"siamese": _SPACE[of.gpu]} if _has_space(of) else {}
+    return settings | {"validation": held, "fusion": {"trees": trees, **space, **_WEIGHING}, **learnt}
 
 
-def _describe(learner: str, of: Situation, *, trees: bool = True) -> str:
+def _describe(learner: str, of: Situation, *, trees: bool = True, space: bool = True) -> str:
     channels = ["label trees"] * trees + ["nearest texts"] + ["label texts"] * of.label_texts
+    channels += ["siamese"] * (space and _has_space(of))
     return " + ".join([learner, *channels])
 
 
