@@ -31,7 +31,7 @@ _MANY = 1_000_000  # labels; with more, clusters of labels are searched
 _HELD_OUT = 0.1  # fraction of the texts that train the combining network; at most MOST_HELD_OUT texts
 # How the combining network weighs rare labels and a text's first label: on held-out texts as good a P@1 as without, and
 # rare labels gain more recall than by a tail bias (docs/log.md).
-_WEIGHING: Settings = {"rare": 0.2, "first": 1.5}
+_WEIGHING: Settings = {"rare": 0.8, "first": 1.0}
 _USUAL_WORDS = 10  # of a text
 _LARGE = 200_000  # texts; with more, larger batches take fewer steps and lose nothing
 # Seconds on one core or, for _GPU names, on one H200, measured on the data of docs/combined.md; right to a factor of
