@@ -6,7 +6,7 @@ import pytest
 
 from laconic.methods.registry import config_of
 from laconic.methods.train import train_model
-from laconic.storage.card import model_card
+from laconic.storage.card import fused_channels, model_card
 from laconic.storage.model_folder import write_model
 from laconic.training.run import Run
 from tests.planted import planted_texts
@@ -123,3 +123,19 @@ def test_theorem_3_1_is_told_of_a_model_or_of_each_member() -> None:
     card = model_card(FACTS | {"members": members})
     assert f"| Theorem 3.1, seed 29 | {row} |" in card
     assert f"| Theorem 3.1, seed 30 | {row} |" in card
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        (
+            {"trees": 3, "neighbours": 100, "label_texts": True, "siamese": 128},
+            "label trees, nearest texts, label texts and siamese",
+        ),
+        ({"trees": 0, "neighbours": 100, "label_texts": True}, "nearest texts and label texts"),
+        ({"trees": 3, "neighbours": 0, "label_texts": False, "siamese": 0}, "label trees"),
+        ({"trees": 0, "neighbours": 0, "label_texts": False, "siamese": 0}, "no other channel"),
+    ],
+)
+def test_channels_that_are_turned_off_are_not_named(settings: dict[str, int], named: str) -> None:
+    assert fused_channels(settings) == named

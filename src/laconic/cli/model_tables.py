@@ -11,7 +11,7 @@ from laconic.cli.tables import plain_table
 from laconic.data.vocabulary import Vocabulary
 from laconic.packed.folder import PackedModel
 from laconic.predict.packing_cost import Cost
-from laconic.storage.card import SHOWN, score_rows, theorem_rows
+from laconic.storage.card import SHOWN, fused_channels, score_rows, theorem_rows
 from laconic.storage.model_folder import SavedModel
 from laconic.units import counted, human_bytes, plural
 
@@ -25,7 +25,7 @@ def model_table(name: str, model: SavedModel, cost: Mapping[str, Any] | None) ->
     if extra := facts["config"].get("extra_texts"):
         table.add_row("labels' own texts", f"trained on, others above a fraction of {extra.get('threshold')}")
     if fusion := facts["config"].get("fusion"):
-        table.add_row("fused with", f"{fusion.get('neighbours')} nearest texts and labels' own texts")
+        table.add_row("fused with", fused_channels(fusion))
     if "ensemble" in facts:
         table.add_row("members", f"{facts['ensemble']}, whose scores are averaged")
     table.add_row("trained on", f"{facts['data']['name']}: {counted(sizes['texts'], 'text')}")

@@ -112,7 +112,19 @@ def _over(config: Mapping[str, Any]) -> str:
     """Describe the wrappers over the method."""
     found = f", re-ranked ({config['reranker']['encoder']})" if "reranker" in config else ""
     found += ", with labels' own texts learnt" if "extra_texts" in config else ""
-    return found + (", fused with nearest texts and label texts" if "fusion" in config else "")
+    return found + (f", fused with {fused_channels(config['fusion'])}" if "fusion" in config else "")
+
+
+def fused_channels(fusion: Mapping[str, Any]) -> str:
+    """Name the channels that the settings of fusion add to a method."""
+    wanted = {
+        "label trees": fusion.get("trees"),
+        "nearest texts": fusion.get("neighbours"),
+        "label texts": fusion.get("label_texts"),
+        "siamese": fusion.get("siamese"),
+    }
+    *others, last = [name for name, setting in wanted.items() if setting] or ["no other channel"]
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _members(members: Sequence[Mapping[str, Any]]) -> str:
