@@ -8,7 +8,7 @@ on four fifths of the texts (by a hash of their ids), updates with the rest, and
 
     python -m benchmarks.label_changes hidden update --method astec --preset laptop
     python -m benchmarks.label_changes hidden --labels 1000 --draws 3 --data debian-related yso-titles \
-        --method combined --set fusion.siamese=128 --device cuda
+        --method combined --device cuda
 """
 
 from __future__ import annotations
