@@ -51,6 +51,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "without trees": {"trees": 0},
     "without nearest texts": {"neighbours": 0},
     "without label texts": {"label_texts": False},
+    "without siamese": {"siamese": 0},
 }
 
 
@@ -107,8 +108,9 @@ class Working:
         found = self._said(job, job.method, scored(base.ranker.to(run.device), have))
         for way in self.ways:
             ranker = combined(base, have, job.settings["fusion"] | WAYS[way], run).ranker
-            if way == "all" and ranker.trees is not None:
-                found |= self._said(job, "trees", scored(ranker.trees, have))
+            alone = {"trees": ranker.trees, "siamese": ranker.siamese} if way == "all" else {}
+            for name, channel in alone.items():
+                found |= self._said(job, name, scored(channel, have)) if channel is not None else {}
             found |= self._said(job, way, scored(ranker, have))
             found |= prefixed(way, intervals(ranker, have)) if way == "all" else {}
         return found

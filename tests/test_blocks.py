@@ -422,9 +422,13 @@ def test_what_was_not_measured_has_no_row() -> None:
     table = others.first_table({"combined_quality": combined(3, all=10.0)})
     assert "| **`laconic train`** on a GPU, mean of 3 seeds | **10.0** |" in table
     assert table.count("laconic train") == 1
-    shown = others.channels({"combined_quality": combined(1, all=10.0, without_trees=11.0)})
+    shown = others.channels({"combined_quality": combined(1, all=10.0, without_trees=11.0, without_siamese=9.0)})
     assert "| without trees | +1.00" in shown
+    assert "| without siamese | −1.00" in shown
+    assert "siamese alone" not in shown
     assert "nearest" not in shown
+    shown = others.channels({"combined_quality": combined(1, all=10.0, siamese=8.0)})
+    assert "| siamese alone | −2.00" in shown
 
 
 def test_a_combined_model_that_is_below_its_trees_is_said_to_be() -> None:
@@ -445,3 +449,9 @@ def test_changed_labels_stand_with_the_command_that_trained_the_model() -> None:
     text = others.hidden_labels({"label_changes_hidden": {DEBIAN: {"astec laptop": one, "nearest seed 1": one}}})
     assert "| `astec --preset laptop`, seed 0 | 10.0 | 10.0 | 20.0 | 20.0 | 60.0, 60.0 | −0.50 | 0.50 | 2 s |" in text
     assert "| `nearest`, seed 1 |" in text
+
+
+def test_a_run_is_named_by_the_options_of_its_command() -> None:
+    assert others.named("astec laptop seed 2") == "`astec --preset laptop`, seed 2"
+    assert others.named("combined fusion.siamese=0 seed 1") == "`laconic train --set fusion.siamese=0`, seed 1"
+    assert others.named("nearest") == "`nearest`, seed 0"

@@ -51,6 +51,44 @@ def test_less_time_means_less_learning() -> None:
     assert all(found <= budget for found, budget in zip(seconds, (1e9, 240.0, 20.0), strict=True))
 
 
+@pytest.mark.parametrize(("gpu", "width"), [(False, 128), (True, 256)])
+def test_label_texts_get_a_learnt_space_that_is_smaller_on_a_cpu(gpu: bool, width: int) -> None:
+    found = choice(gpu=gpu)
+    assert found.settings["fusion"]["siamese"] == width
+    assert " + label texts + siamese; " in found.why
+
+
+@pytest.mark.parametrize("other", [{"label_texts": False}, {"kind": "sparse"}])
+def test_without_texts_on_both_sides_there_is_no_learnt_space(other: dict[str, object]) -> None:
+    for gpu in (False, True):
+        found = choice(gpu=gpu, **other)
+        assert "siamese" not in found.settings["fusion"]
+        assert "siamese" not in found.why
+
+
+def test_a_short_time_leaves_the_learnt_space_out_before_the_trees() -> None:
+    long, short = choice(budget=600.0), choice(budget=240.0)
+    assert (long.method, short.method) == ("trees", "trees")
+    assert "siamese" in long.settings["fusion"]
+    assert "siamese" not in short.settings["fusion"]
+    assert "siamese" not in short.why
+
+
+@pytest.mark.parametrize("budget", [None, 600.0, 240.0])
+def test_the_loss_weighs_rare_labels_instead_of_a_tail_bias(budget: float | None) -> None:
+    for gpu in (False, True):
+        found = choice(gpu=gpu, budget=budget)
+        fusion = config_of(found.method, found.settings).fusion
+        assert fusion is not None
+        assert (fusion.rare, fusion.first, fusion.tail) == (0.8, 1.0, 0.0)
+
+
+def test_what_is_wanted_overrules_a_part_of_the_choice() -> None:
+    _, config = config_for(choice(), {"fusion": {"siamese": 0}})
+    assert config.fusion is not None
+    assert (config.fusion.siamese, config.fusion.rare) == (0, 0.8)
+
+
 def test_where_nothing_fits_the_quickest_is_taken_and_that_is_said() -> None:
     found = choice(budget=0.1)
     assert found.method == "nearest"
@@ -108,6 +146,7 @@ def test_what_is_chosen_on_a_cpu_in_little_time_learns() -> None:
     model = train_model(corpus, found.method, config_of(found.method, found.settings), Run.unkept())
     assert Predictor(model, "cpu").evaluate(corpus, "test").metrics["P@1"] > 80
     assert model.facts["method"] == found.method
+    assert any(name.startswith("siamese.") for name in model.tensors)
 
 
 def test_the_estimator_chooses_too() -> None:

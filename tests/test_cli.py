@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -229,6 +230,19 @@ def test_settings_of_a_re_ranker_ask_for_one(data, tmp_path):
         command = ["train", data, "--method", "nearest", "--device", "cpu", "--no-pack", "--out", folder]
         assert "re-ranked" in laconic(*command, *asking)
         assert "reranker" in json.loads((folder / "model.json").read_text())["config"]
+
+
+def test_a_sweep_of_a_combined_model_draws_the_frontier_of_its_tail_bias(data, tmp_path):
+    described, pictures = tmp_path / "described", tmp_path / "pictures"
+    shutil.copytree(data, described)
+    texts = ({"id": label, "text": f"{label} everywhere"} for label in ("flower", "red", "water"))
+    (described / "labels.jsonl").write_text("".join(json.dumps(one) + "\n" for one in texts))
+    settings = ["--validation", 0.5, "--set", "trees=1", "--set", "fusion.trees=0", "--set", "fusion.siamese=8"]
+    laconic("train", described, "--method", "trees", "--no-pack", "--device", "cpu", "--out", tmp_path / "m", *settings)
+    shown = laconic("sweep", tmp_path / "m", described, "--at", 0, "--at", 0.5, "--plots", pictures)
+    assert "by tail bias" in " ".join(shown.split())
+    assert {path.name for path in pictures.iterdir()} == {"frontier-tail.png", "sweep-tail.png"}
+    assert all(f"{pictures / name}" in shown for name in ("frontier-tail.png", "sweep-tail.png"))
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from matplotlib.text import Text
 from laconic.analysis.plots import (
     plain,
     plot_contributions,
+    plot_frontier,
     plot_label_frequencies,
     plot_lengths,
     plot_speed,
@@ -31,6 +32,7 @@ FREQUENCIES = np.array([1.2, 10.0, 2550.4])
 PLACES = [{"dial": "beam 2", "p50": 0.5, "P@5": 30.0}, {"dial": "exact", "p50": 4.0, "P@5": 30.2}]
 LOSSES = [{"epoch": number, "loss": 10**-number, "score": None} for number in range(-4, 3)]
 POINTS = [{"beta": 0.5, "P@5": 30.0, "PSP@5": 19.0}, {"beta": 0.1, "P@5": 28.0, "PSP@5": 21.0}]
+FRONTIER = [{"tail": 0.2, "P@1": 60.0, "tail R@10": 24.0}, {"tail": -0.1, "P@1": 63.0, "tail R@10": 14.0}]
 
 PICTURES = {
     "contributions": lambda path: plot_contributions(CONTRIBUTIONS, FREQUENCIES, path),
@@ -38,6 +40,7 @@ PICTURES = {
     "frequencies": lambda path: plot_label_frequencies(COUNTS, path),
     "sweep": lambda path: plot_sweep(POINTS, "beta", path),
     "sweep of clusters": lambda path: plot_sweep([{"top": top, "P@5": 30.0} for top in (1.0, 20.0, 4e3)], "top", path),
+    "frontier": lambda path: plot_frontier(FRONTIER, "tail", path),
     "training": lambda path: plot_training({"ranker": LOSSES}, path),
     "speed": lambda path: plot_speed(PLACES, path),
     "no lengths": lambda path: plot_lengths(LENGTHS[:0], path),
@@ -144,6 +147,14 @@ def test_a_sweep_is_drawn_along_its_dial(tmp_path, drawn):
     assert (plain.get_xdata().tolist(), plain.get_ydata().tolist()) == ([0.1, 0.5], [28, 30])
     assert (weighed.get_label(), weighed.get_ydata().tolist()) == ("PSP@5", [21, 19])
     assert (drawn[0].get_xlabel(), drawn[0].get_xscale()) == ("beta", "linear")
+
+
+def test_a_frontier_is_precision_against_the_recall_of_rare_labels_with_values_beside_its_points(tmp_path, drawn):
+    plot_frontier(FRONTIER, "tail", tmp_path / "picture.png")
+    line = drawn[0].lines[0]
+    assert (line.get_xdata().tolist(), line.get_ydata().tolist()) == ([14, 24], [63, 60])
+    assert {text.get_text(): text.xy for text in drawn[0].texts} == {"-0.1": (14, 63), "0.2": (24, 60)}
+    assert (drawn[0].get_xlabel(), drawn[0].get_ylabel()) == ("tail R@10 (%)", "P@1 (%)")
 
 
 def test_places_of_a_dial_stand_by_name_at_their_time_and_small_differences_look_small(tmp_path, drawn):

@@ -15,6 +15,7 @@ ALONE = {
     "inceptionxml": "InceptionXML with label texts learnt, alone",
     "astec": "Astec, narrow, with label texts learnt, alone",
     "trees": "label trees alone",
+    "siamese": "siamese alone",
 }
 LOADS = ("offered", "sent", "goodput", "p50_ms", "p99_ms")
 SERVERS = {"laconic": "`laconic serve`", "bare": "bare FastAPI, no batches"}
@@ -136,9 +137,10 @@ def updated(results: Results) -> str:
 
 def named(run: str) -> str:
     """Return a method as its command has it: "astec laptop" is a preset, "nearest seed 1" another draw of labels."""
-    method, _, rest = run.partition(" ")
-    preset, seed = ("", rest) if rest.startswith("seed") else (f" --preset {rest}" if rest else "", "seed 0")
-    return f"`{method}{preset}`, {seed}"
+    described, _, seed = run.partition(" seed ")
+    method, *rest = described.split(" ")
+    options = "".join(f" --set {one}" if "=" in one else f" --preset {one}" for one in rest)
+    return f"`{'laconic train' if method == 'combined' else method}{options}`, seed {seed or 0}"
 
 
 def run_seconds(run: Mapping[str, Any], what: str) -> str:

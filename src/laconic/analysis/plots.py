@@ -140,6 +140,19 @@ def plot_sweep(points: Sequence[Mapping[str, float]], setting: str, path: Path) 
     write_picture(figure, path)
 
 
+def plot_frontier(points: Sequence[Mapping[str, float]], setting: str, path: Path) -> None:
+    """Draw P@1 against the recall of rare labels, with the value of a model's setting beside every point."""
+    figure, axes = canvas(f"Precision against the recall of rare labels, by {setting}")
+    shown = sorted(points, key=lambda point: point[setting])
+    axes.plot([point["tail R@10"] for point in shown], [point["P@1"] for point in shown], color=COLOURS[0], marker="o")
+    for point in shown:
+        place = point["tail R@10"], point["P@1"]
+        axes.annotate(f"{point[setting]:g}", place, textcoords="offset points", xytext=(5, 5))
+    axes.set_xlabel("tail R@10 (%)")
+    axes.set_ylabel("P@1 (%)")
+    write_picture(figure, path)
+
+
 def plot_speed(points: Sequence[Mapping[str, Any]], path: Path) -> None:
     """Draw precision against the time of one text, at every setting of a packed model."""
     figure, axes = canvas("P@5 against the time of one text")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -113,7 +114,8 @@ def sweep(
 
     The setting is alpha, the re-ranker's weight in a score; beta, the classifier's weight in astec; tail, the tail bias
     of a fused model; or top, the clusters that inceptionxml+ probes. `laconic predict` and `evaluate` take one value of
-    it with --set (top: answer_top).
+    it with --set (top: answer_top). --plots draws P@5 and PSP@5 by the setting and, for tail, the frontier: P@1 against
+    the recall of rare labels.
     """
     from laconic.analysis.sweep import TITLES, sweep_model
     from laconic.cli.tables import sweep_table
@@ -132,10 +134,8 @@ def sweep(
     if not as_json:
         out.print(sweep_table(found, title))
     if plots is not None:
-        from laconic.analysis.plots import plot_sweep
-
-        plot_sweep(found, setting, plots / f"sweep-{setting}.png")
-        (err if as_json else out).print(f"{plots / f'sweep-{setting}.png'}")
+        for picture in _sweep_pictures(found, setting, plots):
+            (err if as_json else out).print(f"{picture}")
     about: dict[str, Any] = {"model": str(model), "data": data, "split": texts.name, "texts": len(texts.texts)}
     constants = predictor.constants(corpus)
     about |= {"seen_in_training": None if seen is None else seen.as_json()}
@@ -218,6 +218,18 @@ def score(
         print_constants(corpus)
     about = {"predictions": str(predictions), "data": data, "split": texts.name}
     _show(evaluation, f"{predictions} on {data}, {texts}", about, _Shown("score", every, as_json, json_file, plots))
+
+
+def _sweep_pictures(found: Sequence[Mapping[str, float]], setting: str, folder: Path) -> list[Path]:
+    """Draw the metrics by the setting and, for a tail bias, precision against the recall of rare labels."""
+    from laconic.analysis.plots import plot_frontier, plot_sweep
+
+    pictures = [folder / f"sweep-{setting}.png"]
+    plot_sweep(found, setting, pictures[0])
+    if setting == "tail" and "tail R@10" in found[0]:
+        pictures.append(folder / "frontier-tail.png")
+        plot_frontier(found, setting, pictures[1])
+    return pictures
 
 
 class _Shown(NamedTuple):
