@@ -12,13 +12,15 @@ import torch
 from laconic.export.rankers import pack_ranker
 from laconic.kernels.checks import for_kernels
 from laconic.models.fusion.evidence import numbers_of
-from laconic.models.fusion.network import Combiner
+from laconic.models.fusion.network import Combiner, TreeOrder
+from laconic.models.fusion.order import Ordering
 from laconic.models.fusion.ranker import FusedRanker
 from laconic.models.nearest_ranker import NearestRanker
 from laconic.packed.engine.fusion import Fused, Layers, sigmoid, weigh
 from laconic.packed.engine.neighbours import Neighbours
 from laconic.packed.engine.texts import Texts
 from laconic.types import NO_LABEL
+from tests.combining.test_order import forest
 from tests.engine.making import mapped, numbers
 from tests.engine.test_neighbours import LABELS, by_words, torch_inputs
 from tests.variants import some_slow
@@ -33,13 +35,16 @@ def combiner(seed: int = 0, rankers: int = 1) -> Combiner:
     return made
 
 
-def fused(width: int = 4, tail: float = 0.0, *, second: bool = False) -> tuple[Fused, FusedRanker, Texts]:
+def fused(
+    width: int = 4, tail: float = 0.0, *, second: bool = False, ordered: int = 0
+) -> tuple[Fused, FusedRanker, Texts]:
     """Over `nearest` with other settings, so that base and neighbours differ; a second ranker may stand for trees."""
     _, ranker, asked = by_words()
     _, base, _ = by_words(neighbours=3, label_text=0.0)
     trees = by_words(neighbours=5, label_text=2.0)[1] if second else None
     frequency = torch.from_numpy(np.log1p(np.arange(LABELS, dtype=np.float32)))
     weighing = combiner(rankers=1 + second)
+    weighing.order = TreeOrder.of(Ordering(forest(), ordered, 0.5, -1.0)) if ordered else None
     whole = FusedRanker(base, ranker, weighing, frequency, width=width, tail=tail, trees=trees)
     part = pack_ranker(whole)
     assert isinstance(part, Fused)
@@ -49,9 +54,9 @@ def fused(width: int = 4, tail: float = 0.0, *, second: bool = False) -> tuple[F
 @torch.no_grad()
 @pytest.mark.parametrize("tail", some_slow([0.0, 0.7, -2.0]))
 @pytest.mark.parametrize("width", some_slow([1, 4, 99], 2))
-@pytest.mark.parametrize("second", [False, True])
-def test_the_fused_ranker_is_torch_s(width: int, tail: float, second: bool) -> None:
-    part, ranker, asked = fused(width, tail, second=second)
+@pytest.mark.parametrize(("second", "ordered"), [(False, 0), (True, 0), (True, 3)])
+def test_the_fused_ranker_is_torch_s(width: int, tail: float, second: bool, ordered: int) -> None:
+    part, ranker, asked = fused(width, tail, second=second, ordered=ordered)
     inputs = torch_inputs(asked)
     for k in (0, 1, 5, LABELS, LABELS + 3):
         found, expected = part.rank(asked, k), ranker.rank(inputs, k)

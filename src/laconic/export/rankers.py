@@ -19,6 +19,7 @@ from laconic.export.cells import cells_of, grouped, rows_of
 from laconic.export.encoders import pack_encoder, pack_transform
 from laconic.export.shortlists import pack_shortlist
 from laconic.export.tree import tree_over
+from laconic.models.fusion.order import Ordering
 from laconic.models.fusion.ranker import FusedRanker
 from laconic.models.nearest_ranker import NearestRanker
 from laconic.models.rankers import (
@@ -37,7 +38,7 @@ from laconic.packed.engine.buckets import Buckets
 from laconic.packed.engine.candidates import Candidates
 from laconic.packed.engine.cells import Cells
 from laconic.packed.engine.composite import Averaged, Reranked
-from laconic.packed.engine.fusion import Fused
+from laconic.packed.engine.fusion import Fused, TreeOrder
 from laconic.packed.engine.near_labels import NearLabels
 from laconic.packed.engine.neighbours import Neighbours
 from laconic.packed.engine.pairs import Pairs
@@ -198,7 +199,13 @@ def _(ranker: FusedRanker, tuning_texts: Inputs | None = None, device: torch.dev
         last_bias=float(network.last.bias),
         width=ranker.width,
         tail=ranker.tail,
+        order=None if network.order is None else _pack_order(network.order.ordering()),
     )
+
+
+def _pack_order(ordering: Ordering) -> TreeOrder:
+    arrays = ordering.forest._asdict()
+    return TreeOrder(**arrays, slope=ordering.slope, shift=ordering.shift, places=ordering.places)
 
 
 def _index_of(texts: NearestBags | NearestVectors) -> Pairs | Cells:

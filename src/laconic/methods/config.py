@@ -131,6 +131,7 @@ class FusionConfig:
         "learning_rate": (1e-9, 100),
         "rare": (0, 2),
         "first": (0, 100),
+        "ordered": (0, 1 << 10),
         "tail": (-10, 10),
     }
 
@@ -158,6 +159,8 @@ class FusionConfig:
     """
     first: float = 0.5
     """Weight of a text's best-scored true label in the combining network's loss, beside the mean of all."""
+    ordered: int = 7
+    """Best labels by the network that boosted trees put into their final order. 0: the network's own order."""
     tail: float = 0.0
     """Tail bias: above 0, rare labels gain score and frequent ones lose it; below 0, the other way round."""
 

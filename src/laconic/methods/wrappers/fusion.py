@@ -31,15 +31,18 @@ from laconic.methods.trees import Config as Trees
 from laconic.methods.trees import build as build_trees
 from laconic.methods.trees import restore as restore_trees
 from laconic.models.fusion import numbers_of
-from laconic.models.fusion.network import Combiner
+from laconic.models.fusion.network import Combiner, TreeOrder, line_to_probabilities
+from laconic.models.fusion.order import Ordering, check_ordering, forest_sums
 from laconic.models.fusion.ranker import FusedRanker
 from laconic.models.rankers import Ranker
 from laconic.models.shortlisters.nearest import tensor_of
 from laconic.models.siamese_ranker import SiameseRanker
+from laconic.training.lambdamart import fit_forest
 from laconic.training.optimizer import OneCycle, Plan
 from laconic.training.run import Run
 from laconic.training.tasks_fusion import Combining
 
+_AT_ONCE = 1000  # texts whose candidates are scored at a time
 _ALL_WORDS = 64  # that the space of texts and label texts reads: titles are shorter
 _DUPLICATE = 0.9  # a cosine above which two texts are near-duplicates
 _TRAINED_TEXTS = 150_000  # texts times epochs for the combiner; more no longer help (docs/log.md)
@@ -70,6 +73,7 @@ def train_over(
     with _one_thread():
         state = run.fit("fusion", task, resident, _plan(fusion, config.seed, len(held)))
     combiner.cpu().calibrate(inputs["numbers"][there], inputs["true"][there])
+    combiner.order = _learn_order(combiner, inputs, fusion.ordered)
     # The final ranker looks up all texts, not only those that the method has learnt from.
     ranker = _ranker(base.ranker, data, combiner, fusion, _trees("fusion-trees-of-all", data, config, run), space)
     facts = {"texts": len(held), "epochs": state.history}
@@ -90,9 +94,13 @@ def restore_over(
     channels = [one for one in (trees, space) if one is not None]
 
     def make() -> Combiner:
-        return Combiner(numbers_of(1 + len(channels)), parts["combiner"]["first.weight"].shape[0])
+        trees = parts["combiner"].get("order.values")
+        order = None if trees is None else TreeOrder(len(trees))
+        return Combiner(numbers_of(1 + len(channels)), parts["combiner"]["first.weight"].shape[0], order)
 
     combiner = restore_module("fusion", make, parts["combiner"])
+    if combiner.order is not None:
+        check_ordering(combiner.order.ordering(), combiner.numbers)
     frequency = tensor_of(tensors, "frequency", torch.float32)
     known = [one.num_labels for one in (base, near, *channels)]
     if frequency.shape != (base.num_labels,) or len(set(known)) > 1 or not frequency.isfinite().all():
@@ -208,6 +216,24 @@ def _evidence(ranker: FusedRanker, held: Dataset, device: torch.device, duplicat
     labels, numbers = (np.concatenate(several) for several in zip(*parts, strict=True))
     true = holds(held.labels, labels) & (numbers[:, :, 0] > 0)
     return {"numbers": torch.from_numpy(numbers), "true": torch.from_numpy(true)}
+
+
+@torch.no_grad()
+def _learn_order(combiner: Combiner, inputs: Mapping[str, Tensor], places: int) -> TreeOrder | None:
+    """Train the trees that order the network's best labels, on the texts that the network was trained on."""
+    if not places:
+        return None
+    parts = []
+    for numbers, true in zip(*(torch.split(inputs[name], _AT_ONCE) for name in ("numbers", "true")), strict=True):
+        scores = combiner(numbers).masked_fill(numbers[:, :, 0] == 0, -torch.inf)
+        best = scores.sort(dim=1, descending=True, stable=True).indices[:, :places]
+        own = numbers.gather(1, best[:, :, None].expand(-1, -1, numbers.shape[2]))
+        parts.append((own, true.gather(1, best), scores.gather(1, best)))
+    numbers, true, start = (torch.cat(several) for several in zip(*parts, strict=True))
+    there = start > -torch.inf
+    forest = fit_forest(numbers.numpy(), true.numpy(), there.numpy(), start.numpy())
+    sums = torch.from_numpy(forest_sums(forest, numbers[there].numpy(), start[there].numpy()))
+    return TreeOrder.of(Ordering(forest, places, *line_to_probabilities(start[there] + sums, true[there])))
 
 
 @contextmanager

@@ -7,18 +7,74 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from laconic.models.fusion.order import LEAVES, SPLITS, Forest, Ordering
+
 _FARTHEST = 5.0  # deviations from the mean
 _NEWTON = 25  # steps to a line through scores
 
 
+class TreeOrder(nn.Module):
+    """The tensors of boosted trees that order a text's best labels (order.py)."""
+
+    numbers: Tensor
+    thresholds: Tensor
+    values: Tensor
+    line: Tensor
+    places: Tensor
+
+    def __init__(self, trees: int) -> None:
+        super().__init__()
+        self.register_buffer("numbers", torch.zeros(trees, SPLITS, dtype=torch.int32))
+        self.register_buffer("thresholds", torch.zeros(trees, SPLITS))
+        self.register_buffer("values", torch.zeros(trees, LEAVES))
+        self.register_buffer("line", torch.tensor([1.0, 0.0]))
+        self.register_buffer("places", torch.ones(1, dtype=torch.int32))
+
+    @staticmethod
+    def of(ordering: Ordering) -> TreeOrder:
+        made = TreeOrder(len(ordering.forest.values))
+        for name, part in zip(Forest._fields, ordering.forest, strict=True):
+            getattr(made, name).copy_(torch.from_numpy(part))
+        made.line.copy_(torch.tensor([ordering.slope, ordering.shift]))
+        made.places.fill_(ordering.places)
+        return made
+
+    def ordering(self) -> Ordering:
+        forest = Forest(*(getattr(self, name).numpy() for name in Forest._fields))
+        return Ordering(forest, int(self.places), *self.line.tolist())
+
+
+@torch.no_grad()
+def line_to_probabilities(scores: Float[Tensor, "n"], true: Bool[Tensor, "n"]) -> tuple[float, float]:
+    """Return the slope and shift by which scores, as logits, fit the truth (Platt); 1 and 0 where nothing is learnt.
+
+    Nothing is learnt where all is true, or nothing, or truth goes against the scores.
+    """
+    scores, targets = scores.double(), true.double()
+    line = torch.tensor([1.0, 0.0], dtype=torch.float64)
+    points = torch.stack([scores, torch.ones_like(scores)], dim=1)
+    for _ in range(_NEWTON):
+        probabilities = (points @ line).sigmoid()
+        gradient = points.T @ (probabilities - targets)
+        curvature = (probabilities * (1 - probabilities))[:, None]
+        hessian = (points * curvature).T @ points + 1e-6 * torch.eye(2, dtype=torch.float64)
+        line = line - torch.linalg.solve(hessian, gradient)
+    slope, shift = line.tolist()
+    return (slope, shift) if line.isfinite().all() and slope > 0 else (1.0, 0.0)
+
+
 class Combiner(nn.Module):
-    """Two hidden layers over standardised features. A score depends on its own label's features alone."""
+    """Two hidden layers over standardised features. A score depends on its own label's features alone.
+
+    `order`, where there is one, puts a text's best labels by these scores into their final order.
+    """
 
     mean: Tensor
     deviation: Tensor
 
-    def __init__(self, numbers: int, width: int) -> None:
+    def __init__(self, numbers: int, width: int, order: TreeOrder | None = None) -> None:
         super().__init__()
+        self.order = order
         self.register_buffer("mean", torch.zeros(numbers))
         self.register_buffer("deviation", torch.ones(numbers))
         self.first = nn.Linear(numbers, width)
@@ -34,19 +90,9 @@ class Combiner(nn.Module):
     @torch.no_grad()
     def calibrate(self, numbers: Float[Tensor, "n numbers"], true: Bool[Tensor, "n"]) -> None:
         """Scale and shift all scores so that, as probabilities, they fit the truth (Platt). Order stays."""
-        scores, targets = self(numbers).double(), true.double()
-        line = torch.tensor([1.0, 0.0], dtype=torch.float64)
-        points = torch.stack([scores, torch.ones_like(scores)], dim=1)
-        for _ in range(_NEWTON):
-            probabilities = (points @ line).sigmoid()
-            gradient = points.T @ (probabilities - targets)
-            curvature = (probabilities * (1 - probabilities))[:, None]
-            hessian = (points * curvature).T @ points + 1e-6 * torch.eye(2, dtype=torch.float64)
-            line = line - torch.linalg.solve(hessian, gradient)
-        if not line.isfinite().all() or line[0] <= 0:
-            return  # there is nothing to learn from: all is true, or nothing, or truth goes against the scores
-        self.last.weight.mul_(line[0])
-        self.last.bias.mul_(line[0]).add_(line[1])
+        slope, shift = line_to_probabilities(self(numbers), true)
+        self.last.weight.mul_(slope)
+        self.last.bias.mul_(slope).add_(shift)
 
     @property
     def numbers(self) -> int:

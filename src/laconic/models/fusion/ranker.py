@@ -15,6 +15,7 @@ from torch import Tensor
 
 from laconic.models.fusion import Asked, Channels, Evidence, Listed, gather_evidence, score_all
 from laconic.models.fusion.network import Combiner
+from laconic.models.fusion.order import in_final_order
 from laconic.models.rankers import Ranker, in_order
 from laconic.types import NO_LABEL, Inputs, Ranking, Tokens
 
@@ -113,10 +114,14 @@ class FusedRanker(Ranker):
         return FusedRanker(*parts, width=self.width, tail=tail, trees=trees, siamese=siamese)
 
     def _scores(self, found: Evidence) -> Float[Tensor, "batch n"]:
-        scores: Tensor = self.combiner(torch.from_numpy(found.numbers))
+        network: Tensor = self.combiner(torch.from_numpy(found.numbers)).detach()
+        scores = network
         if self.tail:
             usual = float(self.frequency.mean())
             scores = scores + self.tail * (usual - self.frequency[torch.from_numpy(np.maximum(found.labels, 0))])
+        if self.combiner.order is not None:
+            ordering = self.combiner.order.ordering()
+            scores = torch.from_numpy(in_final_order(ordering, *found, network.numpy(), scores.numpy()))
         return scores.sigmoid().masked_fill(torch.from_numpy(found.labels) == NO_LABEL, 0)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> FusedRanker:

@@ -8,7 +8,7 @@ from laconic.packed.engine.candidates import Candidates
 from laconic.packed.engine.cells import Cells
 from laconic.packed.engine.composite import Averaged, Reranked
 from laconic.packed.engine.encoders import Given, Inception, Layered, Summed, Unit, Windows
-from laconic.packed.engine.fusion import Fused
+from laconic.packed.engine.fusion import Fused, TreeOrder
 from laconic.packed.engine.near_labels import NearLabels
 from laconic.packed.engine.neighbours import Neighbours
 from laconic.packed.engine.pairs import Pairs
@@ -23,5 +23,5 @@ _ENCODERS = (Given, Inception, Layered, Summed, Unit, Windows, Layer, Unchanged)
 _SHORTLISTS = (NearLabels, ClusterLabels, WordLabels)
 _RANKERS = (Searched, Candidates, Blended, Buckets, Averaged, Reranked, Neighbours, Trees, Fused)
 PARTS: dict[str, type[Part]] = {
-    kind.__name__: kind for kind in (*_ENCODERS, Rows, Cells, Pairs, *_SHORTLISTS, *_RANKERS)
+    kind.__name__: kind for kind in (*_ENCODERS, Rows, Cells, Pairs, TreeOrder, *_SHORTLISTS, *_RANKERS)
 }

@@ -30,10 +30,11 @@ from laconic.models.fusion.evidence import (
     numbers_of,
     score_all,
 )
+from laconic.models.fusion.order import LEAVES, SPLITS, Forest, Ordering, check_ordering, in_final_order
 from laconic.packed.engine.blend import sigmoids
 from laconic.packed.engine.composite import in_order
 from laconic.packed.engine.neighbours import Neighbours
-from laconic.packed.engine.parts import PerThread
+from laconic.packed.engine.parts import Part, PerThread
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.search import Searched
 from laconic.packed.engine.texts import Inputs, Ranked, size_of
@@ -57,6 +58,31 @@ class Layers(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class TreeOrder(Part):
+    """Boosted trees that put a text's best labels into their final order (models/fusion/order.py)."""
+
+    numbers: np.ndarray  # int32
+    thresholds: np.ndarray  # float32, as the values
+    values: np.ndarray
+    slope: float
+    shift: float
+    places: int
+
+    def __post_init__(self) -> None:
+        check_array(self.numbers, "ordering's numbers", np.int32, (None, SPLITS))
+        check_floats(self.thresholds, "ordering's thresholds", self.numbers.shape)
+        check_floats(self.values, "ordering's values", (len(self.numbers), LEAVES))
+        check_real(self.slope, "ordering's slope", 0)
+        check_real(self.shift, "ordering's shift", -_LARGEST)
+        check_whole(self.places, "number of ordered labels", 1)
+
+    @cached_property
+    def ordering(self) -> Ordering:
+        forest = Forest(*(for_kernels(part) for part in (self.numbers, self.thresholds, self.values)))
+        return Ordering(forest, self.places, self.slope, self.shift)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Fused(PackedRanker):
     """The packed form of a FusedRanker."""
 
@@ -75,6 +101,7 @@ class Fused(PackedRanker):
     width: int  # labels that each channel puts forward
     tail: float  # tail bias: rare labels gain by it what frequent ones lose
     siamese: Searched | None = None
+    order: TreeOrder | None = None
 
     def __post_init__(self) -> None:
         check_kind(self.base, "base", PackedRanker)
@@ -83,6 +110,8 @@ class Fused(PackedRanker):
             check_kind(self.trees, "label trees", PackedRanker)
         if self.siamese is not None:
             check_kind(self.siamese, "space of label texts", Searched)
+        if self.order is not None:
+            check_kind(self.order, "trees that order labels", TreeOrder)
         check_array(self.last, "fusion's last", np.float32, (None,))
         hidden, numbers = len(self.last), numbers_of(1 + len(self._others))
         shapes = {"mean": (numbers,), "deviation": (numbers,), "first": (numbers, hidden), "first_bias": (hidden,)}
@@ -92,6 +121,8 @@ class Fused(PackedRanker):
         check_whole(self.width, "width of a list", 1)
         for name in ("last_bias", "tail"):
             check_real(getattr(self, name), f"fusion's {name}", -_LARGEST)
+        if self.order is not None:
+            check_ordering(self.order.ordering, numbers)
         known = {one.num_labels for one in (self.base, self.nearest, *self._others)}
         if len(known) > 1 or not (self.deviation > 0).all():
             raise ModelError("the packed model's channels do not fit together; pack it again")
@@ -145,8 +176,11 @@ class Fused(PackedRanker):
         scores = np.zeros(found.labels.shape, dtype=np.float32)
         weigh(self._layers, found.numbers, scores)
         scores += np.float32(self.last_bias)
+        network = scores
         if self.tail:
-            scores += np.float32(self.tail) * (self._usual - self._frequency[np.maximum(found.labels, 0)])
+            scores = scores + np.float32(self.tail) * (self._usual - self._frequency[np.maximum(found.labels, 0)])
+        if self.order is not None:
+            scores = in_final_order(self.order.ordering, found.labels, found.numbers, network, scores)
         shares = sigmoids(scores)
         shares[found.labels == NO_LABEL] = 0
         return shares
