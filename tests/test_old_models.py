@@ -35,7 +35,10 @@ SMALL = {
 }
 FUSED = {**_NARROW, "encoder": "bag", "validation": 0.2, "fusion": {"width": 4, "hidden": 8, "epochs": 10}}
 # Beside one model of every method: the name of a folder, the method, its settings.
-OTHERS = {"fused": ("inceptionxml+", {**FUSED, "epochs": 24, "clusters": 2, "top": 1})}
+OTHERS = {
+    "fused": ("inceptionxml+", {**FUSED, "epochs": 24, "clusters": 2, "top": 1}),
+    "combined": ("inceptionxml", {**FUSED, "fusion": {**FUSED["fusion"], "siamese": 8, "rare": 0.8, "trees": 1}}),
+}
 TEXTS = ["w1 w2 w3", "nothing known", ""]
 
 

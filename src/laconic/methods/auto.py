@@ -29,8 +29,8 @@ from laconic.units import counted, human_seconds
 _FEW = 500  # texts; with fewer, too few can be held out to train the combining network
 _MANY = 1_000_000  # labels; with more, clusters of labels are searched
 _HELD_OUT = 0.1  # fraction of the texts that train the combining network; at most MOST_HELD_OUT texts
-# How the combining network weighs rare labels and a text's first label: on held-out texts as good a P@1 as without, and
-# rare labels gain more recall than by a tail bias (docs/log.md).
+# How the combining network, which chooses a text's best labels, weighs rare labels and a text's first label. The trees
+# that order its best labels give back what that costs in P@1 (docs/log.md).
 _WEIGHING: Settings = {"rare": 0.8, "first": 1.0}
 _USUAL_WORDS = 10  # of a text
 _LARGE = 200_000  # texts; with more, larger batches take fewer steps and lose nothing
