@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Bool, Float
 from scipy.sparse import csr_array
 from torch import Tensor
 
@@ -230,10 +231,26 @@ def _learn_order(combiner: Combiner, inputs: Mapping[str, Tensor], places: int) 
         own = numbers.gather(1, best[:, :, None].expand(-1, -1, numbers.shape[2]))
         parts.append((own, true.gather(1, best), scores.gather(1, best)))
     numbers, true, start = (torch.cat(several) for several in zip(*parts, strict=True))
-    there = start > -torch.inf
-    forest = fit_forest(numbers.numpy(), true.numpy(), there.numpy(), start.numpy())
-    sums = torch.from_numpy(forest_sums(forest, numbers[there].numpy(), start[there].numpy()))
-    return TreeOrder.of(Ordering(forest, places, *line_to_probabilities(start[there] + sums, true[there])))
+    lists = numbers.numpy(), true.numpy(), (start > -torch.inf).numpy(), start.numpy()
+    return TreeOrder.of(Ordering(fit_forest(*lists), places, *_line_of_new_texts(*lists)))
+
+
+def _line_of_new_texts(
+    numbers: Float[np.ndarray, "texts k numbers"],
+    true: Bool[np.ndarray, "texts k"],
+    there: Bool[np.ndarray, "texts k"],
+    start: Float[np.ndarray, "texts k"],
+) -> tuple[float, float]:
+    """Return the line that makes the trees' scores probabilities, from texts that the trees were not trained on.
+
+    Trees are trained on one half of the texts for the other half, and the other way round.
+    """
+    scores = start.copy()
+    for half in (0, 1):
+        own, others = slice(half, None, 2), slice(1 - half, None, 2)
+        forest = fit_forest(numbers[others], true[others], there[others], start[others])
+        scores[own][there[own]] += forest_sums(forest, numbers[own][there[own]], start[own][there[own]])
+    return line_to_probabilities(torch.from_numpy(scores[there]), torch.from_numpy(true[there]))
 
 
 @contextmanager
