@@ -57,7 +57,7 @@ def test_the_best_are_in_the_trees_order_and_the_others_below_as_they_were(place
     numbers = RANDOM.standard_normal((30, 9, FEATURES)).astype(np.float32)
     network = RANDOM.standard_normal((30, 9)).astype(np.float32)
     biased = network + RANDOM.standard_normal((30, 9)).astype(np.float32)
-    found = in_final_order(Ordering(trees, places, 0.5, -1.0), labels, numbers, network, biased)
+    found = in_final_order(Ordering(trees, places, 0.5, -1.0), labels != NO_LABEL, numbers, network, biased)
     for row in range(30):
         there = np.flatnonzero(labels[row] != NO_LABEL)
         before = there[np.argsort(-biased[row, there], kind="stable")]

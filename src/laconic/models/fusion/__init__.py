@@ -7,8 +7,9 @@ from laconic.models.fusion.evidence import (
     Evidence,
     Listed,
     gather_evidence,
+    listed,
     numbers_of,
     score_all,
 )
 
-__all__ = ["NUMBERS", "Asked", "Channels", "Evidence", "Listed", "gather_evidence", "numbers_of", "score_all"]
+__all__ = ["NUMBERS", "Asked", "Channels", "Evidence", "Listed", "gather_evidence", "listed", "numbers_of", "score_all"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from laconic.kernels.csr import Lists, add_products, clear, in_threads, take_best
 from laconic.kernels.jit import compiled
@@ -127,6 +127,14 @@ def score_all(found: Evidence, ranker: int, scores: Float[np.ndarray, "batch n"]
     logs = np.where(there, np.log(np.float32(1e-4) + shares), 0)
     found.numbers[:, :, score], found.numbers[:, :, share], found.numbers[:, :, log_share] = scores, shares, logs
     found.numbers[:, :, weighed] = frequency[np.maximum(found.labels, 0)] * logs
+
+
+def listed(found: Evidence) -> Bool[np.ndarray, "batch n"]:
+    """Return which candidates a ranker or a channel lists; the others were only requested."""
+    rankers = 1 + (found.numbers.shape[2] - len(NUMBERS)) // len(FURTHER)
+    places = [NUMBERS.index("place by votes"), NUMBERS.index("place by cosine")]
+    places += [columns_of(ranker)[3] for ranker in range(rankers)]
+    return np.asarray((found.numbers[:, :, places] > 0).any(axis=2))
 
 
 class Workspace(NamedTuple):

@@ -9,11 +9,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from laconic.errors import ModelError
 from laconic.kernels.jit import compiled
-from laconic.types import NO_LABEL
 
 DEPTH = 4  # of every tree
 SPLITS, LEAVES = 2**DEPTH - 1, 2**DEPTH
@@ -43,18 +42,19 @@ class Ordering(NamedTuple):
 
 def in_final_order(
     ordering: Ordering,
-    labels: Int[np.ndarray, "batch n"],
+    listed: Bool[np.ndarray, "batch n"],
     numbers: Float[np.ndarray, "batch n numbers"],
     network: Float[np.ndarray, "batch n"],
     biased: Float[np.ndarray, "batch n"],
 ) -> Float[np.ndarray, "batch n"]:
     """Return logits by which the best labels are in the trees' order, and all others below them in the order they had.
 
-    `network` has the network's scores, `biased` the same after a tail bias.
+    `network` has the network's scores, `biased` the same after a tail bias. The best are those of the listed labels, so
+    that scores do not depend on which other labels are requested.
     """
     result = np.array(biased, dtype=np.float32)
     line = np.array([ordering.slope, ordering.shift], dtype=np.float32)
-    _order(ordering.forest, ordering.places, line, labels, numbers, np.ascontiguousarray(network), result)
+    _order(ordering.forest, ordering.places, line, listed, numbers, np.ascontiguousarray(network), result)
     return result
 
 
@@ -78,32 +78,32 @@ def check_ordering(ordering: Ordering, features: int) -> None:
 
 
 @compiled
-def _order(forest, places, line, labels, numbers, network, scores):  # type: ignore[no-untyped-def]
+def _order(forest, places, line, listed, numbers, network, scores):  # type: ignore[no-untyped-def]
     best = np.empty(places, dtype=np.int64)
-    for row in range(labels.shape[0]):
-        count = _best_of(labels[row], scores[row], best)
+    for row in range(listed.shape[0]):
+        count = _best_of(listed[row], scores[row], best)
         lowest, highest = np.float32(np.inf), np.float32(-np.inf)
         for i in range(count):
             place = best[i]
             total = scores[row, place] + forest_sum(forest, numbers[row, place], network[row, place])
             scores[row, place] = line[0] * total + line[1]
             lowest = min(lowest, scores[row, place])
-        for place in range(labels.shape[1]):
-            if labels[row, place] != NO_LABEL and not _among(best, count, place):
+        for place in range(listed.shape[1]):
+            if listed[row, place] and not _among(best, count, place):
                 highest = max(highest, scores[row, place])
         lower = highest - (lowest - _APART)
         if lower > 0:
-            for place in range(labels.shape[1]):
+            for place in range(listed.shape[1]):
                 if not _among(best, count, place):
                     scores[row, place] -= lower
 
 
 @compiled
-def _best_of(labels, scores, best):  # type: ignore[no-untyped-def]
+def _best_of(listed, scores, best):  # type: ignore[no-untyped-def]
     """Write the places of the largest scores, largest first, an earlier place before a later; return how many."""
     count = 0
-    for place in range(len(labels)):
-        if labels[place] == NO_LABEL:
+    for place in range(len(listed)):
+        if not listed[place]:
             continue
         if count == len(best) and not scores[place] > scores[best[count - 1]]:
             continue

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from laconic.models.fusion import Asked, Channels, Evidence, Listed, gather_evidence, score_all
+from laconic.models.fusion import Asked, Channels, Evidence, Listed, gather_evidence, listed, score_all
 from laconic.models.fusion.network import Combiner
 from laconic.models.fusion.order import in_final_order
 from laconic.models.rankers import Ranker, in_order
@@ -121,7 +121,9 @@ class FusedRanker(Ranker):
             scores = scores + self.tail * (usual - self.frequency[torch.from_numpy(np.maximum(found.labels, 0))])
         if self.combiner.order is not None:
             ordering = self.combiner.order.ordering()
-            scores = torch.from_numpy(in_final_order(ordering, *found, network.numpy(), scores.numpy()))
+            scores = torch.from_numpy(
+                in_final_order(ordering, listed(found), found.numbers, network.numpy(), scores.numpy())
+            )
         return scores.sigmoid().masked_fill(torch.from_numpy(found.labels) == NO_LABEL, 0)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> FusedRanker:

@@ -26,6 +26,7 @@ from laconic.models.fusion.evidence import (
     Listed,
     Workspace,
     gather,
+    listed,
     make_workspace,
     numbers_of,
     score_all,
@@ -163,8 +164,8 @@ class Fused(PackedRanker):
         space = self.siamese
         vectors = None if space is None else space.vectors(inputs)
         rankings += [] if space is None or vectors is None else [space.rank_vectors(vectors, self._width)]
-        listed = tuple(Listed(*map(np.ascontiguousarray, one)) for one in rankings)
-        asked = Asked(listed, np.ascontiguousarray(further))
+        lists = tuple(Listed(*map(np.ascontiguousarray, one)) for one in rankings)
+        asked = Asked(lists, np.ascontiguousarray(further))
         found, channels = asked.empty_evidence(self._width), self.nearest.channels(inputs)
         gather(channels, asked, self._frequency, self._width, (0, size_of(inputs)), self._scratch(), found)
         if space is not None and vectors is not None:
@@ -180,7 +181,7 @@ class Fused(PackedRanker):
         if self.tail:
             scores = scores + np.float32(self.tail) * (self._usual - self._frequency[np.maximum(found.labels, 0)])
         if self.order is not None:
-            scores = in_final_order(self.order.ordering, found.labels, found.numbers, network, scores)
+            scores = in_final_order(self.order.ordering, listed(found), found.numbers, network, scores)
         shares = sigmoids(scores)
         shares[found.labels == NO_LABEL] = 0
         return shares
