@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch.nn import functional
 
+from laconic.methods.wrappers.fusion import calibrate
 from laconic.models.fusion.network import Combiner
 
 NUMBERS = torch.randn(4000, 3, generator=torch.Generator().manual_seed(0))
@@ -26,7 +27,7 @@ def test_calibrated_scores_are_as_likely_as_they_say_and_in_the_same_order() -> 
     one = combiner()
     before = one(NUMBERS)
     true = torch.rand(4000, generator=torch.Generator().manual_seed(2)) < (7 * before - 2).sigmoid()
-    one.calibrate(NUMBERS, true)
+    calibrate(one, NUMBERS, true)
     after = one(NUMBERS)
     assert (before[after.argsort()].diff() > -1e-6).all()
     assert abs(float(after.sigmoid().mean()) - float(true.float().mean())) < 1e-4
@@ -39,9 +40,9 @@ def test_calibrated_scores_are_as_likely_as_they_say_and_in_the_same_order() -> 
 def test_where_nothing_can_be_learnt_scores_stay() -> None:
     one = combiner()
     before = one(NUMBERS)
-    one.calibrate(NUMBERS, before < before.median())  # truth goes against the scores
+    calibrate(one, NUMBERS, before < before.median())  # truth goes against the scores
     assert torch.equal(one(NUMBERS), before)
-    one.calibrate(NUMBERS[:0], torch.empty(0, dtype=torch.bool))
+    calibrate(one, NUMBERS[:0], torch.empty(0, dtype=torch.bool))
     assert one(NUMBERS).isfinite().all()
 
 

@@ -27,14 +27,6 @@ EXTRA = {"share": 0.25}
 BAG = {"encoder": "bag", "validation": 0.0}
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def without(label):
     """The planted data, but for the training texts that have the label."""
     train = CORPUS.split("train")

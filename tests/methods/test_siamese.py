@@ -44,14 +44,6 @@ SMALL: dict[str, Any] = {"epochs": 10, "batch_size": 32, "embedding": 16, "grams
 TEXTS = list(CORPUS.split("test").texts or ())
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Any:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def learnt(run: Run | None = None, **own: Any) -> SavedModel:
     return train_model(CORPUS, "siamese", config_of("siamese", SMALL | own), run or Run.unkept())
 

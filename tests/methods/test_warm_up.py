@@ -54,14 +54,6 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Any:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def started(method: str) -> dict[str, Any]:
     """Return settings of a method that starts from label texts in every way it can."""
     return SMALL[method] | {"warm_up": {"epochs": 3}} | ({} if method == "decaf" else {"row_start": 4.0})
@@ -105,7 +97,7 @@ def test_loss_and_gradients_are_those_of_cosines_in_a_plain_loop(name: str) -> N
             against = sorted({*drawn} - {3, *positives[text].tolist()})
             losses.append(-functional.log_softmax(cosines[text, [label, *against]] / 0.1, dim=0)[0])
     expected = torch.stack(losses).sum() / 3
-    expected.backward()  # type: ignore[no-untyped-call]  # of torch
+    expected.backward()  # type: ignore[no-untyped-call] # torch gives it no types
     torch.testing.assert_close(loss, expected)
     for parameter, twin in zip(one.parameters(), other.parameters(), strict=True):
         torch.testing.assert_close(parameter.grad, twin.grad, rtol=1e-3, atol=1e-5)
@@ -137,11 +129,12 @@ def test_a_warmed_up_encoder_puts_texts_nearest_to_their_labels(name: str) -> No
 
 def test_the_layer_before_the_rows_is_warmed_up_too() -> None:
     encoder = made("bag")
-    classifier = LinearClassifier(8, DATA.num_labels, transform=Residual(16, 8, dropout=0.0))
-    rows, layer = classifier.weight.clone(), classifier.transform.linear.weight.clone()  # type: ignore[union-attr]
+    transform = Residual(16, 8, dropout=0.0)
+    classifier = LinearClassifier(8, DATA.num_labels, transform=transform)
+    rows, layer = classifier.weight.clone(), transform.linear.weight.clone()
     warm_up("warm-up", before_rows(encoder, classifier), DATA, WarmUp(epochs=1, batch_size=32), CONFIG, Run.unkept())
     assert torch.equal(classifier.weight, rows)
-    assert not torch.equal(classifier.transform.linear.weight, layer)  # type: ignore[union-attr,arg-type]
+    assert not torch.equal(transform.linear.weight, layer)
 
 
 def test_rows_start_in_the_direction_of_their_label_s_text() -> None:

@@ -43,6 +43,12 @@ class Clock:
         monkeypatch.setattr(batching, "monotonic", lambda: self.now)
 
 
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Time stands still but where a test moves it: a machine that is busy must not look like a slow model."""
+    return Clock(monkeypatch)
+
+
 class Queue:
     """A batcher of such answers; its first question, `one`, is being answered while others are asked."""
 
@@ -138,10 +144,7 @@ def test_a_question_larger_than_the_queue_is_answered_where_nothing_waits() -> N
     run(claim)
 
 
-def test_what_cannot_be_answered_in_time_at_the_known_speed_is_refused_when_it_comes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    clock = Clock(monkeypatch)
+def test_what_cannot_be_answered_in_time_at_the_known_speed_is_refused_when_it_comes(clock: Clock) -> None:
 
     async def claim() -> None:
         queue = Queue()
@@ -160,8 +163,7 @@ def test_what_cannot_be_answered_in_time_at_the_known_speed_is_refused_when_it_c
     run(claim)
 
 
-def test_the_known_speed_refuses_nobody_where_nothing_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock(monkeypatch)
+def test_the_known_speed_refuses_nobody_where_nothing_waits(clock: Clock) -> None:
 
     async def claim() -> None:
         queue = Queue()
@@ -175,8 +177,7 @@ def test_the_known_speed_refuses_nobody_where_nothing_waits(monkeypatch: pytest.
     run(claim)
 
 
-def test_one_whose_deadline_passed_is_told_so_and_nothing_is_computed_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock(monkeypatch)
+def test_one_whose_deadline_passed_is_told_so_and_nothing_is_computed_for_it(clock: Clock) -> None:
 
     async def claim() -> None:
         queue = Queue()

@@ -93,20 +93,35 @@ def pooled(bins: Float[np.ndarray, "bins sums"]) -> Float[np.ndarray, "blocks su
 
 
 def platt(scores: Float[np.ndarray, "pairs"], true: Bool[np.ndarray, "pairs"]) -> Calibration | None:
-    """Fit the logistic curve of maximum likelihood with Platt's targets; None if truth does not rise with scores."""
+    """Fit a logistic curve to scores; None if truth does not rise with them."""
     from scipy.special import expit
 
+    line = logistic_line(scores, true)
+    if line is None:
+        return None
+    slope, shift = line
+    known = np.linspace(float(scores.min()), float(scores.max()), _POINTS)
+    probabilities = expit(slope * known + shift)
+    if not (np.diff(probabilities) > 0).all():
+        return None
+    return Calibration(scores=tuple(known.tolist()), probabilities=tuple(probabilities.tolist()))
+
+
+def logistic_line(scores: Float[np.ndarray, "pairs"], true: Bool[np.ndarray, "pairs"]) -> tuple[float, float] | None:
+    """Return slope and shift by which scores are logits of maximum likelihood; None if truth does not rise with them.
+
+    The targets are Platt's, a little inside 0 and 1: scores that part all true labels from all wrong ones do not become
+    certain.
+    """
     values, positives = scores.astype(np.float64), int(true.sum())
+    if positives in (0, len(true)):
+        return None
     middle, spread = values.mean(), values.std()
     if not spread:
         return None
     targets = np.where(true, (positives + 1) / (positives + 2), 1 / (len(true) - positives + 2))
     slope, shift = _logistic_fit((values - middle) / spread, targets)
-    known = np.linspace(values.min(), values.max(), _POINTS)
-    probabilities = expit(slope * (known - middle) / spread + shift)
-    if not (np.diff(probabilities) > 0).all():
-        return None
-    return Calibration(scores=tuple(known.tolist()), probabilities=tuple(probabilities.tolist()))
+    return (slope / spread, shift - slope * middle / spread) if slope > 0 else None
 
 
 def _logistic_fit(values: Float[np.ndarray, "n"], targets: Float[np.ndarray, "n"]) -> tuple[float, float]:

@@ -102,12 +102,10 @@ def _from_best(of: Situation) -> Iterator[Choice]:
         laptop = read_settings(preset_path("astec", "laptop"), [])
         seconds = _ASTEC * of.texts / of.cores + _fusion_seconds(of)
         yield Choice("astec", _with_wrappers(of, laptop), seconds, _describe("small Astec", of))
-    quick = of._replace(label_texts=False) if of.label_texts else None
-    for one in (of, quick):
-        if one is not None:
-            seconds = _TREES * 3 * one.pairs / one.cores + _fusion_seconds(one, trees=0)
-            trees = _describe("label trees", of, trees=False, space=_has_space(one))
-            yield Choice("trees", _with_wrappers(one, {}, trees=0), seconds, trees)
+    for space in (True, False) if _has_space(of) else (False,):
+        seconds = _TREES * 3 * of.pairs / of.cores + _fusion_seconds(of, trees=0, space=space)
+        settings = _with_wrappers(of, {}, trees=0, space=space)
+        yield Choice("trees", settings, seconds, _describe("label trees", of, trees=False, space=space))
     untrained = "nearest texts + label texts, without training"
     yield Choice("nearest", {}, 1e-4 * of.texts / of.cores, untrained)
 
@@ -127,14 +125,13 @@ def _has_space(of: Situation) -> bool:
     return of.label_texts and of.kind == "text"
 
 
-def _fusion_seconds(of: Situation, trees: int = 3) -> float:
+def _fusion_seconds(of: Situation, trees: int = 3, *, space: bool = True) -> float:
     """Estimate the time of fusion; trees are trained without the held-out texts, and again with them."""
-    return (2 * trees * _TREES * of.pairs + _CHANNELS * of.texts) / of.cores + _space_seconds(of)
+    seconds = (2 * trees * _TREES * of.pairs + _CHANNELS * of.texts) / of.cores
+    return seconds + _space_seconds(of) if space and _has_space(of) else seconds
 
 
 def _space_seconds(of: Situation) -> float:
-    if not _has_space(of):
-        return 0.0
     config = siamese.Config(embedding=_SPACE[of.gpu], length=_USUAL_WORDS)
     config = siamese.sized(config, of.texts, _USUAL_WORDS)
     machine = GPU if of.gpu else CPU.times(of.cores)
@@ -142,12 +139,12 @@ def _space_seconds(of: Situation) -> float:
     return stages + siamese.training_costs(config, machine, words=of.texts, labels=of.labels, texts=of.texts).seconds
 
 
-def _with_wrappers(of: Situation, settings: Settings, trees: int = 3) -> Settings:
+def _with_wrappers(of: Situation, settings: Settings, trees: int = 3, *, space: bool = True) -> Settings:
     """Return a method's settings with those of fusion and, where labels have texts, of extra texts."""
     held = min(_HELD_OUT, math.floor(1e5 * MOST_HELD_OUT / of.texts) / 1e5)
     learnt = {"extra_texts": {"share": 0.1}} if _has_space(of) and trees else {}
-    space = {"siamese": _SPACE[of.gpu]} if _has_space(of) else {}
-    return settings | {"validation": held, "fusion": {"trees": trees, **space, **_WEIGHING}, **learnt}
+    channel = {"siamese": _SPACE[of.gpu]} if space and _has_space(of) else {}
+    return settings | {"validation": held, "fusion": {"trees": trees, **channel, **_WEIGHING}, **learnt}
 
 
 def _describe(learner: str, of: Situation, *, trees: bool = True, space: bool = True) -> str:

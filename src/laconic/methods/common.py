@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from laconic.config import C
 from laconic.data.dataset import Dataset, Rows
+from laconic.data.tokenizer import padded
 from laconic.data.vectors import permuted
 from laconic.errors import ConfigError, DataError, ModelError
 from laconic.evaluation.evaluate import batches
@@ -25,6 +26,7 @@ from laconic.models.encoders import ENCODERS, Encoder, WordEncoder
 from laconic.models.rankers import Ranker
 from laconic.training.loop import TrainState
 from laconic.training.run import Run
+from laconic.types import Tokens
 
 R = TypeVar("R", bound=nn.Module)
 _AT_ONCE = 4096  # texts encoded at a time
@@ -179,3 +181,10 @@ def _check_tensors(tensors: Mapping[str, Tensor], types: Mapping[str, torch.dtyp
             raise ValueError(f"{name} is {tensor.dtype}, where {types[name]} is needed")
         if not tensor.sum().isfinite():  # one pass without a copy: a sum is not finite where any value is not
             raise ValueError(f"{name} has numbers that are not finite")
+
+
+def label_tokens(data: Dataset, length: int) -> Tokens:
+    """Return the texts of all labels, each cut at that many words; the data has label texts."""
+    assert data.label_inputs is not None
+    longest = max(1, int(np.diff(data.label_inputs.indptr).max(initial=1)))
+    return Tokens(*padded(data.label_inputs, min(longest, length)))

@@ -22,7 +22,6 @@ from laconic.data.dataset import Dataset
 from laconic.data.label_texts import with_known_words
 from laconic.data.resident import Resident
 from laconic.data.subwords import MOST_BUCKETS, grams_of
-from laconic.data.tokenizer import padded
 from laconic.data.vocabulary import VocabularyConfig
 from laconic.errors import DataError
 from laconic.evaluation.evaluate import batches, validation_figures
@@ -32,6 +31,7 @@ from laconic.methods.common import (
     choose_epochs,
     choose_length,
     encoded,
+    label_tokens,
     restore_module,
     seeded,
     start_encoder,
@@ -46,7 +46,7 @@ from laconic.models.encoders.unit import Spelling
 from laconic.models.siamese_ranker import SiameseRanker, label_vectors
 from laconic.training.run import Run
 from laconic.training.tasks_siamese import Contrast
-from laconic.types import FIRST_WORD, NO_LABEL, Tokens
+from laconic.types import FIRST_WORD, NO_LABEL
 
 _MOST_GRAMS = 40  # of a word
 _USUAL_GRAMS = 12
@@ -152,11 +152,9 @@ def fit(data: Dataset, held: Dataset, config: Config, run: Run, name: str) -> Si
         encoder = _encoder(data, config)
     start_encoder(encoder, config, data)
     encoder = encoder.to(run.device)
-    length = max(1, int(np.diff(data.label_inputs.indptr).max(initial=1)))
-    label_texts = Tokens(*(part.to(run.device) for part in padded(data.label_inputs, min(length, config.length))))
     task = Contrast(
         encoder,
-        label_texts,
+        label_tokens(data, config.length),
         torch.from_numpy(np.log(np.maximum(data.label_counts, 1) / max(data.labels.nnz, 1)).astype(np.float32)),
         temperature=config.temperature,
         correction=config.correction,

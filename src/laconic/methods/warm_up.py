@@ -13,15 +13,13 @@ from torch.nn import functional
 from laconic.data.dataset import Dataset
 from laconic.data.label_texts import with_known_words
 from laconic.data.resident import Resident
-from laconic.data.tokenizer import padded
 from laconic.errors import DataError
-from laconic.methods.common import choose_batch_size, encoded
+from laconic.methods.common import choose_batch_size, encoded, label_tokens
 from laconic.methods.config import NeuralConfig, WarmUp
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import Encoder, Transformed, UnitVectors
 from laconic.training.run import Run
 from laconic.training.tasks_siamese import Contrast
-from laconic.types import Tokens
 
 WARM_UP_BATCH = 1024  # texts, where there are enough
 _DROPOUT = 0.1  # of words; for encoders that weight words
@@ -45,12 +43,9 @@ def warm_up(stage: str, encoder: Encoder, data: Dataset, settings: WarmUp, confi
     if not settings.epochs:
         return
     check_label_texts(data, settings)
-    assert data.label_inputs is not None
-    longest = max(1, int(np.diff(data.label_inputs.indptr).max(initial=1)))
-    label_texts = Tokens(*padded(data.label_inputs, min(longest, config.length)))
     task = Contrast(
         UnitVectors(encoder),
-        label_texts,
+        label_tokens(data, config.length),
         torch.zeros(data.num_labels),
         temperature=settings.temperature,
         dropout=_DROPOUT,

@@ -19,6 +19,7 @@ from torch import Tensor
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
 from laconic.errors import ConfigError, ModelError
+from laconic.evaluation.calibration import logistic_line
 from laconic.evaluation.evaluate import batches
 from laconic.evaluation.metrics.pairs import holds
 from laconic.methods import siamese
@@ -32,7 +33,7 @@ from laconic.methods.trees import Config as Trees
 from laconic.methods.trees import build as build_trees
 from laconic.methods.trees import restore as restore_trees
 from laconic.models.fusion import numbers_of
-from laconic.models.fusion.network import Combiner, TreeOrder, line_to_probabilities
+from laconic.models.fusion.network import Combiner, TreeOrder
 from laconic.models.fusion.order import Ordering, check_ordering, forest_sums
 from laconic.models.fusion.ranker import FusedRanker
 from laconic.models.rankers import Ranker
@@ -73,7 +74,7 @@ def train_over(
     )
     with _one_thread():
         state = run.fit("fusion", task, resident, _plan(fusion, config.seed, len(held)))
-    combiner.cpu().calibrate(inputs["numbers"][there], inputs["true"][there])
+    calibrate(combiner.cpu(), inputs["numbers"][there], inputs["true"][there])
     combiner.order = _learn_order(combiner, inputs, fusion.ordered)
     # The final ranker looks up all texts, not only those that the method has learnt from.
     ranker = _ranker(base.ranker, data, combiner, fusion, _trees("fusion-trees-of-all", data, config, run), space)
@@ -220,6 +221,14 @@ def _evidence(ranker: FusedRanker, held: Dataset, device: torch.device, duplicat
 
 
 @torch.no_grad()
+def calibrate(combiner: Combiner, numbers: Float[Tensor, "n numbers"], true: Bool[Tensor, "n"]) -> None:
+    """Make the network's scores logits of probabilities; they stay as they are where truth does not rise with them."""
+    line = logistic_line(combiner(numbers).numpy(), true.numpy())
+    if line is not None:
+        combiner.rescale(*line)
+
+
+@torch.no_grad()
 def _learn_order(combiner: Combiner, inputs: Mapping[str, Tensor], places: int) -> TreeOrder | None:
     """Train the trees that order the network's best labels, on the texts that the network was trained on."""
     if not places:
@@ -250,7 +259,7 @@ def _line_of_new_texts(
         own, others = slice(half, None, 2), slice(1 - half, None, 2)
         forest = fit_forest(numbers[others], true[others], there[others], start[others])
         scores[own][there[own]] += forest_sums(forest, numbers[own][there[own]], start[own][there[own]])
-    return line_to_probabilities(torch.from_numpy(scores[there]), torch.from_numpy(true[there]))
+    return logistic_line(scores[there], true[there]) or (1.0, 0.0)
 
 
 @contextmanager

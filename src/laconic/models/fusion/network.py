@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
 from laconic.models.fusion.order import LEAVES, SPLITS, Forest, Ordering
 
 _FARTHEST = 5.0  # deviations from the mean
-_NEWTON = 25  # steps to a line through scores
-_HALVINGS = 20  # of a step that goes too far
 
 
 class TreeOrder(nn.Module):
@@ -47,39 +43,6 @@ class TreeOrder(nn.Module):
         return Ordering(forest, int(self.places), *self.line.tolist())
 
 
-@torch.no_grad()
-def line_to_probabilities(scores: Float[Tensor, "n"], true: Bool[Tensor, "n"]) -> tuple[float, float]:
-    """Return the slope and shift by which scores, as logits, fit the truth (Platt); 1 and 0 where nothing is learnt.
-
-    Nothing is learnt where all is true, or nothing, or truth goes against the scores. The targets are Platt's, a little
-    inside 0 and 1, so that scores that part all true labels from all wrong ones do not become certain.
-    """
-    scores, right, wrong = scores.double(), int(true.sum()), int((~true).sum())
-    if not right or not wrong:
-        return 1.0, 0.0
-    targets = torch.where(true, (right + 1) / (right + 2), 1 / (wrong + 2)).double()
-    points = torch.stack([scores, torch.ones_like(scores)], dim=1)
-
-    def loss(line: Tensor) -> float:
-        logits = points @ line
-        return float((functional.softplus(logits) - targets * logits).sum())
-
-    line = torch.tensor([0.0, math.log((right + 1) / (wrong + 1))], dtype=torch.float64)
-    for _ in range(_NEWTON):
-        probabilities = (points @ line).sigmoid()
-        gradient = points.T @ (probabilities - targets)
-        curvature = (probabilities * (1 - probabilities))[:, None]
-        hessian = (points * curvature).T @ points + 1e-9 * torch.eye(2, dtype=torch.float64)
-        step, now = torch.linalg.solve(hessian, gradient), loss(line)
-        for _ in range(_HALVINGS):
-            if loss(line - step) <= now:
-                line = line - step
-                break
-            step = step / 2
-    slope, shift = line.tolist()
-    return (slope, shift) if math.isfinite(slope + shift) and slope > 0 else (1.0, 0.0)
-
-
 class Combiner(nn.Module):
     """Two hidden layers over standardised features. A score depends on its own label's features alone.
 
@@ -105,9 +68,8 @@ class Combiner(nn.Module):
         self.deviation.copy_(numbers.double().std(0, correction=0).clamp(min=1e-6))
 
     @torch.no_grad()
-    def calibrate(self, numbers: Float[Tensor, "n numbers"], true: Bool[Tensor, "n"]) -> None:
-        """Scale and shift all scores so that, as probabilities, they fit the truth (Platt). Order stays."""
-        slope, shift = line_to_probabilities(self(numbers), true)
+    def rescale(self, slope: float, shift: float) -> None:
+        """Multiply all scores by the slope and add the shift."""
         self.last.weight.mul_(slope)
         self.last.bias.mul_(slope).add_(shift)
 
