@@ -13,10 +13,11 @@ from laconic.packed.folder import write_packed
 from laconic.predict.load import Speed
 from laconic.predict.packed_predictor import PackedPredictor
 from laconic.serve.errors import Refusal
-from laconic.serve.model import Served, opened
+from laconic.serve.model import Served
 from laconic.serve.responses import answered, answering
 from laconic.serve.schemas import Answered, Question
-from tests.serve.small import CORPUS, TEXTS, packed, write
+from laconic.serve.version import opened
+from tests.serve.small import CORPUS, TEXTS, in_process, packed, write
 
 
 def predictions(body: bytes | Refusal) -> list[list[dict[str, Any]]]:
@@ -124,7 +125,7 @@ def test_an_explained_answer_has_near_training_texts_where_the_model_keeps_them(
 def test_a_batch_is_answered_by_one_version_whatever_comes_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    served = Served(write(tmp_path / "model"), Speed(threads=1))
+    served = Served(write(tmp_path / "model"), Speed(threads=1), trial=in_process)
     old, answer = served.now, served.now.packed_predictor.answer
 
     def exchange(*arguments: Any, **options: Any) -> Any:

@@ -11,9 +11,9 @@ from pydantic import BaseModel, Field
 
 from laconic.serve.asgi import GUARDED
 from laconic.serve.errors import Refused
-from laconic.serve.model import Version
 from laconic.serve.schemas import Answered, question_schema
 from laconic.serve.settings import Serving
+from laconic.serve.version import Version
 from laconic.serve.worker import PREDICT
 
 _CARD = "README.md"

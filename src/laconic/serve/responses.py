@@ -11,8 +11,9 @@ from laconic.errors import UserError
 from laconic.predict.packed_predictor import PackedPredictor
 from laconic.predict.prediction import Answer, Prediction
 from laconic.serve.errors import Refusal
-from laconic.serve.model import Served, Version
+from laconic.serve.model import Served
 from laconic.serve.schemas import Question
+from laconic.serve.version import Version
 
 
 def answering(served: Served) -> Callable[[Sequence[Question]], list[bytes | Refusal]]:

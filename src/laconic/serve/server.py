@@ -23,8 +23,8 @@ from granian.http import HTTP1Settings
 from laconic.errors import ConfigError
 from laconic.predict.load import Speed
 from laconic.serve.logs import LOG, log_settings
-from laconic.serve.model import opened
 from laconic.serve.settings import Serving
+from laconic.serve.version import opened
 
 log = logging.getLogger(LOG)
 _COUNTERS = "PROMETHEUS_MULTIPROC_DIR"  # laconic.serve.metrics reads it; to import that here would be too soon

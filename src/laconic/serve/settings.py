@@ -34,6 +34,7 @@ class TimeLimits:
     body: float = 10.0  # for its body to come
     drain: float = 0.5  # between the wish to stop and the last connection that is accepted
     stop: float = 8.0  # for what was accepted to be finished after that
+    trial: float = 300.0  # for a changed model to be opened, verified and to answer a text
     look: float = 1.0  # between looks at whether the model folder has changed; 0: no looks
 
     def __post_init__(self) -> None:

@@ -58,6 +58,7 @@ class Service:
         yield
         for task in beside:
             task.cancel()
+        self.served.close()
         await self.batcher.close()
         self._tell()
         log.info("stopped")
@@ -75,7 +76,9 @@ class Service:
         while True:
             try:
                 await round()
-            except Exception:  # nobody awaits this task, so it would end without a word
+            except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException:  # a panic of Rust's too: nobody awaits this task, so it would end without a word
                 log.exception("unexpected error in a background task; it continues", extra={"fields": {"task": task}})
                 self.measures.errors.labels(task).inc()
                 await asyncio.sleep(_PAUSE)
