@@ -47,6 +47,7 @@ class AskableLimits(BaseModel):
 
     texts: int = Field(description="Maximum number of texts per request.")
     explained: int = Field(description="Maximum number of texts per request with `explain`.")
+    explained_words: int = Field(description="Maximum number of words in these texts together.")
     characters: int = Field(description="Maximum length of a text in characters.")
     bytes: int = Field(description="Maximum size of a request body in bytes.")
     k: int = Field(description="Maximum number of labels per text.")

@@ -45,10 +45,10 @@ _CODES = {404: "not_found", 405: "wrong_method"}
 _MESSAGES = {404: "no such path; /openapi.json lists the paths", 405: "method not allowed"}
 
 
-def application(model: Path, settings: Serving, speed: Speed) -> App:
-    """Return the ASGI application of a worker process."""
+def application(model: Path, settings: Serving, speed: Speed, main: int) -> App:
+    """Return the ASGI application of a worker process, which ends with its main process."""
     trial = partial(try_in_own_process, seconds=settings.time_limits.trial)
-    return application_of(Service(Served(model, speed, verify=False, trial=trial), settings))
+    return application_of(Service(Served(model, speed, verify=False, trial=trial), settings, main))
 
 
 def application_of(service: Service) -> App:

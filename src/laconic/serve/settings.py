@@ -17,7 +17,8 @@ class Limits:
     characters: int = 1000  # in one text
     k: int = 100  # labels a text
     names: int = 10_000  # in an allow or block list
-    explained: int = 10  # texts in one request that asks why: each is scored once more without each of its words
+    explained: int = 10  # texts in one request that asks why
+    explained_words: int = 200  # in all of them together: a text is scored once more without each of its words
 
     def __post_init__(self) -> None:
         for one in fields(self):
