@@ -115,7 +115,7 @@ def test_the_document_has_every_path_and_says_what_it_refers_to(site: Make) -> N
     for example in question["examples"]:
         assert question_of(json.dumps(example).encode(), Limits()).asked
     statuses = document["paths"]["/v1/predict"]["post"]["responses"].keys()
-    assert statuses == {"200", "400", "401", "408", "413", "415", "422", "503"}
+    assert statuses == {"200", "400", "401", "408", "413", "415", "421", "422", "503"}
     assert not any("security" in method for path in document["paths"].values() for method in path.values())
 
 

@@ -171,3 +171,16 @@ def test_texts_that_a_dead_worker_had_waiting_are_no_longer_counted(crowd: Any, 
         (tmp_path / name).touch()
     crowd._respawn_workers([0], "target", "loader")
     assert {path.name for path in tmp_path.iterdir()} == {"gauge_livesum_8.db", "counter_7.db"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "warned"),
+    [({}, 0), ({"host": "0.0.0.0"}, 1), ({"host": "0.0.0.0", "token": "hush"}, 0), ({"host": "localhost"}, 0)],
+)
+@pytest.mark.usefixtures("servers")
+def test_a_service_for_other_machines_without_a_token_is_warned_of(
+    kept: Path, settings: dict[str, str], warned: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    running.serve(kept, Serving(port=0, **settings), Speed(threads=1))
+    said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert said == ["whoever reaches this address may use the service; --token-file asks for a token"] * warned

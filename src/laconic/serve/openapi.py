@@ -24,6 +24,7 @@ _REFUSALS = {
     408: "The body did not arrive in time",
     413: "The body is too large",
     415: "The content type is not application/json",
+    421: "The Host header names a host that the service does not know",
     422: "A field of the request is invalid",
     503: "Overloaded, or the deadline cannot be met; retry after Retry-After seconds",
 }

@@ -45,6 +45,8 @@ def serve(
     opened(model, speed, verify=True)
     settings = replace(settings, port=settings.port or _free_port(settings.host))
     _check_port(settings)
+    if not (settings.loopback or settings.token):
+        log.warning("whoever reaches this address may use the service; --token-file asks for a token")
     with TemporaryDirectory(prefix="laconic-serve-") as counters, _environment(_COUNTERS, counters):
         server = _server(settings)
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from ipaddress import ip_address
 from pathlib import Path
 
 from laconic.errors import ConfigError
+
+_LOCAL = ("localhost", "127.0.0.1", "[::1]")  # names of this machine
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +60,7 @@ class Serving:
     limits: Limits = field(default_factory=Limits)
     time_limits: TimeLimits = field(default_factory=TimeLimits)
     token: str = field(default="", repr=False)  # what clients must bear; empty: nothing
+    hosts: tuple[str, ...] = ()  # names by which clients may call the service, besides those of this machine; "*": any
     origins: tuple[str, ...] = ()  # web pages elsewhere that may ask (CORS)
     log_requests: bool = True  # a line for each; refusals are counted instead
 
@@ -66,6 +70,26 @@ class Serving:
                 raise ConfigError(f"{name} must be within {least}..{most}, but is {value}")
         if self.token and (not self.token.isascii() or not self.token.isprintable() or " " in self.token):
             raise ConfigError("the token must be printable ASCII without spaces")
+
+    @property
+    def loopback(self) -> bool:
+        """Return whether only this machine can reach the service."""
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+    @property
+    def known_hosts(self) -> frozenset[bytes] | None:
+        """Return the names by which clients may call the service, in lower case; None: any.
+
+        A page in a browser of this machine can make its own name an address of this machine (DNS rebinding), and would
+        then read answers as if they were its own. Where other machines are served, their names are not known.
+        """
+        if "*" in self.hosts or not (self.hosts or self.loopback):
+            return None
+        own = f"[{self.host}]" if ":" in self.host else self.host
+        return frozenset(name.lower().encode() for name in (*_LOCAL, own, *self.hosts))
 
     @property
     def url(self) -> str:
