@@ -45,8 +45,9 @@ def test_the_usual_settings_are_the_librarys_own(model: Path, started: list[Any]
 def test_every_option_arrives(model: Path, started: list[Any], tmp_path: Path) -> None:
     (tmp_path / "token").write_text("hush\n")
     options = "--host 0.0.0.0 --port 81 --workers 2 --deadline-ms 50 --queue 9 --max-body 2kB --max-texts 3 --quiet"
-    more = "--max-characters 4 --max-k 5 --origin https://a.example --origin https://b.example --drain 2 --no-watch --allow-host x.org"
-    laconic("serve", model, *options.split(), *more.split(), "--token-file", tmp_path / "token", "--beam", 6)
+    more = "--max-characters 4 --max-k 5 --origin https://a.example --origin https://b.example --drain 2 --no-watch"
+    known = ("--allow-host", "x.org")
+    laconic("serve", model, *options.split(), *more.split(), "--token-file", tmp_path / "token", "--beam", 6, *known)
     wanted = Serving(
         host="0.0.0.0",
         port=81,

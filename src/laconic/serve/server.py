@@ -66,7 +66,7 @@ def _application(model: Path, settings: Serving, speed: Speed, main: int) -> Any
     return application(model, settings, speed, main)
 
 
-class _Server(Granian):  # type: ignore[misc]  # granian's base class depends on the build of Python
+class _Server(Granian):  # type: ignore[misc,valid-type]  # granian's base class depends on the build of Python
     """Granian with another rule for workers that die: its own ends the service at a second death in 5.5 seconds."""
 
     deaths: tuple[float, ...] = ()  # times of the last minute
