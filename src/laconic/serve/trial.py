@@ -24,7 +24,6 @@ from laconic.serve.version import opened
 Trial: TypeAlias = Callable[[Path, Speed, Callable[[], bool]], str]
 _MODULE = "laconic.serve.trial"  # what the process runs
 _OFTEN = 0.2  # seconds between looks at whether the trial is still wanted
-_POLITE = 5  # of the 19 steps by which a process may give way to others, here to those that answer
 
 
 class GivenUp(Exception):  # noqa: N818 - nothing went wrong
@@ -71,7 +70,6 @@ def main(asked: dict[str, Any]) -> dict[str, str]:
     """Try a model; a signal ends this process if that takes too long."""
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, asked["seconds"])
-    os.nice(_POLITE)
     with suppress(OSError):  # where memory runs out, Linux ends this process first
         Path("/proc/self/oom_score_adj").write_text("1000")
     try:
