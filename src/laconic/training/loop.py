@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, Protocol, runtime_checkable
 
@@ -150,23 +151,31 @@ def rows_in_half_precision(task: Task, plan: Plan, device: torch.device) -> Iter
 
 
 @contextmanager
-def _deferred_interrupts() -> Iterator[list[int]]:
-    """Collect Ctrl-C in a list, to be handled after the step, when a checkpoint is complete; raise on a second."""
-    received: list[int] = []
+def _deferred_interrupts() -> Iterator[list[Callable[[], Any]]]:
+    """Collect Ctrl-C and SIGTERM in a list of calls, to be made after the step, when a checkpoint is complete.
 
-    def note(number: int, frame: Any) -> None:
-        if received:
-            raise KeyboardInterrupt
-        received.append(number)
-
+    Each call is that of the handler which was there before; a second signal calls it at once. A signal without a
+    handler in Python, as SIGTERM has none by default, is left alone.
+    """
+    received: list[Callable[[], Any]] = []
     if threading.current_thread() is not threading.main_thread():
         yield received
         return
-    before = signal.signal(signal.SIGINT, note)
+    before = {int(number): signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: handler for number, handler in before.items() if callable(handler)}
+
+    def note(number: int, frame: Any) -> None:
+        received.append(partial(handlers[number], number, frame))
+        if len(received) > 1:
+            received[0]()
+
+    for number in handlers:
+        signal.signal(number, note)
     try:
         yield received
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 @contextmanager
@@ -191,7 +200,7 @@ class _Loop:
     state: TrainState = field(default_factory=TrainState)
     best: dict[str, Tensor] = field(default_factory=dict)  # kept on the CPU: a second copy might not fit on the GPU
 
-    def epoch(self, stop: list[int]) -> None:
+    def epoch(self, stop: list[Callable[[], Any]]) -> None:
         started, state = time.monotonic(), self.state
         order = self.step.data.order(state.epoch, self.plan.seed, self.plan.batch_size).to(self.step.loss_sum.device)
         for rows in order[state.step :]:
@@ -214,11 +223,12 @@ class _Loop:
         self.watcher.ended(facts)
         self._save_if_due(stop)
 
-    def _save_if_due(self, stop: list[int]) -> None:
+    def _save_if_due(self, stop: list[Callable[[], Any]]) -> None:
         if stop or self.checkpoints.due():
             self.save()
         if stop:
-            raise KeyboardInterrupt
+            stop[0]()  # raises
+            stop.clear()  # or not: then training goes on
 
     def save(self) -> None:
         self._check_finite()
