@@ -6,13 +6,13 @@ import json
 import logging
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -219,6 +219,7 @@ class _Job(NamedTuple):
 def _train(job: _Job, recipe: Recipe, read: Callable[[], Corpus]) -> None:
     """Train, evaluate, write and pack a model; whatever is wrong is reported as early as it can be known."""
     from laconic.export.pack import check_texts
+    from laconic.methods.rerun import earlier_choice
     from laconic.storage.model_folder import read_model, write_model
     from laconic.system.files import bytes_in
 
@@ -226,11 +227,13 @@ def _train(job: _Job, recipe: Recipe, read: Callable[[], Corpus]) -> None:
     corpus = read()
     if job.keep_texts:
         check_texts(corpus)
-    recipe = settled_recipe(recipe, corpus, job.device)
+    asked = recipe.asked
+    earlier = earlier_choice(job.folder, asked, finished=not job.force) if asked else None
+    recipe = settled_recipe(recipe, corpus, job.device, earlier)
     if recipe.why:
         err.print(f"Chosen: {recipe.why}", soft_wrap=True)
     _log_settings(recipe)
-    trained = _trained(job, recipe, corpus)
+    trained = _trained(job, recipe, corpus, asked)
     if trained is None:
         out.print(f"{job.folder}: already trained with this data and these settings; --force trains it anew")
         if job.packing and not _is_packed(job.folder, keep_texts=job.keep_texts):
@@ -351,8 +354,11 @@ def _is_packed(model: Path, *, keep_texts: bool) -> bool:
     return packed is not None and (packed.num_kept > 0 or not keep_texts)
 
 
-def _trained(job: _Job, recipe: Recipe, corpus: Corpus) -> SavedModel | None:
-    """Train and return the model with the command and duration; None if the same model is already there."""
+def _trained(job: _Job, recipe: Recipe, corpus: Corpus, asked: Mapping[str, Any]) -> SavedModel | None:
+    """Train and return the model with the command and duration; None if the same model is already there.
+
+    `asked` are the words in which a choice of the method was asked for; empty if one was named.
+    """
     from laconic.cli.progress import training_display
     from laconic.methods.distillation import Config as Distilling
     from laconic.methods.distillation import with_teacher_facts, with_teacher_labels
@@ -360,6 +366,7 @@ def _trained(job: _Job, recipe: Recipe, corpus: Corpus) -> SavedModel | None:
     from laconic.storage.manifest import kind_of
     from laconic.storage.model_folder import RUN, read_model
     from laconic.training.run import Run, device_named
+    from laconic.training.run_folder import ASKED
 
     device, folder = device_named(job.device), job.folder / RUN
     teacher = None if job.teacher is None else read_model(job.teacher)
@@ -367,13 +374,13 @@ def _trained(job: _Job, recipe: Recipe, corpus: Corpus) -> SavedModel | None:
     labelled = corpus if teacher is None else with_teacher_labels(teacher, corpus, device, Distilling())
     began, anew = perf_counter(), not folder.exists()
     with training_display(err) as watcher:
-        run = Run(folder, watcher=watcher, device=device, ignore_memory=job.ignore_memory)
+        run = Run(folder, watcher=watcher, device=device, ignore_memory=job.ignore_memory, asked=asked)
         training = Training.of(labelled, recipe.method, recipe.config, job.ensemble)
         if finished and not run.unfinished(training.facts) and finished.is_made_by(training):
             return None
         trained = training.run(run)
     trained = trained if teacher is None else with_teacher_facts(trained, teacher)
-    made = {"command": "laconic " + shlex.join(sys.argv[1:])}
+    made = {"command": "laconic " + shlex.join(sys.argv[1:])} | ({ASKED: asked} if asked else {})
     took = {"seconds": round(perf_counter() - began, 2)} if anew else {}  # how long a stopped run took is not known
     return replace(trained, facts={**trained.facts, **made, **took})
 
