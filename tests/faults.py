@@ -131,7 +131,7 @@ class _Job:
         (self.place / "labels.jsonl").write_text('{"id": "crimson", "text": "red"}\n')
         Laconic("nearest").fit(texts, labels).pack(texts).save(self.source)
         if self.verb == "save":
-            self.model = Laconic("nearest", settings={"neighbours": 3}).fit(texts, labels).pack(texts)
+            self.model = Laconic("nearest", neighbours=3).fit(texts, labels).pack(texts)
         self.files = _files(self.source)
 
     def prepare(self, folder: Path) -> None:

@@ -84,13 +84,16 @@ def pack_trained(
 ) -> Callable[[], None]:
     """Pack a model that was just written into its folder, and return what reports it or why it was not possible.
 
-    `name` is the folder's name for the report, where it will be another one.
+    `name` is the folder's name for the report, where it will be another one. A full disk is an error.
     """
     from laconic.storage.manifest import PACKED, version_of
+    from laconic.system.write_errors import WriteError
 
     source = _Source(model, folder, name or folder, version_of(folder))
     try:
         return _pack(source, folder / PACKED, corpus, device, keep_texts=keep_texts)
+    except WriteError:
+        raise
     except UserError as error:
         return partial(print_note, f"the model was not packed: {error}")
 

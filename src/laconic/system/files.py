@@ -23,8 +23,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO
 
-from laconic.errors import UserError
 from laconic.system.locks import lock_of, locked
+from laconic.system.write_errors import explained
 
 log = logging.getLogger(__name__)
 _PARTIAL = ".partial-"
@@ -32,15 +32,6 @@ _SET_ASIDE = ".set-aside"
 _AT_CURRENT_FOLDER, _EXCHANGE = -100, 2  # of renameat2(2) on Linux
 _SWAP = 2  # of renamex_np(2) on macOS
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST)  # what rename says of a name that a folder has
-_REASONS = {
-    errno.ENOSPC: "the disk is full",
-    errno.EDQUOT: "the disk quota is used up",
-    errno.EIO: "the disk failed (input/output error)",
-    errno.EACCES: "writing is not permitted",
-    errno.EPERM: "writing is not permitted",
-    errno.EROFS: "it is read-only",
-    errno.ENOTDIR: "a part of its path is a file",
-}
 _TRIES = 100  # to put a folder in place while readers put the old one back
 
 
@@ -130,14 +121,6 @@ def check_writable(folder: Path) -> None:
             pass
     except OSError as error:
         raise explained(error, folder) from error
-
-
-def explained(error: OSError, path: Path) -> Exception:
-    """Return an error for people; a closed output pipe is no error of the file."""
-    if isinstance(error, BrokenPipeError):
-        return error
-    reason = _REASONS.get(error.errno or 0) or f"cannot be written ({error.strerror or error})"
-    return UserError(f"{path}: {reason}; nothing was changed there")
 
 
 def left_behind(folder: Path) -> list[Path]:

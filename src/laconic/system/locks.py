@@ -18,6 +18,7 @@ from contextvars import ContextVar
 from pathlib import Path
 
 from laconic.errors import UserError
+from laconic.system.write_errors import explained
 
 log = logging.getLogger(__name__)
 _HELD_BY_OTHERS = (errno.EWOULDBLOCK, errno.EACCES)
@@ -43,8 +44,11 @@ def locked(folder: Path) -> Iterator[bool]:
         yield True
         return
     path = lock_of(folder)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = _acquired(path, folder)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = _acquired(path, folder)
+    except OSError as error:
+        raise explained(error, folder) from error
     if descriptor is None:
         yield False
         return
@@ -90,8 +94,9 @@ def _acquired(path: Path, folder: Path) -> int | None:
                 path.unlink(missing_ok=True)
             return None
         if own and _is(path, descriptor):
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
+            with suppress(OSError):  # on a full disk, others are told less
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
             _descriptors.add(descriptor)
             return descriptor
         if not own:  # of another user, who was killed

@@ -20,8 +20,9 @@ from torch import Tensor
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
 from laconic.errors import ConfigError, TrainingError
-from laconic.system.files import explained, writing
+from laconic.system.files import writing
 from laconic.system.machine import free_memory
+from laconic.system.write_errors import explained
 from laconic.training.loop import EpochFacts, Silent, TrainState, Watcher, fit
 from laconic.training.optimizer import Plan
 from laconic.training.run_folder import RunFolder
