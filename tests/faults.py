@@ -161,11 +161,13 @@ class _Job:
     def check(self, folder: Path) -> bool:
         """Raise an error unless the old model or the new one is whole; return whether it is the new one."""
         from laconic.packed.folder import SOURCE, open_packed
-        from laconic.storage.manifest import version_of
+        from laconic.storage.manifest import PACKED_MODEL, check_hashes, version_of
         from laconic.storage.model_folder import read_model
         from laconic.system.files import replacing, restore
 
         restore(folder)
+        check_hashes(folder)
+        check_hashes(folder / "packed", kind=PACKED_MODEL)
         model, packed = read_model(folder, verify=True), open_packed(folder / "packed", verify=True)
         assert packed.facts[SOURCE] == version_of(folder), "the packed model is of another model"
         files = _files(folder)
