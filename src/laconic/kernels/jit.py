@@ -24,7 +24,7 @@ _WIDE = '"prefer-vector-width"="512"'  # an attribute of LLVM's functions
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile on the first call, and keep the result on disk; kernels run without the GIL, so threads may share work."""
+    """Compile on the first call and keep the result on disk; kernels run without the GIL, so threads share the work."""
     # fastmath is explicit, or a kernel would inherit that of the first kernel that calls it.
     return _kernel(function, fastmath=False)
 
