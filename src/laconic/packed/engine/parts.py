@@ -92,8 +92,8 @@ class _Restoring:
         self.parts += 1
         if self.parts > _MOST_PARTS or depth > _DEEPEST:
             raise ModelError(
-                f"the packed model has more than {_MOST_PARTS:,} parts, or parts more than {_DEEPEST} deep in each other; "
-                "pack the model again"
+                f"the packed model has more than {_MOST_PARTS:,} parts, or parts more than {_DEEPEST} deep in each "
+                "other; pack the model again"
             )
         kind = self.kinds[facts[_KIND]]
         known = {field.name for field in fields(kind)}
