@@ -61,7 +61,7 @@ def test_control_characters_are_shown_as_escapes(place: Path) -> None:
     done = shell("laconic predict model many.txt | head -2", place)
     assert [line.removeprefix("  1.600  ") for line in done.stdout.splitlines()] == [SHOWN, SHOWN]
     done = shell(f"laconic predict '{HOSTILE}' --text a", place)
-    assert SHOWN in done.stderr
+    assert r"red\x1b]0;owned" in done.stderr
     assert "\x1b" not in done.stderr
 
 
