@@ -24,6 +24,7 @@ settings.load_profile("laconic")
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # before triton is imported: kernels then run on the CPU, slowly
 
+os.environ["XDG_CACHE_HOME"] = str(Path(__file__).parents[1] / "build" / "test-cache")
 os.environ["COLUMNS"] = "160"  # or what the command line says is broken where a folder's name happens to be long
 torch.set_num_threads(1)  # small products gain nothing from more, and with them sums are the same in every run
 

@@ -155,7 +155,7 @@ PROVOKED: dict[str, Callable[[], BaseException | str | None]] = {
     ),
     "…: there is no such model folder…": lambda: complaint("predict", "nowhere", "--text", "a"),
     "…: this is not a model folder: it has no …": lambda: complaint("predict", "nothing", "--text", "a"),
-    "…: its content is not what was written (sha256 differs); copy the model again": (
+    "…: its content is not what was written (a hash differs); copy the model again": (
         lambda: complaint("inspect", "damaged", "--verify")
     ),
     "…: …, but the manifest says …; copy the model again": lambda: complaint("evaluate", "shorter", "right.csv"),

@@ -487,13 +487,15 @@ class Laconic:
             write_packed(of_version(self.predictor_.packed, version_of(folder)), folder / PACKED)
 
     @staticmethod
-    def load(folder: Path | str, *, device: str = "auto") -> Laconic:
+    def load(folder: Path | str, *, device: str = "auto", verify: bool = True) -> Laconic:
         """Load the model of a folder with all of its settings, including those that training chose.
 
         Args:
             folder: A model folder. On a CPU its packed version is used, if it has one. A packed folder can be loaded
                 alone.
             device: "cpu", "cuda", or "auto" for a GPU if there is one.
+            verify: Whether to check that the content of all files is what was written. It is remembered, so that
+                loading the same files again is quick. Without it their sizes alone are checked.
 
         Returns:
             A fitted estimator.
@@ -507,11 +509,12 @@ class Laconic:
         """
         folder = Path(folder)
         if is_packed(folder):
-            alone = open_packed_predictor(folder, device=device)
+            alone = open_packed_predictor(folder, device=device, verify=verify)
             loaded = _estimator_of(alone.facts, device)
             loaded.predictor_, loaded.labels_ = alone, alone.labels
             return loaded
-        model, packed = read_model(folder), packed_of(folder) if on_cpu(device) else None
+        model = read_model(folder, verify=verify)
+        packed = packed_of(folder, verify=verify) if on_cpu(device) else None
         predictor = Predictor(model, device) if packed is None else packed_predictor(packed)
         return _estimator_of(model.facts, device)._with_model(model, predictor)
 

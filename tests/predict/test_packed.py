@@ -19,6 +19,7 @@ from laconic.packed.arrays import map_arrays, write_arrays
 from laconic.packed.engine.parts import Part
 from laconic.packed.folder import is_packed, open_packed, write_packed
 from laconic.predict.packed_predictor import PackedPredictor
+from laconic.storage.manifest import PACKED_MODEL, write_manifest
 from laconic.storage.model_folder import check_free, read_model
 from laconic.system.files import replacing_file
 from tests.predict.tiny import KINDS, NAMES, facts, packed, packed_features
@@ -122,7 +123,7 @@ def test_a_file_that_is_missing_or_cut_off_or_changed_is_named(folder, name):
     content = bytearray((folder / name).read_bytes())
     content[-2] ^= 1
     (folder / name).write_bytes(content)
-    with pytest.raises(ModelError, match=rf"{name}: .*sha256 differs"):
+    with pytest.raises(ModelError, match=rf"{name}: .*a hash differs"):
         opened(folder, verify=True)
     (folder / name).write_bytes(content[:-1])
     with pytest.raises(ModelError, match=rf"{name}: {len(content) - 1:,} bytes, but the manifest says {len(content)}"):
@@ -133,7 +134,7 @@ def test_a_file_that_is_missing_or_cut_off_or_changed_is_named(folder, name):
 
 
 def changed(folder, change):
-    """Changes packed.json and its size in the manifest, as somebody would who means it."""
+    """Changes packed.json and its entry in the manifest, as somebody would who means it."""
     write(folder, "packed.json", json.dumps(change(json.loads((folder / "packed.json").read_text()))).encode())
 
 
@@ -146,9 +147,7 @@ def changed_arrays(folder, change):
 
 def write(folder, name, content):
     (folder / name).write_bytes(content)
-    manifest = json.loads((folder / "manifest.json").read_text())
-    manifest["files"][name]["bytes"] = len(content)
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    write_manifest(folder, format=1, kind=PACKED_MODEL)
 
 
 TAMPERED = {

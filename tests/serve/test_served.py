@@ -97,8 +97,8 @@ def test_a_file_that_is_exchanged_inside_the_folder_is_seen(folder: Path) -> Non
 
 
 BAD: dict[str, tuple[Callable[[Path], None], str]] = {
-    "a byte flipped": (lambda folder: changed(folder, "arrays.safetensors", flipped), "sha256 differs"),
-    "a name changed": (lambda folder: changed(folder, "labels.utf8", flipped), "sha256 differs"),
+    "a byte flipped": (lambda folder: changed(folder, "arrays.safetensors", flipped), "a hash differs"),
+    "a name changed": (lambda folder: changed(folder, "labels.utf8", flipped), "a hash differs"),
     "cut": (lambda folder: changed(folder, "arrays.safetensors", lambda old: old[:-1]), "but the manifest says"),
     "a file missing": (lambda folder: (folder / "packed" / "labels.utf8").unlink(), "not there; copy the model again"),
     "no manifest": (lambda folder: (folder / "packed" / "manifest.json").unlink(), "this model was not packed"),

@@ -24,6 +24,7 @@ from laconic.cli.options import (
     JsonFile,
     KeepSelf,
     ModelFolder,
+    NoVerify,
     Plots,
     PredictionSettings,
     Separator,
@@ -69,6 +70,7 @@ def evaluate(
     beam: Beam = None,
     exact: Exact = False,
     threads: Threads = None,
+    no_verify: NoVerify = False,
     every: AllMetrics = False,
     as_json: AsJson = False,
     json_file: JsonFile = None,
@@ -81,7 +83,9 @@ def evaluate(
     from laconic.predict.load import Speed, open_folder
 
     speed = Speed(beam=beam, exact=exact, threads=threads)
-    predictor = open_folder(model, device=device, settings=read_settings(None, settings or []), speed=speed)
+    predictor = open_folder(
+        model, device=device, settings=read_settings(None, settings or []), speed=speed, verify=not no_verify
+    )
     corpus = read_corpus(data, columns, separator, model=model, keep_self=keep_self, propensity=propensity)
     texts = evaluation_texts(corpus, split, [predictor.trained_on])
     with progress(err, "ranking", len(texts.texts)) as bar:

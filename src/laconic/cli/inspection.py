@@ -23,7 +23,7 @@ from laconic.methods.estimates import expected_costs, model_cost
 from laconic.methods.wrappers.ensemble import ensemble_size, first_member
 from laconic.packed.folder import open_packed
 from laconic.predict.load import packed_of
-from laconic.storage.manifest import PACKED
+from laconic.storage.manifest import PACKED, PACKED_MODEL, check_hashes
 from laconic.storage.model_folder import read_model
 from laconic.system.files import bytes_in
 
@@ -48,7 +48,9 @@ def inspect_data(corpus: Corpus, *, length: int, vectors: Path | None) -> Inspec
 
 
 def inspect_model(folder: Path, *, verify: bool) -> Inspection:
-    model = read_model(folder, verify=verify)
+    if verify:
+        check_hashes(folder)
+    model = read_model(folder)
     cost = model_cost(first_member(model))
     if cost is not None:
         cost = _times(cost, ensemble_size(model))
@@ -64,7 +66,9 @@ def inspect_model(folder: Path, *, verify: bool) -> Inspection:
 
 
 def inspect_packed(folder: Path, *, verify: bool) -> Inspection:
-    packed, size = open_packed(folder, verify=verify), bytes_in(folder)
+    if verify:
+        check_hashes(folder, kind=PACKED_MODEL)
+    packed, size = open_packed(folder), bytes_in(folder)
     facts = {name: fact for name, fact in packed.facts.items() if name != "ranker"}
     shown: list[Table | str] = [packed_table(str(folder), packed, size), *["All files are intact (sha256)."] * verify]
     return Inspection({**facts, "bytes": size, "kept_texts": packed.num_kept}, shown)

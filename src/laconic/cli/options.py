@@ -54,6 +54,9 @@ Exact = Annotated[
 Threads = Annotated[
     int | None, option(MACHINE, "--threads N", "Packed models: number of threads. Default: all cores.", min=1)
 ]
+NoVerify = Annotated[
+    bool, option(MACHINE, "--no-verify", "Do not check the content of the model's files, only their sizes.")
+]
 SplitName = Annotated[
     str,
     option(
@@ -202,7 +205,7 @@ def _familiar(model: Path) -> Familiar:
     def names() -> Sequence[str]:
         from laconic.storage.model_folder import read_label_names
 
-        return open_packed(model).labels if packed else read_label_names(model)
+        return open_packed(model, verify=False).labels if packed else read_label_names(model)
 
     match json_object(model / ("packed.json" if packed else "model.json")):
         case {"data": {"separator": str(separator)}}:

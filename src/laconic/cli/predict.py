@@ -19,6 +19,7 @@ from laconic.cli.options import (
     ColumnNames,
     Device,
     Exact,
+    NoVerify,
     PredictionSettings,
     Threads,
     column_names,
@@ -70,6 +71,7 @@ def predict(
     beam: Beam = None,
     exact: Exact = False,
     threads: Threads = None,
+    no_verify: NoVerify = False,
     as_json: Annotated[bool, option(OUTPUT, "--json", "Print JSON, one object per text and line.")] = False,
     to: Annotated[
         Path | None, option(OUTPUT, "--out FILE", "Write to this .jsonl, .csv, .tsv or .parquet file.")
@@ -106,7 +108,9 @@ def predict(
         raise ConfigError("--csv-safe is for an --out file that ends in .csv or .tsv; leave it out")
     reading = _reading(file, form, columns)
     speed = Speed(beam=beam, exact=exact, threads=threads)
-    predictor = open_model(model, device=device, settings=read_settings(None, settings or []), speed=speed)
+    predictor = open_model(
+        model, device=device, settings=read_settings(None, settings or []), speed=speed, verify=not no_verify
+    )
     allowed, blocked, bad = _names(allow), _names(block), _Tally()
     typed = not texts and file in ("", "-") and sys.stdin.isatty()
     if typed:

@@ -113,8 +113,11 @@ def is_packed(folder: Path) -> bool:
     return kind_of(folder) == PACKED_MODEL
 
 
-def open_packed(folder: Path, *, verify: bool = False, kinds: Mapping[str, type[Part]] = PARTS) -> PackedModel:
-    """Open a packed folder after checking every file's size, or with `verify` every byte; `kinds` are its parts."""
+def open_packed(folder: Path, *, verify: bool = True, kinds: Mapping[str, type[Part]] = PARTS) -> PackedModel:
+    """Open a packed folder after checking the content of its files, or without `verify` their sizes alone.
+
+    `kinds` are the parts that it may have.
+    """
     check_manifest(folder, verify=verify, kind=PACKED_MODEL)
     facts = json_object(folder / "packed.json")
     if facts.get("format") != FORMAT:

@@ -44,21 +44,35 @@ USUAL = Speed()
 
 
 def open_model(
-    folder: Path, *, device: str = "auto", settings: Settings | None = None, speed: Speed = USUAL
+    folder: Path,
+    *,
+    device: str = "auto",
+    settings: Settings | None = None,
+    speed: Speed = USUAL,
+    verify: bool = True,
 ) -> TextPredictor:
-    """Open the fastest predictor: on a CPU the packed model, unless settings of the model are changed."""
-    if is_packed(folder) or settings or not on_cpu(device):
-        return open_folder(folder, device=device, settings=settings, speed=speed)
-    packed = packed_of(folder)
-    return open_folder(folder, device=device, speed=speed) if packed is None else packed_predictor(packed, speed)
+    """Open the fastest predictor: on a CPU the packed model, unless settings of the model are changed.
+
+    The content of all files is checked, or without `verify` their sizes alone.
+    """
+    if not is_packed(folder) and not settings and on_cpu(device):
+        packed = packed_of(folder, verify=verify)
+        if packed is not None:
+            return packed_predictor(packed, speed)
+    return open_folder(folder, device=device, settings=settings, speed=speed, verify=verify)
 
 
 def open_folder(
-    folder: Path, *, device: str = "auto", settings: Settings | None = None, speed: Speed = USUAL
+    folder: Path,
+    *,
+    device: str = "auto",
+    settings: Settings | None = None,
+    speed: Speed = USUAL,
+    verify: bool = True,
 ) -> TextPredictor:
     """Open the folder itself, which holds a packed model or a model."""
     if is_packed(folder):
-        return open_packed_predictor(folder, device=device, settings=settings, speed=speed)
+        return open_packed_predictor(folder, device=device, settings=settings, speed=speed, verify=verify)
     if speed != USUAL:
         raise ConfigError(
             f"{folder}: --beam, --exact and --threads are for what was packed, which answers on a CPU and by its own "
@@ -66,11 +80,16 @@ def open_folder(
         )
     from laconic.predict.predictor import Predictor
 
-    return Predictor.open(folder, device=device, settings=settings)
+    return Predictor.open(folder, device=device, settings=settings, verify=verify)
 
 
 def open_packed_predictor(
-    folder: Path, *, device: str = "auto", settings: Settings | None = None, speed: Speed = USUAL
+    folder: Path,
+    *,
+    device: str = "auto",
+    settings: Settings | None = None,
+    speed: Speed = USUAL,
+    verify: bool = True,
 ) -> PackedPredictor:
     """Open a packed folder."""
     if settings or device not in ("auto", "cpu"):
@@ -78,15 +97,15 @@ def open_packed_predictor(
             f"{folder}: a packed model runs on a CPU with the settings it was packed with; pass the model "
             "folder that it was made from, or change its search width (--beam, --exact)"
         )
-    return packed_predictor(open_packed(folder), speed)
+    return packed_predictor(open_packed(folder, verify=verify), speed)
 
 
-def packed_of(folder: Path) -> PackedModel | None:
+def packed_of(folder: Path, *, verify: bool = True) -> PackedModel | None:
     """Return the packed model inside a model folder; None if there is none or it belongs to another model."""
     try:
         if not is_packed(folder / PACKED):
             return None
-        packed = open_packed(folder / PACKED)
+        packed = open_packed(folder / PACKED, verify=verify)
     except ModelError as error:
         log.warning("%s; until then the model itself answers", error)
         return None
@@ -99,7 +118,7 @@ def packed_of(folder: Path) -> PackedModel | None:
 def trained_on(folder: Path) -> TrainedOn:
     """Return what is recorded about a model's training texts, without opening the rest of the model."""
     if is_packed(folder):
-        packed = open_packed(folder)
+        packed = open_packed(folder, verify=False)
         return TrainedOn.of(packed.facts, packed.sketch)
     from laconic.storage.model_folder import read_trained_on
 

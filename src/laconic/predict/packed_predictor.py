@@ -45,8 +45,8 @@ class PackedPredictor(TextPredictor):
         self._reader = None if model.vocabulary is None else Reader(model.splitter, model.vocabulary)
 
     @staticmethod
-    def open(folder: Path | str, *, threads: int = 1, verify: bool = False) -> PackedPredictor:
-        """Open a packed folder; large batches are divided among `threads`."""
+    def open(folder: Path | str, *, threads: int = 1, verify: bool = True) -> PackedPredictor:
+        """Open a packed folder; large batches are divided among `threads`. `verify` checks the files' content."""
         return PackedPredictor(open_packed(Path(folder), verify=verify), threads)
 
     @property

@@ -50,9 +50,9 @@ class Predictor(TextPredictor):
 
     @staticmethod
     def open(
-        folder: Path | str, *, device: str = "auto", verify: bool = False, settings: Settings | None = None
+        folder: Path | str, *, device: str = "auto", verify: bool = True, settings: Settings | None = None
     ) -> Predictor:
-        """Open a model folder; `settings` override how it predicts, not what it has learnt."""
+        """Open a model folder; `settings` override how it predicts, `verify` checks the content of its files."""
         model = read_model(Path(folder), verify=verify)
         return Predictor(model if not settings else with_settings(model, settings), device)
 

@@ -1,15 +1,16 @@
-"""Manifests of folders: manifest.json has the size and sha256 of every file."""
+"""Manifests of folders: manifest.json has the size and the hashes of every file, and a checksum of itself."""
 
 from __future__ import annotations
 
-import hashlib
 import json
+import zlib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from laconic.errors import ModelError, UserError
+from laconic.storage.verification import Content, contents_of, damaged_file, first_damaged, sha256_of
 from laconic.system.files import restore, set_aside
 from laconic.units import counted
 
@@ -17,6 +18,7 @@ MANIFEST = "manifest.json"
 MODEL, PACKED_MODEL = "model", "packed model"  # kinds of folders
 PACKED = "packed"  # where a model's folder has its packed model
 _LARGEST_JSON = 16 * 2**20
+_CHECKSUM = "crc32 of what follows"
 _KIND = "kind"  # folders from before there were several kinds say nothing: they are models
 
 
@@ -26,16 +28,43 @@ class _UnreadableError(ModelError):
 
 def write_manifest(folder: Path, *, format: int, kind: str = MODEL) -> None:
     """List all files that the folder has."""
+    paths = [path for path in sorted(folder.iterdir()) if path.is_file() and path.name != MANIFEST]
     files = {
-        path.name: {"bytes": path.stat().st_size, "sha256": _sha256(path)}
-        for path in sorted(folder.iterdir())
-        if path.is_file() and path.name != MANIFEST
+        path.name: {
+            "bytes": path.stat().st_size,
+            "sha256": content.sha256,
+            "crc32": [f"{crc:08x}" for crc in content.crc32 or ()],
+        }
+        for path, content in zip(paths, contents_of(paths), strict=True)
     }
-    write_json(folder / MANIFEST, {_KIND: kind, "format": format, "files": files})
+    text = json.dumps({_KIND: kind, "format": format, "files": files}, indent=2, ensure_ascii=False) + "\n"
+    rest = text.removeprefix("{").encode()
+    (folder / MANIFEST).write_bytes(_checksum(rest) + rest)
 
 
-def check_manifest(folder: Path, *, verify: bool, kind: str = MODEL) -> None:
-    """Check that every file has its recorded size and, with `verify`, its recorded hash."""
+def check_manifest(folder: Path, *, verify: bool = True, kind: str = MODEL) -> None:
+    """Check that every file has its recorded size and, with `verify`, its content; a second time is instant."""
+    contents = _listed(folder, kind)
+    with _reading(folder):
+        damaged = damaged_file(folder, MANIFEST, contents) if verify else None
+    if damaged is not None:
+        raise _damaged(folder / damaged)
+
+
+def check_hashes(folder: Path, *, kind: str = MODEL) -> None:
+    """Check every hash of every file, whatever was verified before."""
+    with _reading(folder):
+        damaged = first_damaged({folder / name: one for name, one in _listed(folder, kind).items()}, thorough=True)
+    if damaged is not None:
+        raise _damaged(damaged)
+
+
+def _damaged(path: Path) -> ModelError:
+    return ModelError(f"{path}: its content is not what was written (a hash differs); copy the model again")
+
+
+def _listed(folder: Path, kind: str) -> dict[str, Content]:
+    """Return what the manifest says of all files, which are there in their sizes."""
     with _reading(folder):
         _restore(folder)
         if not folder.is_dir():
@@ -44,25 +73,47 @@ def check_manifest(folder: Path, *, verify: bool, kind: str = MODEL) -> None:
         if not (folder / MANIFEST).exists():
             raise ModelError(f"{folder}: this is not a model folder: it has no {MANIFEST}")
     manifest = json_object(folder / MANIFEST)
+    _check_itself(folder / MANIFEST, manifest)
     found = manifest.get(_KIND, MODEL)
     if found != kind:
         raise ModelError(f"{folder}: a folder of kind {kind!r} is needed here, but this one is of kind {found!r}")
     files = manifest.get("files")
     if not isinstance(files, dict):
         raise ModelError(f"{folder}/{MANIFEST}: it does not list the model's files")
+    contents = {}
     for name, entry in files.items():
         with _reading(path := folder / Path(name).name):
-            _check_file(path, entry, verify=verify)
+            contents[path.name] = _content(path, entry)
+    return contents
 
 
-def _check_file(path: Path, entry: Any, *, verify: bool) -> None:
+def _checksum(rest: bytes) -> bytes:
+    """Return how a manifest begins: with the CRC-32 of all that follows."""
+    return f'{{\n  "{_CHECKSUM}": "{zlib.crc32(rest):08x}",'.encode()
+
+
+def _check_itself(path: Path, manifest: Mapping[str, Any]) -> None:
+    """Refuse a manifest that is damaged itself; those of earlier versions have no checksum."""
+    with _reading(path):
+        written = path.read_bytes()
+    unknown = manifest.keys() - {_KIND, "format", "files", _CHECKSUM}
+    rest = written[len(_checksum(b"")) :]
+    if unknown or (_CHECKSUM in manifest and written != _checksum(rest) + rest):
+        raise ModelError(f"{path}: its content is not what was written; copy the model again")
+
+
+def _content(path: Path, entry: Any) -> Content:
+    """Return what the manifest says of a file that is there in its size."""
     if not isinstance(entry, dict) or not path.is_file():
         raise ModelError(f"{path}: the manifest lists this file, but it is not there; copy the model again")
     size, expected = path.stat().st_size, entry.get("bytes")
     if size != expected:
         raise ModelError(f"{path}: {counted(size, 'byte')}, but the manifest says {expected!r}; copy the model again")
-    if verify and _sha256(path) != entry.get("sha256"):
-        raise ModelError(f"{path}: its content is not what was written (sha256 differs); copy the model again")
+    try:
+        crc32 = tuple(int(crc, 16) for crc in entry["crc32"]) if "crc32" in entry else None
+        return Content(str(entry["sha256"]), crc32)
+    except (KeyError, TypeError, ValueError):
+        raise ModelError(f"{path}: the manifest's hashes of it cannot be read; copy the model again") from None
 
 
 def check_replaceable(folder: Path, *, kind: str = MODEL, besides: Collection[str] = ()) -> None:
@@ -112,7 +163,8 @@ def _restore(folder: Path) -> None:
 
 def version_of(folder: Path) -> str:
     """Return a short identifier of exactly these files."""
-    return _sha256(folder / MANIFEST)[:12]
+    with _reading(folder / MANIFEST):
+        return sha256_of(folder / MANIFEST)[:12]
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
@@ -145,8 +197,3 @@ def _reading(path: Path) -> Iterator[None]:
         raise _UnreadableError(
             f"{where}: cannot be read ({error.strerror}); check its permissions, or copy the model again"
         ) from None
-
-
-def _sha256(path: Path) -> str:
-    with _reading(path), path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -140,8 +140,8 @@ def check_free(folder: Path) -> None:
     check_writable(folder)
 
 
-def read_model(folder: Path, *, verify: bool = False) -> SavedModel:
-    """Read a model after checking every file's size; with `verify`, every byte."""
+def read_model(folder: Path, *, verify: bool = True) -> SavedModel:
+    """Read a model after checking the content of its files, or without `verify` their sizes alone."""
     facts = read_facts(folder, verify=verify)
     tensors = read_tensors(folder, *storage_of(facts.get(_STORAGE), folder / "model.json"))
     names, texts = _lines(folder / "labels.txt"), folder / "label_texts.txt"
@@ -162,7 +162,7 @@ def read_model(folder: Path, *, verify: bool = False) -> SavedModel:
 
 
 def read_facts(folder: Path, *, verify: bool = False) -> ModelFacts:
-    """Read model.json after checking every file's size; with `verify`, every byte."""
+    """Read model.json after checking the sizes of all files; with `verify`, their content."""
     check_manifest(folder, verify=verify)
     facts = ModelFacts(json_object(folder / "model.json"))
     if facts.get("format") != FORMAT:
