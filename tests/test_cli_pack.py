@@ -253,17 +253,42 @@ def test_what_cannot_be_packed_is_trained_all_the_same(
     assert "such a model cannot be packed" in laconic("pack", tmp_path / "model", code=2)
 
 
-def test_an_interrupt_while_packing_leaves_the_finished_model(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def stop(*arguments: Any, **options: Any) -> None:
-        raise KeyboardInterrupt
+def stop(*arguments: Any, **options: Any) -> None:
+    raise KeyboardInterrupt
 
+
+QUICK = ["--encoder", "bag", "--device", "cpu", "--validation", "0", "--test", "0", "--epochs", "2"]
+QUICK += ["--set", "embedding=16"]
+
+
+def test_an_interrupt_while_packing_leaves_the_run_and_the_model_that_was_there(
+    data: Path, nearest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = shutil.copytree(nearest, tmp_path / "model")
+    before = answers(folder)
+    command = ["train", data, *QUICK, "--out", folder, "--force"]
     monkeypatch.setattr("laconic.packed.folder.write_manifest", stop)
-    told = laconic("train", data, "--method", "nearest", "--out", tmp_path / "model", code=130)
-    assert f"stopped; the model is finished, and `laconic pack {tmp_path / 'model'}` packs it" in told
-    read_model(tmp_path / "model", verify=True)
-    assert not list((tmp_path / "model").glob("*packed*"))
+    assert "interrupted; run the same command again to resume" in laconic(*command, code=130)
+    assert is_packed(folder / "packed")
+    assert answers(folder) == before
+    monkeypatch.undo()
+    assert "done before" in shown_and_told(*command)[1]
+    assert read_model(folder, verify=True).facts["method"] == "inceptionxml"
+    assert is_packed(folder / "packed")
+    assert not (folder / "run").exists()
+
+
+@pytest.mark.parametrize("verb", ["remove-labels", "update"])
+def test_an_interrupt_while_packing_leaves_the_model_that_was_to_be_changed(
+    verb: str, data: Path, nearest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = shutil.copytree(nearest, tmp_path / "model")
+    before = answers(folder)
+    monkeypatch.setattr("laconic.packed.folder.write_manifest", stop)
+    more = ["--label", "L0"] if verb == "remove-labels" else [data]
+    assert "interrupted; " in laconic(verb, folder, *more, code=130)
+    assert answers(folder) == before
+    assert is_packed(folder / "packed")
 
 
 def test_features_are_packed_and_evaluated_but_have_no_texts_to_ask(tmp_path: Path) -> None:

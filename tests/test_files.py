@@ -1,5 +1,6 @@
 import errno
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -197,11 +198,19 @@ def test_a_failed_folder_leaves_the_old_one(tmp_path):
     assert list(tmp_path.iterdir()) == [folder]
 
 
-def test_a_full_disk_is_an_error_for_people_and_keeps_the_old_file(tmp_path):
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (errno.ENOSPC, "the disk is full"),
+        (errno.EDQUOT, "the disk quota is used up"),
+        (errno.EIO, "the disk failed (input/output error)"),
+    ],
+)
+def test_a_full_or_broken_disk_is_an_error_for_people_and_keeps_the_old_file(tmp_path, number, words):
     path = tmp_path / "file"
     path.write_bytes(b"old")
-    with pytest.raises(UserError, match=r"file: the disk is full; nothing was changed"), writing(path):
-        raise OSError(errno.ENOSPC, "No space left on device")
+    with pytest.raises(UserError, match=re.escape(f"file: {words}; nothing was changed")), writing(path):
+        raise OSError(number, os.strerror(number))
     assert path.read_bytes() == b"old"
 
 
@@ -223,11 +232,21 @@ def test_a_kill_in_the_middle_leaves_the_old_folder_and_the_next_write_sweeps_up
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert [path.name for path in folder.iterdir()] == ["old"]
-    assert len(list(tmp_path.iterdir())) == 2
+    assert len(list(tmp_path.iterdir())) == 3  # with what it had written, and its lock file
     with replacing(folder) as partial:
         (partial / "newer").touch()
     assert [path.name for path in folder.iterdir()] == ["newer"]
     assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_the_current_folder_can_be_replaced(tmp_path, monkeypatch, caplog):
+    (tmp_path / "folder").mkdir()
+    monkeypatch.chdir(tmp_path / "folder")
+    for name in ("old", "new"):
+        with replacing(Path(".")) as partial:
+            (partial / name).touch()
+        assert content(Path(".")) == [name]
+    assert "the current folder was replaced; enter it again (cd .)" in caplog.text
 
 
 def test_readers_see_a_whole_folder_at_every_moment(tmp_path):

@@ -22,7 +22,26 @@ def test_a_folder_is_of_its_kind_and_whole(folder):
     assert (kind_of(folder), kind_of(folder.parent)) == ("list", "")
 
 
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [("model", ["model.json", "labels.txt"]), ("packed model", ["packed.json", "arrays.safetensors", "labels.utf8"])],
+)
+def test_a_manifest_lists_what_every_folder_of_its_kind_has(tmp_path, kind, names):
+    for present in range(len(names) + 1):
+        for name in names[:present]:
+            (tmp_path / name).touch()
+        write_manifest(tmp_path, format=1, kind=kind)
+        if present == len(names):
+            check_manifest(tmp_path, verify=True, kind=kind)
+        else:
+            with pytest.raises(ModelError, match=rf"it does not list {names[present]}, which every {kind} has"):
+                check_manifest(tmp_path, verify=True, kind=kind)
+
+
 def test_a_folder_that_says_nothing_of_its_kind_is_a_model(folder):
+    for name in ("model.json", "labels.txt"):
+        (folder / name).touch()
+    write_manifest(folder, format=1, kind="list")
     manifest = json.loads((folder / MANIFEST).read_text())
     (folder / MANIFEST).write_text(
         json.dumps({name: value for name, value in manifest.items() if name in ("format", "files")})

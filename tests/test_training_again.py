@@ -106,6 +106,7 @@ def change(model: Path, function: Any) -> None:
     text = json.dumps(function(json.loads((model / "model.json").read_text())))
     (model / "model.json").write_text(text)
     manifest = json.loads((model / "manifest.json").read_text())
+    manifest.pop("crc32 of what follows", None)
     manifest["files"]["model.json"]["bytes"] = len(text.encode())
     (model / "manifest.json").write_text(json.dumps(manifest))
 

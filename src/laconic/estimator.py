@@ -471,7 +471,8 @@ class Laconic:
         """Write a model folder, for `Laconic.load` and for the command line.
 
         Args:
-            folder: The folder to write; an older model there is replaced.
+            folder: The folder to write; an older model there is replaced. It is refused while another process or
+                thread writes it.
 
         Examples:
             >>> from tempfile import TemporaryDirectory
@@ -481,10 +482,13 @@ class Laconic:
             ...     Laconic.load(f"{folder}/model").predict("a rose", k=1)[0].label
             'flower'
         """
-        model, folder = self._whole_model(), Path(folder)
-        write_model(model, folder)
-        if self.predictor_.packed is not None:
-            write_packed(of_version(self.predictor_.packed, version_of(folder)), folder / PACKED)
+        model, packed = self._whole_model(), self.predictor_.packed
+
+        def add_packed(partial: Path) -> None:
+            if packed is not None:
+                write_packed(of_version(packed, version_of(partial)), partial / PACKED)
+
+        write_model(model, Path(folder), add=add_packed)
 
     @staticmethod
     def load(folder: Path | str, *, device: str = "auto", verify: bool = True) -> Laconic:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from laconic.cli.interrupts import RESUME, UNCHANGED, interruptible
 from laconic.cli.options import (
     DATA,
     MODEL,
@@ -55,21 +57,21 @@ def add(
 
     Labels that cannot be added are reported, and the others are added.
     """
-    from laconic.storage.model_folder import check_free, read_model
+    from laconic.storage.model_folder import read_model, sole_writer
     from laconic.update.model import add_labels, usable_labels
 
-    check_free(to or model)
-    listed = _listed(labels)
-    texts = read_corpus(examples, columns, separator, model=model) if examples else None
-    old = read_model(model)
-    new, refused = usable_labels(old, listed.labels, texts)
-    refusals = [*listed.refusals, *(f"{listed.places[name]}: {name!r}: {why}" for name, why in refused.items())]
-    if not len(new):
-        raise DataError(
-            f"no label can be added: {refusals[0] if refusals else f'{labels} lists none'}{_more(refusals)}"
-        )
-    changed = add_labels(old, new, texts)
-    written = _write(old, changed, model, to)
+    with interruptible(UNCHANGED), sole_writer(to or model):
+        listed = _listed(labels)
+        texts = read_corpus(examples, columns, separator, model=model) if examples else None
+        old = read_model(model)
+        new, refused = usable_labels(old, listed.labels, texts)
+        refusals = [*listed.refusals, *(f"{listed.places[name]}: {name!r}: {why}" for name, why in refused.items())]
+        if not len(new):
+            raise DataError(
+                f"no label can be added: {refusals[0] if refusals else f'{labels} lists none'}{_more(refusals)}"
+            )
+        changed = add_labels(old, new, texts)
+        written = _write(old, changed, model, to, packing=packing)
     for refusal in refusals[:_SHOWN]:
         print_note(f"not added: {refusal}")
     if refusals[_SHOWN:]:
@@ -80,7 +82,7 @@ def add(
     by = f" from {counted(change['examples'], 'example')}" if examples else ""
     added = f"Added {counted(change['labels'], 'label')}{by} (now {len(changed.labels):,})"
     out.print(f"{to or model}: {added}. {known}", soft_wrap=True)
-    written.pack(packing=packing)
+    _print_packing(written)
 
 
 class _Listed(NamedTuple):
@@ -121,17 +123,17 @@ def remove(
 ) -> None:
     """Remove labels from a model; the others are not changed."""
     from laconic.data.formats.lines import lines
-    from laconic.storage.model_folder import check_free, read_model
+    from laconic.storage.model_folder import read_model, sole_writer
     from laconic.update.model import remove_labels
 
-    check_free(to or model)
-    listed = [] if names is None else [line for _, line in lines(names, may_be_empty=True) if line]
-    old = read_model(model)
-    changed = remove_labels(old, dict.fromkeys([*listed, *(label or [])]))
-    written = _write(old, changed, model, to)
+    with interruptible(UNCHANGED), sole_writer(to or model):
+        listed = [] if names is None else [line for _, line in lines(names, may_be_empty=True) if line]
+        old = read_model(model)
+        changed = remove_labels(old, dict.fromkeys([*listed, *(label or [])]))
+        written = _write(old, changed, model, to, packing=packing)
     gone = changed.facts["changes"][-1]["labels"]
     out.print(f"{to or model}: Removed {counted(gone, 'label')} (now {len(changed.labels):,}).", soft_wrap=True)
-    written.pack(packing=packing)
+    _print_packing(written)
 
 
 @command(verbs, "update", group=_GROUP, example="laconic update model new.csv --epochs 3")
@@ -155,24 +157,20 @@ def update_model(
     """
     from laconic.cli.progress import training_display
     from laconic.config import configure, read_settings
-    from laconic.storage.model_folder import RUN, check_free, read_model
+    from laconic.storage.model_folder import RUN, read_model, sole_writer
     from laconic.training.run import Run, device_named
     from laconic.update.model import update
     from laconic.update.rankers import Config
 
-    check_free(to or model)
     chosen = [f"epochs={epochs}"] * (epochs is not None)
     config = configure(Config, read_settings(None, [*(settings or []), *chosen]))
-    corpus = read_corpus(data, columns, separator, model=model)
-    try:
+    with interruptible(RESUME), sole_writer(to or model):
+        corpus = read_corpus(data, columns, separator, model=model)
         with training_display(err) as watcher:
             run = Run((to or model) / RUN, watcher=watcher, device=device_named(device))
             old = read_model(model)
             changed = update(old, corpus, config, run)
-    except KeyboardInterrupt:
-        err.print("interrupted; run the same command again to resume")
-        raise typer.Exit(130) from None
-    written = _write(old, changed, model, to)
+        written = _write(old, changed, model, to, device, packing=packing)
     change = changed.facts["changes"][-1]
     added = f"{counted(change['labels'], 'label')} added (now {len(changed.labels):,})"
     words = counted(change["new_words"], "new word")
@@ -181,7 +179,7 @@ def update_model(
     scores = f"; {_calibrated(changed)}" if "calibration" in changed.facts else ""
     trained = f"Trained on {counted(change['texts'], 'text')}"
     out.print(f"{to or model}: {trained}; {added}; {words}{scores}", soft_wrap=True)
-    written.pack(device, packing=packing)
+    _print_packing(written)
 
 
 @command(verbs, "calibrate", group=_GROUP, example="laconic calibrate model held-out.csv")
@@ -199,18 +197,18 @@ def calibrate_model(
 ) -> None:
     """Calibrate a model's scores on at least 50 labelled texts that it was not trained on."""
     from laconic.data.evaluation_texts import TrainedOn, evaluation_texts
-    from laconic.storage.model_folder import check_free, read_model
+    from laconic.storage.model_folder import read_model, sole_writer
     from laconic.training.run import device_named
     from laconic.update.model import calibrate
 
-    check_free(to or model)
-    corpus, old = read_corpus(data, columns, separator, model=model), read_model(model)
-    wanted = split or ("valid" if "valid" in corpus.splits else "test")
-    texts = evaluation_texts(corpus, wanted, [TrainedOn.of(old.facts, old.sketch)])
-    changed = calibrate(old, texts.corpus, texts.split, device_named(device))
-    written = _write(old, changed, model, to)
+    with interruptible(UNCHANGED), sole_writer(to or model):
+        corpus, old = read_corpus(data, columns, separator, model=model), read_model(model)
+        wanted = split or ("valid" if "valid" in corpus.splits else "test")
+        texts = evaluation_texts(corpus, wanted, [TrainedOn.of(old.facts, old.sketch)])
+        changed = calibrate(old, texts.corpus, texts.split, device_named(device))
+        written = _write(old, changed, model, to, device, packing=packing)
     out.print(f"{to or model}: {_calibrated(changed)}", soft_wrap=True)
-    written.pack(device, packing=packing)
+    _print_packing(written)
 
 
 def _calibrated(model: SavedModel) -> str:
@@ -218,35 +216,38 @@ def _calibrated(model: SavedModel) -> str:
     return f"scores are calibrated on {counted(curve['texts'], 'text')} ({curve['how']})"
 
 
-def _write(old: SavedModel, changed: SavedModel, model: Path, to: Path | None) -> _Written:
-    """Write the changed model; print a note where scores were calibrated and no longer are."""
+def _write(
+    old: SavedModel, changed: SavedModel, model: Path, to: Path | None, device: str = "auto", *, packing: bool
+) -> list[Callable[[], None]]:
+    """Write the changed model, packed if the old one was, and return what reports the packing.
+
+    Print a note where scores were calibrated and no longer are.
+    """
     from laconic.packed.kept_texts import FILE
     from laconic.storage.manifest import PACKED
     from laconic.storage.model_folder import write_model
 
     folder, packed = to or model, model / PACKED
-    written = _Written(changed, folder, was_packed=packed.exists(), kept_texts=(packed / FILE).exists())
-    write_model(changed, folder)
+    was_packed, kept_texts = packed.exists(), (packed / FILE).exists()
+    reports = list[Callable[[], None]]()
+
+    def add_packed(place: Path) -> None:
+        if was_packed and packing:
+            reports.append(pack_trained(changed, place, None, device, keep_texts=False, name=folder))
+
+    write_model(changed, folder, add=add_packed)
     if "calibration" in old.facts and "calibration" not in changed.facts:
         again = f"`laconic calibrate {folder} DATA` calibrates them, with texts that the model was not trained on"
         print_note(f"scores are no longer calibrated: {changed.facts['not_calibrated']}; {again}")
-    return written
+    again = f"laconic pack {folder}" + " --data TRAINING_DATA --keep-texts" * kept_texts
+    if was_packed and not packing:
+        reports.append(partial(print_note, f"the changed model is not packed; `{again}` packs it"))
+    elif kept_texts:
+        gone = f"the training texts that the packed model kept are gone; `{again}` keeps them"
+        reports.append(partial(print_note, gone))
+    return reports
 
 
-class _Written(NamedTuple):
-    """A changed model in its folder, whose packed version was of the old model and is gone."""
-
-    model: SavedModel
-    folder: Path
-    was_packed: bool
-    kept_texts: bool
-
-    def pack(self, device: str = "auto", *, packing: bool) -> None:
-        """Pack the changed model if the old one was packed, or say how to do it."""
-        again = f"laconic pack {self.folder}" + " --data TRAINING_DATA --keep-texts" * self.kept_texts
-        if self.was_packed and not packing:
-            print_note(f"the changed model is not packed; `{again}` packs it")
-        elif self.was_packed:
-            pack_trained(self.model, self.folder, None, device, keep_texts=False)
-            if self.kept_texts:
-                print_note(f"the training texts that the packed model kept are gone; `{again}` keeps them")
+def _print_packing(reports: Sequence[Callable[[], None]]) -> None:
+    for report in reports:
+        report()

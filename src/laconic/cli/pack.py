@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -15,7 +17,6 @@ from laconic.cli.options import (
     Device,
     ModelFolder,
     Separator,
-    err,
     out,
     print_note,
     read_corpus,
@@ -60,44 +61,54 @@ def pack(
 
     `laconic predict MODEL` then uses MODEL/packed. The packed folder can also be used, copied and evaluated alone.
     """
-    from laconic.storage.manifest import PACKED, PACKED_MODEL, check_replaceable, kind_of, version_of
-    from laconic.storage.model_folder import read_model
+    from laconic.storage.manifest import PACKED, PACKED_MODEL, check_replaceable, version_of
+    from laconic.storage.model_folder import read_facts, read_model
     from laconic.system.files import check_writable
+    from laconic.system.locks import locked
 
     if keep_texts and not data:
         raise ConfigError("--keep-texts needs the data that the model was trained on; name it (--data)")
     folder = to or model / PACKED
     check_replaceable(folder, kind=PACKED_MODEL)
-    version = version_of(model) if kind_of(model) else ""  # before it is read: a model may be exchanged meanwhile
-    source = _Source(read_model(model), model, version)
+    read_facts(model)  # refuses what is no model
     check_writable(folder)
-    corpus = read_corpus(data, columns, separator, model=model) if data else None
-    _pack(source, folder, corpus, device, keep_texts=keep_texts)
+    with locked(to or model):
+        version = version_of(model)  # before it is read: a model may be exchanged meanwhile
+        source = _Source(read_model(model), model, model, version)
+        corpus = read_corpus(data, columns, separator, model=model) if data else None
+        _pack(source, folder, corpus, device, keep_texts=keep_texts)()
 
 
-def pack_trained(model: SavedModel, folder: Path, corpus: Corpus | None, device: str, *, keep_texts: bool) -> None:
-    """Pack a model that was just written into its folder; if that fails, keep the model and report why."""
+def pack_trained(
+    model: SavedModel, folder: Path, corpus: Corpus | None, device: str, *, keep_texts: bool, name: Path | None = None
+) -> Callable[[], None]:
+    """Pack a model that was just written into its folder, and return what reports it or why it was not possible.
+
+    `name` is the folder's name for the report, where it will be another one. A full disk is an error.
+    """
     from laconic.storage.manifest import PACKED, version_of
+    from laconic.system.write_errors import WriteError
 
+    source = _Source(model, folder, name or folder, version_of(folder))
     try:
-        _pack(_Source(model, folder, version_of(folder)), folder / PACKED, corpus, device, keep_texts=keep_texts)
+        return _pack(source, folder / PACKED, corpus, device, keep_texts=keep_texts)
+    except WriteError:
+        raise
     except UserError as error:
-        print_note(f"the model was not packed: {error}")
-    except KeyboardInterrupt:
-        again = f"laconic pack {folder}" + " --data DATA --keep-texts" * keep_texts
-        err.print(f"stopped; the model is finished, and `{again}` packs it")
-        raise typer.Exit(130) from None
+        return partial(print_note, f"the model was not packed: {error}")
 
 
 class _Source(NamedTuple):
-    """The model to pack, its folder and its version."""
+    """The model to pack, its folder, the folder's name in reports, and the model's version."""
 
     model: SavedModel
     folder: Path
+    name: Path
     version: str
 
 
-def _pack(source: _Source, folder: Path, corpus: Corpus | None, device: str, *, keep_texts: bool) -> None:
+def _pack(source: _Source, folder: Path, corpus: Corpus | None, device: str, *, keep_texts: bool) -> Callable[[], None]:
+    """Pack a model, and return what reports its size and accuracy."""
     from laconic.data.evaluation_texts import TrainedOn, as_trained
     from laconic.export.pack import pack as packed_model
     from laconic.export.pack import with_texts
@@ -117,8 +128,10 @@ def _pack(source: _Source, folder: Path, corpus: Corpus | None, device: str, *, 
     write_packed(packed, folder)
     seconds, sizes = perf_counter() - began, [human_bytes(bytes_in(one)) for one in (folder, source.folder)]
     texts = f" It keeps {counted(packed.num_kept, 'training text')}." if packed.num_kept else ""
-    out.print(
-        f"{folder}: {sizes[0]} (the model: {sizes[1]}), in {seconds:.1f} s. {_loss(cost, source)}{texts}",
+    shown = source.name / folder.name if folder.parent == source.folder else folder
+    return partial(
+        out.print,
+        f"{shown}: {sizes[0]} (the model: {sizes[1]}), in {seconds:.1f} s. {_loss(cost, source)}{texts}",
         soft_wrap=True,
     )
 
@@ -126,7 +139,7 @@ def _pack(source: _Source, folder: Path, corpus: Corpus | None, device: str, *, 
 def _loss(cost: Cost | None, source: _Source) -> str:
     """Describe the accuracy lost by packing, where it was measured."""
     if cost is None:
-        return f"Search width guessed; `laconic pack {source.folder} --data TRAINING_DATA` tunes and measures it."
+        return f"Search width guessed; `laconic pack {source.name} --data TRAINING_DATA` tunes and measures it."
     agreement = f"Top-5 labels agree with the full model for {cost.found:.2f} % ({cost.words})."
     if cost.precision is None:
         return agreement

@@ -12,6 +12,7 @@ from laconic.errors import ConfigError
 
 if TYPE_CHECKING:
     from laconic.data.corpus import Corpus
+    from laconic.methods.rerun import Choice
 
 _ENDINGS = {".gz", ".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".txt"}
 _WRAPPED = {"reranker": ", re-ranked", "extra_texts": ", label texts learnt", "fusion": ", fused"}
@@ -31,6 +32,13 @@ class Recipe(NamedTuple):
     def words(self) -> str:
         """Name the method and what is put over it."""
         return self.method + "".join(more for group, more in _WRAPPED.items() if group in self.settings)
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """Return the request for a choice of a method, to be stored with what was chosen; empty if one is named."""
+        if self.method != AUTO:
+            return {}
+        return {"settings": self.settings, "options": self.options, "budget": self.budget}
 
 
 def asked_recipe(
@@ -73,13 +81,21 @@ def checked_recipe(recipe: Recipe) -> Recipe:
     return recipe._replace(settings=settings, config=config_of(recipe.method, settings))
 
 
-def settled_recipe(recipe: Recipe, corpus: Corpus, device: str) -> Recipe:
-    """Choose a method by the data, the machine and the time budget where none was named."""
+def settled_recipe(recipe: Recipe, corpus: Corpus, device: str, earlier: Choice | None = None) -> Recipe:
+    """Choose a method by the data, the machine and the time budget where none was named.
+
+    `earlier` is the choice that the same request has made before; it is made again.
+    """
     from laconic.methods.auto import choose, config_for, describe_situation
+    from laconic.methods.registry import config_of
     from laconic.training.run import device_named
 
     if recipe.config is not None:
         return recipe
+    if earlier is not None:
+        check_method(earlier.method)
+        config, why = config_of(earlier.method, earlier.config), f"{earlier.method}, as when this command was first run"
+        return recipe._replace(method=earlier.method, settings=earlier.config, config=config, why=why)
     choice = choose(describe_situation(corpus, gpu=device_named(device).type == "cuda", budget=recipe.budget))
     try:
         wanted = _with_options(choice.method, recipe.settings, recipe.options)

@@ -6,17 +6,18 @@ import json
 import logging
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from laconic.cli import pack as cli_pack
+from laconic.cli.interrupts import RESUME, interruptible
 from laconic.cli.options import (
     DATA,
     MACHINE,
@@ -176,6 +177,7 @@ def train(
     # From here on torch is needed, which takes seconds to import; where it is missing, the error names it.
     import torch  # noqa: F401
 
+    from laconic.storage.model_folder import sole_writer
     from laconic.storage.tensors import Storage
 
     job = _Job(
@@ -194,7 +196,8 @@ def train(
     with verbosity(quiet=quiet, verbose=verbose):
         if folder is None:
             err.print(f"Model folder: {job.folder} (--out names another)", soft_wrap=True)
-        _train(job, recipe, lambda: _corpus(data, columns, separator, propensity, test))
+        with interruptible(RESUME), sole_writer(job.folder):
+            _train(job, recipe, lambda: _corpus(data, columns, separator, propensity, test))
 
 
 class _Job(NamedTuple):
@@ -216,31 +219,51 @@ class _Job(NamedTuple):
 def _train(job: _Job, recipe: Recipe, read: Callable[[], Corpus]) -> None:
     """Train, evaluate, write and pack a model; whatever is wrong is reported as early as it can be known."""
     from laconic.export.pack import check_texts
-    from laconic.storage.model_folder import check_free, read_model, write_model
+    from laconic.methods.rerun import earlier_choice
+    from laconic.storage.model_folder import read_model, write_model
     from laconic.system.files import bytes_in
 
-    check_free(job.folder)
     recipe = checked_recipe(recipe)
     corpus = read()
     if job.keep_texts:
         check_texts(corpus)
-    recipe = settled_recipe(recipe, corpus, job.device)
+    asked = recipe.asked
+    earlier = earlier_choice(job.folder, asked, finished=not job.force) if asked else None
+    recipe = settled_recipe(recipe, corpus, job.device, earlier)
     if recipe.why:
         err.print(f"Chosen: {recipe.why}", soft_wrap=True)
     _log_settings(recipe)
-    trained = _trained(job, recipe, corpus)
+    trained = _trained(job, recipe, corpus, asked)
     if trained is None:
         out.print(f"{job.folder}: already trained with this data and these settings; --force trains it anew")
         if job.packing and not _is_packed(job.folder, keep_texts=job.keep_texts):
-            cli_pack.pack_trained(read_model(job.folder), job.folder, corpus, job.device, keep_texts=job.keep_texts)
+            model = read_model(job.folder)
+            cli_pack.pack_trained(model, job.folder, corpus, job.device, keep_texts=job.keep_texts)()
         return
     trained = _evaluated(trained, corpus, job.device, f"{job.folder} on {job.data}")
-    write_model(trained, job.folder, pictures=_pictures(trained), keep_run=job.keep_run, storage=job.storage)
+    reports = list[Callable[[], None]]()
+
+    def add_packed(place: Path) -> None:
+        """Pack before the model takes its place: a kill meanwhile leaves the run, and the model that was there."""
+        if job.packing:
+            packed = cli_pack.pack_trained(
+                trained, place, corpus, job.device, keep_texts=job.keep_texts, name=job.folder
+            )
+            reports.append(packed)
+
+    write_model(
+        trained,
+        job.folder,
+        pictures=_pictures(trained),
+        keep_run=job.keep_run,
+        storage=job.storage,
+        add=add_packed,
+    )
     members = f" ({job.ensemble} members)" * (job.ensemble > 1)
     learnt_from = f"{counted(len(corpus.split('train')), 'text')}, {counted(len(corpus.labels), 'label')}"
     out.print(f"{job.folder}: {recipe.words}{members}, {learnt_from}, {counted(bytes_in(job.folder), 'byte')}")
-    if job.packing:
-        cli_pack.pack_trained(trained, job.folder, corpus, job.device, keep_texts=job.keep_texts)
+    for report in reports:
+        report()
 
 
 def _corpus(data: str, columns: list[str] | None, separator: str | None, propensity: str, test: float | None) -> Corpus:
@@ -331,8 +354,11 @@ def _is_packed(model: Path, *, keep_texts: bool) -> bool:
     return packed is not None and (packed.num_kept > 0 or not keep_texts)
 
 
-def _trained(job: _Job, recipe: Recipe, corpus: Corpus) -> SavedModel | None:
-    """Train and return the model with the command and duration; None if the same model is already there."""
+def _trained(job: _Job, recipe: Recipe, corpus: Corpus, asked: Mapping[str, Any]) -> SavedModel | None:
+    """Train and return the model with the command and duration; None if the same model is already there.
+
+    `asked` are the words in which a choice of the method was asked for; empty if one was named.
+    """
     from laconic.cli.progress import training_display
     from laconic.methods.distillation import Config as Distilling
     from laconic.methods.distillation import with_teacher_facts, with_teacher_labels
@@ -340,24 +366,21 @@ def _trained(job: _Job, recipe: Recipe, corpus: Corpus) -> SavedModel | None:
     from laconic.storage.manifest import kind_of
     from laconic.storage.model_folder import RUN, read_model
     from laconic.training.run import Run, device_named
+    from laconic.training.run_folder import ASKED
 
     device, folder = device_named(job.device), job.folder / RUN
     teacher = None if job.teacher is None else read_model(job.teacher)
     finished = _Finished(job.folder, job.storage) if not job.force and kind_of(job.folder) else None
     labelled = corpus if teacher is None else with_teacher_labels(teacher, corpus, device, Distilling())
     began, anew = perf_counter(), not folder.exists()
-    try:
-        with training_display(err) as watcher:
-            run = Run(folder, watcher=watcher, device=device, ignore_memory=job.ignore_memory)
-            training = Training.of(labelled, recipe.method, recipe.config, job.ensemble)
-            if finished and not run.unfinished(training.facts) and finished.is_made_by(training):
-                return None
-            trained = training.run(run)
-    except KeyboardInterrupt:
-        err.print("interrupted; run the same command again to resume")
-        raise typer.Exit(130) from None
+    with training_display(err) as watcher:
+        run = Run(folder, watcher=watcher, device=device, ignore_memory=job.ignore_memory, asked=asked)
+        training = Training.of(labelled, recipe.method, recipe.config, job.ensemble)
+        if finished and not run.unfinished(training.facts) and finished.is_made_by(training):
+            return None
+        trained = training.run(run)
     trained = trained if teacher is None else with_teacher_facts(trained, teacher)
-    made = {"command": "laconic " + shlex.join(sys.argv[1:])}
+    made = {"command": "laconic " + shlex.join(sys.argv[1:])} | ({ASKED: asked} if asked else {})
     took = {"seconds": round(perf_counter() - began, 2)} if anew else {}  # how long a stopped run took is not known
     return replace(trained, facts={**trained.facts, **made, **took})
 

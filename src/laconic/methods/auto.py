@@ -2,8 +2,8 @@
 
 There is one recipe: a trained ranker, label trees, nearest texts, labels' own texts and a learnt space of texts and
 label texts, combined by a small network (methods/wrappers/fusion.py). The trained ranker differs, and takes most of the
-time. The choice depends on nothing that changes from one minute to the next, so an interrupted run resumes with the
-same choice.
+time. The choice depends on nothing that changes from one minute to the next, and it is stored with the run, so that an
+interrupted run resumes with it on another machine too.
 """
 
 from __future__ import annotations

@@ -1,16 +1,41 @@
-"""Compare a finished model folder with what a training would produce."""
+"""Compare a model folder, finished or not, with what a training would produce."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from laconic.errors import ModelError
-from laconic.storage.model_folder import read_facts
-from laconic.training.run import differences
+from laconic.storage.model_folder import RUN, read_facts
+from laconic.training.run_folder import ASKED, RunFolder, differences
 
 _SHOWN = 3  # differences
+
+
+class Choice(NamedTuple):
+    """A method with its settings that `auto` has chosen."""
+
+    method: str
+    config: dict[str, Any]
+
+
+def earlier_choice(folder: Path, asked: Mapping[str, Any], *, finished: bool) -> Choice | None:
+    """Return what the same request chose before, as its unfinished run says or, if wanted, its finished model.
+
+    The choice depends on the machine's cores, among other things; a run is resumed on another machine all the same.
+    """
+    facts: Any = RunFolder(folder / RUN).chosen_before(asked)
+    if not facts and finished:
+        with suppress(ModelError):
+            model = read_facts(folder)
+            facts = model.get("run") if model.get(ASKED) == json.loads(json.dumps(asked)) else None
+    match facts:
+        case {"method": str(method), "config": dict(config)}:
+            return Choice(method, config)
+    return None
 
 
 def what_differs(folder: Path, training: Mapping[str, Any], also: Mapping[str, Mapping[str, Any]]) -> str:

@@ -17,6 +17,11 @@ from laconic.units import counted
 MANIFEST = "manifest.json"
 MODEL, PACKED_MODEL = "model", "packed model"  # kinds of folders
 PACKED = "packed"  # where a model's folder has its packed model
+# Files that a whole folder of each kind has.
+_REQUIRED = {
+    MODEL: ("model.json", "labels.txt"),
+    PACKED_MODEL: ("packed.json", "arrays.safetensors", "labels.utf8"),
+}
 _LARGEST_JSON = 16 * 2**20
 _CHECKSUM = "crc32 of what follows"
 _KIND = "kind"  # folders from before there were several kinds say nothing: they are models
@@ -80,6 +85,10 @@ def _listed(folder: Path, kind: str) -> dict[str, Content]:
     files = manifest.get("files")
     if not isinstance(files, dict):
         raise ModelError(f"{folder}/{MANIFEST}: it does not list the model's files")
+    if missing := [name for name in _REQUIRED.get(kind, ()) if name not in files]:
+        raise ModelError(
+            f"{folder}/{MANIFEST}: it does not list {missing[0]}, which every {kind} has; copy the model again"
+        )
     contents = {}
     for name, entry in files.items():
         with _reading(path := folder / Path(name).name):

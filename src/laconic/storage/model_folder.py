@@ -11,7 +11,8 @@ training_texts.safetensors   hashes of the training texts (data/sketch.py); mode
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,7 @@ from laconic.storage.tensors import (
     write_tensors,
 )
 from laconic.system.files import check_writable, left_behind, replacing
+from laconic.system.locks import locked
 
 FORMAT = 1
 FINISHED = "finished"  # in a run folder that was kept: nothing goes on there
@@ -96,10 +98,12 @@ def write_model(
     pictures: Mapping[str, Callable[[Path], None]] | None = None,
     keep_run: bool = False,
     storage: Storage | None = None,
+    add: Callable[[Path], None] | None = None,
 ) -> None:
     """Write the folder atomically, replacing an older model of that name.
 
-    `storage` None: as the model was stored when it was read, if it was; else in one file.
+    `storage` None: as the model was stored when it was read, if it was; else in one file. `add` is called with the
+    folder of the whole model before it takes its place, to add the packed model.
     """
     check_free(folder)
     tensors = {_RANKER + name: tensor.contiguous() for name, tensor in model.tensors.items()}
@@ -130,6 +134,19 @@ def write_model(
         if keep_run and (folder / RUN).exists():
             shutil.copytree(folder / RUN, partial / RUN)
             (partial / RUN / FINISHED).touch()
+        if add is not None:
+            add(partial)
+
+
+@contextmanager
+def sole_writer(folder: Path) -> Iterator[None]:
+    """Hold the lock of a model folder from reading or training a model until it is written.
+
+    Refuse a folder that another process writes, or that `check_free` refuses.
+    """
+    check_free(folder)
+    with locked(folder):
+        yield
 
 
 def check_free(folder: Path) -> None:

@@ -4,6 +4,8 @@ A folder is exchanged with the one that takes its place in one step, where syste
 some network file systems). Elsewhere the old folder is set aside under a name of its own first, and goes when the new
 one is in place. A writer that is killed in between leaves no folder; the next reader or writer restores the one set
 aside (`restore`), which is not removed as long as there is none in its place.
+
+A folder has one writer at a time (`locks.py`), so what a writer finds half written is of one that was killed.
 """
 
 from __future__ import annotations
@@ -11,7 +13,9 @@ from __future__ import annotations
 import ctypes
 import errno
 import glob
+import logging
 import os
+import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -19,8 +23,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO
 
-from laconic.errors import UserError
+from laconic.system.locks import lock_of, locked
+from laconic.system.write_errors import explained
 
+log = logging.getLogger(__name__)
 _PARTIAL = ".partial-"
 _SET_ASIDE = ".set-aside"
 _AT_CURRENT_FOLDER, _EXCHANGE = -100, 2  # of renameat2(2) on Linux
@@ -39,7 +45,7 @@ def writing(path: Path) -> Iterator[IO[bytes]]:
 @contextmanager
 def replacing_file(path: Path) -> Iterator[Path]:
     """Yield a path to write to, which replaces `path` when the block ends well."""
-    partial = path.with_name(f".{path.name}{_PARTIAL}{os.getpid()}")
+    partial = _partial_of(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield partial
@@ -47,7 +53,7 @@ def replacing_file(path: Path) -> Iterator[Path]:
         partial.replace(path)
         _sync_folder(path.parent)
     except OSError as error:
-        raise _explained(error, path) from error
+        raise explained(error, path) from error
     finally:
         with suppress(OSError):
             partial.unlink()
@@ -55,26 +61,29 @@ def replacing_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def replacing(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder to fill, which replaces `folder` when the block ends well; otherwise that stays."""
+    """Yield an empty folder to fill, which replaces `folder` when the block ends well; otherwise that stays.
+
+    A folder that another process or thread is writing is refused (`LockedError`).
+    """
     folder = _real(folder)  # what a link points at is replaced, not the link
-    partial = folder.with_name(f".{folder.name}{_PARTIAL}{os.getpid()}")
+    partial, here = _partial_of(folder), _current_folder()
     try:
-        restore(folder)
-        _sweep(folder)
-        partial.mkdir(parents=True)
-        yield partial
-        for path in partial.rglob("*"):
-            if path.is_file():
-                _sync_file(path)
-        _sync_folder(partial)
-        _put_in_place(partial, folder)
-        _sync_folder(folder.parent)
+        with locked(folder) as alone:
+            try:
+                restore(folder)
+                _sweep(folder, partials=alone)
+                partial.mkdir(parents=True)
+                yield partial
+                _sync(partial)
+                _put_in_place(partial, folder)
+                _sync_folder(folder.parent)
+                _enter_again(here, folder)
+            finally:
+                with suppress(OSError):
+                    restore(folder)  # where the new one could not be put in its place
+                shutil.rmtree(partial, ignore_errors=True)
     except OSError as error:
-        raise _explained(error, folder) from error
-    finally:
-        with suppress(OSError):
-            restore(folder)  # where the new one could not be put in its place
-        shutil.rmtree(partial, ignore_errors=True)
+        raise explained(error, folder) from error
 
 
 def restore(folder: Path) -> None:
@@ -111,12 +120,18 @@ def check_writable(folder: Path) -> None:
         with TemporaryDirectory(prefix=f".{folder.name}{_PARTIAL}", dir=above):
             pass
     except OSError as error:
-        raise _explained(error, folder) from error
+        raise explained(error, folder) from error
 
 
 def left_behind(folder: Path) -> list[Path]:
     """List the leftovers of a killed writer of that folder; the next writer removes them."""
-    return [*_partials(folder), *(path for path in [set_aside(folder)] if path.exists())]
+    return [*_partials(folder), *(path for path in (set_aside(folder), lock_of(folder)) if path.exists())]
+
+
+def sweep_files(folder: Path) -> None:
+    """Remove the half-written files of killed writers from a folder that this thread alone writes."""
+    for path in folder.glob(f".*{_PARTIAL}*"):
+        path.unlink(missing_ok=True)
 
 
 def _put_in_place(partial: Path, folder: Path) -> None:
@@ -140,20 +155,29 @@ def _put_in_place(partial: Path, folder: Path) -> None:
     raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(folder))
 
 
-def _sweep(folder: Path) -> None:
+def _sweep(folder: Path, *, partials: bool) -> None:
     """Remove leftovers of killed writers; a folder set aside only if there is one in its place."""
     if folder.exists():
         _discard(set_aside(folder))
-    for path in _partials(folder):
+    for path in _partials(folder) if partials else ():
         shutil.rmtree(path, ignore_errors=True)
 
 
 def _discard(aside: Path) -> None:
     """Remove a folder that was set aside, renaming it first so that no partial folder can be restored."""
     if aside.exists():
-        gone = aside.with_name(f"{aside.name.removesuffix(_SET_ASIDE)}{_PARTIAL}{os.getpid()}-old")
+        gone = aside.with_name(f"{aside.name.removesuffix(_SET_ASIDE)}{_PARTIAL}{_token()}")
         aside.rename(gone)
         shutil.rmtree(gone, ignore_errors=True)
+
+
+def _partial_of(path: Path) -> Path:
+    return path.with_name(f".{path.name}{_PARTIAL}{_token()}")
+
+
+def _token() -> str:
+    """Return a name that no other writer has."""
+    return secrets.token_hex(8)
 
 
 def _partials(folder: Path) -> list[Path]:
@@ -176,6 +200,30 @@ def _exchanged(one: Path, other: Path) -> bool:
     return False
 
 
+def _current_folder() -> Path | None:
+    """Return the current folder; None if it was removed."""
+    with suppress(FileNotFoundError):
+        return Path.cwd()
+    return None
+
+
+def _enter_again(here: Path | None, folder: Path) -> None:
+    """Enter the current folder again, if it was replaced or lies in the folder that was."""
+    if here is not None and here.is_relative_to(folder):
+        log.warning("%s: the current folder was replaced; enter it again (cd .)", folder)
+        os.chdir(here if here.is_dir() else folder)
+
+
+def _sync(folder: Path) -> None:
+    """Flush a folder with everything in it to disk."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            _sync_file(path)
+        elif path.is_dir():
+            _sync_folder(path)
+    _sync_folder(folder)
+
+
 def _sync_file(path: Path) -> None:
     with path.open("rb") as file:
         os.fsync(file.fileno())
@@ -187,12 +235,3 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _explained(error: OSError, path: Path) -> Exception:
-    """Return an error for people; a closed output pipe is no error of the file."""
-    if isinstance(error, BrokenPipeError):
-        return error
-    known = {errno.ENOSPC: "the disk is full", errno.EACCES: "writing is not permitted", errno.EROFS: "it is read-only"}
-    reason = known.get(error.errno or 0) or f"cannot be written ({error.strerror or error})"
-    return UserError(f"{path}: {reason}; nothing was changed there")

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, Protocol, runtime_checkable
 
@@ -24,6 +25,7 @@ from laconic.errors import ConfigError, TrainingError
 from laconic.training.optimizer import Adam, Plan
 from laconic.training.step import Step
 from laconic.training.tasks import Task
+from laconic.units import counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +54,12 @@ class TrainState:
 class Checkpoints(Protocol):
     """Storage of a stage's checkpoint."""
 
-    def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None: ...
+    def load(self) -> tuple[dict[str, Tensor], Any] | None: ...
     def due(self) -> bool: ...
     def save(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None: ...
+    def damaged(self, what: str) -> Exception:
+        """Return the error of a checkpoint that cannot be what was saved."""
+        ...
 
 
 @runtime_checkable
@@ -105,7 +110,7 @@ def fit(
         how = step.capture(plan.batch_size)
         torch.manual_seed(plan.seed)
         loop = _Loop(task, step, plan, checkpoints, watcher, validate)
-        loop.resume()
+        loop.resume(steps, last_epoch or plan.epochs)
         watcher.began(how, plan.epochs, steps, loop.state.epoch * steps + loop.state.step)
         with _deferred_interrupts() as stop:
             while loop.state.epoch < (last_epoch or plan.epochs):
@@ -150,23 +155,31 @@ def rows_in_half_precision(task: Task, plan: Plan, device: torch.device) -> Iter
 
 
 @contextmanager
-def _deferred_interrupts() -> Iterator[list[int]]:
-    """Collect Ctrl-C in a list, to be handled after the step, when a checkpoint is complete; raise on a second."""
-    received: list[int] = []
+def _deferred_interrupts() -> Iterator[list[Callable[[], Any]]]:
+    """Collect Ctrl-C and SIGTERM in a list of calls, to be made after the step, when a checkpoint is complete.
 
-    def note(number: int, frame: Any) -> None:
-        if received:
-            raise KeyboardInterrupt
-        received.append(number)
-
+    Each call is that of the handler which was there before; a second signal calls it at once. A signal without a
+    handler in Python, as SIGTERM has none by default, is left alone.
+    """
+    received: list[Callable[[], Any]] = []
     if threading.current_thread() is not threading.main_thread():
         yield received
         return
-    before = signal.signal(signal.SIGINT, note)
+    before = {int(number): signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: handler for number, handler in before.items() if callable(handler)}
+
+    def note(number: int, frame: Any) -> None:
+        received.append(partial(handlers[number], number, frame))
+        if len(received) > 1:
+            received[0]()
+
+    for number in handlers:
+        signal.signal(number, note)
     try:
         yield received
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 @contextmanager
@@ -191,7 +204,7 @@ class _Loop:
     state: TrainState = field(default_factory=TrainState)
     best: dict[str, Tensor] = field(default_factory=dict)  # kept on the CPU: a second copy might not fit on the GPU
 
-    def epoch(self, stop: list[int]) -> None:
+    def epoch(self, stop: list[Callable[[], Any]]) -> None:
         started, state = time.monotonic(), self.state
         order = self.step.data.order(state.epoch, self.plan.seed, self.plan.batch_size).to(self.step.loss_sum.device)
         for rows in order[state.step :]:
@@ -214,37 +227,58 @@ class _Loop:
         self.watcher.ended(facts)
         self._save_if_due(stop)
 
-    def _save_if_due(self, stop: list[int]) -> None:
+    def _save_if_due(self, stop: list[Callable[[], Any]]) -> None:
         if stop or self.checkpoints.due():
             self.save()
         if stop:
-            raise KeyboardInterrupt
+            stop[0]()  # raises
+            stop.clear()  # or not: then training goes on
 
     def save(self) -> None:
         self._check_finite()
         if not all(parameter.detach().sum().isfinite() for parameter in self.task.parameters()):
             raise TrainingError("the weights are no longer finite numbers; the last good checkpoint is kept")
+        tensors = self._tensors() | {f"best.{name}": tensor for name, tensor in self.best.items()}
+        self.checkpoints.save(tensors, asdict(self.state))
+
+    def _tensors(self) -> dict[str, Tensor]:
+        """Return everything that a checkpoint has, except the best epoch's weights."""
         tensors = {f"task.{name}": tensor for name, tensor in self.task.state_dict().items()}
         tensors |= {f"adam.{name}": tensor for name, tensor in self.step.optimiser.state().items()}
-        tensors |= {f"best.{name}": tensor for name, tensor in self.best.items()}
         tensors |= {"loss_sum": self.step.loss_sum, "random.cpu": torch.get_rng_state()}
         if self.step.loss_sum.is_cuda:
             tensors["random.cuda"] = torch.cuda.get_rng_state(self.step.loss_sum.device)
-        self.checkpoints.save(tensors, asdict(self.state))
+        return tensors
 
-    def resume(self) -> None:
+    def resume(self, steps: int, last_epoch: int) -> None:
+        """Go on from the checkpoint, if there is one; refuse one that this training cannot have saved."""
         found = self.checkpoints.load()
         if found is None:
             return
         tensors, facts = found
-        self.state = TrainState(**facts)
-        self.task.load_state_dict(_part(tensors, "task."))
-        self.step.optimiser.restore(_part(tensors, "adam."))
+        try:
+            self.state = restored_state(facts, steps=steps, epochs=last_epoch)
+            self._check_tensors(tensors)
+            self.task.load_state_dict(_part(tensors, "task."))
+            self.step.optimiser.restore(_part(tensors, "adam."))
+            torch.set_rng_state(tensors["random.cpu"])
+            if "random.cuda" in tensors and self.step.loss_sum.is_cuda:
+                torch.cuda.set_rng_state(tensors["random.cuda"], self.step.loss_sum.device)
+        except (ValueError, RuntimeError) as error:
+            raise self.checkpoints.damaged(str(error)) from None
         self.best.update(_part(tensors, "best."))
         self.step.loss_sum.copy_(tensors["loss_sum"])
-        torch.set_rng_state(tensors["random.cpu"])
-        if "random.cuda" in tensors and self.step.loss_sum.is_cuda:
-            torch.cuda.set_rng_state(tensors["random.cuda"], self.step.loss_sum.device)
+
+    def _check_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        """Raise an error for a tensor that is missing, of another shape or type, or not known."""
+        expected = self._tensors()
+        if self.state.best_epoch:
+            weights = _part(expected, "task.")
+            expected |= {f"best.{name}": tensor for name, tensor in weights.items()}
+        for name in sorted({*expected, *tensors} - {"random.cuda"}):  # a run may go on on another device
+            one, other = (_form(group.get(name)) for group in (expected, tensors))
+            if one != other:
+                raise ValueError(f"the tensor {name} must be {one}, but is {other}")
 
     def _run_validation(self) -> dict[str, float]:
         if self.validate is None:
@@ -266,6 +300,40 @@ class _Loop:
                 f"the loss was not a finite number at step {bad + 1} (epoch {self.state.epoch + 1}); the last good "
                 "checkpoint is kept. A lower learning rate often helps (--set learning_rate=...)"
             )
+
+
+def restored_state(facts: Any, *, steps: int, epochs: int) -> TrainState:
+    """Return the progress that a checkpoint has stored, if training of so many steps and epochs can have got there."""
+    match facts:
+        case {
+            "epoch": int(epoch),
+            "step": int(step),
+            "history": list(history),
+            "best_epoch": int(best_epoch),
+            "best_score": int() | float(),
+            **others,
+        } if not others:
+            if not (0 <= epoch <= epochs and 0 <= step < max(steps, 1) and 0 <= best_epoch <= epoch):
+                raise ValueError(
+                    f"epoch {epoch}, step {step} and best epoch {best_epoch} are not of {epochs} × {steps}"
+                )
+            if [_epoch_of(line) for line in history] != list(range(1, epoch + 1)):
+                raise ValueError(f"its history is not that of {counted(epoch, 'epoch')}")
+            return TrainState(**facts)
+    raise ValueError("its progress does not have the fields that it must have")
+
+
+def _epoch_of(line: Any) -> int | None:
+    """Return the epoch of a line of the history; None if it is none."""
+    match line:
+        case {"epoch": int(epoch), "loss": loss, "score": score, "seconds": seconds, "figures": dict(figures)}:
+            numbers = [loss, seconds, *figures.values(), *([] if score is None else [score])]
+            return epoch if all(isinstance(number, int | float) for number in numbers) else None
+    return None
+
+
+def _form(tensor: Tensor | None) -> str:
+    return "absent" if tensor is None else f"{list(tensor.shape)} of {tensor.dtype}"
 
 
 def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -1,22 +1,13 @@
-"""Runs: a folder keeps finished stages and checkpoints, so that an interrupted training can be resumed.
-
-run.json            the facts of the run; resuming with another config or other data is refused
-STAGE.safetensors   a stage's checkpoint, with its progress among the metadata
-NAME.safetensors    a value that is computed once, such as clusters or shortlists
-metrics.jsonl       a line per epoch
-
-In an ensemble, every STAGE and NAME is prefixed with its member, as in member-0.train.
-"""
+"""Runs: a training with its stages, which can be resumed where a folder keeps them (run_folder.py)."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import logging
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,18 +15,17 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
 from laconic.errors import ConfigError, TrainingError
-from laconic.storage.model_folder import FINISHED
-from laconic.storage.tensors import save_tensors
-from laconic.system.files import replacing_file, writing
+from laconic.system.files import writing
 from laconic.system.machine import free_memory
+from laconic.system.write_errors import explained
 from laconic.training.loop import EpochFacts, Silent, TrainState, Watcher, fit
 from laconic.training.optimizer import Plan
+from laconic.training.run_folder import RunFolder
 from laconic.training.tasks import Task
 from laconic.units import human_bytes
 
@@ -77,8 +67,14 @@ class Run:
     device: torch.device
     seconds: float = 60.0  # between checkpoints
     ignore_memory: bool = False  # start also what seems not to fit
+    asked: Mapping[str, Any] = field(default_factory=dict)  # for run.json: what the facts were chosen by
     member_of: Member = Member()
+    files: RunFolder | None = None  # by default that of `folder`; members share it
     _uses: dict[str, str] = field(default_factory=dict, init=False)  # the kind of each name: stage or value
+
+    def __post_init__(self) -> None:
+        if self.files is None and self.folder is not None:
+            self.files = RunFolder(self.folder)
 
     @staticmethod
     def unkept(device: str = "cpu", *, ignore_memory: bool = False) -> Run:
@@ -87,27 +83,12 @@ class Run:
 
     def begin(self, facts: Mapping[str, Any]) -> None:
         """Start or resume a run; refuse to resume one that was started with other facts."""
-        if self.folder is None:
-            return
-        if (self.folder / FINISHED).exists():
-            shutil.rmtree(self.folder)
-        path, text = self.folder / "run.json", _text(facts)
-        if not any(self.folder.glob("*.safetensors")):  # nothing trained yet that could be lost
-            with writing(path) as file:
-                file.write(text.encode())
-        elif path.read_text(encoding="utf-8") != text:
-            before = differences(json.loads(path.read_text()), facts)
-            raise TrainingError(
-                f"{self.folder}: a run with {next(before, 'something else')} was started "
-                f"here; run the same command to resume it, or remove {self.folder} to start again"
-            )
+        if self.files is not None:
+            self.files.begin(facts, self.asked)
 
     def unfinished(self, facts: Mapping[str, Any]) -> bool:
         """Return whether the folder has a run with these facts that can be resumed."""
-        if self.folder is None or (self.folder / FINISHED).exists() or not any(self.folder.glob("*.safetensors")):
-            return False
-        path = self.folder / "run.json"
-        return path.exists() and path.read_text(encoding="utf-8") == _text(facts)
+        return self.files is not None and self.files.is_unfinished(facts)
 
     def fits(self, memory: int) -> bool:
         """Return whether this many bytes are free, as far as is known."""
@@ -143,7 +124,7 @@ class Run:
         last_epoch: int = 0,
     ) -> TrainState:
         """Train a stage, resume it, or load it if it is done."""
-        kept = _StageFile(self._file(stage, "stage"), self.seconds)
+        kept = _StageFile(self.files, self._name(stage, "stage"), self.seconds)
         path = None if self.folder is None else self.folder / "metrics.jsonl"
         with _tensorboard(self.folder) as board:
             watcher = _Logged(self.watcher, path, self.member_of.prefix + stage, self.member_of.title, board)
@@ -151,13 +132,13 @@ class Run:
 
     def remember(self, name: str, make: Callable[[], Mapping[str, Tensor]]) -> dict[str, Tensor]:
         """Return the tensors of `make`, on the CPU: computed once, and read from the folder when the run is resumed."""
-        path = self._file(name, "value")
-        if path is not None and path.exists():
-            return _read(path)[0]
+        file = self._name(name, "value")
+        found = None if self.files is None else self.files.load(file)
+        if found is not None:
+            return found[0]
         made = _plain(make())
-        if path is not None:
-            with replacing_file(path) as partial:
-                save_tensors(made, partial)
+        if self.files is not None:
+            self.files.save(file, made, {})
         return made
 
     def member(self, number: int, of: int | None = None) -> Run:
@@ -174,10 +155,10 @@ class Run:
         )
         return replace(self, member_of=member)
 
-    def _file(self, name: str, use: str) -> Path | None:
+    def _name(self, name: str, use: str) -> str:
         """Return the file of a stage or value; a name must not be used for both, which would overwrite each other."""
         assert self._uses.setdefault(name, use) == use, f"{name!r} is already the name of a {self._uses[name]}"
-        return None if self.folder is None else self.folder / f"{self.member_of.prefix}{name}.safetensors"
+        return f"{self.member_of.prefix}{name}.safetensors"
 
 
 def _free_memory(device: torch.device) -> int | None:
@@ -207,41 +188,36 @@ def fingerprint(data: Dataset, names: Sequence[str] = ()) -> str:
 class _StageFile:
     """A stage's checkpoint, saved every `seconds`."""
 
-    def __init__(self, path: Path | None, seconds: float) -> None:
-        self.path, self.seconds = path, seconds
+    def __init__(self, folder: RunFolder | None, name: str, seconds: float) -> None:
+        self.folder, self.name, self.seconds = folder, name, seconds
         self.saved_at = time.monotonic()
 
-    def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        if self.path is None or not self.path.exists():
+    def load(self) -> tuple[dict[str, Tensor], Any] | None:
+        found = None if self.folder is None else self.folder.load(self.name)
+        if found is None:
             return None
-        tensors, facts = _read(self.path)
-        return tensors, json.loads(facts["state"])
+        tensors, metadata = found
+        try:
+            return tensors, json.loads(metadata.get("state", ""))
+        except (ValueError, RecursionError):
+            raise self.damaged("its progress is not JSON") from None
 
     def due(self) -> bool:
-        return self.path is not None and time.monotonic() - self.saved_at >= self.seconds
+        return self.folder is not None and time.monotonic() - self.saved_at >= self.seconds
 
     def save(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
-        if self.path is not None:
-            with replacing_file(self.path) as partial:
-                save_tensors(_plain(tensors), partial, {"state": json.dumps(facts)})
+        if self.folder is not None:
+            self.folder.save(self.name, _plain(tensors), {"state": json.dumps(facts)})
         self.saved_at = time.monotonic()
+
+    def damaged(self, what: str) -> TrainingError:
+        assert self.folder is not None, "nothing was loaded"
+        return self.folder.damaged(self.name, what)
 
 
 def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the tensors on the CPU and contiguous, as files need them."""
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-
-
-def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Read a file of the run. A damaged one is not replaced: later stages might not fit the replacement."""
-    try:
-        with safe_open(path, "pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no dict
-            return tensors, file.metadata() or {}
-    except (SafetensorError, OSError) as error:
-        raise TrainingError(
-            f"{path}: this file of the run is damaged ({error}); remove {path.parent} to start again"
-        ) from None
 
 
 class _Logged:
@@ -252,8 +228,8 @@ class _Logged:
 
     def began(self, how: str, epochs: int, steps: int, done: int) -> None:
         if self.path is not None and self.path.exists():
-            lines = list(_complete_lines(self.path))
             # Epochs after the checkpoint are trained again, and logged again.
+            lines = _records(self.path)
             kept = [line for line in lines if line["stage"] != self.stage or line["epoch"] * steps <= done]
             with writing(self.path) as file:
                 file.writelines(json.dumps(line).encode() + b"\n" for line in kept)
@@ -267,23 +243,31 @@ class _Logged:
 
     def ended(self, facts: EpochFacts) -> None:
         if self.path is not None:
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"stage": self.stage, **asdict(facts)}) + "\n")
+            try:
+                self._write(facts)
+            except OSError as error:
+                raise explained(error, self.path) from error
+        self.watcher.ended(facts)
+
+    def _write(self, facts: EpochFacts) -> None:
+        assert self.path is not None
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"stage": self.stage, **asdict(facts)}) + "\n")
         if self.board is not None:
             self.board.add_scalar(f"{self.stage}/loss", facts.loss, facts.epoch)
             for name, figure in facts.figures.items():
                 self.board.add_scalar(f"{self.stage}/validation {name}", figure, facts.epoch)
             self.board.flush()
-        self.watcher.ended(facts)
 
 
-def _complete_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the records of a log, except a last one that a crash has cut off."""
+def _records(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the records of a log, without lines that a crash has cut off or somebody has changed."""
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            yield json.loads(line)
-        except json.JSONDecodeError:
-            return
+        with suppress(ValueError, RecursionError):
+            record = json.loads(line)
+            match record:
+                case {"stage": str(), "epoch": int()}:
+                    yield record
 
 
 def _tensorboard(folder: Path | None) -> AbstractContextManager[Any]:
@@ -293,18 +277,3 @@ def _tensorboard(folder: Path | None) -> AbstractContextManager[Any]:
     from torch.utils.tensorboard import SummaryWriter
 
     return SummaryWriter(str(folder / "tensorboard"))
-
-
-def differences(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Describe the differences of two runs' facts; `old` was read from JSON."""
-    new = json.loads(_text(new))
-    for name in sorted({*old, *new}):
-        one, other = old.get(name), new.get(name)
-        if isinstance(one, Mapping) and isinstance(other, Mapping):
-            yield from differences(one, other, f"{prefix}{name}.")
-        elif one != other:
-            yield f"{prefix}{name} = {one!r} (now {other!r})"
-
-
-def _text(facts: Mapping[str, Any]) -> str:
-    return json.dumps(facts, indent=2, sort_keys=True)
