@@ -1,12 +1,13 @@
 # A model in service. The model is mounted, never copied in, and only read:
 #   docker build -t laconic .
 #   docker run --read-only --tmpfs /tmp --stop-timeout 12 -p 8000:8000 -v "$PWD/model:/model:ro" laconic
-FROM python:3.11-slim
+# A tag names a version; a digest (python@sha256:...) names exactly these bytes: `docker buildx imagetools inspect` shows it.
+FROM python:3.11.14-slim-bookworm
 
 # Without extras: a packed model is served without torch, which would be most of the image.
-COPY pyproject.toml README.md LICENSE /src/
+COPY pyproject.toml README.md LICENSE deploy/requirements.txt /src/
 COPY src /src/src
-RUN pip install --no-cache-dir /src && rm -rf /src
+RUN pip install --no-cache-dir -r /src/requirements.txt && pip install --no-cache-dir --no-deps /src && rm -rf /src
 
 # Kernels are compiled when they are first needed and kept here; mount a volume to keep them between containers.
 RUN useradd --system --uid 10001 --create-home laconic && install --directory --owner=laconic /var/cache/laconic

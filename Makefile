@@ -6,7 +6,7 @@ TORCH := $(shell grep '^torch==' constraints.txt)
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo -n)
 MODEL ?= build/debian-laptop
 
-.PHONY: demo test test-slow test-types test-oldest test-browser check tutorials docs docs-serve bench chaos screenshot chromium clean
+.PHONY: demo test test-slow test-types test-oldest test-browser check tutorials docs docs-serve bench chaos screenshot chromium audit sbom requirements clean
 .DELETE_ON_ERROR:
 
 demo: .venv/laconic
@@ -66,6 +66,23 @@ chaos: .venv/chaos build/debian-laptop
 
 build/debian-laptop: | .venv/laconic
 	$(BIN)/laconic train debian-related --preset laptop --out $@
+
+# Known security flaws of what is installed here, from the advisories of the Python Package Index. A package that could not be looked up,
+# as where the index cannot be reached, is an error (--strict).
+audit: .venv/laconic
+	$(PYTHON) -m venv .venv/audit && .venv/audit/bin/python -m pip install --quiet pip-audit
+	@mkdir -p build
+	$(BIN)/python -m reference.sbom --requirements > build/audited.txt
+	.venv/audit/bin/pip-audit --strict --no-deps --disable-pip --requirement build/audited.txt
+
+# What an installation without extras consists of, in CycloneDX's JSON; it belongs to a release.
+sbom: .venv/laconic
+	@mkdir -p build
+	$(BIN)/python -m reference.sbom > build/sbom.json
+
+requirements: .venv/laconic
+	echo '# What the image installs: the versions that the tests ran with. `make requirements` writes it anew.' > deploy/requirements.txt
+	$(BIN)/python -m reference.sbom --requirements >> deploy/requirements.txt
 
 screenshot: chromium $(MODEL)
 	$(BIN)/python -m benchmarks._page_pictures $(MODEL)

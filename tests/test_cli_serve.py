@@ -46,7 +46,8 @@ def test_every_option_arrives(model: Path, started: list[Any], tmp_path: Path) -
     (tmp_path / "token").write_text("hush\n")
     options = "--host 0.0.0.0 --port 81 --workers 2 --deadline-ms 50 --queue 9 --max-body 2kB --max-texts 3 --quiet"
     more = "--max-characters 4 --max-k 5 --origin https://a.example --origin https://b.example --drain 2 --no-watch"
-    laconic("serve", model, *options.split(), *more.split(), "--token-file", tmp_path / "token", "--beam", 6)
+    known = ("--allow-host", "x.org")
+    laconic("serve", model, *options.split(), *more.split(), "--token-file", tmp_path / "token", "--beam", 6, *known)
     wanted = Serving(
         host="0.0.0.0",
         port=81,
@@ -55,6 +56,7 @@ def test_every_option_arrives(model: Path, started: list[Any], tmp_path: Path) -
         limits=Limits(bytes=2000, texts=3, characters=4, k=5),
         time_limits=TimeLimits(deadline=0.05, drain=2.0, look=0.0),
         token="hush",
+        hosts=("x.org",),
         origins=("https://a.example", "https://b.example"),
         log_requests=False,
     )

@@ -61,6 +61,7 @@ class Site:
     def __init__(self, service: Service) -> None:
         self.service, self.app = service, application_of(service)
         self.sent: list[dict[str, Any]] = []  # to whom asked last
+        self.asked = ""  # by which method
 
     def ask(self, request: Request) -> Reply:
         """The reply to somebody who waits for it."""
@@ -86,11 +87,12 @@ class Site:
             self.sent.append(message)
 
         await self.app(scope_of(request), receive, send)
+        self.asked = request.method
         return self.reply()
 
     def reply(self) -> Reply | None:
         """What the last one who asked was told, come what may."""
-        return _reply(self.sent)
+        return _reply(self.sent, bodiless=self.asked == "HEAD")
 
 
 def scope_of(request: Request) -> dict[str, Any]:
@@ -119,7 +121,7 @@ def predict(question: Any, **headers: str) -> Request:
     return Request(method="POST", path="/v1/predict", headers={**JSON, **named}, body=(body,))
 
 
-def _reply(sent: list[dict[str, Any]]) -> Reply | None:
+def _reply(sent: list[dict[str, Any]], *, bodiless: bool) -> Reply | None:
     if not sent:
         return None
     first, *rest = sent
@@ -128,7 +130,7 @@ def _reply(sent: list[dict[str, Any]]) -> Reply | None:
     assert len(names) == len(set(names)), "a header was sent twice"
     headers = {name.decode(): value.decode() for name, value in first["headers"]}
     body = b"".join(message.get("body", b"") for message in rest)
-    if "content-length" in headers:
+    if "content-length" in headers and not bodiless:
         assert int(headers["content-length"]) == len(body)
     return Reply(status=first["status"], headers=headers, body=body)
 

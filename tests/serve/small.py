@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from laconic.export.pack import pack
 from laconic.methods.registry import config_of
 from laconic.methods.train import train_model
 from laconic.packed.folder import PackedModel, of_version, write_packed
+from laconic.predict.load import Speed
+from laconic.serve.version import opened
 from laconic.storage.manifest import version_of
 from laconic.storage.model_folder import SavedModel, write_model
 from laconic.system.files import replacing_file
@@ -48,3 +51,8 @@ def rewrite(path: Path, content: bytes) -> None:
     """Another file of that name: whoever has the old one open keeps it."""
     with replacing_file(path) as partial:
         partial.write_bytes(content)
+
+
+def in_process(model: Path, speed: Speed, unwanted: Callable[[], bool]) -> str:
+    """A trial without a process of its own, which takes a second to start."""
+    return opened(model, speed, verify=True).name

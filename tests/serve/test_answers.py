@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,22 @@ from laconic.export.pack import with_texts
 from laconic.packed.folder import write_packed
 from laconic.predict.load import Speed
 from laconic.predict.packed_predictor import PackedPredictor
+from laconic.serve import responses
 from laconic.serve.errors import Refusal
-from laconic.serve.model import Served, opened
-from laconic.serve.responses import answered, answering
+from laconic.serve.model import Served
+from laconic.serve.responses import Asked, answering
 from laconic.serve.schemas import Answered, Question
-from tests.serve.small import CORPUS, TEXTS, packed, write
+from laconic.serve.settings import Limits
+from laconic.serve.version import Version, opened
+from tests.serve.small import CORPUS, TEXTS, in_process, packed, write
+
+
+def patient(questions: Sequence[Question]) -> list[Asked]:
+    return [Asked(question, float("inf")) for question in questions]
+
+
+def answered(version: Version, questions: Sequence[Question]) -> list[bytes | Refusal]:
+    return responses.answered(version, patient(questions), Limits())
 
 
 def predictions(body: bytes | Refusal) -> list[list[dict[str, Any]]]:
@@ -111,6 +123,34 @@ def test_an_explained_answer_says_what_each_word_is_worth(served: Served) -> Non
     assert [[{key: one[key] for key in one if key != "words"} for one in answer] for answer in answers] == plain
 
 
+@pytest.mark.parametrize(("question", "where"), [({"text": "b c d e"}, "text"), ({"texts": ["b c", "d e"]}, "texts")])
+def test_more_words_than_may_be_explained_are_refused_and_may_be_asked_about_without(
+    served: Served, question: dict[str, Any], where: str
+) -> None:
+    asked = patient([Question(**question, explain=True), Question(**question)])
+    refused, plain = responses.answered(served.now, asked, Limits(explained_words=3))
+    assert isinstance(refused, Refusal)
+    assert (refused.status, refused.where) == (422, where)
+    assert refused.message == "at most 3 words per request with explain, but there are 4"
+    assert predictions(plain)
+    explained, _ = responses.answered(served.now, asked, Limits(explained_words=4))
+    assert predictions(explained)
+
+
+def test_texts_are_explained_until_the_deadline_and_no_longer(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    explained, clock = list[str](), iter(range(10))
+    explain = served.now.packed_predictor.explained
+    monkeypatch.setattr(responses, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(
+        served.now.packed_predictor, "explained", lambda text, found: explained.append(text) or explain(text, found)
+    )
+    asked = Asked(Question(texts=TEXTS[:4], explain=True), 1.0)
+    (refused,) = responses.answered(served.now, [asked], Limits())
+    assert isinstance(refused, Refusal)
+    assert refused.code == "too_late"
+    assert explained == TEXTS[:2]
+
+
 def test_an_explained_answer_has_near_training_texts_where_the_model_keeps_them(tmp_path: Path) -> None:
     write_packed(with_texts(packed(), CORPUS), tmp_path / "packed")
     version = opened(tmp_path / "packed", Speed(threads=1), verify=True)
@@ -124,7 +164,7 @@ def test_an_explained_answer_has_near_training_texts_where_the_model_keeps_them(
 def test_a_batch_is_answered_by_one_version_whatever_comes_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    served = Served(write(tmp_path / "model"), Speed(threads=1))
+    served = Served(write(tmp_path / "model"), Speed(threads=1), trial=in_process)
     old, answer = served.now, served.now.packed_predictor.answer
 
     def exchange(*arguments: Any, **options: Any) -> Any:
@@ -136,9 +176,9 @@ def test_a_batch_is_answered_by_one_version_whatever_comes_meanwhile(
 
     monkeypatch.setattr(old.packed_predictor, "answer", exchange)
     questions = [Question(text=TEXTS[0], k=k) for k in (2, 3, 4)]
-    bodies = answering(served)(questions)
+    bodies = answering(served, Limits())(patient(questions))
     assert served.now is not old
     assert {json.loads(body)["model"] for body in bodies} == {old.name}
     assert [predictions(body) for body in bodies] == [expected(PackedPredictor(packed()), one) for one in questions]
-    later = answering(served)(questions)
+    later = answering(served, Limits())(patient(questions))
     assert {json.loads(body)["model"] for body in later} == {served.now.name}

@@ -28,13 +28,21 @@ Make = Callable[..., Site]
 
 
 def test_the_model_says_what_it_is_and_what_may_be_asked(site: Make, served: Served) -> None:
-    limits = Limits(texts=9, characters=50, bytes=5000, k=8, explained=3)
+    limits = Limits(texts=9, characters=50, bytes=5000, k=8, explained=3, explained_words=40)
     said = site(limits=limits, time_limits=TimeLimits(deadline=0.25)).ask(Request(path="/v1/model")).said
     assert said["model"] == served.now.name
     assert (said["method"], said["labels"], said["calibrated"]) == ("nearest", 12, False)
     assert said["words"] == packed().facts["sizes"]["inputs"]
     assert said["bytes"] == served.now.bytes
-    wanted = {"texts": 9, "explained": 3, "characters": 50, "bytes": 5000, "k": 8, "deadline_ms": 250}
+    wanted = {
+        "texts": 9,
+        "explained": 3,
+        "explained_words": 40,
+        "characters": 50,
+        "bytes": 5000,
+        "k": 8,
+        "deadline_ms": 250,
+    }
     assert said["limits"] == wanted
     assert said["needs_token"] is False
     assert site(token="hush").ask(Request(path="/v1/model", headers=HUSH)).said["needs_token"] is True
@@ -107,7 +115,7 @@ def test_the_document_has_every_path_and_says_what_it_refers_to(site: Make) -> N
     for example in question["examples"]:
         assert question_of(json.dumps(example).encode(), Limits()).asked
     statuses = document["paths"]["/v1/predict"]["post"]["responses"].keys()
-    assert statuses == {"200", "400", "401", "408", "413", "415", "422", "503"}
+    assert statuses == {"200", "400", "401", "408", "413", "415", "421", "422", "503"}
     assert not any("security" in method for path in document["paths"].values() for method in path.values())
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import os
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from time import monotonic, sleep
 
 import pytest
 from benchmarks.chaos.equal import Comparison, compared, distinct
 from benchmarks.chaos.hostile import attacked, guarded_serve
 from benchmarks.chaos.loops import Tally, arrivals, closed_loop, open_loop, run
 from benchmarks.chaos.models import SPOILS, Known, Said, id_coded, put, same
-from benchmarks.chaos.processes import Server
+from benchmarks.chaos.processes import Server, tree_of
 from benchmarks.chaos.slow import Crowd
 from benchmarks.chaos.soak import mixed
 from benchmarks.chaos.stop import stopped
@@ -116,6 +119,34 @@ def test_models_are_exchanged_under_load_and_broken_ones_refused(kept: Path, tmp
     assert tally.statuses.keys() == {200}
     assert (answers.wrong, tally.lost) == (0, 0)
     assert answers.right.keys() == {one.version for one in versions}
+
+
+@pytest.mark.slow
+def test_workers_that_are_killed_are_replaced_while_others_answer(kept: Path, tmp_path: Path) -> None:
+    with serving(kept, tmp_path, *PATIENT, "--workers", "2") as server:
+        main, *_ = server.pids()
+        for _ in range(3):
+            before = set(workers_of(main))
+            os.kill(min(before), signal.SIGKILL)
+            becomes(lambda before=before: len(set(workers_of(main)) - before) == 1 and len(workers_of(main)) == 2)
+            becomes(lambda: server.ready() is not None)
+        tally = run(closed_loop(server.port, QUESTIONS, connections=8))
+        assert tally.statuses == {200: len(QUESTIONS)}
+        assert server.process.poll() is None
+        orphans = workers_of(main)
+        os.kill(main, signal.SIGKILL)
+        becomes(lambda: not any(Path(f"/proc/{pid}").exists() for pid in orphans))
+
+
+def workers_of(main: int) -> list[int]:
+    return [pid for pid in tree_of(main) if pid != main]
+
+
+def becomes(true: Callable[[], bool]) -> None:
+    end = monotonic() + 60
+    while not true():
+        assert monotonic() < end
+        sleep(0.05)
 
 
 def test_versions_that_are_exchanged_have_no_answer_in_common(kept: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -41,6 +42,9 @@ EVERY_ANSWER = [
 def test_every_answer_has_these_headers(site: Make, request_: Request) -> None:
     reply = site().ask(request_)
     assert reply.headers["x-content-type-options"] == "nosniff"
+    assert reply.headers["x-frame-options"] == "DENY"
+    assert reply.headers["content-security-policy"].startswith("default-src 'none'; ")
+    assert "frame-ancestors 'none'" in reply.headers["content-security-policy"]
     assert reply.headers["x-request-id"]
     assert "connection" not in reply.headers
 
@@ -184,3 +188,46 @@ def test_what_came_too_slowly_for_its_deadline_is_too_late(site: Make) -> None:
     asked = Request(method="POST", path="/v1/predict", headers=JSON, body=(b'{"text": ', Pause(0.01), b'"a"}'))
     reply = site(time_limits=TimeLimits(deadline=0.001)).ask(asked)
     assert (reply.status, reply.code, reply.headers["retry-after"]) == (503, "too_late", "1")
+
+
+KNOWN = ["localhost", "localhost:8000", "LocalHost.", "127.0.0.1:1", "[::1]:8000", "[::1]", "xmc.example.org:443", ""]
+UNKNOWN = ["evil.example", "evil.example:8000", "127.0.0.1.evil.example", "localhost.evil.example", "[::2]", "a:b:c"]
+
+
+@pytest.mark.parametrize("path", ["/v1/predict", "/v1/model", "/", "/metrics", "/healthz"])
+@pytest.mark.parametrize("host", UNKNOWN)
+def test_by_a_name_that_is_not_its_own_the_service_on_the_loopback_answers_nothing(
+    site: Make, path: str, host: str
+) -> None:
+    reply = site(hosts=("xmc.example.org",)).ask(Request(path=path, headers={"host": host}))
+    assert (reply.status, reply.code) == (421, "wrong_host")
+
+
+@pytest.mark.parametrize("host", KNOWN)
+def test_by_its_own_names_it_answers(site: Make, host: str) -> None:
+    assert site(hosts=("xmc.example.org",)).ask(Request(path="/healthz", headers={"host": host})).status == 200
+
+
+@pytest.mark.parametrize("settings", [{"host": "0.0.0.0"}, {"host": "::"}, {"hosts": ("*",)}])
+def test_where_its_names_are_not_known_it_answers_by_any(site: Make, settings: dict[str, Any]) -> None:
+    assert site(**settings).ask(Request(path="/healthz", headers={"host": "evil.example"})).status == 200
+
+
+def test_other_machines_may_be_served_by_some_names_alone(site: Make) -> None:
+    house = site(host="0.0.0.0", hosts=("xmc.example.org",))
+    for host, status in (("xmc.example.org", 200), ("127.0.0.1", 200), ("evil.example", 421)):
+        assert house.ask(Request(path="/healthz", headers={"host": host})).status == status
+
+
+@pytest.mark.parametrize("path", ["/", "/healthz", "/readyz", "/v1/model", "/docs", "/page.css", "/openapi.json"])
+def test_head_has_the_headers_of_get_and_no_body(site: Make, path: str) -> None:
+    house = site()
+    head, get = (house.ask(Request(method=method, path=path)) for method in ("HEAD", "GET"))
+    assert (head.status, head.body) == (get.status, b"")
+    for name in ("content-type", "content-length", "content-security-policy"):
+        assert head.headers[name] == get.headers[name]
+
+
+def test_head_is_no_way_to_predict(site: Make) -> None:
+    reply = site().ask(Request(method="HEAD", path="/v1/predict"))
+    assert (reply.status, reply.headers["allow"], reply.body) == (405, "POST", b"")

@@ -126,3 +126,61 @@ def test_other_signals_go_on_to_the_workers_or_nowhere(heard: list[tuple[int, in
     assert heard == [(7, REFRESH)]
     signal.raise_signal(DRAIN)
     assert len(heard) == 1
+
+
+@pytest.fixture
+def crowd(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """A server with two workers, which granian would replace as it was asked to."""
+    monkeypatch.setenv(FOLDER, str(tmp_path))
+    server = running._server(Serving(workers=2))
+    server.wrks = [worker(7, False), worker(8, True)]
+
+    def respawn(self: Any, workers: list[int], *arguments: Any) -> None:
+        self.respawned_wrks.update(dict.fromkeys(workers, 1.0))
+
+    monkeypatch.setattr(running.Granian, "_respawn_workers", respawn)
+    return server
+
+
+def test_a_worker_that_dies_again_and_again_is_replaced_ever_later_until_the_service_ends(
+    crowd: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(running, "sleep", pauses.append)
+    for death in range(20):
+        crowd._respawn_workers([0], "target", "loader")
+        assert not crowd.respawned_wrks, "what granian takes for a crash loop"
+        assert len(pauses) == max(0, death - 1)
+    crowd._respawn_workers([0], "target", "loader")
+    assert crowd.respawned_wrks, "granian ends the service at the next death"
+
+
+def test_deaths_of_more_than_a_minute_ago_are_forgotten(crowd: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(running, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(running, "sleep", lambda seconds: None)
+    for _ in range(50):
+        clock[0] += 7
+        crowd._respawn_workers([0], "target", "loader")
+        assert not crowd.respawned_wrks
+    assert len(crowd.deaths) == 9
+
+
+def test_texts_that_a_dead_worker_had_waiting_are_no_longer_counted(crowd: Any, tmp_path: Path) -> None:
+    for name in ("gauge_livesum_7.db", "gauge_livesum_8.db", "counter_7.db"):
+        (tmp_path / name).touch()
+    crowd._respawn_workers([0], "target", "loader")
+    assert {path.name for path in tmp_path.iterdir()} == {"gauge_livesum_8.db", "counter_7.db"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "warned"),
+    [({}, 0), ({"host": "0.0.0.0"}, 1), ({"host": "0.0.0.0", "token": "hush"}, 0), ({"host": "localhost"}, 0)],
+)
+@pytest.mark.usefixtures("servers")
+def test_a_service_for_other_machines_without_a_token_is_warned_of(
+    kept: Path, settings: dict[str, str], warned: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    running.serve(kept, Serving(port=0, **settings), Speed(threads=1))
+    said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert said == ["whoever reaches this address may use the service; --token-file asks for a token"] * warned

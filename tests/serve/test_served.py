@@ -13,11 +13,12 @@ from laconic.errors import ModelError
 from laconic.packed.folder import of_version, open_packed, write_packed
 from laconic.predict.load import Speed
 from laconic.predict.packed_predictor import PackedPredictor
-from laconic.serve import model as module
-from laconic.serve.model import Served, opened, packed_folder
+from laconic.serve import version as module
+from laconic.serve.model import Served
+from laconic.serve.version import opened, packed_folder
 from laconic.storage.manifest import PACKED_MODEL, version_of, write_manifest
 from laconic.storage.model_folder import write_model
-from tests.serve.small import TEXTS, packed, packed_features, rewrite, trained, write
+from tests.serve.small import TEXTS, in_process, packed, packed_features, rewrite, trained, write
 
 SPEED = Speed(threads=1)
 
@@ -37,7 +38,7 @@ def flipped(content: bytes) -> bytes:
 
 
 def test_what_is_served_is_the_packed_model_of_the_folder(folder: Path) -> None:
-    now = Served(folder, SPEED).now
+    now = Served(folder, SPEED, trial=in_process).now
     assert (now.name, now.folder) == (version_of(folder / "packed"), folder / "packed")
     assert now.bytes == sum(path.stat().st_size for path in (folder / "packed").iterdir())
     assert now.packed_predictor.predict(TEXTS) == PackedPredictor(packed()).predict(TEXTS)
@@ -45,7 +46,9 @@ def test_what_is_served_is_the_packed_model_of_the_folder(folder: Path) -> None:
 
 def test_a_packed_folder_is_served_by_itself(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder / "packed", tmp_path / "alone")
-    assert Served(tmp_path / "alone", SPEED).now.name == Served(folder, SPEED).now.name
+    assert (
+        Served(tmp_path / "alone", SPEED, trial=in_process).now.name == Served(folder, SPEED, trial=in_process).now.name
+    )
 
 
 def test_dials_reach_the_model(folder: Path) -> None:
@@ -53,14 +56,14 @@ def test_dials_reach_the_model(folder: Path) -> None:
 
 
 def test_a_folder_that_stays_as_it_is_has_not_changed(folder: Path) -> None:
-    served, told = Served(folder, SPEED), list[str]()
+    served, told = Served(folder, SPEED, trial=in_process), list[str]()
     assert not served.changed()
     assert not served.refresh(told.append)
     assert not told
 
 
 def test_another_model_is_seen_and_takes_over_under_its_own_name(folder: Path) -> None:
-    served, told = Served(folder, SPEED), list[str]()
+    served, told = Served(folder, SPEED, trial=in_process), list[str]()
     old = served.now
     write(folder, neighbours=1)
     assert served.changed()
@@ -77,7 +80,7 @@ def test_a_link_that_names_another_release_is_followed_there_and_back(tmp_path: 
     releases = [write(tmp_path / name, neighbours) / "packed" for name, neighbours in (("first", 5), ("second", 1))]
     current = tmp_path / "current"
     current.symlink_to(releases[0])
-    served = Served(current, SPEED)
+    served = Served(current, SPEED, trial=in_process)
     for release in (releases[1], releases[0]):
         (tmp_path / "next").symlink_to(release)
         (tmp_path / "next").rename(current)
@@ -87,7 +90,7 @@ def test_a_link_that_names_another_release_is_followed_there_and_back(tmp_path: 
 
 
 def test_a_file_that_is_exchanged_inside_the_folder_is_seen(folder: Path) -> None:
-    served = Served(folder, SPEED)
+    served = Served(folder, SPEED, trial=in_process)
     write_packed(of_version(packed(1), version_of(folder)), folder / "packed")
     assert served.changed()
     assert served.refresh()
@@ -140,7 +143,7 @@ def of_format(folder: Path, number: int) -> None:
 def test_what_cannot_be_served_is_refused_and_the_old_model_answers_until_a_good_one_comes(
     spoil: Callable[[Path], None], message: str, folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    served, told = Served(folder, SPEED), list[str]()
+    served, told = Served(folder, SPEED, trial=in_process), list[str]()
     old, expected = served.now, served.now.packed_predictor.predict(TEXTS)
     spoil(folder)
     with pytest.raises(ModelError, match=message):
@@ -161,7 +164,7 @@ def test_what_cannot_be_served_is_refused_and_the_old_model_answers_until_a_good
 
 
 def test_a_copy_that_is_on_its_way_is_looked_at_again(folder: Path, tmp_path: Path) -> None:
-    served = Served(folder, SPEED)
+    served = Served(folder, SPEED, trial=in_process)
     new = write(tmp_path / "new", neighbours=1)
     shutil.rmtree(folder)
     for path in sorted(filter(Path.is_file, new.rglob("*")), key=lambda path: (path.parent != new, path)):
@@ -175,7 +178,7 @@ def test_a_copy_that_is_on_its_way_is_looked_at_again(folder: Path, tmp_path: Pa
 
 
 def test_a_folder_that_goes_away_while_it_is_opened_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    served, told = Served(folder, SPEED), list[str]()
+    served, told = Served(folder, SPEED, trial=in_process), list[str]()
 
     def vanish(folder: Path) -> None:
         raise FileNotFoundError(folder)
@@ -205,3 +208,20 @@ def test_no_folder_and_no_model_are_told_apart_from_one_that_was_not_packed(fold
     shutil.rmtree(folder / "packed")
     with pytest.raises(ModelError, match="this model was not packed; `laconic pack"):
         packed_folder(folder)
+
+
+@pytest.mark.parametrize("error", [MemoryError(), ZeroDivisionError("division by zero"), RecursionError()])
+def test_whatever_goes_wrong_while_a_model_is_opened_it_is_refused_and_logged(
+    folder: Path, error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    served, told = Served(folder, SPEED, trial=in_process), list[str]()
+    write(folder, neighbours=1)
+
+    def fail(*arguments: object) -> str:
+        raise error
+
+    served._trial = fail
+    assert not served.refresh(told.append)
+    assert told == ["refused"]
+    assert f"the old model stays in service: {error!r}" in caplog.text
+    assert "Traceback" in caplog.text

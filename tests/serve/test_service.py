@@ -20,7 +20,7 @@ from laconic.serve.schemas import Question
 from laconic.serve.settings import Serving, TimeLimits
 from laconic.serve.worker import DRAIN, REFRESH, Service
 from tests.serve.asking import Site, predict
-from tests.serve.small import write
+from tests.serve.small import in_process, write
 
 QUICK = Serving(time_limits=TimeLimits(look=0.01))
 
@@ -40,7 +40,7 @@ async def becomes(true: Callable[[], bool]) -> None:
 
 
 def service_of(folder: Path, settings: Serving = QUICK) -> Service:
-    return Service(Served(folder, Speed(threads=1)), settings)
+    return Service(Served(folder, Speed(threads=1), trial=in_process), settings)
 
 
 def swaps(service: Service, result: str) -> float:
@@ -65,12 +65,22 @@ def errors(service: Service, task: str) -> float:
     return float(service.measures.errors.labels(task)._value.get())
 
 
-@pytest.mark.parametrize("where", ["changed", "refresh"])
+class Panic(BaseException):
+    """As errors of Rust's are: not an Exception."""
+
+
+@pytest.mark.parametrize(
+    ("where", "error"), [("changed", ZeroDivisionError), ("refresh", MemoryError), ("refresh", Panic)]
+)
 def test_the_folder_is_watched_on_after_an_unforeseen_error(
-    folder: Path, where: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    folder: Path,
+    where: str,
+    error: type[BaseException],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     def unforeseen(*arguments: Any) -> bool:
-        raise ZeroDivisionError("nobody thought of this")
+        raise error("nobody thought of this")
 
     monkeypatch.setattr(module, "_PAUSE", 0.01)
 
@@ -91,7 +101,7 @@ def test_the_folder_is_watched_on_after_an_unforeseen_error(
     assert told
     assert {record.getMessage() for record in told} == {"unexpected error in a background task; it continues"}
     assert told[0].exc_info is not None
-    assert told[0].exc_info[0] is ZeroDivisionError
+    assert told[0].exc_info[0] is error
 
 
 def test_refused_requests_are_told_on_after_an_unforeseen_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

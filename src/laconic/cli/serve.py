@@ -29,6 +29,14 @@ def serve(
     token_file: Annotated[
         Path | None, option(_ADDRESS, "--token-file FILE", "File with the bearer token clients must send.")
     ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        option(
+            _ADDRESS,
+            "--allow-host NAME",
+            "Host name that clients may use, besides this machine's own; '*' for any; may be repeated.",
+        ),
+    ] = None,
     origin: Annotated[
         list[str] | None,
         option(_ADDRESS, "--origin URL", "Origin allowed to call the API from a browser (CORS); may be repeated."),
@@ -72,6 +80,7 @@ def serve(
         limits=Limits(bytes=bytes_of(max_body), texts=max_texts, characters=max_characters, k=max_k),
         time_limits=TimeLimits(deadline=deadline_ms / 1e3, drain=drain, look=1.0 if watch else 0.0),
         token=read_token(token_file),
+        hosts=tuple(allow_host or ()),
         origins=tuple(origin or ()),
         log_requests=not quiet,
     )

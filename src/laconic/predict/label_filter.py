@@ -14,7 +14,7 @@ from laconic.packed.engine.texts import Ranked
 from laconic.types import NO_LABEL
 
 _FEW = 1000  # labels that are scored one by one, or ranked beyond k, without a second thought
-_SCORED_AT_ONCE = 1 << 16  # pairs of text and label; a classifier gathers a row of weights for each
+_SCORED_AT_ONCE = 1 << 13  # pairs of text and label; a combined model has kilobytes of scores for each
 _RANKED_AT_ONCE = 1 << 20  # pairs of text and label
 
 # The labels of names, NO_LABEL for a name that none has.

@@ -103,6 +103,11 @@ class PackedPredictor(TextPredictor):
 
         return joined(self._in_parts(rows.shape[0], rank), k)
 
+    def count_words(self, text: str) -> int:
+        """Return the number of words that a text is split into, known to the model or not."""
+        assert self._reader is not None
+        return len(self._reader.words(text))
+
     def explained(self, text: str, predictions: Sequence[Prediction]) -> list[Explained]:
         """Explain predictions by the text's words and by the nearest training texts that were kept."""
         check_question(1, reads_texts=self.reads_texts)

@@ -32,8 +32,11 @@ GUARDED = ("/v1/", "/metrics")  # beginnings of paths that need the token, where
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}  # that are logged by name
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _JSON, _NOT_STORED = (b"content-type", b"application/json"), (b"cache-control", b"no-store")
-_NO_SNIFFING, _CLOSE = (b"x-content-type-options", b"nosniff"), (b"connection", b"close")
-_BUSY, _TURNED_AWAY = busy().body("ID"), [_JSON, _NOT_STORED, _NO_SNIFFING, *busy().headers()]
+_CLOSE = (b"connection", b"close")
+_POLICY = b"content-security-policy"
+_SAFE = [(b"x-content-type-options", b"nosniff"), (b"x-frame-options", b"DENY")]
+_NOT_A_PAGE = (_POLICY, b"default-src 'none'; frame-ancestors 'none'")
+_BUSY, _TURNED_AWAY = busy().body("ID"), [_JSON, _NOT_STORED, *_SAFE, _NOT_A_PAGE, *busy().headers()]
 _LONGEST_DEADLINE = 60_000  # milliseconds
 _CLOSING = {408, 413}  # what else would come of such a request is not waited for
 
@@ -43,7 +46,7 @@ class Gateway:
 
     def __init__(self, inside: App, service: Service) -> None:
         self._inside, self._service, self._settings = inside, service, service.settings
-        self._token = self._settings.token.encode()
+        self._token, self._hosts = self._settings.token.encode(), self._settings.known_hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -58,7 +61,7 @@ class Gateway:
                 await visit.reply(200, await self._predict(visit, receive), timed=True)
             else:
                 self._let_in(visit)
-                await self._inside(scope, receive, visit.send)
+                await self._inside({**scope, "method": "GET"} if visit.bodiless else scope, receive, visit.send)
         except Refusal as refusal:
             await self._refuse(visit, refusal)
         except Gone:  # or what came in its place was no body; whoever is still there hears of it
@@ -87,7 +90,9 @@ class Gateway:
         return await self._service.answer(question, seconds - visit.seconds())
 
     def _let_in(self, visit: _Visit) -> None:
-        """Check the bearer token, if one is needed, and the announced size."""
+        """Check the name that the service is called by, the bearer token, if one is needed, and the announced size."""
+        if self._hosts is not None and _name(header(visit.headers, b"host")) not in self._hosts:
+            raise Refusal(421, "wrong_host", "this name of the service is not known to it; --allow-host makes it known")
         scheme, _, given = header(visit.headers, b"authorization").partition(b" ")
         guarded = self._token and visit.path.startswith(GUARDED)
         if guarded and not (scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), self._token)):
@@ -119,7 +124,7 @@ class _Visit:
         self._send, self._closing, self._began = send, closing, perf_counter()
         self.request_id = _request_id(self.headers).decode()
         scope[REQUEST_ID] = self.request_id
-        self.status = 0
+        self.status, self.bodiless = 0, self.method == "HEAD"
         self.extra: list[tuple[bytes, bytes]] = []
 
     def seconds(self) -> float:
@@ -130,16 +135,21 @@ class _Visit:
             self.extra.append((b"server-timing", b"app;dur=%.2f" % (self.seconds() * 1e3)))
         headers = [_JSON, _NOT_STORED, (b"content-length", b"%d" % len(body))]
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
-        await self._send({"type": "http.response.body", "body": body})
+        await self.send({"type": "http.response.body", "body": body})
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
         """With the headers that every answer has."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            own = [(b"x-request-id", self.request_id.encode()), _NO_SNIFFING, *self.extra]
+            given = message.get("headers", ())
+            own = [(b"x-request-id", self.request_id.encode()), *_SAFE, *self.extra]
+            if not any(name == _POLICY for name, _ in given):
+                own.append(_NOT_A_PAGE)
             if self._closing or self.status in _CLOSING:
                 own.append(_CLOSE)
-            message = {**message, "headers": [*message.get("headers", ()), *own]}
+            message = {**message, "headers": [*given, *own]}
+        elif self.bodiless:
+            message = {**message, "body": b""}
         await self._send(message)
 
     def log_fields(self, seconds: float) -> dict[str, Any]:
@@ -156,6 +166,12 @@ def _request_id(headers: Any) -> bytes:
     """Return the client's own request id if it is well-formed, else a new one."""
     given = header(headers, b"x-request-id")
     return given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8).encode()
+
+
+def _name(host: bytes) -> bytes:
+    """Return the name in a Host header, without its port; names that have none are what HTTP/1.0 sends."""
+    name, _, port = host.rpartition(b":")
+    return (name if name and port.isdigit() else host).lower().removesuffix(b".") or b"localhost"
 
 
 def _check_is_post(visit: _Visit) -> None:

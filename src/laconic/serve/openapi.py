@@ -11,9 +11,9 @@ from pydantic import BaseModel, Field
 
 from laconic.serve.asgi import GUARDED
 from laconic.serve.errors import Refused
-from laconic.serve.model import Version
 from laconic.serve.schemas import Answered, question_schema
 from laconic.serve.settings import Serving
+from laconic.serve.version import Version
 from laconic.serve.worker import PREDICT
 
 _CARD = "README.md"
@@ -24,6 +24,7 @@ _REFUSALS = {
     408: "The body did not arrive in time",
     413: "The body is too large",
     415: "The content type is not application/json",
+    421: "The Host header names a host that the service does not know",
     422: "A field of the request is invalid",
     503: "Overloaded, or the deadline cannot be met; retry after Retry-After seconds",
 }
@@ -47,6 +48,7 @@ class AskableLimits(BaseModel):
 
     texts: int = Field(description="Maximum number of texts per request.")
     explained: int = Field(description="Maximum number of texts per request with `explain`.")
+    explained_words: int = Field(description="Maximum number of words in these texts together.")
     characters: int = Field(description="Maximum length of a text in characters.")
     bytes: int = Field(description="Maximum size of a request body in bytes.")
     k: int = Field(description="Maximum number of labels per text.")

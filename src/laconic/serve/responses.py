@@ -3,31 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from time import monotonic
+from typing import Any, NamedTuple
 
 from pydantic_core import to_json
 
 from laconic.errors import UserError
 from laconic.predict.packed_predictor import PackedPredictor
 from laconic.predict.prediction import Answer, Prediction
-from laconic.serve.errors import Refusal
-from laconic.serve.model import Served, Version
+from laconic.serve.errors import Refusal, too_late
+from laconic.serve.model import Served
 from laconic.serve.schemas import Question
+from laconic.serve.settings import Limits
+from laconic.serve.version import Version
+from laconic.units import counted
 
 
-def answering(served: Served) -> Callable[[Sequence[Question]], list[bytes | Refusal]]:
+class Asked(NamedTuple):
+    """A request, and the time of the monotonic clock after which nobody waits for its answer."""
+
+    question: Question
+    deadline: float
+
+
+def answering(served: Served, limits: Limits) -> Callable[[Sequence[Asked]], list[bytes | Refusal]]:
     """Return the function that the batcher calls with each batch."""
-    return lambda questions: answered(served.now, questions)
+    return lambda asked: answered(served.now, asked, limits)
 
 
-def answered(version: Version, questions: Sequence[Question]) -> list[bytes | Refusal]:
+def answered(version: Version, asked: Sequence[Asked], limits: Limits) -> list[bytes | Refusal]:
     """Return a response body or a refusal for each request."""
-    answers: list[bytes | Refusal] = [b""] * len(questions)
-    for places in _alike(questions):
-        found = _predicted(version.packed_predictor, [questions[place] for place in places])
+    answers: list[bytes | Refusal] = [b""] * len(asked)
+    for places in _alike([one.question for one in asked]):
+        found = _predicted(version.packed_predictor, [asked[place].question for place in places])
         for place, own in zip(places, found, strict=True):
-            answers[place] = own if isinstance(own, Refusal) else _body(version, questions[place], own)
+            answers[place] = own if isinstance(own, Refusal) else _response(version, asked[place], own, limits)
     return answers
+
+
+def _response(version: Version, asked: Asked, found: Sequence[Answer], limits: Limits) -> bytes | Refusal:
+    try:
+        return _body(version, asked, found, limits)
+    except Refusal as refusal:
+        return refusal
 
 
 def _alike(questions: Sequence[Question]) -> list[list[int]]:
@@ -49,15 +67,25 @@ def _predicted(packed_predictor: PackedPredictor, alike: Sequence[Question]) -> 
     return [[next(found) for _ in question.asked] for question in alike]
 
 
-def _body(version: Version, question: Question, found: Sequence[Answer]) -> bytes:
-    one_by_one = [
-        {
-            "predictions": _told(version.packed_predictor, question, text, own.predictions),
-            "known_words": own.known_words,
-        }
-        for text, own in zip(question.asked, found, strict=True)
-    ]
+def _body(version: Version, asked: Asked, found: Sequence[Answer], limits: Limits) -> bytes:
+    question, predictor = asked.question, version.packed_predictor
+    if question.explain:
+        _check_words(predictor, question, limits.explained_words)
+    one_by_one = []
+    for text, own in zip(question.asked, found, strict=True):
+        if question.explain and monotonic() > asked.deadline:
+            raise too_late()
+        told = _told(predictor, question, text, own.predictions)
+        one_by_one.append({"predictions": told, "known_words": own.known_words})
     return to_json({"model": version.name, "answers": one_by_one})
+
+
+def _check_words(packed_predictor: PackedPredictor, question: Question, most: int) -> None:
+    """Refuse to explain very long texts: a text is scored once more without each of its words."""
+    words = sum(map(packed_predictor.count_words, question.asked))
+    if words > most:
+        message = f"at most {counted(most, 'word')} per request with explain, but there are {words:,}"
+        raise Refusal(422, "bad_question", message, "texts" if question.texts else "text")
 
 
 def _told(

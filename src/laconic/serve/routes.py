@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, cast
@@ -22,6 +23,7 @@ from laconic.serve.logs import LOG
 from laconic.serve.model import Served
 from laconic.serve.openapi import Alive, ModelFacts, Ready, document, facts_of
 from laconic.serve.settings import Serving
+from laconic.serve.trial import try_in_own_process
 from laconic.serve.worker import Service
 
 log = logging.getLogger(LOG)
@@ -43,9 +45,10 @@ _CODES = {404: "not_found", 405: "wrong_method"}
 _MESSAGES = {404: "no such path; /openapi.json lists the paths", 405: "method not allowed"}
 
 
-def application(model: Path, settings: Serving, speed: Speed) -> App:
-    """Return the ASGI application of a worker process."""
-    return application_of(Service(Served(model, speed, verify=False), settings))
+def application(model: Path, settings: Serving, speed: Speed, main: int) -> App:
+    """Return the ASGI application of a worker process, which ends with its main process."""
+    trial = partial(try_in_own_process, seconds=settings.time_limits.trial)
+    return application_of(Service(Served(model, speed, verify=False, trial=trial), settings, main))
 
 
 def application_of(service: Service) -> App:

@@ -7,13 +7,14 @@ import logging.config
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Timer
+from time import monotonic, sleep
 from typing import Any
 
 from granian import Granian
@@ -23,11 +24,13 @@ from granian.http import HTTP1Settings
 from laconic.errors import ConfigError
 from laconic.predict.load import Speed
 from laconic.serve.logs import LOG, log_settings
-from laconic.serve.model import opened
 from laconic.serve.settings import Serving
+from laconic.serve.version import opened
 
 log = logging.getLogger(LOG)
 _COUNTERS = "PROMETHEUS_MULTIPROC_DIR"  # laconic.serve.metrics reads it; to import that here would be too soon
+_MINUTE, _PAUSE = 60.0, 0.5  # seconds; a pause before a worker is replaced that died again
+_MOST_DEATHS = 10  # of a worker in a minute; then the service ends
 _BACKLOG = 4096  # connections, of which slow ones may be many
 
 
@@ -42,6 +45,8 @@ def serve(
     opened(model, speed, verify=True)
     settings = replace(settings, port=settings.port or _free_port(settings.host))
     _check_port(settings)
+    if not (settings.loopback or settings.token):
+        log.warning("whoever reaches this address may use the service; --token-file asks for a token")
     with TemporaryDirectory(prefix="laconic-serve-") as counters, _environment(_COUNTERS, counters):
         server = _server(settings)
 
@@ -50,20 +55,44 @@ def serve(
             started(settings)
 
         server.on_startup(begin)
-        server.serve(target_loader=partial(_application, model, settings, speed), wrap_loader=False)
+        server.serve(target_loader=partial(_application, model, settings, speed, os.getpid()), wrap_loader=False)
 
 
-def _application(model: Path, settings: Serving, speed: Speed) -> Any:
+def _application(model: Path, settings: Serving, speed: Speed, main: int) -> Any:
     """Make the application in a worker process."""
     os.setpgid(0, 0)  # a signal to the whole group, as Ctrl-C is, is for the main process to hand on
     from laconic.serve.routes import application
 
-    return application(model, settings, speed)
+    return application(model, settings, speed, main)
+
+
+class _Server(Granian):  # type: ignore[misc,valid-type]  # granian's base class depends on the build of Python
+    """Granian with another rule for workers that die: its own ends the service at a second death in 5.5 seconds."""
+
+    deaths: tuple[float, ...] = ()  # times of the last minute
+
+    def _respawn_workers(self, workers: Sequence[int], *arguments: Any, **options: Any) -> None:
+        now, pids = monotonic(), [self.wrks[number].inner.pid for number in workers]
+        self.deaths = (*(death for death in self.deaths if now - death < _MINUTE), *(now for _ in workers))
+        log.error("a worker died and is replaced", extra={"fields": {"died": pids, "last_minute": len(self.deaths)}})
+        _forget_gauges(pids)
+        if len(self.deaths) > self.workers:  # some died again
+            sleep(_PAUSE)
+        super()._respawn_workers(workers, *arguments, **options)
+        if len(self.deaths) <= _MOST_DEATHS * self.workers:
+            self.respawned_wrks.clear()  # granian ends the service if one of these dies again soon
+
+
+def _forget_gauges(pids: Iterable[int]) -> None:
+    """Remove what dead workers counted as their present state."""
+    for pid in pids:
+        for path in Path(os.environ[_COUNTERS]).glob(f"gauge_live*_{pid}.db"):
+            path.unlink()
 
 
 def _server(settings: Serving) -> Any:
     time_limits = settings.time_limits
-    return Granian(
+    return _Server(
         "laconic",  # a name for its logs; target_loader makes the application
         address=settings.host,
         port=settings.port,

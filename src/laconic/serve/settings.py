@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from ipaddress import ip_address
 from pathlib import Path
 
 from laconic.errors import ConfigError
+
+_LOCAL = ("localhost", "127.0.0.1", "[::1]")  # names of this machine
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,7 +20,8 @@ class Limits:
     characters: int = 1000  # in one text
     k: int = 100  # labels a text
     names: int = 10_000  # in an allow or block list
-    explained: int = 10  # texts in one request that asks why: each is scored once more without each of its words
+    explained: int = 10  # texts in one request that asks why
+    explained_words: int = 200  # in all of them together: a text is scored once more without each of its words
 
     def __post_init__(self) -> None:
         for one in fields(self):
@@ -34,6 +38,7 @@ class TimeLimits:
     body: float = 10.0  # for its body to come
     drain: float = 0.5  # between the wish to stop and the last connection that is accepted
     stop: float = 8.0  # for what was accepted to be finished after that
+    trial: float = 300.0  # for a changed model to be opened, verified and to answer a text
     look: float = 1.0  # between looks at whether the model folder has changed; 0: no looks
 
     def __post_init__(self) -> None:
@@ -55,6 +60,7 @@ class Serving:
     limits: Limits = field(default_factory=Limits)
     time_limits: TimeLimits = field(default_factory=TimeLimits)
     token: str = field(default="", repr=False)  # what clients must bear; empty: nothing
+    hosts: tuple[str, ...] = ()  # names by which clients may call the service, besides those of this machine; "*": any
     origins: tuple[str, ...] = ()  # web pages elsewhere that may ask (CORS)
     log_requests: bool = True  # a line for each; refusals are counted instead
 
@@ -64,6 +70,26 @@ class Serving:
                 raise ConfigError(f"{name} must be within {least}..{most}, but is {value}")
         if self.token and (not self.token.isascii() or not self.token.isprintable() or " " in self.token):
             raise ConfigError("the token must be printable ASCII without spaces")
+
+    @property
+    def loopback(self) -> bool:
+        """Return whether only this machine can reach the service."""
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+    @property
+    def known_hosts(self) -> frozenset[bytes] | None:
+        """Return the names by which clients may call the service, in lower case; None: any.
+
+        A page in a browser of this machine can make its own name an address of this machine (DNS rebinding), and would
+        then read answers as if they were its own. Where other machines are served, their names are not known.
+        """
+        if "*" in self.hosts or not (self.hosts or self.loopback):
+            return None
+        own = f"[{self.host}]" if ":" in self.host else self.host
+        return frozenset(name.lower().encode() for name in (*_LOCAL, own, *self.hosts))
 
     @property
     def url(self) -> str:

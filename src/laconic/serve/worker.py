@@ -14,7 +14,7 @@ from laconic.serve.batcher import Batcher
 from laconic.serve.logs import LOG
 from laconic.serve.metrics import Metrics
 from laconic.serve.model import Served
-from laconic.serve.responses import answering
+from laconic.serve.responses import Asked, answering
 from laconic.serve.schemas import Question
 from laconic.serve.settings import Serving
 
@@ -28,19 +28,20 @@ _PAUSE = 1.0  # seconds after an unforeseen error in the background, so that it 
 class Service:
     """The model, queue and metrics of a worker process."""
 
-    def __init__(self, served: Served, settings: Serving) -> None:
+    def __init__(self, served: Served, settings: Serving, main: int | None = None) -> None:
         self.served, self.settings, self.measures = served, settings, Metrics()
-        self.batcher: Batcher[Question, bytes] = Batcher(
-            answering(served), queue=settings.queue, batch=settings.batch, on_batch=self._on_batch
+        self.batcher: Batcher[Asked, bytes] = Batcher(
+            answering(served, settings.limits), queue=settings.queue, batch=settings.batch, on_batch=self._on_batch
         )
         self.stopping = False  # no new clients are wanted
         self.refused = self.turned_away = 0  # requests since that was last logged; turned away: before they were read
         self._look_now = asyncio.Event()
-        self._parent = os.getppid()
+        self._parent = main or os.getppid()  # which may have died while this process started
 
     async def answer(self, question: Question, seconds: float) -> bytes:
         """Return the body of an answer."""
-        return await self.batcher.ask(question, len(question.asked), monotonic() + seconds)
+        asked = Asked(question, monotonic() + seconds)
+        return await self.batcher.ask(asked, len(question.asked), asked.deadline)
 
     @asynccontextmanager
     async def at_work(self) -> AsyncIterator[None]:
@@ -58,6 +59,7 @@ class Service:
         yield
         for task in beside:
             task.cancel()
+        self.served.close()
         await self.batcher.close()
         self._tell()
         log.info("stopped")
@@ -75,7 +77,9 @@ class Service:
         while True:
             try:
                 await round()
-            except Exception:  # nobody awaits this task, so it would end without a word
+            except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException:  # a panic of Rust's too: nobody awaits this task, so it would end without a word
                 log.exception("unexpected error in a background task; it continues", extra={"fields": {"task": task}})
                 self.measures.errors.labels(task).inc()
                 await asyncio.sleep(_PAUSE)
