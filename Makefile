@@ -6,7 +6,7 @@ TORCH := $(shell grep '^torch==' constraints.txt)
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo -n)
 MODEL ?= build/debian-laptop
 
-.PHONY: demo test test-slow test-types test-browser check tutorials docs docs-serve bench chaos campaign screenshot chromium audit sbom requirements clean
+.PHONY: demo test test-slow test-types test-oldest test-browser check tutorials docs docs-serve bench chaos campaign screenshot chromium audit sbom requirements clean
 .DELETE_ON_ERROR:
 
 demo: .venv/laconic
@@ -23,6 +23,18 @@ test-slow: .venv/dev
 # The tests of `make test` with the annotations of all packages checked at run time.
 test-types: .venv/dev
 	LACONIC_CHECKS=all $(BIN)/python -m pytest -n auto --dist worksteal
+
+# The tests of `make test` with the lowest versions of the package's dependencies, in an environment of their own.
+test-oldest: build/oldest/made
+	build/oldest/bin/python -m pytest -n auto --dist worksteal -W ignore::DeprecationWarning --ignore tests/test_guides.py --ignore tests/test_tutorials.py
+
+build/oldest/made: pyproject.toml constraints.txt
+	$(PYTHON) -m venv --clear build/oldest
+	$(PYTHON) -m tests.oldest > build/oldest/constraints.txt
+	build/oldest/bin/python -m pip install --quiet -c build/oldest/constraints.txt $(TORCH)
+	build/oldest/bin/python -m pip install --quiet -c build/oldest/constraints.txt -c constraints.txt \
+	--editable '.[train,track]' pytest pytest-xdist hypothesis beartype
+	@touch $@
 
 test-browser: chromium docs
 	$(BIN)/python -m pytest tests/browser

@@ -19,7 +19,7 @@ from numba.core.codegen import get_host_cpu_features
 from numba.core.compiler import Compiler
 
 import laconic
-from laconic.kernels import jit as module
+from laconic.kernels.cache import KernelCache
 from laconic.kernels.jit import WideVectors, compiled, compiled_in_any_order, has_fast_wide_vectors
 from tests.variants import some_slow
 
@@ -55,7 +55,7 @@ def product(one, other):  # type: ignore[no-untyped-def]  # a numba kernel
 @pytest.fixture
 def uncached(monkeypatch: pytest.MonkeyPatch) -> None:
     """What comes from the cache cannot be looked at."""
-    monkeypatch.setitem(module._ALWAYS, "cache", False)
+    monkeypatch.setattr("laconic.kernels.jit.KernelCache", lambda function: NullCache())
 
 
 def kernels() -> Iterator[Any]:
@@ -92,7 +92,7 @@ def test_no_kernel_loses_its_options() -> None:
         options = kernel.targetoptions
         assert (options["nogil"], options["nopython"], options["error_model"]) == (True, True, "numpy")
         assert options["fastmath"] in (False, {"reassoc", "contract"})
-        assert not isinstance(kernel._cache, NullCache)
+        assert isinstance(kernel._cache, KernelCache)
         assert kernel._compiler.pipeline_class is (WideVectors if wide else Compiler)
 
 

@@ -37,6 +37,10 @@ class Server:
         """Megabytes that are nobody else's, of all its processes."""
         return memory_of(self.pids())
 
+    def descriptors(self) -> int:
+        """Return the number of open files and connections of all its processes."""
+        return sum(len(list(Path(f"/proc/{pid}/fd").iterdir())) for pid in self.pids())
+
     def ready(self) -> Answer | None:
         return self.asked(READY)
 

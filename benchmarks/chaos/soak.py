@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from time import sleep
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from benchmarks.chaos.wire import question, request
 from laconic.packed.folder import open_packed
 
 _EVERY = 1.0  # seconds between looks
+_FEW_DESCRIPTORS = 2  # that may differ between two looks
 _SETTLING = 0.2  # share of the time after which growth counts
 
 
@@ -25,13 +27,17 @@ def soak(trial: Trial) -> dict[str, Any]:
     with on_core(own), laconic_serve(trial.model, log=trial.log("soak"), core=theirs) as server:
         rate = capacity(server, requests, trial.sizes.seconds) / 2
         work = open_loop(server.port, requests, arrivals(rate, seconds), connections=128)
+        before = server.descriptors()
         tally, megabytes = run(watched(work, server, every=_EVERY))
+        sleep(_EVERY)  # connections are closed
+        more = server.descriptors() - before
     growth = growth_a_minute(megabytes)
     figures = {
         "seconds": seconds,
         "requests_a_second": round(rate, 1),
         "statuses": {str(status): count for status, count in sorted(tally.statuses.items())},
         "lost": tally.lost,
+        "more_descriptors": more,
         "megabytes_at_first": round(megabytes[0], 1),
         "megabytes_at_last": round(megabytes[-1], 1),
         "megabytes_a_minute": round(growth, 3),
@@ -40,6 +46,7 @@ def soak(trial: Trial) -> dict[str, Any]:
     return found_and_claimed(
         figures,
         Claim(f"in {seconds:g} s memory grows by less than 1 MB a minute", f"{growth:+.2f} MB", growth < 1),
+        Claim("no file or connection stays open", f"{more:+d}", more <= _FEW_DESCRIPTORS),
         Claim("no request is lost, none gets a 5xx but 503", f"{tally.lost + failed}", tally.lost + failed == 0),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,9 +13,10 @@ from laconic.errors import ModelError
 from laconic.packed.engine import PARTS
 from laconic.packed.engine.blend import Blended
 from laconic.packed.engine.composite import Averaged
+from laconic.packed.engine.encoders import Windows
 from laconic.packed.engine.parts import flattened, restored
-from laconic.packed.engine.ranker import PackedRanker
-from tests.engine.making import given, layer, rows
+from laconic.packed.engine.ranker import PackedRanker, nesting
+from tests.engine.making import given, layer, numbers, rows, texts
 from tests.engine.test_buckets import buckets
 from tests.engine.test_candidates import candidates
 from tests.engine.test_cells import near
@@ -125,3 +127,69 @@ def test_rows_of_another_width_are_refused(name: str) -> None:
     narrow = {path: array[:, :-1].copy() for path, array in arrays.items() if path in ("rows.coarse", "rows.exact")}
     with pytest.raises(ModelError, match="do not fit together"):
         restored(facts, {**arrays, **narrow}, KINDS)
+
+
+SIZES = {"neighbours", "size", "width", "beam", "rescored", "places", "counted", "open_groups", "walked"}
+VECTORS, WORDS = numbers(3, 24), texts([[0, 1, 2], [3], []])
+INPUTS: dict[str, Any] = dict.fromkeys(("searched", "candidates", "buckets", "averaged", "reranked"), VECTORS)
+INPUTS |= {"blended": VECTORS, "nearest by words": WORDS, "nearest by vectors": numbers(3, 16)}
+
+
+def largest(value: Any, name: str = "") -> Any:
+    """The structure with every size as large as can be."""
+    if isinstance(value, dict):
+        return {key: largest(one, key) for key, one in value.items()}
+    if isinstance(value, list):
+        return [largest(one) for one in value]
+    return (1 << 31) - 1 if name in SIZES and value else value
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_sizes_beyond_what_there_is_are_cut(name: str) -> None:
+    """A few bytes of a structure must not ask for gigabytes."""
+    facts, arrays = flattened(RANKERS[name])
+    ranker = restored(largest(facts), arrays, PARTS)
+    assert isinstance(ranker, PackedRanker)
+    every = np.tile(np.arange(ranker.num_labels), (3, 1))
+    tracemalloc.start()
+    assert ranker.rank(INPUTS[name], 5).labels.shape == (3, 5)
+    assert ranker.score(INPUTS[name], every).shape == every.shape
+    used = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert used < 1 << 28  # of which most is what compiling takes, where a kernel is not in the cache
+
+
+def test_convolutions_of_too_many_chunks_are_refused() -> None:
+    table = np.zeros((3, 4), np.float16)
+    filters = {name: numbers(2, width * 4) for name, width in (("narrow", 1), ("middle", 2), ("wide", 4))}
+    with pytest.raises(ModelError, match="chunks give more than"):
+        Windows(words=table, **filters, bias=numbers(6), length=1 << 30, chunks=1 << 20)
+
+
+def nested(ranker: PackedRanker, depth: int) -> PackedRanker:
+    for _ in range(depth):
+        ranker = Averaged(members=(ranker,), width=4)
+    return ranker
+
+
+def test_parts_too_deep_in_each_other_are_refused() -> None:
+    facts, arrays = flattened(nested(RANKERS["searched"], 25))
+    with pytest.raises(ModelError, match="12 deep"):
+        restored(facts, arrays, PARTS)
+
+
+def test_too_many_parts_are_refused() -> None:
+    facts, arrays = flattened(RANKERS["averaged"])
+    with pytest.raises(ModelError, match="more than 1,000 parts"):
+        restored({**facts, "members": [{"kind": "Given", "features": 3}] * 1001}, arrays, PARTS)
+
+
+def test_an_array_is_of_one_part() -> None:
+    facts, arrays = flattened(RANKERS["averaged"])
+    with pytest.raises(ModelError, match="lacks its array"):
+        restored({**facts, "members": facts["members"][:1] * 2}, arrays, PARTS)
+
+
+def test_the_nesting_of_rankers_is_counted() -> None:
+    assert [nesting(nested(RANKERS["searched"], depth)) for depth in range(3)] == [1, 2, 3]
+    assert nesting(RANKERS["fused"]) == 2

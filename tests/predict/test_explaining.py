@@ -70,3 +70,18 @@ def test_an_explained_answer_is_written_with_its_words_and_the_texts_near_it():
         {"label": "toy", "score": 0.25, "words": [{"word": "play", "share": 0.125}]},
         {"label": "tool", "score": 0.1},
     ]
+
+
+def test_of_a_long_text_the_first_words_are_explained(reader, caplog):
+    asked = []
+
+    def score(texts, labels):
+        asked.append(len(texts.ids))
+        return np.zeros(labels.shape)
+
+    text = " ".join(f"word{number}" for number in range(20_000))
+    with caplog.at_level("WARNING"):
+        (found,) = word_contributions(reader, score, text, np.array([0]))
+    assert [word for word, _ in found] == [f"word{number}" for number in range(5)]
+    assert "20000 different words, of which the first 5 are explained" in caplog.text
+    assert sum(asked) <= 120_000

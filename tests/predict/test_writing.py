@@ -151,3 +151,19 @@ def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=message):
             Destination.at(tmp_path / name)
     assert Destination.at(tmp_path / "a.txt", usual="jsonl").form == "jsonl"
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv"])
+def test_cells_that_a_spreadsheet_would_run_begin_with_a_quote_if_asked(ending: str, tmp_path: Path) -> None:
+    entry = Entry("=1+1", {"id": "-3", "@sum": "plain"})
+    answers = [Answered(entry, [Prediction("+cmd", 0.5), Prediction("fine=1", -0.25)], 1)]
+    rows = {}
+    for safe in (False, True):
+        path = tmp_path / f"{safe}.{ending}"
+        shape = Shape(["id", "@sum"], places=2)
+        with answers_file(Destination.at(path), shape, without_formulas=safe) as write_rows:
+            write_rows(answers)
+        rows[safe] = list(csv.reader(path.read_text().splitlines(), delimiter="," if ending == "csv" else "\t"))
+    assert rows[False][1] == ["=1+1", "-3", "plain", "+cmd", "0.5", "fine=1", "-0.25", "1"]
+    assert rows[True][0][2] == "'@sum"
+    assert rows[True][1] == ["'=1+1", "'-3", "plain", "'+cmd", "0.5", "fine=1", "-0.25", "1"]

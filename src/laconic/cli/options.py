@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.console import Console
 from rich.text import Text
 
+from laconic.cli.escape import SafeConsole
 from laconic.cli.verb import BUNDLED_NAMES, argument, option
 from laconic.config import METHOD_NAMES
 from laconic.errors import ConfigError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from laconic.data.formats.label_cells import Familiar
 
 # Without markup: a path or a label may have brackets.
-out, err = Console(highlight=False, markup=False), Console(stderr=True, highlight=False, markup=False)
+out, err = SafeConsole(highlight=False, markup=False), SafeConsole(stderr=True, highlight=False, markup=False)
 
 # Groups of options in the help of a verb.
 DATA, METHOD, MODEL, MACHINE, OUTPUT = "Data", "Method and settings", "Model folder", "Machine", "Output"

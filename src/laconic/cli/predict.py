@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from laconic.cli.escape import escaped
 from laconic.cli.options import (
     DATA,
     METHOD,
@@ -75,6 +76,14 @@ def predict(
     to: Annotated[
         Path | None, option(OUTPUT, "--out FILE", "Write to this .jsonl, .csv, .tsv or .parquet file.")
     ] = None,
+    csv_safe: Annotated[
+        bool,
+        option(
+            OUTPUT,
+            "--csv-safe",
+            "Write a ' before cells of --out .csv or .tsv that a spreadsheet would run as formulas.",
+        ),
+    ] = False,
     explain: Annotated[
         bool,
         option(
@@ -95,6 +104,8 @@ def predict(
     destination = None if to is None else _destination(to, file, as_json)
     if explain and destination is not None and destination.form != "jsonl":
         raise ConfigError(f"--explain needs a .jsonl file to write to, but --out is {to}")
+    if csv_safe and (destination is None or destination.form not in ("csv", "tsv")):
+        raise ConfigError("--csv-safe is for an --out file that ends in .csv or .tsv; leave it out")
     reading = _reading(file, form, columns)
     speed = Speed(beam=beam, exact=exact, threads=threads)
     predictor = open_model(
@@ -107,7 +118,7 @@ def predict(
     with _given(texts) if texts else _texts(file, reading, bad.add if skip_bad else _refused) as stream:
         shape = Shape(stream.columns, min(k, len(predictor.names)))
         printing = nullcontext(_printer(predictor, as_json))
-        writing = printing if destination is None else answers_file(destination, shape)
+        writing = printing if destination is None else answers_file(destination, shape, without_formulas=csv_safe)
         with writing as write, _bar(stream, printing=destination is None) as advance:
             for piece in in_pieces(stream.entries, 1 if typed else _AT_ONCE):
                 answers = predictor.answer([entry.text for entry in piece], k, allow=allowed, block=blocked)
@@ -203,7 +214,7 @@ def _printer(predictor: TextPredictor, as_json: bool) -> Write:
 
     def write(answers: Sequence[Answered]) -> None:
         for answered in answers:
-            sys.stdout.writelines(f"{line}\n" for line in lines(answered))
+            sys.stdout.writelines(f"{line if as_json else escaped(line)}\n" for line in lines(answered))
         sys.stdout.flush()
 
     return write

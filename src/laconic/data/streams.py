@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from gzip import GzipFile
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
 
 from laconic.data.formats.entries import Entries, Entry, OnBad, of_lines, of_parquet, of_records, of_table
-from laconic.data.formats.lines import numbered, opened
+from laconic.data.formats.lines import Unpacked, numbered, opened
 from laconic.data.formats.records import excerpt
 from laconic.errors import ConfigError, DataError
 
@@ -66,17 +65,17 @@ def form_of(path: Path) -> str | None:
 def opened_stream(path: Path, reading: Reading, on_bad: OnBad) -> Iterator[Stream]:
     """Open the texts of a file. What is wrong with a text goes to `on_bad`."""
     with opened(path) as file:
-        packed: Any = file if isinstance(file, GzipFile) else None  # type: ignore[unreachable]  # it may well be one
+        is_packed = isinstance(file.raw, Unpacked)
         if reading.form != "parquet":
-            raw = file if packed is None else packed.fileobj
-            yield Stream(*_entries(file, str(path), reading, on_bad), path.stat().st_size, raw.tell)
-        elif packed is None:
+            position = file.raw.packed.tell if isinstance(file.raw, Unpacked) else file.tell
+            yield Stream(*_entries(file, str(path), reading, on_bad), path.stat().st_size, position)
+        elif not is_packed:
             yield _of_parquet(path, file, reading, on_bad)
         else:
             raise DataError(f"{path}: Parquet inside gzip cannot be read a few rows at a time; gunzip it first")
 
 
-def stream_of(file: Iterable[bytes], name: str, reading: Reading, on_bad: OnBad) -> Stream:
+def stream_of(file: IO[bytes], name: str, reading: Reading, on_bad: OnBad) -> Stream:
     """Stream the texts of an open file that cannot seek, such as standard input."""
     if reading.form == "parquet":
         raise DataError(f"{name}: Parquet is read from its end, so not from here; give the file's name")
@@ -95,8 +94,8 @@ def in_pieces(entries: Iterable[Entry], size: int) -> Iterator[list[Entry]]:
         yield piece
 
 
-def _entries(file: Iterable[bytes], name: str, reading: Reading, on_bad: OnBad) -> Entries:
-    lines = numbered(file)
+def _entries(file: IO[bytes], name: str, reading: Reading, on_bad: OnBad) -> Entries:
+    lines = numbered(file, name)
     if reading.form == "lines":
         return of_lines(lines, name, on_bad)
     if reading.form == "jsonl":
@@ -111,7 +110,8 @@ def _of_parquet(path: Path, file: IO[bytes], reading: Reading, on_bad: OnBad) ->
     try:
         # Not buffered ahead: that would be whole columns of a row group at a time.
         table = pyarrow.parquet.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20)
-    except (pyarrow.lib.ArrowException, OSError) as error:
+        rows, columns = of_parquet(path, table, reading.column, on_bad)
+    except (pyarrow.lib.ArrowException, OSError, UnicodeDecodeError) as error:  # names of columns may be anything
         raise DataError(f"{path}: this is not a whole Parquet file ({excerpt(str(error))}); write it again") from None
     read = 0
 
@@ -121,5 +121,4 @@ def _of_parquet(path: Path, file: IO[bytes], reading: Reading, on_bad: OnBad) ->
             read += 1
             yield row
 
-    rows, columns = of_parquet(path, table, reading.column, on_bad)
     return Stream(counted(rows), columns, table.metadata.num_rows, lambda: read)

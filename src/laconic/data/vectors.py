@@ -17,6 +17,7 @@ from laconic.errors import ConfigError, DataError
 from laconic.types import FIRST_WORD, PAD
 
 WORD_STARTS = "▁Ġ"  # the signs by which SentencePiece and GPT-2 mark a piece that begins a word
+_MOST_NUMBERS = 10_000
 SPREAD = 0.25  # words without a vector start uniformly in ± this, as in InceptionXML's published code
 
 
@@ -146,6 +147,8 @@ def _shape(path: Path) -> _Shape:
             f"{path}: a word and {max(dim, 1):,} numbers are needed, separated by spaces, but the first such line is "
             f"{excerpt(line)!r}; is this a file of word vectors in text form?"
         )
+    if dim > _MOST_NUMBERS:
+        raise DataError(f"{path}: vectors of {dim:,} numbers, where {_MOST_NUMBERS:,} are the most that is read")
     return _Shape(announced, dim)
 
 

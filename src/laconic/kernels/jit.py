@@ -8,22 +8,23 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 import numba
-from numba.core.caching import IndexDataCacheFile
 from numba.core.codegen import get_host_cpu_features
 from numba.core.compiler import Compiler, CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
 from numba.core.lowering import Lower
 from numba.core.typed_passes import BaseNativeLowering, NativeLowering
 
+from laconic.kernels.cache import KernelCache
+
 P = ParamSpec("P")
 R = TypeVar("R")
 # Division by 0 gives what numpy gives: a check before each division would keep loops from becoming vector instructions.
-_ALWAYS = {"cache": True, "nogil": True, "error_model": "numpy"}
+_ALWAYS = {"nogil": True, "error_model": "numpy"}
 _WIDE = '"prefer-vector-width"="512"'  # an attribute of LLVM's functions
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile on the first call and cache on disk; kernels run outside Python's lock, so threads may share the work."""
+    """Compile on the first call and keep the result on disk; kernels run without the GIL, so threads share the work."""
     # fastmath is explicit, or a kernel would inherit that of the first kernel that calls it.
     return _kernel(function, fastmath=False)
 
@@ -45,22 +46,8 @@ def has_fast_wide_vectors(features: str) -> bool:
 def _kernel(function: Callable[P, R], **options: Any) -> Callable[P, R]:
     # Tests wrap every function of the package in checks; numba compiles only the function itself.
     kernel = numba.njit(**_ALWAYS, **options, pipeline_class=_compiler())(inspect.unwrap(function))
-    if isinstance(index := getattr(kernel._cache, "_cache_file", None), IndexDataCacheFile):
-        index.__class__ = _Index
+    kernel._cache = KernelCache(kernel.py_func)
     return kernel  # type: ignore[no-any-return]
-
-
-class _Index(IndexDataCacheFile):  # type: ignore[misc]
-    """An index of compiled kernels that starts anew if another version of this package wrote it.
-
-    It is unpickled before its age is checked, and may name classes that are gone.
-    """
-
-    def _load_index(self) -> Any:
-        try:
-            return super()._load_index()
-        except (AttributeError, ImportError):
-            return {}
 
 
 def _compiler() -> type[CompilerBase]:

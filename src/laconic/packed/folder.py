@@ -27,7 +27,7 @@ from laconic.kernels.checks import check_array, check_numbers
 from laconic.packed.arrays import map_arrays, named_array, write_arrays
 from laconic.packed.engine import PARTS
 from laconic.packed.engine.parts import Part, flattened, restored
-from laconic.packed.engine.ranker import PackedRanker
+from laconic.packed.engine.ranker import PackedRanker, nesting
 from laconic.packed.kept_texts import KeptTexts, open_texts, write_texts
 from laconic.packed.strings import LabelNames, NameIndex, Strings, write_strings
 from laconic.storage.manifest import (
@@ -47,6 +47,7 @@ SOURCE = "source"  # among the facts: the version of the model folder that was p
 _RANKER = "ranker."
 _SKETCH = "training_texts"  # among the facts
 _HASHES = "training_texts.hashes"  # among the arrays
+_MOST_NESTED = 5  # rankers in each other: one that asks another for ranks and scores takes twice as long as that one
 _MOST_TEXTS = 1 << 53  # up to here, doubles are exact
 
 
@@ -172,6 +173,10 @@ def _ranker(structure: Any, arrays: Mapping[str, np.ndarray], kinds: Mapping[str
         raise ModelError(f"the packed model's parts do not fit together ({error}); pack the model again") from None
     if not isinstance(ranker, PackedRanker):
         raise ModelError(f"the packed model is a part that cannot rank, {type(ranker).__name__}; pack the model again")
+    if (found := nesting(ranker)) > _MOST_NESTED:
+        raise ModelError(
+            f"the packed model has {found} rankers in each other, but may have {_MOST_NESTED}; pack the model again"
+        )
     return ranker
 
 
@@ -240,6 +245,8 @@ def _check_sizes(model: PackedModel, folder: Path) -> None:
     if len(set(sizes.values())) != 1:
         raise ModelError(f"{folder}: the labels do not fit together ({sizes}); pack the model again")
     inputs, vocabulary = model.facts["sizes"]["inputs"], model.vocabulary
+    if vocabulary is None and model.kept_texts is not None:
+        raise ModelError(f"{folder}: training texts are kept of a model that reads no texts; pack the model again")
     fits = vocabulary is None if model.facts["inputs"] != "text" else vocabulary and vocabulary.num_ids == inputs
     if not fits:
         raise ModelError(f"{folder}: the vocabulary does not fit the model's {inputs:,} inputs; pack the model again")

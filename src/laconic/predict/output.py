@@ -32,6 +32,7 @@ from laconic.system.files import writing
 
 _KNOWN = "known_words"
 _OWN_COLUMN = re.compile(rf"(label|score)_\d+|{_KNOWN}")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # what a spreadsheet's formulas begin with
 _ROW_GROUP = 1 << 15  # rows that Parquet gets at a time
 
 Predictions: TypeAlias = Sequence[Prediction | Explained]
@@ -81,8 +82,11 @@ class Destination(NamedTuple):
 
 
 @contextmanager
-def answers_file(destination: Destination, shape: Shape) -> Iterator[Write]:
-    """Write answers to a file that appears when the block ends without an error."""
+def answers_file(destination: Destination, shape: Shape, *, without_formulas: bool = False) -> Iterator[Write]:
+    """Write answers to a file that appears when the block ends without an error.
+
+    `without_formulas`: cells of CSV and TSV that a spreadsheet would take for formulas begin with a quote.
+    """
     path, form = destination
     with writing(path) as file:
         if form == "parquet":
@@ -90,7 +94,7 @@ def answers_file(destination: Destination, shape: Shape) -> Iterator[Write]:
                 yield write
         else:
             with _text(file, packed=_is_packed(path)) as text:
-                yield _json_writer(text) if form == "jsonl" else _table_writer(text, form, shape)
+                yield _json_writer(text) if form == "jsonl" else _table_writer(text, form, shape, without_formulas)
 
 
 def json_line(answered: Answered) -> str:
@@ -133,14 +137,19 @@ def _json_writer(file: TextIOWrapper) -> Write:
     return write
 
 
-def _table_writer(file: TextIOWrapper, form: str, shape: Shape) -> Write:
+def _table_writer(file: TextIOWrapper, form: str, shape: Shape, without_formulas: bool) -> Write:
     table = csv.writer(file, delimiter="\t" if form == "tsv" else ",", lineterminator="\n")
-    table.writerow(_header(shape))
+    cells = _without_formulas if without_formulas else list[Any]
+    table.writerow(cells(_header(shape)))
 
     def write(answers: Sequence[Answered]) -> None:
-        table.writerows(_row(answered, shape) for answered in answers)
+        table.writerows(cells(_row(answered, shape)) for answered in answers)
 
     return write
+
+
+def _without_formulas(cells: Sequence[Any]) -> list[Any]:
+    return [f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell for cell in cells]
 
 
 def _header(shape: Shape) -> list[str]:

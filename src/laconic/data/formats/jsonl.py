@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 from laconic.data.corpus import Corpus, Features
 from laconic.data.formats.assemble import LARGEST, LabelRow, Row, corpus_of
 from laconic.data.formats.lines import lines
-from laconic.data.formats.matrices import read_matrix
+from laconic.data.formats.matrices import check_columns, read_matrix
 from laconic.data.formats.records import Record, integer, list_of, number_of, numbers_of, records, text, text_of
 from laconic.errors import DataError
 from laconic.units import counted
@@ -90,7 +90,11 @@ def _weight_of(record: Record, place: str) -> float | None:
 
 def _features(folder: Path, name: str) -> Features | None:
     found = [path for ending in ("npz", "npy") if (path := folder / f"{name}_features.{ending}").exists()]
-    return read_matrix(found[0]) if found else None
+    if not found:
+        return None
+    matrix = read_matrix(found[0])
+    check_columns(matrix, found[0], "feature")
+    return matrix
 
 
 def _same_columns(folder: Path, features: Mapping[str, Features]) -> None:

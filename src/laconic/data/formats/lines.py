@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import csv
 import gzip
+import os
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from io import BufferedReader, RawIOBase
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
+from laconic.data.formats.bounds import LONGEST_LINE, check_line, check_unpacked
 from laconic.errors import DataError
 
 GZIP_MAGIC = b"\x1f\x8b"
+_BUFFER = 1 << 17  # bytes that are unpacked at a time
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 Lines: TypeAlias = Iterator[tuple[int, bytes]]  # numbered
 
@@ -31,15 +36,18 @@ def lines(path: Path, *, may_be_empty: bool = False) -> Iterator[tuple[int, str]
     """Yield every line with its number from 1, without its line end. Only a newline ends a line."""
     number = 0
     with opened(path) as file:
-        for number, line in numbered(file):
+        for number, line in numbered(file, str(path)):
             yield number, decoded(line, f"{path}:{number}")
     if number == 0 and not may_be_empty:
         raise DataError(f"{path}: the file is empty")
 
 
-def numbered(file: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Yield every line of an open file as bytes, with its number from 1."""
-    for number, line in enumerate(file, 1):
+def numbered(file: IO[bytes], name: str) -> Iterator[tuple[int, bytes]]:
+    """Yield every line of an open file as bytes, with its number from 1; one that is too long is an error."""
+    longest = LONGEST_LINE.get()
+    for number, line in enumerate(iter(partial(file.readline, longest + 1), b""), 1):
+        if len(line) > longest:
+            check_line(line, f"{name}:{number}")
         yield number, (line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line).rstrip(b"\r\n")
 
 
@@ -55,18 +63,18 @@ def decoded(line: bytes, place: str) -> str:
 
 
 def delimited_rows(
-    lines: Lines, name: str, delimiter: str = "", *, quotes: bool = True, longest: int = 1 << 30, remedy: str
+    lines: Lines, name: str, delimiter: str = "", *, quotes: bool = True, longest: int | None = None, remedy: str
 ) -> Iterator[tuple[str, list[str] | DataError]]:
-    """Yield the rows of CSV or TSV with their positions, or the errors they have; no cell may be longer than `longest`.
+    """Yield the rows of CSV or TSV with their positions, or the errors they have.
 
-    Without a delimiter, the first line reveals it.
+    No cell may be longer than `longest`, or else than a line. Without a delimiter, the first line reveals it.
     """
     feed = _Feed(lines, name)
     first = next(feed, None)
     if first is None:
         raise DataError(f"{name}: the file is empty; its first line must name the columns")
     delimiter = delimiter or next((sign for sign in "\t,;" if sign in first), ",")
-    csv.field_size_limit(longest)
+    csv.field_size_limit(longest or LONGEST_LINE.get())
     rules: Any = csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE
     reader = csv.reader(chain([first], feed), delimiter=delimiter, quoting=rules, strict=True)
     begun = 1
@@ -97,22 +105,43 @@ class _Feed:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[IO[bytes]]:
+def opened(path: Path) -> Iterator[BufferedReader]:
     """Open the file for reading, decompressed if its first bytes are gzip's, whatever its name."""
+    with _opened(path) as raw:
+        yield BufferedReader(Unpacked(path, raw), _BUFFER) if raw.peek(2)[:2] == GZIP_MAGIC else raw
+
+
+def _opened(path: Path) -> BufferedReader:
     try:
-        with path.open("rb") as raw:
-            packed = raw.peek(2)[:2] == GZIP_MAGIC
-            yield gzip.GzipFile(fileobj=raw) if packed else raw  # type: ignore[misc]
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(
-            f"{path}: the gzip data is cut off or damaged ({error}); fetch or write the file again"
-        ) from None
+        return path.open("rb")
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such file") from None
     except IsADirectoryError:
         raise DataError(f"{path}: this is a folder, where a file is needed") from None
     except PermissionError:
         raise DataError(f"{path}: reading it is not permitted") from None
+
+
+class Unpacked(RawIOBase):
+    """The content of a gzip'd file; one that is damaged, or unpacks to far more than its size, is an error."""
+
+    def __init__(self, path: Path, packed: BufferedReader) -> None:
+        self._path, self.packed, self._file = path, packed, gzip.GzipFile(fileobj=packed)
+        self._size, self._read = os.fstat(packed.fileno()).st_size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            count = self._file.readinto(buffer)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise DataError(
+                f"{self._path}: the gzip data is cut off or damaged ({error}); fetch or write the file again"
+            ) from None
+        self._read += count
+        check_unpacked(self._read, self._size, str(self._path))
+        return count
 
 
 def form_of_content(path: Path) -> str:

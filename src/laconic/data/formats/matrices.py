@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Bool, Float32, Int, Integer, Shaped
 from scipy.sparse import csr_array
 
+from laconic.data.formats.bounds import check_announced, check_unpacked
 from laconic.data.formats.lines import contents, opened
 from laconic.data.formats.records import excerpt
 from laconic.data.formats.sparse_text import read_sparse
@@ -40,9 +41,16 @@ def read_matrix(path: Path, *, column: str = "column") -> csr_array | Float32[np
     return read_sparse(path, column=column)
 
 
+def check_columns(matrix: csr_array | Float32[np.ndarray, "rows columns"], path: Path, column: str) -> None:
+    """Refuse far more columns than entries, where something is kept of each column, such as a label's name."""
+    if isinstance(matrix, csr_array):
+        check_announced(matrix.shape[1], matrix.nnz, str(path), column)
+
+
 def _sparse(path: Path, column: str) -> csr_array:
     archive = _Archive.of(path)
     form, shape = archive.form(), archive.shape()
+    check_announced(shape[0], max(array.size for array in archive.arrays.values()), str(path), "row")
     if form == "csr":
         rows, columns = archive.expanded(shape[0]), archive.integers("indices")
     elif form == "csc":
@@ -196,7 +204,9 @@ def _unzipped(path: Path) -> dict[str, bytes]:
     # What zipfile lets through from a damaged archive beside its own error; RuntimeError: a password is needed.
     damages = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, OverflowError, RuntimeError)
     try:
-        with zipfile.ZipFile(io.BytesIO(contents(path))) as archive:
+        data = contents(path)
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            check_unpacked(sum(member.file_size for member in archive.infolist()), len(data), str(path))
             return {name: archive.read(name) for name in archive.namelist()}
     except damages as error:
         raise DataError(f"{path}: the archive is cut off or damaged ({error}); fetch or write the file again") from None

@@ -23,8 +23,9 @@ from scipy.sparse import csr_array
 
 from laconic.data.corpus import Corpus, Features, Labels, Split, pair_matrix
 from laconic.data.formats.assemble import Gathered
+from laconic.data.formats.bounds import check_announced
 from laconic.data.formats.lines import contents, lines, opened
-from laconic.data.formats.matrices import read_matrix
+from laconic.data.formats.matrices import check_columns, read_matrix
 from laconic.data.formats.records import excerpt
 from laconic.data.formats.repository_json import numbered, read_labels, read_texts, unique
 from laconic.data.formats.sparse_text import read_labelled
@@ -48,7 +49,9 @@ def read(folder: Path) -> Corpus:
     matrices = {name: _matrices(source, sizes) for name, source in sources.items()}
     raw = {name: _raw(source.records, sizes) for name, source in sources.items() if source.records}
     if "labels" not in sizes:
-        sizes.agree("labels", max(max(part.labels, default=-1) + 1 for part in raw.values()), folder)
+        found = max(max(part.labels, default=-1) + 1 for part in raw.values())
+        check_announced(found, sum(len(part.labels) for part in raw.values()), str(folder), "label")
+        sizes.agree("labels", found, folder)
     splits = {name: _split(source, matrices[name], raw.get(name), sizes) for name, source in sources.items()}
     return Corpus(
         splits=splits,
@@ -68,6 +71,8 @@ def recognises_file(path: Path) -> bool:
 def read_file(path: Path) -> Corpus:
     """Read an old single file as a corpus of one split."""
     labels, features = read_labelled(path)
+    check_columns(labels, path, "label")
+    check_columns(features, path, "feature")
     splits = {"all": Split(labels=labels, features=features)}
     return Corpus(splits=splits, labels=numbered(labels.shape[1]), source=str(path))
 
@@ -197,6 +202,7 @@ def _matrices(source: _Source, sizes: _Sizes) -> _Matrices:
         (features, source.features or source.old, "features" if isinstance(features, csr_array) else "dimensions"),
     ):
         if matrix is not None and path is not None:
+            check_columns(matrix, path, columns.removesuffix("s"))
             sizes.agree(f"{source.name} texts", matrix.shape[0], path)
             sizes.agree(columns, matrix.shape[1], path)
     return _Matrices(labels, features)
@@ -265,6 +271,7 @@ def _with_features(labels: Labels, files: _Files, sizes: _Sizes) -> Labels:
     if path is None:
         return labels
     features = _sparse_matrix(path, "feature")
+    check_columns(features, path, "feature")
     sizes.agree("labels", features.shape[0], path)
     sizes.agree("features", features.shape[1], path)
     return replace(labels, features=features)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from laconic.data.corpus import TableFacts
 from laconic.data.formats.assemble import LARGEST, Row
+from laconic.data.formats.bounds import check_unpacked
 from laconic.data.formats.label_cells import (
     AUTO,
     CANDIDATES,
@@ -53,6 +54,7 @@ class Columns:
             raise ConfigError(f"the label separator must be a sign or a single space, but is {self.separator!r}")
 
 
+_ROWS = 256  # of a Parquet file that are unpacked at a time
 Cells = dict[str, Any]  # a row's cells by their role
 Find = Callable[[Sequence[str]], Mapping[str, int]]  # from a header to the number of the column that plays a role
 
@@ -97,17 +99,32 @@ def parquet(path: Path, find: Find) -> Table:
     import pyarrow.parquet
 
     try:
-        table = pyarrow.parquet.read_table(path)
-        header = table.column_names
+        with pyarrow.parquet.ParquetFile(path) as file:
+            header = file.schema_arrow.names
+            used = find(header)
+            columns = _read_within_bounds(file, path, {*used.values()})
     except (pyarrow.lib.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: this is not a whole Parquet file ({excerpt(str(error))}); write it again") from None
-    used = find(header)
-    data = {role: _values(table.column(number), path) for role, number in used.items()}
+    data = {role: _values(columns[number], path) for role, number in used.items()}
     rows = (
-        (f"{path}, row {number + 1}", {role: values[number] for role, values in data.items()})
-        for number in range(table.num_rows)
+        (f"{path}, row {number + 1}", dict(zip(data, cells, strict=True)))
+        for number, cells in enumerate(zip(*data.values(), strict=True))
     )
     return Table(header, used, rows)
+
+
+def _read_within_bounds(file: Any, path: Path, numbers: Set[int]) -> dict[int, Any]:
+    """Read columns of an open Parquet file by number, a few rows at a time: a value may be packed once for all rows."""
+    import pyarrow
+
+    names, packed, size, batches = file.schema_arrow.names, path.stat().st_size, 0, []
+    read = sorted(numbers) if len({*names}) == len(names) else range(len(names))  # they are found by their names
+    for batch in file.iter_batches(batch_size=_ROWS, columns=[names[number] for number in read]):
+        batches.append(batch)
+        size += batch.nbytes
+        check_unpacked(size, packed, str(path))
+    table = pyarrow.Table.from_batches(batches) if batches else file.schema_arrow.empty_table().select(list(read))
+    return {number: table.column(at) for at, number in enumerate(read)}
 
 
 def table_rows(tables: Mapping[str, Table], columns: Columns, familiar: Familiar | None = None) -> TableRows:
@@ -182,7 +199,7 @@ def _whole_rows(path: Path, *, quotes: bool) -> Iterator[tuple[str, list[str]]]:
     """Yield the rows of a CSV or TSV file; refuse it at the first that cannot be read."""
     remedy = "double a quote inside quotes, or say that quotes mean nothing (--column quotes=false)"
     with opened(path) as file:
-        for place, cells in delimited_rows(numbered(file), str(path), quotes=quotes, remedy=remedy):
+        for place, cells in delimited_rows(numbered(file, str(path)), str(path), quotes=quotes, remedy=remedy):
             if isinstance(cells, DataError):
                 raise cells
             yield place, cells

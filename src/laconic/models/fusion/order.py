@@ -79,7 +79,7 @@ def check_ordering(ordering: Ordering, features: int) -> None:
 
 @compiled
 def _order(forest, places, line, listed, numbers, network, scores):  # type: ignore[no-untyped-def]
-    best = np.empty(places, dtype=np.int64)
+    best = np.empty(min(places, listed.shape[1]), dtype=np.int64)
     for row in range(listed.shape[0]):
         count = _best_of(listed[row], scores[row], best)
         lowest, highest = np.float32(np.inf), np.float32(-np.inf)

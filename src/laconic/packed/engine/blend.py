@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 
 from laconic.errors import ModelError
 from laconic.kernels.checks import check_kind, check_numbers, check_real, check_whole
-from laconic.packed.engine.composite import in_order, largest_of
+from laconic.packed.engine.composite import in_order, largest_of, values_of
 from laconic.packed.engine.encoders import Encoder, check_fits
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.row_kernels import probabilities
@@ -46,8 +46,8 @@ class Blended(PackedRanker):
 
     def rank(self, inputs: Inputs, k: int) -> Ranked:
         vectors = self.encoder.encode(inputs)
-        listed = self.shortlist.listed(inputs, vectors, self.size)
-        if k > self.size:
+        listed = self.shortlist.listed(inputs, vectors, self._size)
+        if k > self._size:
             further = self.shortlist.listed(inputs, vectors, k).labels
             return in_order(further, self._scores(vectors, listed, further), k)
         return in_order(listed.labels, self._scores(vectors, listed, listed.labels), k)
@@ -55,7 +55,7 @@ class Blended(PackedRanker):
     def score(self, inputs: Inputs, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:
         check_numbers(labels, "labels to be scored", NO_LABEL, self.num_labels)
         vectors = self.encoder.encode(inputs)
-        listed = self.shortlist.listed(inputs, vectors, self.size)
+        listed = self.shortlist.listed(inputs, vectors, self._size)
         return self._scores(vectors, listed, labels)
 
     def with_beam(self, beam: int) -> Blended:
@@ -63,6 +63,10 @@ class Blended(PackedRanker):
 
     def exact(self) -> Blended:
         return replace(self, shortlist=self.shortlist.exact())
+
+    @property
+    def _size(self) -> int:
+        return min(self.size, self.shortlist.longest)
 
     def _scores(
         self, vectors: Float[np.ndarray, "texts dim"], listed: Ranked, labels: Int[np.ndarray, "texts n"]
@@ -74,10 +78,10 @@ class Blended(PackedRanker):
         if labels is listed.labels:
             return np.where(labels == NO_LABEL, 0, inside).astype(np.float32)
         last = np.where(listed.labels == NO_LABEL, np.inf, inside).min(1, initial=np.inf)[:, None]
-        same = (labels[:, :, None] == listed.labels[:, None]) & (labels != NO_LABEL)[:, :, None]
         by_rows = beta * self._probabilities(own, labels) / largest
-        nearness = np.where(same, near[:, None], 0).max(2, initial=0)
-        scores = np.where(same.any(2), by_rows + rest * nearness / nearest, np.minimum(by_rows, last))
+        nearness = values_of(labels, listed.labels, near)
+        there = values_of(labels, listed.labels, np.ones_like(near)) > 0
+        scores = np.where(there, by_rows + rest * nearness / nearest, np.minimum(by_rows, last))
         return np.where(labels == NO_LABEL, 0, scores).astype(np.float32)
 
     def _probabilities(

@@ -92,8 +92,7 @@ class Reranked(PackedRanker):
     def score(self, inputs: Inputs, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:
         ranked = self.base.rank(inputs, min(self.size, self.num_labels))
         shares = self._shares(inputs, ranked.labels)
-        same = (labels[:, :, None] == ranked.labels[:, None]) & (labels != NO_LABEL)[:, :, None]
-        own = np.where(same, shares[:, None], np.float32(0)).max(2, initial=0)
+        own = values_of(labels, ranked.labels, shares)
         by_base = self.base.score(inputs, labels) / largest_of(ranked.scores)
         scores: np.ndarray = np.float32(self.alpha) * own + np.float32(1 - self.alpha) * by_base
         scores[labels == NO_LABEL] = 0
@@ -130,6 +129,16 @@ def each_once(labels: Int[np.ndarray, "texts n"]) -> Int[np.ndarray, "texts k"]:
     return np.where(once == _LAST, NO_LABEL, once)[:, :width]
 
 
+def values_of(
+    labels: Int[np.ndarray, "texts n"], listed: Int[np.ndarray, "texts k"], values: Float[np.ndarray, "texts k"]
+) -> Float[np.ndarray, "texts n"]:
+    """Return the value that each label has in a text's list, which names it once; 0 for those that it does not name."""
+    found = np.zeros(labels.shape, dtype=np.float32)
+    lists = np.ascontiguousarray(listed), np.ascontiguousarray(values, dtype=np.float32)
+    _look_up(np.ascontiguousarray(labels), *lists, found)
+    return found
+
+
 def largest_of(scores: Float[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts 1"]:
     """Return the largest of each row, to divide by."""
     largest: np.ndarray = np.maximum(scores.max(1, keepdims=True, initial=0), np.float32(1e-12))
@@ -147,3 +156,14 @@ def _order(labels, scores, best, best_scores):  # type: ignore[no-untyped-def]
             label = labels[text, order[i]]
             best[text, i] = label
             best_scores[text, i] = scores[text, order[i]] if label != NO_LABEL else 0
+
+
+@compiled
+def _look_up(labels, listed, values, found):  # type: ignore[no-untyped-def]
+    for text in range(len(labels)):
+        order = np.argsort(listed[text])
+        ordered = listed[text][order]
+        for i in range(labels.shape[1]):
+            place = np.searchsorted(ordered, labels[text, i])
+            if labels[text, i] != NO_LABEL and place < len(ordered) and ordered[place] == labels[text, i]:
+                found[text, i] = values[text, order[place]]

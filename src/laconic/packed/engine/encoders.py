@@ -24,6 +24,7 @@ from laconic.packed.engine.word_kernels import encode_sums, encode_windows
 
 WIDTHS = (1, 2, 4)  # of the windows of a convolution over words
 
+_MOST_OUTPUTS = 1 << 20  # of a convolution, for a text
 _SHORTEST = np.float32(1e-12)  # length of a vector, so that none is divided by 0
 _INFINITE, _MINUS_INFINITE = 0x7C00, 0xFC00  # the bits of the first numbers that are not finite, by sign
 
@@ -169,6 +170,11 @@ class Windows(Encoder):
         check_floats(self.bias, "bias of filters", (filters,))
         check_whole(self.chunks, "chunks of a text", 1)
         check_whole(self.length, "length of texts", self.chunks)
+        if self.dim > _MOST_OUTPUTS:
+            raise ModelError(
+                f"the packed model's {filters:,} filters in {self.chunks:,} chunks give more than {_MOST_OUTPUTS:,} "
+                "numbers; pack it again"
+            )
 
     @property
     def dim(self) -> int:

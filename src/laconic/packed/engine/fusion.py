@@ -33,7 +33,7 @@ from laconic.models.fusion.evidence import (
 )
 from laconic.models.fusion.order import LEAVES, SPLITS, Forest, Ordering, check_ordering, in_final_order
 from laconic.packed.engine.blend import sigmoids
-from laconic.packed.engine.composite import in_order
+from laconic.packed.engine.composite import in_order, values_of
 from laconic.packed.engine.neighbours import Neighbours
 from laconic.packed.engine.parts import Part, PerThread
 from laconic.packed.engine.ranker import PackedRanker
@@ -139,9 +139,7 @@ class Fused(PackedRanker):
     def score(self, inputs: Inputs, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:
         check_numbers(labels, "labels to be scored", NO_LABEL, self.num_labels)
         found = self._evidence(inputs, at_least=0, wanted=labels)
-        same = (labels[:, :, None] == found.labels[:, None]) & (labels != NO_LABEL)[:, :, None]
-        scores: np.ndarray = (same * self._scores(found)[:, None]).sum(2, dtype=np.float32)
-        return scores
+        return values_of(labels, found.labels, self._scores(found))
 
     def with_beam(self, beam: int) -> Fused:
         return replace(self, base=self.base.with_beam(beam))

@@ -97,8 +97,9 @@ class Neighbours(PackedRanker):
     def channels(self, inputs: Inputs) -> Channels:
         """Return the evidence of both channels before it is summed."""
         words = bags_of(inputs)
-        texts = np.full((size_of(inputs), self.neighbours), -1, dtype=np.int64)
-        cosines = np.zeros((size_of(inputs), self.neighbours), dtype=np.float32)
+        width = min(self.neighbours, self._num_texts + 1)  # with the one more, a search never seems to be complete
+        texts = np.full((size_of(inputs), width), -1, dtype=np.int64)
+        cosines = np.zeros((size_of(inputs), width), dtype=np.float32)
         if isinstance(self.index, Cells):
             cells = self.index.enough_for(min(self.neighbours + _SPARE, self._num_texts))
             exact = self.index.rows.bits, self._places

@@ -19,6 +19,7 @@ from laconic.packed.arrays import named_array
 A = TypeVar("A")
 _KIND = "kind"
 _PLAIN = (int, float, bool, str, type(None))
+_MOST_PARTS, _DEEPEST = 1000, 12  # our largest models have about 20 parts for each member, and are 6 deep
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -73,22 +74,42 @@ def _flat(value: Any, path: str, arrays: dict[str, np.ndarray]) -> Any:
 
 def restored(facts: Any, arrays: Mapping[str, np.ndarray], kinds: Mapping[str, type[Part]]) -> Part:
     """Rebuild a part from its structure and arrays; `kinds` are the allowed classes."""
-    if not isinstance(facts, dict) or not isinstance(facts.get(_KIND), str) or facts[_KIND] not in kinds:
-        raise ModelError("the packed model has a part of a kind that this version does not know; pack it again")
-    kind = kinds[facts[_KIND]]
-    known = {field.name for field in fields(kind)}
-    needed = {field.name for field in fields(kind) if field.default is MISSING}
-    if not needed <= facts.keys() - {_KIND} <= known:  # an older version may lack what has a default
-        raise ModelError(f"the packed model's part {facts[_KIND]!r} is of another version; pack the model again")
-    return kind(**{name: _restored(value, arrays, kinds) for name, value in facts.items() if name != _KIND})
+    return _Restoring(dict(arrays), kinds).part(facts, 1)
 
 
-def _restored(value: Any, arrays: Mapping[str, np.ndarray], kinds: Mapping[str, type[Part]]) -> Any:
-    match value:
-        case {"array": str(path)}:
-            return named_array(path, arrays)
-        case dict():
-            return restored(value, arrays, kinds)
-        case list():
-            return tuple(_restored(one, arrays, kinds) for one in value)
-    return value
+class _Restoring:
+    """Rebuilds parts within limits on their number and depth. Each array is of one part, as `flattened` writes them.
+
+    So what is done with a file's parts takes no longer than its size allows.
+    """
+
+    def __init__(self, arrays: dict[str, np.ndarray], kinds: Mapping[str, type[Part]]) -> None:
+        self.arrays, self.kinds, self.parts = arrays, kinds, 0
+
+    def part(self, facts: Any, depth: int) -> Part:
+        if not isinstance(facts, dict) or not isinstance(facts.get(_KIND), str) or facts[_KIND] not in self.kinds:
+            raise ModelError("the packed model has a part of a kind that this version does not know; pack it again")
+        self.parts += 1
+        if self.parts > _MOST_PARTS or depth > _DEEPEST:
+            raise ModelError(
+                f"the packed model has more than {_MOST_PARTS:,} parts, or parts more than {_DEEPEST} deep in each "
+                "other; pack the model again"
+            )
+        kind = self.kinds[facts[_KIND]]
+        known = {field.name for field in fields(kind)}
+        needed = {field.name for field in fields(kind) if field.default is MISSING}
+        if not needed <= facts.keys() - {_KIND} <= known:  # an older version may lack what has a default
+            raise ModelError(f"the packed model's part {facts[_KIND]!r} is of another version; pack the model again")
+        return kind(**{name: self._value(value, depth + 1) for name, value in facts.items() if name != _KIND})
+
+    def _value(self, value: Any, depth: int) -> Any:
+        match value:
+            case {"array": str(path)}:
+                array = named_array(path, self.arrays)
+                del self.arrays[path]
+                return array
+            case dict():
+                return self.part(value, depth)
+            case list():
+                return tuple(self._value(one, depth) for one in value)
+        return value

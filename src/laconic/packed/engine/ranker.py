@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -35,3 +36,14 @@ class PackedRanker(Part, ABC):
     @abstractmethod
     def exact(self) -> PackedRanker:
         """Return the ranker with exact search."""
+
+
+def nesting(value: Any) -> int:
+    """Return how many rankers lie in each other in a part or a tuple of parts."""
+    if isinstance(value, tuple):
+        return max(map(nesting, value), default=0)
+    if not isinstance(value, Part):
+        return 0
+    return isinstance(value, PackedRanker) + max(
+        (nesting(getattr(value, one.name)) for one in fields(value)), default=0
+    )

@@ -34,6 +34,7 @@ from laconic.packed.engine.transforms import Transform
 from laconic.types import NO_LABEL
 
 _SPARE = 16  # clusters that are scored again though they are not needed: coarse scores may err about the last
+_MOST_PLACES = 1 << 16  # for labels with words, where labels are fewer
 _WORDS = np.float32(1e-3)  # weight of a cosine of words: after all that another shortlister names itself
 
 
@@ -65,6 +66,11 @@ class Shortlist(Part, ABC):
     @abstractmethod
     def listed(self, inputs: Inputs, vectors: Float[np.ndarray, "texts dim"], size: int) -> Ranked:
         """Return the best labels of each text, given as tokens and as a vector; rows end in NO_LABEL."""
+
+    @property
+    def longest(self) -> int:
+        """Return the size from which on lists gain no more labels; one place stays without a label."""
+        return self.num_labels + 1
 
     @abstractmethod
     def with_beam(self, beam: int) -> Shortlist:
@@ -138,6 +144,8 @@ class WordLabels(Shortlist):
         check_kind(self.label_texts, "words of labels", Pairs)
         check_numbers(self.label_texts.numbers, "labels of words", 0, self.num_labels)
         check_whole(self.count, "places for labels with words", 0)
+        if self.count > max(_MOST_PLACES, self.num_labels):
+            raise ModelError(f"the packed model has {self.count:,} places for labels with words; pack it again")
         if self.others.num_labels != self.num_labels:
             raise ModelError("the packed model's shortlists are not of the same labels; pack it again")
 
@@ -148,6 +156,10 @@ class WordLabels(Shortlist):
     @property
     def cells(self) -> int:
         return self.others.cells
+
+    @property
+    def longest(self) -> int:
+        return self.others.longest + self.count
 
     def listed(self, inputs: Inputs, vectors: Float[np.ndarray, "texts dim"], size: int) -> Ranked:
         count = min(self.count, size - 1)

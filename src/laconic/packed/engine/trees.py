@@ -61,7 +61,14 @@ class Trees(PackedRanker):
     def rank(self, inputs: Inputs, k: int) -> Ranked:
         labels, scores = found = Ranked.empty(size_of(inputs), k)
         trees, span = (self.forest, self._ways), (0, len(labels))
-        rank_texts(trees, self._queries(inputs), self.beam, span, self._scratch(), (labels, scores))
+        rank_texts(
+            trees,
+            self._queries(inputs),
+            min(self.beam, len(self.child_starts)),
+            span,
+            self._scratch(),
+            (labels, scores),
+        )
         return found
 
     def score(self, inputs: Inputs, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:

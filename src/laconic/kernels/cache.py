@@ -1,0 +1,188 @@
+"""Keep compiled kernels on disk for later processes; where no folder can be used, they are compiled in every process.
+
+Kernels are kept as pickles, so whoever can write them can run code in our process. They lie beside the package, where
+its modules lie too, or in a folder of mode 0700 that belongs to the user. Files are named by a hash of their content:
+a damaged file, or one that another process wrote at the same time, is never loaded.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import os
+import pickle
+import stat
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+import numba
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core.serialize import dumps
+
+import laconic
+
+log = logging.getLogger(__name__)
+_HASH = 16  # bytes
+
+
+class KernelCache(FunctionCache):  # type: ignore[misc]  # numba has no types
+    """The compiled variants of a kernel: read from any folder that has them, written to the first that can be."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._name, self._py_func = repr(function), function
+        self._impl = _Results(function)
+        self._variants = [_Variants(folder, function) for folder in cache_folders(Path(inspect.getfile(function)))]
+
+    @property
+    def cache_path(self) -> str:
+        return str(self._variants[0].folder)
+
+    def flush(self) -> None:
+        for variants in self._variants:
+            variants.remove()
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        target_context.refresh()
+        key = self._index_key(sig, target_context.codegen())
+        found = (variants.load(key) for variants in self._variants)
+        data = next((one for one in found if one is not None), None)
+        return None if data is None else self._impl.rebuild(target_context, data)
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        if not self._impl.check_cachable(data):
+            return
+        key, reduced, reasons = self._index_key(sig, data.codegen), self._impl.reduce(data), set()
+        for variants in self._variants:
+            try:
+                variants.save(key, reduced)
+                return
+            except OSError as error:
+                reasons.add(error.strerror or str(error))
+        _warn_once("; ".join(sorted(reasons)))
+
+
+def cache_folders(source: Path) -> list[Path]:
+    """Return the folders where kernels of a source file may be kept, the preferred one first."""
+    name = f"laconic-{source.parent.name}-{blake2b(bytes(source.parent.absolute()), digest_size=_HASH).hexdigest()}"
+    home = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
+    folders = [_beside(source), home / name, Path(os.environ.get("TMPDIR") or "/tmp") / f"{name}-{os.geteuid()}"]
+    return [*([Path(numba.config.CACHE_DIR) / name] if numba.config.CACHE_DIR else []), *folders]
+
+
+class _Results(CompileResultCacheImpl):  # type: ignore[misc]
+    """Numba's conversion of a compiled kernel to what can be pickled, without its search for one folder."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._lineno, self._locator = function.__code__.co_firstlineno, self
+        self._py_file = inspect.getfile(function)
+
+
+class _Variants:
+    """The compiled variants of a kernel in a folder: an index by types and processor, and a file for each."""
+
+    def __init__(self, folder: Path, function: Callable[..., Any]) -> None:
+        source = Path(inspect.getfile(function))
+        place = f"{source.stem}.{function.__qualname__}-{function.__code__.co_firstlineno}"
+        self.folder, self._base = folder, f"{place}.{sys.implementation.cache_tag}".replace("<", "").replace(">", "")
+        self._own = folder != _beside(source)
+        self._index = folder / f"{self._base}.index"
+        # A kernel is compiled with the kernels that it calls, which may be in other files: hence laconic's version.
+        self._stamp = (numba.__version__, laconic.__version__, _source_hash(source))
+
+    def load(self, key: Any) -> Any:
+        """Return what was saved under the key; None if there is nothing, or nothing whole."""
+        name = self._entries().get(key)
+        return None if name is None else _unpickled(self.folder / name, name.split(".")[-2])
+
+    def save(self, key: Any, value: Any) -> None:
+        self._make_folder()
+        content = dumps(value)
+        name = f"{self._base}.{_hash(content)}.kernel"
+        _write(self.folder / name, content)
+        entries = {**self._entries(), key: name}
+        index = dumps((self._stamp, entries))
+        _write(self._index, _hash(index).encode() + index)
+        for path in self._files() - {self.folder / name for name in entries.values()}:
+            path.unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        with suppress(OSError):
+            for path in {self._index, *self._files()}:
+                path.unlink(missing_ok=True)
+
+    def _files(self) -> set[Path]:
+        return {path for path in self.folder.glob("*.kernel") if path.name.startswith(f"{self._base}.")}
+
+    def _entries(self) -> dict[Any, str]:
+        found = _unpickled(self._index) if self._is_trusted() else None
+        return found[1] if found and found[0] == self._stamp else {}
+
+    def _make_folder(self) -> None:
+        self.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.folder.mkdir(exist_ok=True, mode=0o700 if self._own else 0o777)
+        if not self._is_trusted():
+            raise PermissionError(None, "the folder belongs to another user, or others may write to it")
+
+    def _is_trusted(self) -> bool:
+        """Tell whether only the user and root can write to the folder, or whoever can write the package's modules."""
+        try:
+            about = self.folder.lstat()
+        except OSError:
+            return False
+        private = about.st_uid in (os.geteuid(), 0) and not about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        return stat.S_ISDIR(about.st_mode) and (private or not self._own)
+
+
+def _beside(source: Path) -> Path:
+    return source.parent / "__pycache__"
+
+
+@cache
+def _source_hash(source: Path) -> str:
+    return _hash(source.read_bytes())
+
+
+def _hash(content: bytes) -> str:
+    return blake2b(content, digest_size=_HASH).hexdigest()
+
+
+def _unpickled(path: Path, expected: str = "") -> Any:
+    """Unpickle a file whose content has the hash that is expected, or that it begins with; None for any other."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    if not expected:
+        expected, content = content[: 2 * _HASH].decode("latin-1"), content[2 * _HASH :]
+    if _hash(content) != expected:
+        return None
+    try:
+        return pickle.loads(content)
+    except (AttributeError, ImportError):  # it names classes of another version
+        return None
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file that appears whole or not at all."""
+    partial = path.with_name(f".{token_hex(_HASH)}.partial")
+    try:
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644), "wb") as file:
+            file.write(content)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+@cache
+def _warn_once(reasons: str) -> None:
+    log.warning(
+        "compiled kernels cannot be kept (%s), so every process compiles them again, for up to a minute or two; set "
+        "NUMBA_CACHE_DIR to a folder of your own that can be written",
+        reasons,
+    )
