@@ -34,7 +34,7 @@ class Outcome(NamedTuple):
 
     @property
     def bad(self) -> bool:
-        return self.kind not in ("done", "refused")
+        return self.kind not in ("done", "refused", "no matter")
 
 
 def outcome(work: Callable[[], Any], seconds: float = SLOWEST) -> Outcome:

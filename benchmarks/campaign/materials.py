@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 from benchmarks.campaign.children import command, killed_after, outcome
 from benchmarks.fingerprints import VARIANTS, planted
 from laconic.config import Settings
-from laconic.training.run import _StageFile
+from laconic.training.run import Run
 
 TEXTS = ["word01aaa word01bbb common1", "word05aaa common2", "no word that is known", ""]
 _PATIENCE = 120.0  # seconds for a command that nobody disturbs
+_OFTEN = 0.2  # seconds between checkpoints
 _HASHED = (".safetensors", ".txt", ".utf8")
 
 
@@ -51,8 +52,10 @@ def made(variant: str, folder: Path) -> Made:
 def train(one: Made, folder: Path) -> str:
     """Train or resume a model in this process; return the hash of what it has learnt."""
     method, settings = VARIANTS[one.variant]
-    given = [f"--set={name}={json.dumps(value)}" for name, value in _flat(settings)]
-    _StageFile.due = lambda file: file.folder is not None  # type: ignore[method-assign]  # a checkpoint a step
+    given = [f"--set={name}={json.dumps(value)}" for name, value in _flat(settings) if name != "ensemble"]
+    if "ensemble" in settings:
+        given.append(f"--ensemble={settings['ensemble']}")
+    Run.__init__.__kwdefaults__["seconds"] = _OFTEN  # the usual minute would leave nothing to resume
     command("train", one.data, "--method", method, "--out", folder, "--device", "cpu", *given)
     return learnt(folder)
 
