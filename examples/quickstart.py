@@ -21,7 +21,7 @@ model = Laconic("nearest").fit(texts, labels, LABEL_TEXTS)  # "inceptionxml" tra
 
 print(model.predict("a strategy game about newsletters", k=3))
 print(model.predict(["image editor", "server"], k=2, block=["web"]))
-print({name: round(model.score(texts, labels)[name], 1) for name in ("P@1", "nDCG@5", "PSP@5")})
+print({name: round(model.evaluate(texts, labels)[name], 1) for name in ("P@1", "nDCG@5", "PSP@5")})
 
 with TemporaryDirectory() as folder:
     model.save(f"{folder}/model")  # `laconic predict` and `laconic evaluate` read this folder too

@@ -139,7 +139,7 @@ def test_how_a_model_answers_can_be_overruled_for_once(clustered, data, tmp_path
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ("answer_tops=3", "there is no setting 'answer_tops'; known are: .*answer_top"),
+        ("answer_tops=3", "there is no setting 'answer_tops'; did you mean 'answer_top'"),
         ("answer_top=many", "answer_top must be int, but is 'many'"),
         ("answer_top", "a setting must look like key=value, but is 'answer_top'"),
         ("ranking=best", "ranking must be extreme or product, but is 'best'"),
@@ -442,7 +442,7 @@ def test_data_for_a_model_is_cut_as_its_training_data_was(tmp_path):
         ),
         (
             ["train", "debian-related", "--method", "nearest", "--out", "m", "--set", "neighbors=3"],
-            "there is no setting 'neighbors'; known are: neighbours",
+            "there is no setting 'neighbors'; did you mean 'neighbours'?",
         ),
         (["predict", "nowhere"], "nowhere: there is no such model folder"),
         (["evaluate", "nowhere", "debian-related"], "nowhere: there is no such model folder"),

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -92,12 +93,12 @@ def test_one_text_has_a_list_and_many_have_lists(fitted: Laconic) -> None:
 
 
 def test_planted_labels_are_learnt(fitted: Laconic) -> None:
-    assert fitted.score(TEST_TEXTS, TEST_LABELS)["P@1"] > 70  # four epochs are few
+    assert fitted.evaluate(TEST_TEXTS, TEST_LABELS)["P@1"] > 70  # four epochs are few
     assert set(fitted.labels_) == set(CORPUS.labels.names)
 
 
 def test_scores_are_those_of_an_evaluation(fitted: Laconic) -> None:
-    metrics = fitted.score(TEST_TEXTS, TEST_LABELS)
+    metrics = fitted.evaluate(TEST_TEXTS, TEST_LABELS)
     assert metrics == fitted.predictor_.evaluate(CORPUS, "test").metrics
     assert {"P@1", "nDCG@5", "PSP@5"} <= metrics.keys()
 
@@ -116,9 +117,9 @@ def test_syncxml_is_inceptionxml_plus(tmp_path: Path) -> None:
 
 def test_a_label_never_seen_is_a_miss() -> None:
     model = nearest().fit(FEW_TEXTS, FEW_LABELS)
-    assert model.score(FEW_TEXTS, FEW_LABELS)["R@5"] == 100
-    assert model.score(FEW_TEXTS, [["red", "new"], ["car", "newer"], ["house", "new"]])["R@5"] == 50
-    assert model.score(["red car"], [["new"]])["P@1"] == 0
+    assert model.evaluate(FEW_TEXTS, FEW_LABELS)["R@5"] == 100
+    assert model.evaluate(FEW_TEXTS, [["red", "new"], ["car", "newer"], ["house", "new"]])["R@5"] == 50
+    assert model.evaluate(["red car"], [["new"]])["P@1"] == 0
 
 
 def test_labels_can_be_allowed_and_blocked(fitted: Laconic) -> None:
@@ -133,7 +134,7 @@ def test_numbers_are_names() -> None:
     model = unchecked(Laconic.fit)(nearest(), FEW_TEXTS, [[1, 2], [2], [np.int64(3)]], {3: "warm home"})
     assert set(model.labels_) == {"1", "2", "3"}
     assert model.predict("home", 1)[0].label == "3"
-    assert model.score(FEW_TEXTS, [[1, 2], ["2"], [3]])["R@5"] == 100
+    assert model.evaluate(FEW_TEXTS, [[1, 2], ["2"], [3]])["R@5"] == 100
     assert model.predict("car", allow=[1]) == model.predict("car", block=["2", 3])
 
 
@@ -143,7 +144,7 @@ def test_texts_and_labels_may_be_arrays_tuples_and_sets() -> None:
     lists = nearest().fit(FEW_TEXTS, FEW_LABELS)
     assert [type(name) for name in arrays.labels_] == [str] * 3
     assert arrays.predict(FEW_TEXTS) == lists.predict(FEW_TEXTS)
-    assert sets.score(FEW_TEXTS, FEW_LABELS) == lists.score(FEW_TEXTS, FEW_LABELS)
+    assert sets.evaluate(FEW_TEXTS, FEW_LABELS) == lists.evaluate(FEW_TEXTS, FEW_LABELS)
 
 
 def test_labels_texts_are_learnt_from() -> None:
@@ -166,13 +167,16 @@ def test_a_text_may_have_no_label() -> None:
         (["red", None], [["red"], []], r"^texts\[1\] is None \(NoneType\), where a string is needed"),
         (["red", float("nan")], [["red"], []], r"^texts\[1\] is nan \(float\)"),
         (["red", "\ud800"], [["red"], []], r"^texts\[1\] holds half of a character"),
-        (["red", "blue"], ["red", "blue"], r"^labels\[0\] is 'red' \(str\), .*names is needed; write \['red'\]$"),
+        (["red", "blue"], ["red", ["blue"]], r"^labels\[0\] is 'red' \(str\), .*names is needed; write \['red'\]$"),
         (["red"], "red", r"^labels is 'red' \(str\), where a list of lists of label names is needed"),
-        (["red"], [5], r"^labels\[0\] is 5 \(int\), where a list of label names is needed"),
+        (["red"], [2.5], r"^labels\[0\] is 2.5 \(float\), where a list of label names is needed"),
         (["red"], [None], r"^labels\[0\] is None"),
         (["red"], [["red", 2.5]], r"^labels\[0\]\[1\] is 2.5 \(float\), where a string is needed"),
         (["red"], [[True]], r"^labels\[0\]\[0\] is True \(bool\)"),
-        (["red"], np.ones((1, 3), dtype=int), r"^labels is array\(\[\[1, 1, 1\]\]\) \(ndarray\)"),
+        (["red"], np.ones((1, 3, 1), dtype=int), r"^labels is array\(\[\[\[1\],\n.*\(ndarray\), where a list"),
+        (["red"], np.array([[0, 3]]), r"^labels is a matrix that holds 3, where 0 and 1 are needed"),
+        (["red"], csr_array(np.array([[0, 0.5]])), r"^labels is a matrix that holds 0\.5, where 0 and 1"),
+        (["red", "blue"], np.ones((1, 3)), r"^there are 2 texts, but 1 row of labels"),
         (["red", "blue"], [["red"]], r"^there are 2 texts, but 1 list of labels"),
         ([], [], r"^there is no text at all"),
         (["red"], [[]], r"^no text has a label"),
@@ -211,7 +215,7 @@ def test_the_constructor_keeps_what_it_is_given_and_looks_at_nothing() -> None:
     group = {"stop_words": "?"}
     model = Laconic("no such method", nonsense=1, text=group)
     given = {"method": "no such method", "device": "auto", "ensemble": 1, "ignore_memory": False}
-    given |= {"random_state": None, "n_jobs": None, "verbose": 0}
+    given |= {"budget": None, "preset": None, "classes": None, "random_state": None, "n_jobs": None, "verbose": 0}
     assert model.get_params() == {**given, "nonsense": 1, "text": group}
     assert model.get_params()["text"] is group
 
@@ -242,10 +246,10 @@ def test_a_group_can_be_set_in_two_ways() -> None:
 
 
 def test_params_can_be_set() -> None:
-    model = Laconic("nearest", text__stop_words=False, power=2.0)
-    assert model.set_params(method="inceptionxml", device="cpu", power=3.0) is model
-    own = {"method": "inceptionxml", "device": "cpu", "ensemble": 1, "ignore_memory": False}
-    own |= {"random_state": None, "n_jobs": None, "verbose": 0}
+    model = Laconic("inceptionxml", text__stop_words=False, epochs=2)
+    assert model.set_params(method="nearest", device="cpu", power=3.0) is model
+    own = {"method": "nearest", "device": "cpu", "ensemble": 1, "ignore_memory": False, "epochs": 2}
+    own |= {"budget": None, "preset": None, "classes": None, "random_state": None, "n_jobs": None, "verbose": 0}
     assert model.get_params() == {**own, "text__stop_words": False, "power": 3.0}
     changed = model.set_params(text={"stop_words": True}, ignore_memory=True).get_params()
     assert changed == {**own, "ignore_memory": True, "power": 3.0, "text": {"stop_words": True}}
@@ -290,7 +294,7 @@ def test_a_grid_is_searched() -> None:
 
 
 def test_a_grid_is_searched_with_every_metric() -> None:
-    search = GridSearchCV(nearest(), {"power": [1.0, 3.0]}, scoring=Laconic.score, refit="P@1", cv=2)
+    search = GridSearchCV(nearest(), {"power": [1.0, 3.0]}, scoring=Laconic.evaluate, refit="P@1", cv=2)
     search.fit(TEXTS[:60], LABELS[:60])
     assert search.best_score_ == search.cv_results_["mean_test_P@1"].max()
     assert "mean_test_PSP@5" in search.cv_results_
@@ -315,7 +319,8 @@ def test_a_saved_model_is_the_same_model(fitted: Laconic, tmp_path: Path) -> Non
     fitted.save(tmp_path / "model")
     loaded = Laconic.load(str(tmp_path / "model"), device="cpu")
     assert loaded.predict(TEST_TEXTS) == fitted.predict(TEST_TEXTS)
-    assert loaded.score(TEST_TEXTS, TEST_LABELS) == fitted.score(TEST_TEXTS, TEST_LABELS)  # PSP needs label counts
+    metrics = loaded.evaluate(TEST_TEXTS, TEST_LABELS)  # PSP needs label counts
+    assert metrics == fitted.evaluate(TEST_TEXTS, TEST_LABELS)
     assert list(loaded.labels_) == list(fitted.labels_)
     assert fitted.get_params().items() <= loaded.get_params().items()
     assert Predictor.open(tmp_path / "model", device="cpu").predict(TEST_TEXTS) == fitted.predict(TEST_TEXTS)
@@ -349,7 +354,7 @@ def test_a_packed_model_answers_nearly_as_before(fitted: Laconic, packed: Laconi
     for own, others in zip(packed.predict(TEST_TEXTS), fitted.predict(TEST_TEXTS), strict=True):
         assert own[0].label == others[0].label
         assert [score for _, score in own] == pytest.approx([score for _, score in others], abs=5e-3)
-    plain, same = fitted.score(TEST_TEXTS, TEST_LABELS), packed.score(TEST_TEXTS, TEST_LABELS)
+    plain, same = fitted.evaluate(TEST_TEXTS, TEST_LABELS), packed.evaluate(TEST_TEXTS, TEST_LABELS)
     assert same["PSP@5"] == pytest.approx(plain["PSP@5"], abs=0.5)
 
 
@@ -376,7 +381,7 @@ def test_a_packed_folder_alone_answers_and_no_more(packed: Laconic, tmp_path: Pa
     alone = Laconic.load(tmp_path / "model" / "packed")
     check_is_fitted(alone)
     assert alone.predict(TEST_TEXTS, 3) == packed.predict(TEST_TEXTS, 3)
-    assert alone.score(TEST_TEXTS, TEST_LABELS) == packed.score(TEST_TEXTS, TEST_LABELS)
+    assert alone.evaluate(TEST_TEXTS, TEST_LABELS) == packed.evaluate(TEST_TEXTS, TEST_LABELS)
     assert list(alone.labels_) == list(packed.labels_)
     asks: list[Callable[[], Any]] = [
         lambda: alone.save(tmp_path / "other"),

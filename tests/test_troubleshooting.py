@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from typer.testing import CliRunner
@@ -144,7 +145,23 @@ PROVOKED: dict[str, Callable[[], BaseException | str | None]] = {
     "there is no text at all; give at least one": lambda: raised(lambda: Laconic("nearest").fit([], [])),
     "texts[…] is …, where a string is needed": lambda: raised(lambda: Laconic("nearest").fit([None], [["b"]])),
     "there is no method …; known are: …": lambda: complaint("train", "right.csv", "--method", "nearst"),
+    "there is no setting …; did you mean …?": lambda: trained("right.csv", "--set", "neighbors=3"),
     "there is no setting …; known are: …": lambda: trained("right.csv", "--set", "depth=3"),
+    "there is no setting …; … lists those of a method": lambda: complaint(
+        "train", "right.csv", "--method", "inceptionxml", "--set", "zzz=3"
+    ),
+    "budget chooses a method, but … is named; leave one of them out": lambda: raised(
+        lambda: Laconic("trees", budget="5m").fit(*RECORDS)
+    ),
+    "preset … is for a named method; name one, such as …": lambda: raised(
+        lambda: Laconic(preset="laptop").fit(*RECORDS)
+    ),
+    "labels is a matrix that holds …, where 0 and 1 are needed; give numbers of labels as lists": lambda: raised(
+        lambda: Laconic("nearest").fit(["a"], np.array([[0, 3]]))
+    ),
+    "labels is a matrix of …, but classes has …; give one for each column": lambda: raised(
+        lambda: Laconic("nearest", classes=["b"]).fit(["a"], np.eye(1, 2))
+    ),
     "… must be …, but is …": lambda: trained("right.csv", "--set", "neighbours=-1"),
     "a setting must look like key=value, but is …": lambda: trained("right.csv", "--set", "neighbours"),
     "there is no preset … for …, nor such a file; the presets are: …": lambda: trained(
@@ -190,6 +207,9 @@ PROVOKED: dict[str, Callable[[], BaseException | str | None]] = {
     "…; --skip-bad skips what cannot be read": lambda: complaint("predict", "model", "latin.csv", "--out", "a.csv"),
     "--out must end in .jsonl, .csv, .tsv or .parquet, .gz may follow; but it is …": (
         lambda: complaint("predict", "model", "right.csv", "--out", "a.xlsx")
+    ),
+    "only a packed model explains its labels; call pack(texts) first": lambda: raised(
+        lambda: Laconic.load("plain").explain("a")
     ),
     "--explain is for a packed model, which answers on a CPU; …": (
         lambda: complaint("predict", "plain", "--text", "a", "--explain")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import tomllib
 import types
@@ -31,6 +32,7 @@ C = TypeVar("C", bound=Dataclass)
 Settings = dict[str, Any]
 Bounds = Mapping[str, tuple[int | float, int | float]]  # the least and the largest value of settings
 Choices = Mapping[str, Collection[str]]  # the values of settings that are names
+_FEW = 12  # names that are still read when they are listed
 
 
 def method_called(name: str) -> str:
@@ -66,14 +68,8 @@ def preset_path(method: str, name: str) -> Path:
 def configure(kind: type[C], settings: Mapping[str, Any], prefix: str = "") -> C:
     """Make a config of that kind from settings; defaults fill in, and names in its RETIRED are ignored."""
     settings = {name: value for name, value in settings.items() if name not in getattr(kind, "RETIRED", ())}
+    check_names(kind, settings, prefix)
     types_by_name = typing.get_type_hints(kind)
-    names = [field.name for field in fields(kind)]
-    known = sorted(names, key=lambda name: _is_group(types_by_name[name]))  # single settings first
-    for name in settings:
-        if name not in known:
-            raise ConfigError(
-                f"there is no setting {prefix + name!r}; known are: {', '.join(prefix + key for key in known)}"
-            )
     # A group of which some is set keeps the rest as it is in this config, which need not be the group's own default.
     usual = {field.name: field.default for field in fields(kind) if is_dataclass(field.default)}
     given = {
@@ -81,6 +77,34 @@ def configure(kind: type[C], settings: Mapping[str, Any], prefix: str = "") -> C
         for name, value in settings.items()
     }
     return kind(**{name: _value(value, types_by_name[name], prefix + name) for name, value in given.items()})
+
+
+def check_names(kind: type[Any], settings: Mapping[str, Any], prefix: str = "") -> None:
+    """Refuse the first name that is no setting of this kind of config, nor in its RETIRED; look into groups too."""
+    types_by_name = typing.get_type_hints(kind)
+    names = [field.name for field in fields(kind)]
+    for name, value in settings.items():
+        if name in names and isinstance(value, Mapping) and _is_group(types_by_name[name]):
+            check_names(_group(types_by_name[name]), value, f"{prefix}{name}.")
+        elif name not in names and name not in getattr(kind, "RETIRED", ()):
+            known = sorted(names, key=lambda one: _is_group(types_by_name[one]))  # single settings first
+            inside = [
+                f"{group}.{inner.name}"
+                for group in known
+                if _is_group(types_by_name[group])
+                for inner in fields(_group(types_by_name[group]))
+            ]
+            raise ConfigError(f"there is no setting {prefix + name!r}; {_suggestion(name, known, inside, prefix)}")
+
+
+def _suggestion(name: str, known: list[str], inside: list[str], prefix: str) -> str:
+    """Name the most similar of the known settings, or the group that has a setting of this name; else list them."""
+    near = difflib.get_close_matches(name, known, n=1) or [one for one in inside if one.partition(".")[2] == name]
+    if near:
+        return f"did you mean {prefix + near[0]!r}?"
+    if len(known) <= _FEW:
+        return f"known are: {', '.join(prefix + one for one in known)}"
+    return "`laconic settings METHOD` lists those of a method"
 
 
 def settings_of(config: Any) -> Settings:
@@ -120,6 +144,11 @@ def check_known(config: Any, known: Choices, group: str = "") -> None:
 
 def _is_group(wanted: Any) -> bool:
     return is_dataclass(wanted) or optional_group(wanted) is not None
+
+
+def _group(wanted: Any) -> Any:
+    """Return the dataclass of a group's type."""
+    return wanted if is_dataclass(wanted) else optional_group(wanted)
 
 
 def optional_group(wanted: Any) -> Any:

@@ -345,7 +345,7 @@ def test_dense_features_are_re_ranked_too() -> None:
         ({"alpha": 2}, "alpha must be -1 to 1, but is 2"),
         ({"size": 0}, "size must be 1 to"),
         ({"batch_size": 1}, "batch_size must be 0"),
-        ({"epoch": 1}, "there is no setting 'reranker.epoch'; known are: reranker.size"),
+        ({"epoch": 1}, "there is no setting 'reranker.epoch'; did you mean 'reranker.epochs'"),
         (5, "reranker is a group of settings; set reranker.size=..."),
     ],
 )

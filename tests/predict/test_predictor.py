@@ -156,7 +156,7 @@ def test_how_texts_are_read_was_learnt_and_is_not_overruled(clustered: SavedMode
 @pytest.mark.parametrize(
     ("settings", "problem", "message"),
     [
-        ({"answer": 3}, ConfigError, "there is no setting 'answer'; known are: .*answer_top"),
+        ({"answer": 3}, ConfigError, "there is no setting 'answer'; did you mean 'answer_top'"),
         ({"answer_top": 2.5}, ConfigError, "answer_top must be int, but is 2.5"),
         ({"text": {"stopwords": True}}, ConfigError, r"there is no setting 'text\.stopwords'"),
         ({"hidden": 9}, UserError, "hidden|size mismatch"),

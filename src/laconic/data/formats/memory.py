@@ -1,13 +1,15 @@
-"""Read texts and labels that are in memory: lists, tuples, arrays, and series and frames of pandas.
+"""Read texts and labels that are in memory: lists, tuples, arrays, matrices, and series and frames of pandas.
 
-Frames are known by what they can do, so that pandas is not imported for those who do not use it.
+Labels are lists of names, one name per text, or a matrix of 0 and 1 with a column per label, dense or sparse. Frames
+and sparse matrices are known by what they can do, so that pandas is not imported for those who do not use it.
 """
 
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,26 +18,42 @@ from laconic.data.formats.assemble import LabelRow, Row, corpus_of
 from laconic.data.formats.records import text
 from laconic.data.formats.tabular import USUAL_NAMES
 from laconic.errors import DataError
+from laconic.system.sparse import csr_array
 from laconic.units import counted
 
 
-def corpus_in_memory(split: str, texts: object, labels: object, label_texts: object = None) -> Corpus:
-    """Return one split of texts with their labels; of a frame of texts, labels may be a column (`labels` is None)."""
+class _Given(NamedTuple):
+    """Labels of each text: names or, where `columns` are the names of a matrix's columns, numbers of columns."""
+
+    rows: Sequence[Sequence[str | int]]
+    columns: Sequence[str] | None = None
+
+
+def corpus_in_memory(
+    split: str, texts: object, labels: object, label_texts: object = None, classes: object = None
+) -> Corpus:
+    """Return one split of texts with their labels; of a frame of texts, labels may be a column (`labels` is None).
+
+    `classes` are the names of the columns where labels are a matrix of 0 and 1; None: their numbers.
+    """
     if labels is None:
         labels = _own_labels(texts)
-    every_text, every_labels = texts_in_memory(texts), _label_lists(labels)
-    if len(every_text) != len(every_labels):
-        raise DataError(
-            f"there are {counted(len(every_text), 'text')}, but {counted(len(every_labels), 'list')} of labels"
-        )
+    every_text, given = texts_in_memory(texts), _given_labels(labels, classes)
+    if len(every_text) != len(given.rows):
+        wanted = counted(len(given.rows), "list") if given.columns is None else counted(len(given.rows), "row")
+        raise DataError(f"there are {counted(len(every_text), 'text')}, but {wanted} of labels")
     if not every_text:
         raise DataError("there is no text at all; give at least one")
-    rows = (Row(f"labels[{i}]", *row) for i, row in enumerate(zip(every_text, every_labels, strict=True)))
-    label_rows = None if label_texts is None else label_rows_in_memory(label_texts)
-    corpus = corpus_of({split: rows}, label_rows, source="texts in memory")
+    rows = (Row(f"labels[{i}]", *row) for i, row in enumerate(zip(every_text, given.rows, strict=True)))
+    corpus = corpus_of({split: rows}, _label_rows(given.columns, label_texts), source="texts in memory")
     if not corpus.splits[split].labels.nnz:
         raise DataError("no text has a label; give labels as lists of names, one list for each text")
     return corpus
+
+
+def is_matrix(labels: object) -> bool:
+    """Return whether labels are a matrix with a column for each, not names: dense or sparse, without column names."""
+    return hasattr(labels, "tocsr") or (isinstance(labels, np.ndarray) and labels.ndim == 2 and _is_numeric(labels))
 
 
 def texts_in_memory(texts: object) -> list[str]:
@@ -60,10 +78,59 @@ def names_in_memory(values: object, place: str) -> list[str]:
     return [_name(value, f"{place}[{i}]") for i, value in enumerate(_items(values, place, "a list of label names"))]
 
 
-def _label_lists(labels: object) -> list[list[str]]:
-    column = _column(labels, "labels", "labels") if _is_frame(labels) else labels
-    lists = _items(column, "labels", "a list of lists of label names")
-    return [names_in_memory(value, f"labels[{i}]") for i, value in enumerate(lists)]
+def _label_rows(columns: Sequence[str] | None, label_texts: object) -> list[LabelRow] | None:
+    """Return the list of labels: first those of a matrix in the order of its columns, then others that have a text."""
+    listed = [] if label_texts is None else list(label_rows_in_memory(label_texts))
+    if columns is None:
+        return None if label_texts is None else listed
+    text_of = {row.name: row.text for row in listed}
+    others = [row for row in listed if row.name not in set(columns)]
+    return [*(LabelRow(f"classes[{at}]", name, text_of.get(name)) for at, name in enumerate(columns)), *others]
+
+
+def _given_labels(labels: object, classes: object) -> _Given:
+    if is_matrix(labels):
+        return _of_matrix(labels, classes)
+    if _is_frame(labels):
+        if _is_indicator_frame(labels):
+            return _of_matrix(labels.to_numpy(), list(labels.columns))  # type: ignore[attr-defined]
+        labels = _column(labels, "labels", "labels")
+    if isinstance(labels, np.ndarray) and labels.ndim == 2:  # rows of names
+        labels = list(labels)
+    items = _items(labels, "labels", "a list of lists of label names")
+    if items and all(_is_name(item) for item in items):
+        return _Given([[_name(item, f"labels[{i}]")] for i, item in enumerate(items)])
+    return _Given([names_in_memory(item, f"labels[{i}]") for i, item in enumerate(items)])
+
+
+def _of_matrix(labels: Any, classes: object) -> _Given:
+    """Read a matrix of 0 and 1; refuse other values, which are no labels."""
+    matrix = csr_array(labels, copy=True)
+    matrix.sum_duplicates()
+    if wrong := sorted(set(np.unique(matrix.data).tolist()) - {0, 1}):
+        raise DataError(
+            f"labels is a matrix that holds {wrong[0]!r}, where 0 and 1 are needed; give numbers of labels as lists"
+        )
+    matrix.eliminate_zeros()
+    columns = range(matrix.shape[1]) if classes is None else classes
+    names = names_in_memory(columns, "classes")
+    if len(names) != matrix.shape[1]:
+        raise DataError(
+            f"labels is a matrix of {counted(matrix.shape[1], 'column')}, but classes has "
+            f"{counted(len(names), 'name')}; give one for each column"
+        )
+    bounds = matrix.indptr.tolist()
+    return _Given([matrix.indices[one:two].tolist() for one, two in pairwise(bounds)], names)
+
+
+def _is_indicator_frame(frame: Any) -> bool:
+    """Return whether a frame has a column of 0 and 1 for each label, and not one of names."""
+    named = {str(name).strip().lower() for name in frame.columns} & set(USUAL_NAMES["labels"])
+    return not named and len(frame.columns) > 1 and hasattr(frame, "to_numpy") and _is_numeric(frame.to_numpy())
+
+
+def _is_numeric(values: np.ndarray) -> bool:
+    return values.dtype.kind in "biuf"
 
 
 def _is_frame(values: object) -> bool:
@@ -101,8 +168,12 @@ def _items(values: object, place: str, needed: str) -> list[Any]:
     return list(values)
 
 
+def _is_name(value: object) -> bool:
+    return isinstance(value, str | int | np.integer) and not isinstance(value, bool)
+
+
 def _name(value: object, place: str) -> str:
-    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+    if _is_name(value) and not isinstance(value, str):
         return str(value)
     return _text(value, place)
 

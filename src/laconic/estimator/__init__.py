@@ -9,34 +9,50 @@ It takes and returns lists of texts and of label names; nothing is written until
 from __future__ import annotations
 
 import logging
+import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
 from functools import partial
-from html import escape
 from pathlib import Path
 from time import perf_counter
 from typing import Any, overload
 
 import numpy as np
 from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
 
 from laconic.config import AUTO, Settings, configure
 from laconic.data.corpus import Corpus, Split
 from laconic.data.formats.assemble import corpus_of
-from laconic.data.formats.memory import corpus_in_memory, label_rows_in_memory, names_in_memory, texts_in_memory
+from laconic.data.formats.memory import (
+    corpus_in_memory,
+    is_matrix,
+    label_rows_in_memory,
+    names_in_memory,
+    texts_in_memory,
+)
 from laconic.errors import ConfigError, ModelError
+from laconic.estimator.notebook import table
+from laconic.estimator.parameters import (
+    budget_seconds,
+    nested,
+    plain,
+    refuse_unknown,
+    settings_with_preset,
+    with_seed,
+)
 from laconic.evaluation.metrics import TrainingCounts, judge, report
-from laconic.export.pack import pack
+from laconic.export.pack import pack, with_texts
 from laconic.methods.auto import choose, config_for, describe_situation
-from laconic.methods.registry import METHODS, config_of
+from laconic.methods.registry import config_of
 from laconic.methods.train import train_model
 from laconic.packed.folder import is_packed, of_version, write_packed
+from laconic.predict.explain import Explained
 from laconic.predict.interface import TextPredictor
 from laconic.predict.load import on_cpu, open_packed_predictor, packed_of, packed_predictor
 from laconic.predict.prediction import Prediction
 from laconic.predict.predictor import Predictor
-from laconic.storage.card import SHOWN
 from laconic.storage.manifest import PACKED, version_of
 from laconic.storage.model_folder import SavedModel, read_model, write_model
 from laconic.system.machine import at_most_cores, usable_cores
@@ -49,11 +65,11 @@ from laconic.update.rankers import Config as Further
 log = logging.getLogger(__name__)
 # Parameters that are not a method's settings, with their defaults.
 _OWN: dict[str, Any] = {"device": "auto", "ensemble": 1, "ignore_memory": False}
-_OWN |= {"random_state": None, "n_jobs": None, "verbose": 0}
+_OWN |= {"budget": None, "preset": None, "classes": None, "random_state": None, "n_jobs": None, "verbose": 0}
 LabelName = str | int  # 7 is the label "7"
 
 
-class Laconic:
+class Laconic(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Assigns short texts the few right labels out of many, as an estimator of scikit-learn.
 
     Args:
@@ -62,6 +78,9 @@ class Laconic:
         device: "cpu", "cuda", or "auto" for a GPU if there is one.
         ensemble: Number of models, with different seeds, whose scores are averaged.
         ignore_memory: Train even where memory seems too small; otherwise `fit` refuses.
+        budget: With "auto": approximate training time, such as "90s", "5m" or "2h"; a number is in minutes.
+        preset: Name of a preset of the method ("laptop"), or a TOML file; settings override it.
+        classes: Names of the columns where `labels` is a matrix of 0 and 1; None means their numbers.
         random_state: Seed of all random choices, an integer or a `numpy.random.RandomState`; None is the method's own
             default, so that results can be repeated. Methods without random choices ignore it.
         n_jobs: Processor cores to use; None or -1 means all that this process may use.
@@ -69,7 +88,7 @@ class Laconic:
             INFO in any case.
         **settings: Settings of the method, such as `epochs=20`. Those of a group are written
             `text={"stop_words": False}` or, for grid searches, `text__stop_words=False`, which takes precedence. `fit`
-            checks them.
+            and `set_params` check them.
 
     Attributes:
         labels_: Names of the labels that the model knows.
@@ -100,38 +119,43 @@ class Laconic:
         device: str = "auto",
         ensemble: int = 1,
         ignore_memory: bool = False,
+        budget: Any = None,
+        preset: Any = None,
+        classes: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
         **settings: Any,
     ) -> None:
         self.method, self.device, self.ensemble, self.settings = method, device, ensemble, settings
-        self.ignore_memory, self.random_state, self.n_jobs, self.verbose = ignore_memory, random_state, n_jobs, verbose
+        self.ignore_memory, self.budget, self.preset, self.classes = ignore_memory, budget, preset, classes
+        self.random_state, self.n_jobs, self.verbose = random_state, n_jobs, verbose
 
     def __repr__(self) -> str:
-        shown = [repr(self.method), *(f"{name}={value!r}" for name, value in self._given().items())]
-        return f"Laconic({', '.join(shown)})"
+        given = {
+            name: reprlib.repr(value) if name == "classes" else repr(value) for name, value in self._given().items()
+        }
+        return f"Laconic({', '.join([repr(self.method), *(f'{name}={value}' for name, value in given.items())])})"
 
     def _repr_html_(self) -> str:
         """Show the parameters and, once fitted, what the model is, in a notebook."""
-        rows = {"method": self.method, **self._given()}
-        if hasattr(self, "predictor_"):
-            facts = self.predictor_.facts
-            rows |= {"trained": facts["method"], "labels": f"{len(self.labels_):,}"}
-            rows |= {"training texts": f"{facts['sizes']['texts']:,}", "packed": self.predictor_.packed is not None}
-            metrics = facts.get("metrics", {})
-            shown = {name: metrics["metrics"][name] for name in SHOWN if name in metrics.get("metrics", {})}
-            rows |= {f"{name} ({metrics['split']})": f"{value:.1f}" for name, value in shown.items()}
-        cells = "".join(
-            f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>" for name, value in rows.items()
+        fitted = hasattr(self, "predictor_")
+        return table(
+            {"method": self.method, **self._given()},
+            self.predictor_ if fitted else None,
+            self.labels_ if fitted else (),
         )
-        return (
-            f"<table><caption>Laconic{'' if hasattr(self, 'predictor_') else ', not fitted'}</caption>{cells}</table>"
-        )
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """Show this HTML instead of scikit-learn's diagram, which notebooks would prefer."""
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
     def _given(self) -> Settings:
         """Return the parameters that differ from their defaults, and all settings."""
-        given = {name: getattr(self, name) for name, usual in _OWN.items() if getattr(self, name) != usual}
+        own = {name: getattr(self, name) for name in _OWN}
+        given = {
+            name: value for name, value in own.items() if type(value) is not type(_OWN[name]) or value != _OWN[name]
+        }
         return given | self.settings
 
     @property
@@ -143,14 +167,16 @@ class Laconic:
     def fit(
         self,
         texts: Iterable[str],
-        labels: Iterable[Iterable[LabelName]] | None = None,
+        labels: Iterable[Any] | None = None,
         label_texts: Mapping[str, str] | Mapping[int, str] | None = None,
     ) -> Laconic:
         """Train on texts with their labels.
 
         Args:
             texts: Texts: a list, an array, a pandas Series, or a DataFrame with a column of texts.
-            labels: The label names of each text. May be left out where `texts` is a DataFrame with a column of labels.
+            labels: The labels of each text: a list of names, or one name, for each text; or a matrix of 0 and 1, dense
+                or sparse, with a column for each label, which `classes` names. May be left out where `texts` is a
+                DataFrame with a column of labels.
             label_texts: The labels' own texts, for methods that read them; a label that has only a text can be
                 predicted too.
 
@@ -161,27 +187,33 @@ class Laconic:
             >>> model = Laconic("nearest").fit(["red rose", "blue sea"], [["flower"], ["water"]])
             >>> list(model.classes_)
             ['flower', 'water']
+            >>> same = Laconic("nearest").fit(["red rose", "blue sea"], ["flower", "water"])
+            >>> matrix = Laconic("nearest", classes=["flower", "water"]).fit(["red rose", "blue sea"], np.eye(2))
+            >>> same.predict("a rose") == matrix.predict("a rose") == model.predict("a rose")
+            True
         """
         began = perf_counter()
-        config = None if self.method == AUTO else config_of(self.method, self._settings(self.method))
-        corpus, method = corpus_in_memory("train", texts, labels, label_texts), self.method
+        budget = budget_seconds(self.budget, self.method)
+        wanted = settings_with_preset(self.method, self.preset, self.settings)
+        config = None if self.method == AUTO else config_of(self.method, self._seeded(self.method, wanted))
+        corpus, method = corpus_in_memory("train", texts, labels, label_texts, self.classes), self.method
         with self._cores():
             watcher, device = watcher_for(bool(self.verbose)), device_named(self.device)
             run = Run(None, watcher=watcher, device=device, ignore_memory=self.ignore_memory)
             if config is None:
-                choice = choose(describe_situation(corpus, gpu=run.device.type == "cuda", budget=None))
-                method, (_, config) = choice.method, config_for(choice, self._settings(choice.method))
+                choice = choose(describe_situation(corpus, gpu=run.device.type == "cuda", budget=budget))
+                method, (_, config) = choice.method, config_for(choice, self._seeded(choice.method, wanted))
                 watcher.report(f"Chosen: {choice.why}")
             sizes = f"{counted(len(corpus.split('train')), 'text')}, {counted(len(corpus.labels), 'label')}"
             watcher.report(f"Training {method} on {sizes}")
-            model = train_model(corpus, method, config, run, _plain(self.ensemble))
+            model = train_model(corpus, method, config, run, plain(self.ensemble))
             watcher.report(f"Trained {method} in {human_seconds(perf_counter() - began)}")
         return self._with_model(model, Predictor(model, self.device))
 
     def partial_fit(
         self,
         texts: Iterable[str],
-        labels: Iterable[Iterable[LabelName]] | None = None,
+        labels: Iterable[Any] | None = None,
         label_texts: Mapping[str, str] | Mapping[int, str] | None = None,
     ) -> Laconic:
         """Train on the first texts, and train the model further on the texts of every later call.
@@ -210,6 +242,7 @@ class Laconic:
         k: int = 5,
         allow: Iterable[LabelName] | None = None,
         block: Iterable[LabelName] | None = None,
+        min_score: float | None = None,
     ) -> list[Prediction]: ...
 
     @overload
@@ -219,6 +252,7 @@ class Laconic:
         k: int = 5,
         allow: Iterable[LabelName] | None = None,
         block: Iterable[LabelName] | None = None,
+        min_score: float | None = None,
     ) -> list[list[Prediction]]: ...
 
     def predict(
@@ -227,6 +261,7 @@ class Laconic:
         k: int = 5,
         allow: Iterable[LabelName] | None = None,
         block: Iterable[LabelName] | None = None,
+        min_score: float | None = None,
     ) -> list[Prediction] | list[list[Prediction]]:
         """Return the best labels of each text, or of one text, best first.
 
@@ -235,6 +270,7 @@ class Laconic:
             k: Labels per text.
             allow: Label names among which to choose; None means all.
             block: Label names to leave out.
+            min_score: Leave out labels with a lower score; None means none.
 
         Returns:
             For one text a list of `Prediction(label, score)`; for several, a list of such lists.
@@ -251,14 +287,70 @@ class Laconic:
         many = [texts] if isinstance(texts, str) else texts
         with self._cores():
             answers = predictor.predict(texts_in_memory(many), k, allow=_listed(allow), block=_listed(block))
+        if min_score is not None:
+            answers = [[one for one in answer if one.score >= min_score] for answer in answers]
         return answers[0] if isinstance(texts, str) else answers
 
-    def decision_function(self, texts: Iterable[str], k: int = 100) -> csr_array:
+    @overload
+    def predict_labels(self, texts: str, threshold: float | None = None, k: int = 100) -> list[str]: ...  # type: ignore[overload-overlap]  # as for predict
+
+    @overload
+    def predict_labels(self, texts: Iterable[str], threshold: float | None = None, k: int = 100) -> list[list[str]]: ...
+
+    def predict_labels(
+        self, texts: str | Iterable[str], threshold: float | None = None, k: int = 100
+    ) -> list[str] | list[list[str]]:
+        """Return the labels of each text, or of one text, whose score reaches a threshold, best first.
+
+        Args:
+            texts: One text, or texts as for `fit`.
+            threshold: Lowest score of a label. None means 0.5, and the scores must be probabilities, as for
+                `predict_proba`.
+            k: Most labels per text.
+
+        Returns:
+            A list of names, which may be empty, or one for each text.
+
+        Examples:
+            >>> model = Laconic("nearest").fit(["red rose", "blue sea"], [["flower"], ["water"]])
+            >>> model.predict_labels(["a rose", "a stone"], threshold=0.1)
+            [['flower'], []]
+        """
+        if threshold is None:
+            self._refuse_raw_scores("predict_labels(texts, threshold=...) compares scores of any model")
+        many = [texts] if isinstance(texts, str) else texts
+        least = 0.5 if threshold is None else threshold
+        names = [[label for label, _ in answer] for answer in self.predict(many, k, min_score=least)]
+        return names[0] if isinstance(texts, str) else names
+
+    def explain(self, text: str, k: int = 5) -> list[Explained]:
+        """Explain the best labels of a text by its words and by training texts; for a packed model.
+
+        Args:
+            text: One text.
+            k: Labels to explain.
+
+        Returns:
+            For each label its name, its score, the words of the text with what each contributes to the score, and the
+            nearest training texts with that label, if the model keeps them: `pack(texts, labels, keep_texts=True)`.
+
+        Examples:
+            >>> texts = ["red rose", "blue sea"]
+            >>> model = Laconic("nearest").fit(texts, ["flower", "water"]).pack(texts)
+            >>> best = model.explain("a red rose", k=1)[0]
+            >>> best.label, sorted(one.word for one in best.words)
+            ('flower', ['red', 'rose'])
+        """
+        if self._predictor().packed is None:
+            raise ModelError("only a packed model explains its labels; call pack(texts) first")
+        return self.predictor_.explained(text, self.predict(text, k))
+
+    def decision_function(self, texts: Iterable[str], k: int | None = 100) -> csr_array:
         """Return the scores of the best labels of each text as a sparse matrix.
 
         Args:
             texts: Texts, as for `fit`.
-            k: Labels per text. A label that is not among them is not stored.
+            k: Labels per text; None means all. A label that is not among them is not stored.
 
         Returns:
             A matrix with a row per text and a column per label, in the order of `classes_`.
@@ -271,21 +363,23 @@ class Laconic:
             >>> model.classes_[scores.argmax(axis=1)].tolist()
             ['flower', 'water', 'water']
         """
-        answers = self.predict(list(texts_in_memory(texts)), min(k, len(self.labels_)))
+        self._predictor()
+        most = len(self.labels_)
+        answers = self.predict(list(texts_in_memory(texts)), most if k is None else min(k, most))
         numbers = {name: number for number, name in enumerate(self.labels_)}
         starts = np.cumsum([0, *map(len, answers)])
         columns = np.array([numbers[label] for answer in answers for label, _ in answer], dtype=np.int64)
         scores = np.array([score for answer in answers for _, score in answer], dtype=np.float64)
         return csr_array((scores, columns, starts), shape=(len(answers), len(numbers)))
 
-    def predict_proba(self, texts: Iterable[str], k: int = 100) -> csr_array:
+    def predict_proba(self, texts: Iterable[str], k: int | None = 100) -> csr_array:
         """Return the probabilities of the best labels of each text as a sparse matrix.
 
         Labels are independent of each other, so that a row need not add up to 1.
 
         Args:
             texts: Texts, as for `fit`.
-            k: Labels per text. A label that is not among them is not stored.
+            k: Labels per text; None means all. A label that is not among them is not stored.
 
         Returns:
             A matrix with a row per text and a column per label, in the order of `classes_`.
@@ -301,11 +395,7 @@ class Laconic:
             >>> float(model.predict_proba(["a rose"], k=1).max()) <= 1
             True
         """
-        if "calibration" not in self._predictor().facts:
-            raise ModelError(
-                "the scores of this model are not probabilities: call calibrate(texts, labels) with texts that it was "
-                "not trained on, or train with held-out texts (validation=0.05); decision_function returns the scores"
-            )
+        self._refuse_raw_scores("decision_function returns the scores")
         return self.decision_function(texts, k)
 
     @overload
@@ -331,23 +421,44 @@ class Laconic:
         counts = self._predictor().known_words(texts_in_memory([texts] if isinstance(texts, str) else texts))
         return counts[0] if isinstance(texts, str) else counts
 
-    def score(self, texts: Iterable[str], labels: Iterable[Iterable[LabelName]] | None = None) -> dict[str, float]:
+    def score(self, texts: Iterable[str], labels: Iterable[Any] | None = None) -> float:
+        """Return the fraction of texts whose best label is right, which is P@1.
+
+        Where every text has one label, it is the accuracy of scikit-learn's classifiers. `scorer` makes any other
+        metric the score of a grid search, and `evaluate` returns all of them.
+
+        Args:
+            texts: Texts, as for `fit`.
+            labels: The true labels of each text, as for `fit`.
+
+        Returns:
+            A number from 0 to 1.
+
+        Examples:
+            >>> model = Laconic("nearest").fit(["red rose", "blue sea"], [["flower"], ["water"]])
+            >>> model.score(["a rose", "the sea"], [["flower"], ["flower"]])
+            0.5
+        """
+        return self.evaluate(texts, labels)["P@1"] / 100
+
+    def evaluate(self, texts: Iterable[str], labels: Iterable[Any] | None = None) -> dict[str, float]:
         """Evaluate the model on labelled texts.
 
         Args:
             texts: Texts, as for `fit`. A warning is logged where many of them are training texts.
-            labels: The true label names of each text. Labels that training never saw count as misses.
+            labels: The true labels of each text, as for `fit`. Labels that training never saw count as misses.
 
         Returns:
-            Every metric by its name, in percent; `scorer` makes one of them the score of a grid search.
+            Every metric by its name, in percent.
 
         Examples:
             >>> model = Laconic("nearest").fit(["red rose", "blue sea"], [["flower"], ["water"]])
-            >>> model.score(["a rose", "the sea"], [["flower"], ["water"]])["P@1"]
+            >>> model.evaluate(["a rose", "the sea"], [["flower"], ["water"]])["P@1"]
             100.0
         """
+        predictor = self._predictor()
         with self._cores():
-            evaluation = self._predictor().evaluate(corpus_in_memory("test", texts, labels), "test")
+            evaluation = predictor.evaluate(self._corpus("test", texts, labels), "test")
         if evaluation.seen is not None and evaluation.seen.substantial:
             log.warning("score on %s texts, %s", f"{evaluation.texts:,}", evaluation.seen)
         return evaluation.metrics
@@ -356,7 +467,7 @@ class Laconic:
         self,
         label_texts: Mapping[str, str] | Mapping[int, str],
         texts: Iterable[str] = (),
-        labels: Iterable[Iterable[LabelName]] = (),
+        labels: Iterable[Any] = (),
     ) -> Laconic:
         """Add labels that the model has not seen, without training.
 
@@ -376,7 +487,7 @@ class Laconic:
         model = self._whole_model()
         new = corpus_of({}, label_rows_in_memory(label_texts), source="label_texts").labels
         every = texts_in_memory(texts)
-        model = add_labels(model, new, corpus_in_memory("train", every, labels) if every else None)
+        model = add_labels(model, new, self._corpus("train", every, labels) if every else None)
         return self._with_model(model, Predictor(model, self.device))
 
     def remove_labels(self, labels: Iterable[LabelName]) -> Laconic:
@@ -399,7 +510,7 @@ class Laconic:
     def update(
         self,
         texts: Iterable[str],
-        labels: Iterable[Iterable[LabelName]] | None = None,
+        labels: Iterable[Any] | None = None,
         label_texts: Mapping[str, str] | Mapping[int, str] | None = None,
         **settings: Any,
     ) -> Laconic:
@@ -420,13 +531,13 @@ class Laconic:
             'tree'
         """
         model = self._whole_model()
-        corpus, config = corpus_in_memory("train", texts, labels, label_texts), configure(Further, _nested(settings))
+        corpus, config = self._corpus("train", texts, labels, label_texts), configure(Further, nested(settings))
         run = Run(None, watcher=watcher_for(bool(self.verbose)), device=device_named(self.device))
         with self._cores():
             model = update(model, corpus, config, run)
         return self._with_model(model, Predictor(model, self.device))
 
-    def calibrate(self, texts: Iterable[str], labels: Iterable[Iterable[LabelName]] | None = None) -> Laconic:
+    def calibrate(self, texts: Iterable[str], labels: Iterable[Any] | None = None) -> Laconic:
         """Make scores probabilities, by texts that the model was not trained on.
 
         Args:
@@ -443,15 +554,19 @@ class Laconic:
             >>> model.predict("a rose", k=1)[0].score <= 1
             True
         """
-        corpus = corpus_in_memory("test", texts, labels)
-        model = calibrate(self._whole_model(), corpus, "test", device_named(self.device))
+        model = self._whole_model()
+        model = calibrate(model, self._corpus("test", texts, labels), "test", device_named(self.device))
         return self._with_model(model, Predictor(model, self.device))
 
-    def pack(self, texts: Iterable[str] = ()) -> Laconic:
+    def pack(
+        self, texts: Iterable[str] = (), labels: Iterable[Any] | None = None, *, keep_texts: bool = False
+    ) -> Laconic:
         """Pack the model for prediction on a CPU, which is much faster and nearly as accurate; `save` writes it too.
 
         Args:
             texts: Texts, such as those of training, that tune how much of the model is searched.
+            labels: Their labels, as for `fit`; only `keep_texts` needs them.
+            keep_texts: Store the texts in the packed model, for `explain`; whoever has the model can read them.
 
         Returns:
             The estimator itself, which predicts with the packed model.
@@ -465,7 +580,10 @@ class Laconic:
         model, every = self._whole_model(), texts_in_memory(texts)
         split = Split(labels=csr_array((len(every), len(model.labels)), dtype=np.float32), texts=every)
         corpus = Corpus(splits={"train": split}, labels=model.labels, source="texts in memory")
-        return self._with_model(model, packed_predictor(pack(model, corpus, self.device)))
+        packed = pack(model, corpus, self.device)
+        if keep_texts:
+            packed = with_texts(packed, self._corpus("train", every, labels))
+        return self._with_model(model, packed_predictor(packed))
 
     def save(self, folder: Path | str) -> None:
         """Write a model folder, for `Laconic.load` and for the command line.
@@ -546,32 +664,43 @@ class Laconic:
         Returns:
             The estimator itself.
 
+        Raises:
+            ConfigError: If a name is neither a parameter nor a setting of the method. Nothing is set then. Values are
+                checked by `fit`.
+
         Examples:
             >>> Laconic("nearest").set_params(neighbours=20)
             Laconic('nearest', neighbours=20)
         """
-        for name in ("method", *_OWN):
-            setattr(self, name, params.pop(name, getattr(self, name)))
-        kept = {name: value for name, value in self.settings.items() if name.partition("__")[0] not in params}
-        self.settings = kept | params
+        settings = {name: value for name, value in params.items() if name not in ("method", *_OWN)}
+        refuse_unknown(params.get("method", self.method), settings)
+        for name in params.keys() - settings.keys():
+            setattr(self, name, params[name])
+        kept = {name: value for name, value in self.settings.items() if name.partition("__")[0] not in settings}
+        self.settings = kept | settings
         return self
 
     def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import InputTags, Tags, TargetTags
+        tags = super().__sklearn_tags__()  # of no classifier: its cross-validation refuses lists of labels
+        tags.input_tags.one_d_array, tags.input_tags.two_d_array, tags.input_tags.string = True, False, True
+        tags.target_tags.required, tags.target_tags.multi_output = True, True
+        return tags
 
-        inputs = InputTags(one_d_array=True, two_d_array=False, string=True)
-        targets = TargetTags(required=True, multi_output=True, single_output=False)
-        return Tags(estimator_type=None, target_tags=targets, input_tags=inputs)
+    def _seeded(self, method: str, settings: Settings) -> Settings:
+        return with_seed(method, settings, self.random_state)
 
-    def _settings(self, method: str) -> Settings:
-        """Return the settings of the method as `configure` reads them, with the seed of `random_state`."""
-        settings = _nested(self.settings)
-        known = METHODS[method].config if method in METHODS else None
-        if self.random_state is None or known is None or "seed" not in {field.name for field in fields(known)}:
-            return settings
-        if "seed" in settings:
-            raise ConfigError("random_state and seed are the same setting; give one of them")
-        return {**settings, "seed": _seed(self.random_state)}
+    def _corpus(self, split: str, texts: object, labels: object, label_texts: object = None) -> Corpus:
+        """Return labelled texts for a fitted model; the columns of a matrix are `classes`, or the model's labels."""
+        classes = list(self.labels_) if self.classes is None and is_matrix(labels) else self.classes
+        return corpus_in_memory(split, texts, labels, label_texts, classes)
+
+    def _refuse_raw_scores(self, otherwise: str) -> None:
+        """Refuse a model whose scores are not probabilities; `otherwise` is what it can be asked instead."""
+        if "calibration" not in self._predictor().facts:
+            raise ModelError(
+                "the scores of this model are not probabilities: call calibrate(texts, labels) with texts that it was "
+                f"not trained on, or train with held-out texts (validation=0.05); {otherwise}"
+            )
 
     @contextmanager
     def _cores(self) -> Iterator[None]:
@@ -579,7 +708,7 @@ class Laconic:
         if self.n_jobs is None:
             yield
             return
-        cores = _plain(self.n_jobs)
+        cores = plain(self.n_jobs)
         if type(cores) is not int or cores == 0:
             raise ConfigError(f"n_jobs must be a number of cores, or -1 for all, but is {cores!r}")
         with at_most_cores(max(1, usable_cores() + 1 + cores) if cores < 0 else cores):
@@ -600,8 +729,6 @@ class Laconic:
 
     def _predictor(self) -> TextPredictor:
         if not hasattr(self, "predictor_"):
-            from sklearn.exceptions import NotFittedError
-
             raise NotFittedError("this Laconic is not fitted yet; call fit(texts, labels), or Laconic.load")
         return self.predictor_
 
@@ -618,8 +745,8 @@ def _estimator_of(facts: Mapping[str, Any], device: str) -> Laconic:
     raise ModelError("the model does not state its method and settings; pack it again")
 
 
-def scorer(metric: str) -> Callable[[Laconic, Iterable[str], Iterable[Iterable[LabelName]]], float]:
-    """Return one metric of `Laconic.score` as the `scoring` of a grid search.
+def scorer(metric: str) -> Callable[[Laconic, Iterable[str], Iterable[Any]], float]:
+    """Return one metric of `Laconic.evaluate` as the `scoring` of a grid search.
 
     Args:
         metric: A name, such as nDCG@5.
@@ -639,36 +766,8 @@ def scorer(metric: str) -> Callable[[Laconic, Iterable[str], Iterable[Iterable[L
     return partial(_figure, metric)
 
 
-def _figure(metric: str, model: Laconic, texts: Iterable[str], labels: Iterable[Iterable[LabelName]]) -> float:
-    return model.score(texts, labels)[metric]
-
-
-def _seed(random_state: Any) -> int:
-    """Return an integer of a seed, or drawn from a generator of numpy."""
-    drawn = random_state.randint(1 << 31) if hasattr(random_state, "randint") else random_state
-    if not isinstance(drawn, int | np.integer) or isinstance(drawn, bool):
-        raise ConfigError(f"random_state must be an integer, a numpy RandomState or None, but is {random_state!r}")
-    return int(drawn)
-
-
-def _nested(settings: Mapping[str, Any]) -> Settings:
-    """Return settings as `configure` reads them: group__name inside its group, numpy numbers as Python's own."""
-    nested = {name: value for name, value in settings.items() if "__" not in name}
-    for name in settings:
-        group, marker, inner = name.partition("__")
-        if not marker:
-            continue
-        others = nested.get(group, {})
-        if not isinstance(others, Mapping):
-            raise ConfigError(f"{name}: {group!r} is a single value, {others!r}, so nothing can be set inside it")
-        nested[group] = {**others, inner: settings[name]}
-    return {name: _plain(value) for name, value in nested.items()}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return _nested(value)
-    return value.item() if isinstance(value, np.generic) else value
+def _figure(metric: str, model: Laconic, texts: Iterable[str], labels: Iterable[Any]) -> float:
+    return model.evaluate(texts, labels)[metric]
 
 
 def _listed(names: Iterable[LabelName] | None) -> Iterable[str] | None:
