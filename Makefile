@@ -6,7 +6,7 @@ TORCH := $(shell grep '^torch==' constraints.txt)
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo -n)
 MODEL ?= build/debian-laptop
 
-.PHONY: demo test test-slow test-types test-oldest test-browser check tutorials docs docs-serve bench chaos screenshot chromium audit sbom requirements clean
+.PHONY: demo test test-slow test-types test-oldest test-browser check tutorials docs docs-serve bench chaos campaign screenshot chromium audit sbom requirements clean
 .DELETE_ON_ERROR:
 
 demo: .venv/laconic
@@ -63,6 +63,11 @@ bench: .venv/dev
 # What the service must survive, on two cores that have nothing else to do: about twenty minutes.
 chaos: .venv/chaos build/debian-laptop
 	$(BIN)/python -m benchmarks.chaos --model build/debian-laptop
+
+# Kills, damaged and hostile folders and files, then the service: about an hour on two cores.
+campaign: .venv/chaos build/debian-laptop
+	$(BIN)/python -m benchmarks.campaign
+	$(BIN)/python -m benchmarks.chaos load stop swap --model build/debian-laptop
 
 build/debian-laptop: | .venv/laconic
 	$(BIN)/laconic train debian-related --preset laptop --out $@

@@ -53,3 +53,10 @@ def save(name: str, figures: dict[str, Any], *, folder: Path = RESULTS, quietly:
     folder.mkdir(parents=True, exist_ok=True)
     with writing(folder / f"{name}.json") as file:
         file.write(f"{text}\n".encode())
+
+
+def save_beside(name: str, part: str, figures: dict[str, Any]) -> None:
+    """Save the figures of one part of a benchmark, and keep those that other runs have found of its other parts."""
+    path = RESULTS / f"{name}.json"
+    known = json.loads(path.read_text()) if path.exists() else {}
+    save(name, {**{key: value for key, value in known.items() if key not in ("command", "machine")}, part: figures})

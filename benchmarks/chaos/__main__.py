@@ -9,7 +9,6 @@ The service has one core, those who ask have another.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable
 from dataclasses import fields
@@ -26,7 +25,7 @@ from benchmarks.chaos.soak import soak
 from benchmarks.chaos.stop import stop
 from benchmarks.chaos.swap import swap
 from benchmarks.chaos.trial import Sizes, Trial
-from benchmarks.common import RESULTS, data_folder, save
+from benchmarks.common import data_folder, save_beside
 from laconic.data.sources import read
 from laconic.packed.folder import is_packed
 
@@ -65,7 +64,7 @@ def _found(names: list[str], model: Path, options: argparse.Namespace) -> dict[s
         print(f"== {name}", flush=True)
         with TemporaryDirectory(prefix="laconic-chaos-") as scratch:
             found[name] = EXPERIMENTS[name](Trial(model=model, texts=texts, sizes=sizes, folder=Path(scratch)))
-        _save_beside(name, found[name])
+        save_beside(NAME, name, found[name])
         if name == "load":
             print(shown(found[name]))
     return found
@@ -76,13 +75,6 @@ def _packed(folder: Path) -> Path:
         if one.is_dir() and is_packed(one):
             return one
     sys.exit(f"{folder}: there is no packed model; `laconic train debian-related --preset laptop --out {folder}`")
-
-
-def _save_beside(name: str, figures: dict[str, Any]) -> None:
-    """Keeps what other runs have found."""
-    path = RESULTS / f"{NAME}.json"
-    known = json.loads(path.read_text()) if path.exists() else {}
-    save(NAME, {**{key: value for key, value in known.items() if key not in ("command", "machine")}, name: figures})
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +32,10 @@ from laconic.predict.prediction import Answer, Prediction, known_words
 from laconic.storage.model_folder import SavedModel, read_model
 from laconic.training.run import device_named
 from laconic.types import Inputs, Ranking, Tokens
+
+# A forked process has none of the threads of its parent's pools, for which torch's operations would wait for ever.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
 
 
 class Predictor(TextPredictor):
