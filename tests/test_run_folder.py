@@ -219,3 +219,16 @@ def test_a_file_where_the_run_belongs_is_refused(tmp_path: Path) -> None:
     (tmp_path / "run").touch()
     with pytest.raises(TrainingError, match="run: this is a file, where the run's folder belongs; move it away"):
         kept(tmp_path / "run").begin(FACTS)
+
+
+def test_what_goes_wrong_in_a_resumed_run_is_blamed_on_its_files(folder: Path) -> None:
+    run = kept(folder)
+    run.begin(FACTS)
+    with pytest.raises(ZeroDivisionError), run.blaming_its_files():  # nothing was loaded yet
+        1 / 0  # noqa: B018
+    values = run.remember("clusters", lambda: {"labels": torch.arange(6)})["labels"]
+    with (
+        pytest.raises(TrainingError, match=r"run: the training cannot go on from this run \(RuntimeError: .*; remove"),
+        run.blaming_its_files(),
+    ):
+        values.reshape(5)

@@ -73,7 +73,8 @@ class Training:
         corpus, data = self.corpus, self.data
         method = ensemble_of(self.method_name, self.members, over=wrappers_of(self.config))
         run.begin(self.facts)
-        trained = method.train(data, self.config, run)
+        with run.blaming_its_files():
+            trained = method.train(data, self.config, run)
         one_split = self.members == 1 or method.train_members is not None
         held = held_out_of(trained, data, one_split=one_split)
         calibration = learnt_calibration(held)

@@ -7,7 +7,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -85,6 +85,27 @@ class Run:
         """Start or resume a run; refuse to resume one that was started with other facts."""
         if self.files is not None:
             self.files.begin(facts, self.asked)
+
+    @contextmanager
+    def blaming_its_files(self) -> Iterator[None]:
+        """Explain errors of a resumed run by its files: their numbers are checked when they are used, if at all."""
+        try:
+            yield
+        except (
+            ArithmeticError,
+            AssertionError,
+            AttributeError,
+            LookupError,
+            RuntimeError,
+            TypeError,
+            ValueError,
+        ) as error:
+            if self.files is None or not self.files.has_loaded:
+                raise
+            raise TrainingError(
+                f"{self.folder}: the training cannot go on from this run ({type(error).__name__}: {error}); its files "
+                f"may be damaged; remove {self.folder} to start again"
+            ) from error
 
     def unfinished(self, facts: Mapping[str, Any]) -> bool:
         """Return whether the folder has a run with these facts that can be resumed."""

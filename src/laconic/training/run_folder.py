@@ -51,6 +51,7 @@ class RunFolder:
         self.path = path
         self._fingerprint = ""  # of a run without facts
         self._entries: dict[str, Entries] | None = None  # None: the manifest was not read yet
+        self.has_loaded = False  # something of an earlier start
 
     def begin(self, facts: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
         """Start or resume a run; refuse to resume one that was started with other facts or is damaged."""
@@ -96,6 +97,7 @@ class RunFolder:
         if found not in entries:
             raise self.damaged(name, "its content is not what was written")
         self._known()[name] = [found]
+        self.has_loaded = True
         try:
             with safe_open(path, "pt") as file:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no dict
