@@ -70,7 +70,7 @@ def _found(verb: str, place: Path, library: Path, error: int, without_exchange: 
     for number in range(1, _MOST, every):
         folder = place / str(number) / "model"
         job.prepare(folder)
-        code, told = _in_child(lambda: _armed(faults, folder, number, error, without_exchange, job))  # noqa: B023
+        code, told = _in_child(lambda: _armed(faults, folder, number, error, without_exchange, job))  # noqa: B023 - it is called at once
         found.points += 1
         try:
             is_new = job.check(folder)

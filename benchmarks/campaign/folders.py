@@ -17,7 +17,7 @@ from benchmarks.campaign.mutations import blind, copied, informed
 from benchmarks.chaos.claims import Claim, found_and_claimed
 from laconic.storage.manifest import MANIFEST, MODEL, PACKED, PACKED_MODEL, write_manifest
 
-_OFTENER = 12  # cases of models for each of a run: there are more of them, and they take seconds
+_OFTENER = 36  # cases of models for each of a run: there are more of them, and they take seconds
 _NEWS = 500  # cases between two lines of progress
 
 
