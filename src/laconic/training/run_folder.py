@@ -41,6 +41,7 @@ _FORMAT = 1
 _FACTS = "run.json"
 ASKED = "asked"  # in run.json, and in model.json: the words in which a chosen method was asked for
 _VERSION = "laconic"  # in run.json
+_TEMPORARY = ".tmp*"  # what safetensors writes to first; a kill leaves it
 
 
 class RunFolder:
@@ -58,7 +59,7 @@ class RunFolder:
             raise TrainingError(f"{self.path}: this is a file, where the run's folder belongs; move it away")
         if (self.path / FINISHED).exists():
             shutil.rmtree(self.path)
-        sweep_files(self.path)
+        sweep_files(self.path, also=_TEMPORARY)
         self._fingerprint = fingerprint_of(facts)
         if not self._has_files():  # nothing trained yet that could be lost
             self._entries = {}
