@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import mean
 from typing import Any
 
@@ -16,6 +16,16 @@ ALONE = {
     "astec": "Astec, narrow, with label texts learnt, alone",
     "trees": "label trees alone",
     "siamese": "siamese alone",
+}
+ANNIF = {
+    "mllm": "`mllm`",
+    "fasttext": "`fasttext`, as in Annif's wiki",
+    "fasttext-long": "`fasttext`, learning rate 1, 50 epochs",
+    "omikuji": "`omikuji`, Bonsai-like",
+    "ensemble": "`ensemble` of mllm and omikuji",
+    "laconic-nearest": "`laconic`, `method=nearest`",
+    "laconic-trees": "`laconic`, `method=trees`",
+    "laconic-auto": "**`laconic`**, `budget=5m`",
 }
 LOADS = ("offered", "sent", "goodput", "p50_ms", "p99_ms")
 SERVERS = {"laconic": "`laconic serve`", "bare": "bare FastAPI, no batches"}
@@ -97,11 +107,40 @@ def load(results: Results) -> str:
     return joined(table(header, rows), f"One client at a time waits (p50): {alone}; {annif}.")
 
 
+def annif_backends(results: Results) -> str:
+    """Return what Annif's evaluation says of its backends and of ours."""
+    figures = found(results, "annif_backends")
+    about = figures["about"]
+    metrics = ("F1@5", "NDCG", "NDCG@5", "Precision@1", "Precision@5")
+    rows = [
+        [named, *(f"{figures[name]['metrics'][one]:.1f}" for one in metrics)]
+        for name, named in ANNIF.items()
+        if name in figures
+    ]
+    told = (
+        f"Annif {about['annif']} on yso-titles: the first {about['train_texts']:,} titles to train on, the first "
+        f"{about['test_texts']:,} of the test split, the vocabulary of 25,244 subjects with English names. All figures "
+        f"are those of `annif eval`, in percent. Made by `{figures['command']}`."
+    )
+    return joined(told, table(["backend", *metrics], rows))
+
+
 def claims(results: Results) -> str:
+    """Return what the service must survive."""
+    return _claimed(figures for figures in found(results, "chaos").values() if isinstance(figures, dict))
+
+
+def campaign(results: Results) -> str:
+    """Return what kills, damaged folders, hostile files, stops and swaps have done."""
+    ours, service = found(results, "campaign"), found(results, "chaos")
+    parts = [ours[part] for part in ("kills", "folders", "files") if part in ours]
+    return _claimed([*parts, *(service[part] for part in ("stop", "swap"))])
+
+
+def _claimed(parts: Iterable[Mapping[str, Any]]) -> str:
     rows = [
         [claim["what"], claim["found"], "yes" if claim["holds"] else "**no**"]
-        for figures in found(results, "chaos").values()
-        if isinstance(figures, dict)
+        for figures in parts
         for claim in figures["claims"]
     ]
     return table(["wanted", "seen", "holds"], rows)

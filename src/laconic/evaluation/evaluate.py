@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from scipy.sparse import csr_array
 from torch import Tensor, nn
 
@@ -31,6 +31,7 @@ from laconic.evaluation.metrics import (
     report,
     without_pairs,
 )
+from laconic.evaluation.metrics.hierarchy import near_misses
 from laconic.evaluation.metrics.pairs import holds
 from laconic.models.rankers import CandidatesRanker, Ranker, Reranker, ShortlistRanker
 from laconic.system.machine import torch_within_cores
@@ -47,6 +48,7 @@ class Truth:
     labels: csr_array
     leave_out: csr_array | None
     training: TrainingCounts | None
+    broader: csr_array | None = None  # labels × labels as bool: the label hierarchy, if there is one
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -131,11 +133,12 @@ def evaluate(
 ) -> Evaluation:
     """Compute every metric of a ranking, with intervals. A calibration only affects the calibration errors."""
     judged = judge(ranking, truth.labels, leave_out=truth.leave_out)
+    near = {} if truth.broader is None else near_misses(judged, truth.broader, ks=ks)
     errors = _calibration_errors(scored_pairs(ranking, truth), calibration) if max(ks) >= _CALIBRATED else {}
     return Evaluation(
         texts=len(judged.labels),
-        metrics=report(judged, truth.training, ks=ks) | errors,
-        intervals=bootstrap(per_text(judged, truth.training, ks=ks), seed=seed),
+        metrics=report(judged, truth.training, ks=ks) | {name: one.percent() for name, one in near.items()} | errors,
+        intervals=bootstrap(per_text(judged, truth.training, ks=ks) | near, seed=seed),
         quantiles=_quantiles(judged, truth.training) if max(ks) >= 5 else {},
         seen=seen,
         propensity=None if truth.training is None else truth.training.propensity,
@@ -180,6 +183,7 @@ def truth_in_numbers_of(
     labels: csr_array,
     leave_out: csr_array | None = None,
     training: TrainingCounts | None = None,
+    broader: csr_array | None = None,
 ) -> Truth:
     """Renumber the truth of data with `names` for a model with `model_names`; `training` is in the model's numbers."""
     number = {name: i for i, name in enumerate(model_names)}
@@ -191,7 +195,14 @@ def truth_in_numbers_of(
         labels=renumbered(labels, columns, len(number)),
         leave_out=None if leave_out is None else renumbered(leave_out, columns, len(number)),
         training=None if training is None else training.with_unseen(unknown),
+        broader=None if broader is None else _renumbered_both(broader, columns, len(number)),
     )
+
+
+def _renumbered_both(pairs: csr_array, numbers: Int[np.ndarray, "labels"], width: int) -> csr_array:
+    """Return pairs of labels with label i as label numbers[i], of `width` labels."""
+    rows, columns = pairs.nonzero()
+    return csr_array((np.ones(len(rows), dtype=bool), (numbers[rows], numbers[columns])), shape=(width, width))
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:
