@@ -25,6 +25,7 @@ from laconic.cli.options import (
     column_names,
     err,
     print_note,
+    print_raw_scores,
 )
 from laconic.cli.verb import argument, command, option
 from laconic.errors import ConfigError, DataError
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from laconic.predict.explain import Explained
     from laconic.predict.interface import TextPredictor
     from laconic.predict.output import Answered, Destination, Write
-    from laconic.predict.prediction import Answer
 
 verbs = typer.Typer()
 
@@ -62,8 +62,18 @@ def predict(
     skip_bad: Annotated[
         bool, option(DATA, "--skip-bad", "Skip records that cannot be read, and report their number.")
     ] = False,
-    k: Annotated[int, option(METHOD, "-k K", "Labels per text.", min=1)] = 5,
-    min_score: Annotated[float | None, option(METHOD, "--min-score SCORE", "Omit labels with a lower score.")] = None,
+    k: Annotated[
+        int | None,
+        option(METHOD, "-k K", "Labels per text. Default: 5, or as many as a stored threshold was chosen for.", min=1),
+    ] = None,
+    min_score: Annotated[
+        str,
+        option(
+            METHOD,
+            "--min-score --threshold SCORE",
+            "Omit labels with a lower score; stored: lower than the threshold that `laconic threshold` has stored.",
+        ),
+    ] = "",
     allow: Annotated[Path | None, option(METHOD, "--allow FILE", "File of label names; predict only these.")] = None,
     block: Annotated[Path | None, option(METHOD, "--block FILE", "File of label names; predict none of these.")] = None,
     settings: PredictionSettings = None,
@@ -97,8 +107,10 @@ def predict(
     from laconic.config import read_settings
     from laconic.data.streams import in_pieces
     from laconic.predict.load import Speed, open_model
+    from laconic.predict.min_score import parse_min_score, places, reaching
     from laconic.predict.output import Answered, Shape, answers_file
 
+    least = parse_min_score(min_score)
     if texts and (file or form or columns):
         raise ConfigError("--text takes the place of a file, of --format and of --column; leave one of them out")
     destination = None if to is None else _destination(to, file, as_json)
@@ -112,18 +124,23 @@ def predict(
         model, device=device, settings=read_settings(None, settings or []), speed=speed, verify=not no_verify
     )
     allowed, blocked, bad = _names(allow), _names(block), _Tally()
+    most = places(k, least, predictor.threshold)
+    if isinstance(least, float):
+        print_raw_scores(predictor.facts, f"--min-score {min_score} compares", model)
     typed = not texts and file in ("", "-") and sys.stdin.isatty()
     if typed:
         err.print("Type a text and press Enter; Ctrl-D ends.")
     with _given(texts) if texts else _texts(file, reading, bad.add if skip_bad else _refused) as stream:
-        shape = Shape(stream.columns, min(k, len(predictor.names)))
+        shape = Shape(stream.columns, min(most, len(predictor.names)))
         printing = nullcontext(_printer(predictor, as_json))
         writing = printing if destination is None else answers_file(destination, shape, without_formulas=csv_safe)
         with writing as write, _bar(stream, printing=destination is None) as advance:
             for piece in in_pieces(stream.entries, 1 if typed else _AT_ONCE):
-                answers = predictor.answer([entry.text for entry in piece], k, allow=allowed, block=blocked)
-                answers = answers if min_score is None else _at_least(min_score, answers)
-                written = [Answered(entry, *answer) for entry, answer in zip(piece, answers, strict=True)]
+                answers = predictor.answer([entry.text for entry in piece], most, allow=allowed, block=blocked)
+                written = [
+                    Answered(entry, reaching(own, least, predictor.threshold), known)
+                    for entry, (own, known) in zip(piece, answers, strict=True)
+                ]
                 write(_explained(predictor, written) if explain else written)
                 advance(len(piece))
     bad.tell()
@@ -235,12 +252,6 @@ def _explained(predictor: TextPredictor, answers: Sequence[Answered]) -> list[An
         return answered._replace(predictions=predictor.explained(answered.entry.text, found))
 
     return [explained(answered) for answered in answers]
-
-
-def _at_least(score: float, answers: list[Answer]) -> list[Answer]:
-    return [
-        answer._replace(predictions=[one for one in answer.predictions if one.score >= score]) for answer in answers
-    ]
 
 
 @contextmanager

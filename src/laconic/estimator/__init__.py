@@ -12,6 +12,7 @@ import logging
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -43,6 +44,7 @@ from laconic.estimator.parameters import (
     with_seed,
 )
 from laconic.evaluation.metrics import TrainingCounts, judge, report
+from laconic.evaluation.thresholds import Aim, Threshold
 from laconic.export.pack import pack, with_texts
 from laconic.methods.auto import choose, config_for, describe_situation
 from laconic.methods.registry import config_of
@@ -51,8 +53,10 @@ from laconic.packed.folder import is_packed, of_version, write_packed
 from laconic.predict.explain import Explained
 from laconic.predict.interface import TextPredictor
 from laconic.predict.load import on_cpu, open_packed_predictor, packed_of, packed_predictor
+from laconic.predict.min_score import STORED, MinScore, places, reaching
 from laconic.predict.prediction import Prediction
 from laconic.predict.predictor import Predictor
+from laconic.storage.facts import with_threshold
 from laconic.storage.manifest import PACKED, version_of
 from laconic.storage.model_folder import SavedModel, read_model, write_model
 from laconic.system.machine import at_most_cores, usable_cores
@@ -93,6 +97,7 @@ class Laconic(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     Attributes:
         labels_: Names of the labels that the model knows.
         classes_: Names of the labels as an array, in the order of the columns of `predict_proba`.
+        threshold_: The threshold that is stored in the model, or None.
         model_: The contents of a model folder; missing where a packed model was loaded alone.
         predictor_: What predicts: the model, or its packed version.
 
@@ -163,6 +168,11 @@ class Laconic(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         """Names of the labels as an array, in the order of the columns of `predict_proba`."""
         self._predictor()
         return np.array(list(self.labels_), dtype=object)
+
+    @property
+    def threshold_(self) -> Threshold | None:
+        """The threshold that is stored in the model, with its figures; None: none was chosen."""
+        return self._predictor().threshold
 
     def fit(
         self,
@@ -239,38 +249,39 @@ class Laconic(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     def predict(  # type: ignore[overload-overlap]  # a string is also a sequence of strings; the first overload decides
         self,
         texts: str,
-        k: int = 5,
+        k: int | None = None,
         allow: Iterable[LabelName] | None = None,
         block: Iterable[LabelName] | None = None,
-        min_score: float | None = None,
+        min_score: MinScore = None,
     ) -> list[Prediction]: ...
 
     @overload
     def predict(
         self,
         texts: Iterable[str],
-        k: int = 5,
+        k: int | None = None,
         allow: Iterable[LabelName] | None = None,
         block: Iterable[LabelName] | None = None,
-        min_score: float | None = None,
+        min_score: MinScore = None,
     ) -> list[list[Prediction]]: ...
 
     def predict(
         self,
         texts: str | Iterable[str],
-        k: int = 5,
+        k: int | None = None,
         allow: Iterable[LabelName] | None = None,
         block: Iterable[LabelName] | None = None,
-        min_score: float | None = None,
+        min_score: MinScore = None,
     ) -> list[Prediction] | list[list[Prediction]]:
         """Return the best labels of each text, or of one text, best first.
 
         Args:
             texts: One text, or texts as for `fit`.
-            k: Labels per text.
+            k: Labels per text; None means 5, or with `min_score="stored"` as many as the threshold was chosen for.
             allow: Label names among which to choose; None means all.
             block: Label names to leave out.
-            min_score: Leave out labels with a lower score; None means none.
+            min_score: Leave out labels with a lower score; None means none, and "stored" the threshold that
+                `choose_threshold` or `laconic threshold` has stored.
 
         Returns:
             For one text a list of `Prediction(label, score)`; for several, a list of such lists.
@@ -284,28 +295,27 @@ class Laconic(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             ['water', 'flower']
         """
         predictor = self._predictor()
-        many = [texts] if isinstance(texts, str) else texts
+        many, most = [texts] if isinstance(texts, str) else texts, places(k, min_score, predictor.threshold)
         with self._cores():
-            answers = predictor.predict(texts_in_memory(many), k, allow=_listed(allow), block=_listed(block))
-        if min_score is not None:
-            answers = [[one for one in answer if one.score >= min_score] for answer in answers]
+            answers = predictor.predict(texts_in_memory(many), most, allow=_listed(allow), block=_listed(block))
+        answers = [reaching(answer, min_score, predictor.threshold) for answer in answers]
         return answers[0] if isinstance(texts, str) else answers
 
     @overload
-    def predict_labels(self, texts: str, threshold: float | None = None, k: int = 100) -> list[str]: ...  # type: ignore[overload-overlap]  # as for predict
+    def predict_labels(self, texts: str, threshold: MinScore = None, k: int = 100) -> list[str]: ...  # type: ignore[overload-overlap]  # as for predict
 
     @overload
-    def predict_labels(self, texts: Iterable[str], threshold: float | None = None, k: int = 100) -> list[list[str]]: ...
+    def predict_labels(self, texts: Iterable[str], threshold: MinScore = None, k: int = 100) -> list[list[str]]: ...
 
     def predict_labels(
-        self, texts: str | Iterable[str], threshold: float | None = None, k: int = 100
+        self, texts: str | Iterable[str], threshold: MinScore = None, k: int = 100
     ) -> list[str] | list[list[str]]:
         """Return the labels of each text, or of one text, whose score reaches a threshold, best first.
 
         Args:
             texts: One text, or texts as for `fit`.
-            threshold: Lowest score of a label. None means 0.5, and the scores must be probabilities, as for
-                `predict_proba`.
+            threshold: Lowest score of a label, as `min_score` of `predict`. None means the threshold that is stored in
+                the model or, without one, 0.5; then the scores must be probabilities, as for `predict_proba`.
             k: Most labels per text.
 
         Returns:
@@ -316,10 +326,11 @@ class Laconic(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             >>> model.predict_labels(["a rose", "a stone"], threshold=0.1)
             [['flower'], []]
         """
-        if threshold is None:
+        many, least = [texts] if isinstance(texts, str) else texts, threshold
+        if least is None and self.threshold_ is None:
             self._refuse_raw_scores("predict_labels(texts, threshold=...) compares scores of any model")
-        many = [texts] if isinstance(texts, str) else texts
-        least = 0.5 if threshold is None else threshold
+            least = 0.5
+        least = STORED if least is None else least
         names = [[label for label, _ in answer] for answer in self.predict(many, k, min_score=least)]
         return names[0] if isinstance(texts, str) else names
 
@@ -557,6 +568,48 @@ class Laconic(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         model = self._whole_model()
         model = calibrate(model, self._corpus("test", texts, labels), "test", device_named(self.device))
         return self._with_model(model, Predictor(model, self.device))
+
+    def choose_threshold(
+        self,
+        texts: Iterable[str],
+        labels: Iterable[Any] | None = None,
+        *,
+        precision: float | None = None,
+        per_label: bool = False,
+        k: int = 20,
+    ) -> Laconic:
+        """Choose the score from which labels are used, by texts that the model was not trained on, and store it.
+
+        Args:
+            texts: Texts, as for `fit`.
+            labels: The true labels of each text.
+            precision: Choose the lowest score from which labels are right so often, such as 0.9; None means the score
+                with the best micro F1.
+            per_label: Whether labels that are true of 50 texts or more get a threshold of their own.
+            k: Labels per text among which to choose.
+
+        Returns:
+            The estimator itself. `predict(texts, min_score="stored")` and `predict_labels(texts)` use the threshold,
+            and `save` keeps it; a later change of the model or of its calibration ends it.
+
+        Examples:
+            >>> model = Laconic("nearest").fit(["red rose", "blue sea"], [["flower"], ["water"]])
+            >>> texts = [f"{word} {number}" for number in range(30) for word in ("rose", "sea")]
+            >>> model = model.choose_threshold(texts, ["flower", "water"] * 30, precision=0.9)
+            >>> model.threshold_.precision
+            100.0
+            >>> model.predict_labels(["a rose", "a stone"])
+            [['flower'], []]
+        """
+        predictor, aim = self._predictor(), Aim(precision, per_label)
+        with self._cores():
+            found = predictor.choose_threshold(self._corpus("test", texts, labels), "test", aim, k)
+        model, packed = self._whole_model(), predictor.packed
+        model = replace(model, facts=with_threshold(model.facts, found.as_facts()))
+        if packed is None:
+            return self._with_model(model, Predictor(model, self.device))
+        packed = replace(packed, facts=with_threshold(packed.facts, found.as_facts()))
+        return self._with_model(model, packed_predictor(packed))
 
     def pack(
         self, texts: Iterable[str] = (), labels: Iterable[Any] | None = None, *, keep_texts: bool = False
