@@ -141,11 +141,14 @@ class Remembering:
         self.run, self.kept = run, dict[str, Mapping[str, Tensor]]()
 
     def remember(self, name: str, make: Callable[[], Mapping[str, Tensor]]) -> Mapping[str, Tensor]:
-        if not name.startswith(("fusion-trees", "fusion-space")):
-            return make()
-        if name not in self.kept:
-            self.kept[name] = make()
-        return self.kept[name]
+        if name in self.kept:
+            return self.kept[name]
+        started = perf_counter()
+        made = make()
+        print(f"[{perf_counter():.0f}] {name}: {perf_counter() - started:.0f} s", flush=True)
+        if name.startswith(("fusion-trees", "fusion-space")):
+            self.kept[name] = made
+        return made
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.run, name)

@@ -40,7 +40,8 @@ class Step:
             return "eager on the CPU"
         buffers = {name: buffer.clone() for name, buffer in self.task.named_buffers()}
         try:
-            vars(self.task)["encode"] = torch.compile(self.task.encode, dynamic=False)
+            if "encode" not in vars(self.task):  # a task of several stages is compiled once
+                vars(self.task)["encode"] = torch.compile(self.task.encode, dynamic=False)
             self._run = self._captured(batch_size)
             return "encoder compiled, step captured as a CUDA graph"
         except Exception as error:  # noqa: BLE001 - whatever a compiler or a driver may raise, eager steps still work
