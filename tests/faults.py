@@ -24,10 +24,14 @@ from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from laconic.training.run_folder import RunFolder
 
 ROOT = Path(__file__).parents[1]
 VERBS = ("save", "pack", "add-labels", "remove-labels", "update", "train")
+CHECKPOINT = "checkpoint"  # a run's, instead of a model's folder
 _MOST = 100_000  # calls
 
 
@@ -62,7 +66,8 @@ def crashes(verb: str, place: Path, *, error: str = "", without_exchange: bool =
 
 
 def _found(verb: str, place: Path, library: Path, error: int, without_exchange: bool, every: int) -> Found:
-    job, faults = _Job(verb, place), ctypes.CDLL(str(library))
+    job: _Job | _Checkpoint = _Checkpoint(place) if verb == CHECKPOINT else _Job(verb, place)
+    faults = ctypes.CDLL(str(library))
     job.make()
     job.prepare(place / "warm" / "model")
     job.run(place / "warm" / "model")  # compiles kernels and imports modules before any fork
@@ -70,7 +75,7 @@ def _found(verb: str, place: Path, library: Path, error: int, without_exchange: 
     for number in range(1, _MOST, every):
         folder = place / str(number) / "model"
         job.prepare(folder)
-        code, told = _in_child(lambda: _armed(faults, folder, number, error, without_exchange, job))  # noqa: B023
+        code, told = _in_child(lambda: _armed(faults, folder, number, error, without_exchange, job))  # noqa: B023 - it is called at once
         found.points += 1
         try:
             is_new = job.check(folder)
@@ -86,7 +91,7 @@ def _found(verb: str, place: Path, library: Path, error: int, without_exchange: 
     raise AssertionError("the verb does not end")
 
 
-def _armed(faults: Any, folder: Path, number: int, error: int, without_exchange: bool, job: _Job) -> None:
+def _armed(faults: Any, folder: Path, number: int, error: int, without_exchange: bool, job: _Job | _Checkpoint) -> None:
     faults.faults_arm(os.fsencode(folder.parent), ctypes.c_long(number), error, int(without_exchange))
     job.run(folder)
     if faults.faults_seen() < number:
@@ -180,6 +185,60 @@ class _Job:
         return is_new
 
 
+class _Checkpoint:
+    """A run that writes a stage's checkpoint over an earlier one, and then a value for the first time."""
+
+    facts: ClassVar[dict[str, Any]] = {"config": {"epochs": 2}}
+    stage, value = "stage.safetensors", "value.safetensors"
+
+    def __init__(self, place: Path) -> None:
+        self.source = place / "source"
+
+    def make(self) -> None:
+        self._begun(self.source).save(self.stage, self._tensors(1), {"state": "1"})
+
+    def prepare(self, folder: Path) -> None:
+        folder.parent.mkdir()
+        shutil.copytree(self.source, folder)
+
+    def run(self, folder: Path) -> None:
+        from laconic.errors import UserError
+
+        try:
+            run = self._begun(folder)
+            assert run.load(self.stage) is not None
+            run.save(self.stage, self._tensors(2), {"state": "2"})
+            run.save(self.value, self._tensors(3), {})
+        except UserError as error:  # as the command line does
+            raise SystemExit(2) from error
+
+    def check(self, folder: Path) -> bool:
+        """Raise an error unless the old checkpoint or the new one is whole; return whether it is the new one."""
+        run = self._begun(folder)
+        stage, value = run.load(self.stage), run.load(self.value)
+        assert stage is not None, "the checkpoint is gone"
+        tensors, metadata = stage
+        assert tensors["weights"].unique().tolist() == [float(metadata["state"])], "half of a checkpoint"
+        assert value is None or metadata["state"] == "2", "a value that was written before its time"
+        self.run(folder)
+        left = sorted(path.name for path in folder.iterdir())
+        assert left == ["manifest.json", "run.json", self.stage, self.value], f"left are {left}"
+        return metadata["state"] == "2"
+
+    def _begun(self, folder: Path) -> RunFolder:
+        from laconic.training.run_folder import RunFolder
+
+        run = RunFolder(folder)
+        run.begin(self.facts, {})
+        return run
+
+    @staticmethod
+    def _tensors(number: int) -> dict[str, Any]:
+        import torch
+
+        return {"weights": torch.full((50, 20), float(number))}
+
+
 def _files(folder: Path) -> dict[str, bytes]:
     """Return the content of a model's own files; a killed writer may have left others."""
     return dict(_read(folder, "*")) | dict(_read(folder, "packed/*"))
@@ -193,7 +252,7 @@ def _read(folder: Path, pattern: str) -> Iterator[tuple[str, bytes]]:
 
 def _main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("verb", choices=VERBS)
+    parser.add_argument("verb", choices=[*VERBS, CHECKPOINT])
     parser.add_argument("--place", type=Path)
     parser.add_argument("--library", type=Path)
     parser.add_argument("--error", default="", help="let the call fail, with this error, instead of a kill")

@@ -19,4 +19,4 @@ def lowest() -> list[str]:
 
 
 if __name__ == "__main__":
-    print(*lowest(), sep="\n")  # noqa: T201
+    print(*lowest(), sep="\n")  # noqa: T201 - make reads what is printed

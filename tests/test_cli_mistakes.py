@@ -152,7 +152,7 @@ def test_any_other_trouble_with_a_file_is_told_without_a_traceback(monkeypatch: 
 
 def test_a_folder_is_no_json(tmp_path: Path) -> None:
     (tmp_path / "model.json").mkdir()
-    with pytest.raises(ModelError, match="this file of the model is missing"):
+    with pytest.raises(ModelError, match="it is missing; copy the model again"):
         json_object(tmp_path / "model.json")
 
 

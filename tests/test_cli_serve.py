@@ -133,7 +133,7 @@ def test_what_serving_needs_is_named_where_it_is_not_installed(model: Path, monk
 def test_what_is_no_model_is_said(tmp_path: Path) -> None:
     assert "this is not a model folder: it has no manifest.json" in laconic("serve", tmp_path, "--port", 0, code=2)
     (tmp_path / "manifest.json").write_text("{")
-    assert "manifest.json: not JSON" in laconic("serve", tmp_path, "--port", 0, code=2)
+    assert "manifest.json: it is not JSON" in laconic("serve", tmp_path, "--port", 0, code=2)
 
 
 def test_a_port_that_is_taken_is_said(model: Path) -> None:

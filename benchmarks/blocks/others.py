@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import mean
 from typing import Any
 
@@ -98,10 +98,21 @@ def load(results: Results) -> str:
 
 
 def claims(results: Results) -> str:
+    """Return what the service must survive."""
+    return _claimed(figures for figures in found(results, "chaos").values() if isinstance(figures, dict))
+
+
+def campaign(results: Results) -> str:
+    """Return what kills, damaged folders, hostile files, stops and swaps have done."""
+    ours, service = found(results, "campaign"), found(results, "chaos")
+    parts = [ours[part] for part in ("kills", "folders", "files") if part in ours]
+    return _claimed([*parts, *(service[part] for part in ("stop", "swap"))])
+
+
+def _claimed(parts: Iterable[Mapping[str, Any]]) -> str:
     rows = [
         [claim["what"], claim["found"], "yes" if claim["holds"] else "**no**"]
-        for figures in found(results, "chaos").values()
-        if isinstance(figures, dict)
+        for figures in parts
         for claim in figures["claims"]
     ]
     return table(["wanted", "seen", "holds"], rows)

@@ -1,6 +1,8 @@
 """Run a function in a forked process with limits of time and memory, and tell how it ended.
 
 Everything is imported before the fork, so that a case costs milliseconds. One thread each: pools do not outlive forks.
+Seconds in which a process was ready to run and waited for a core do not count, so that a busy machine looks like an
+idle one; seconds in which it waits for anything else do.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, NamedTuple
@@ -23,6 +25,7 @@ from laconic.errors import UserError
 SLOWEST = 5.0  # seconds of a case
 MOST_MEMORY = 1000.0  # megabytes more than before
 _CEILING = 4 * 2**30  # bytes of address space more than before: the machine must survive the campaign
+_LOOKS = 0.2  # seconds between looks at a process that has reached its limit by the clock
 _OLD_PEAK = "5"  # written to clear_refs, it forgets the highest memory so far
 
 
@@ -40,13 +43,14 @@ class Outcome(NamedTuple):
 def outcome(work: Callable[[], Any], seconds: float = SLOWEST) -> Outcome:
     """Run the work in a process of its own, which is killed after so many seconds."""
     reading, writing = os.pipe()
-    began, child = monotonic(), os.fork()
+    child = os.fork()
     if not child:
         os.close(reading)
         _child(work, writing)
     os.close(writing)
-    told = _read(reading, began + seconds)
-    took = monotonic() - began
+    spent = _Clock(child)
+    told = _read(reading, spent, seconds)
+    took = spent()
     if told is None:
         os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
@@ -78,6 +82,12 @@ def killed_after(seconds: float, work: Callable[[], Any]) -> bool:
     return False
 
 
+def quietly(work: Callable[[], Any]) -> Any:
+    """Run the work in this process, as a child would, but for what it prints: nothing is imported or compiled later."""
+    with open(os.devnull, "w") as null, redirect_stdout(null), redirect_stderr(null):
+        return work()
+
+
 def command(*arguments: object) -> None:
     """Run a command line of laconic in this process; a mistake of the user's is raised as such."""
     from laconic.cli.main import app
@@ -96,7 +106,7 @@ def _child(work: Callable[[], Any], writing: int) -> None:
         kind, value = "done", work()
     except UserError as error:
         kind, value = "refused", str(error)[:500]
-    except BaseException:  # noqa: BLE001  # whatever it is, the campaign goes on
+    except BaseException:  # noqa: BLE001 - whatever it is, the campaign goes on and reports it
         kind, value = "traceback", traceback.format_exc()[-2000:]
     with suppress(OSError):
         told = pickle.dumps((kind, value, _peak() - before))
@@ -105,13 +115,27 @@ def _child(work: Callable[[], Any], writing: int) -> None:
     os._exit(0)
 
 
-def _read(reading: int, until: float) -> bytes | None:
+class _Clock:
+    """Seconds since the start of a process, without those in which it waited for a core."""
+
+    def __init__(self, process: int) -> None:
+        self._waits, self._began, self._waited = Path(f"/proc/{process}/schedstat"), monotonic(), 0.0
+
+    def __call__(self) -> float:
+        with suppress(OSError, IndexError):  # it may have ended
+            self._waited = int(self._waits.read_text().split()[1]) / 1e9
+        return monotonic() - self._began - self._waited
+
+
+def _read(reading: int, spent: _Clock, seconds: float) -> bytes | None:
     """Return all that the child says before it ends; None if it does not end in time."""
     told = b""
     with os.fdopen(reading, "rb", buffering=0) as pipe:
         while True:
-            ready, _, _ = select.select([pipe], [], [], max(0.0, until - monotonic()))
+            ready, _, _ = select.select([pipe], [], [], max(_LOOKS, seconds - spent()))
             if not ready:
+                if spent() < seconds:
+                    continue
                 return None
             piece = pipe.read(2**16)
             if not piece:
@@ -129,7 +153,7 @@ def _silence() -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(null, stream)
-    sys.stdin = open(os.devnull)  # noqa: SIM115  # until the process ends
+    sys.stdin = open(os.devnull)  # noqa: SIM115 - it stays open until the process ends
 
 
 def _peak() -> float:

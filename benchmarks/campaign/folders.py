@@ -11,14 +11,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.campaign.children import SLOWEST, Outcome, outcome
-from benchmarks.campaign.materials import TEXTS, Made, interrupted, learnt, made, train
+from benchmarks.campaign.children import MOST_MEMORY, SLOWEST, Outcome, outcome, quietly
+from benchmarks.campaign.materials import PATIENCE, TEXTS, Made, interrupted, learnt, made, train
 from benchmarks.campaign.mutations import blind, copied, informed
 from benchmarks.chaos.claims import Claim, found_and_claimed
 from laconic.storage.manifest import MANIFEST, MODEL, PACKED, PACKED_MODEL, write_manifest
 
-_OFTENER = 4  # cases of models for each of runs, which take seconds
-_RESUMING = 20.0  # seconds: a run that is taken up goes on to its end, which takes longer than opening
+_OFTENER = 36  # cases of models for each of a run: there are more of them, and they take seconds
+_NEWS = 500  # cases between two lines of progress
 
 
 class Kind(NamedTuple):
@@ -28,19 +28,26 @@ class Kind(NamedTuple):
     sealed: Callable[[Path], None]  # writes hashes as somebody does who has changed the files
     seconds: float = SLOWEST
     harmless: str = ""  # an answer that shows that what was changed does not matter
-    warm: Callable[[Path], Any] = lambda folder: None  # before forks: what is compiled is compiled once
 
 
 def folders(scratch: Path, cases: int, variants: Sequence[str]) -> dict[str, Any]:
     """Try so many damaged folders, shared among kinds and methods; half by chance, half with the hashes put right."""
     kinds = [kind for variant in variants for kind in _kinds(made(variant, scratch / variant), scratch)]
     for kind in kinds:
-        kind.warm(kind.folder)
+        quietly(
+            partial(kind.opened, copied(kind.folder, scratch / "warm"))
+        )  # what is compiled is compiled before forks
+    resumed = sum(bool(kind.harmless) for kind in kinds)
+    print(f"{len(kinds)} kinds of folders of {len(variants)} methods, {resumed} of them runs", flush=True)
     kinds = [kind for kind in kinds for _ in range(1 if kind.harmless else _OFTENER)]
     found: Counter[str] = Counter()
-    complaints, slowest, largest = [], 0.0, 0.0
+    complaints, longest, largest = [], [0.0, 0.0], 0.0  # seconds of opening, and of resuming
     chance = random.Random(1)
-    for number in range(cases):
+    number = 0
+    while (tried := sum(found.values())) < cases:
+        if tried % _NEWS == 0:
+            print(f"{tried} folders, {len(complaints)} complaints", flush=True)
+        number += 1
         kind, by_chance = kinds[number % len(kinds)], number // len(kinds) % 2 == 0
         place = copied(kind.folder, scratch / "case")
         said = (blind if by_chance else informed)(place, chance)
@@ -49,21 +56,32 @@ def folders(scratch: Path, cases: int, variants: Sequence[str]) -> dict[str, Any
         if not by_chance:
             kind.sealed(place)
         ended = outcome(partial(kind.opened, place), kind.seconds)
-        slowest, largest = max(slowest, ended.seconds), max(largest, ended.megabytes)
+        longest[bool(kind.harmless)] = max(longest[bool(kind.harmless)], ended.seconds)
+        largest = max(largest, ended.megabytes)
         if kind.harmless and ended.value == kind.harmless:
             ended = ended._replace(kind="no matter")  # a log, or a checkpoint that was not needed any more
         found[f"{'by chance' if by_chance else 'informed'}: {ended.kind}"] += 1
         if ended.bad or (by_chance and ended.kind == "done"):
             complaints.append(f"{kind.name}, {'by chance' if by_chance else 'informed'}, {said}: {_told(ended)}")
             print(complaints[-1], flush=True)
-    tried = sum(found.values())
     silent = found["by chance: done"]
-    figures = {"folders": tried, **found, "complaints": complaints[:50], "slowest_s": slowest, "most_mb": largest}
+    figures = {
+        "folders": tried,
+        **found,
+        "complaints": complaints[:50],
+        "slowest_opening_s": round(longest[0], 2),
+        "slowest_resuming_s": round(longest[1], 2),
+        "most_mb": round(largest),
+    }
     return found_and_claimed(
         figures,
         Claim(f"{tried:,} damaged folders: each is refused, or opens", f"{len(complaints)} do neither", not complaints),
         Claim("no damage by chance opens without a word", f"{silent} of {_sum(found, 'by chance'):,}", not silent),
-        Claim("no memory over 1 GB, nothing over 5 s", f"{largest:.0f} MB, {slowest:.1f} s", not complaints),
+        Claim(
+            "no memory over 1 GB, no opening over 5 s, no resumed training over 60 s",
+            f"{largest:.0f} MB, {longest[0]:.1f} s, {longest[1]:.1f} s",
+            largest < MOST_MEMORY and longest[0] < SLOWEST and longest[1] < PATIENCE,
+        ),
     )
 
 
@@ -84,12 +102,14 @@ def _kinds(one: Made, scratch: Path) -> list[Kind]:
         path.unlink()
     (alone / PACKED).rmdir()
     kinds = [
-        Kind(f"{one.variant}, model", alone, _model_answers, seal, warm=_model_answers),
-        Kind(f"{one.variant}, packed", packed, _packed_answers, seal_packed, warm=_packed_answers),
+        Kind(f"{one.variant}, model", alone, _model_answers, seal),
+        Kind(f"{one.variant}, packed", packed, _packed_answers, seal_packed),
     ]
-    run = interrupted(one, scratch / f"run-{one.variant}")
-    if run is not None:
-        kinds.append(Kind(f"{one.variant}, run", run, partial(train, one), _seal_run, _RESUMING, learnt(model)))
+    for after in sorted({1, one.saves // 2, one.saves - 1} & {*range(1, one.saves + 1)}):
+        run = interrupted(one, scratch / f"run-{one.variant}-{after}", after)
+        if run is not None:
+            name = f"{one.variant}, run after {after} of {one.saves} saves"
+            kinds.append(Kind(name, run, partial(train, one), _seal_run, PATIENCE, learnt(model)))
     return kinds
 
 

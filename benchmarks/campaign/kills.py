@@ -10,12 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.campaign.children import command, killed_after, outcome
-from benchmarks.campaign.materials import Made, learnt, made, train
+from benchmarks.campaign.children import command, killed_after, outcome, quietly
+from benchmarks.campaign.materials import PATIENCE, Made, learnt, made, train
 from benchmarks.campaign.mutations import copied
 from benchmarks.chaos.claims import Claim, found_and_claimed
+from laconic.errors import UserError
 
-_PATIENCE = 120.0
 _KILLS_OF_A_RUN = 3
 
 
@@ -32,14 +32,13 @@ def kills(scratch: Path, wanted: int, variants: Sequence[str]) -> dict[str, Any]
     verbs = [verb for variant in variants for verb in _verbs(made(variant, scratch / variant), scratch)]
     chance, complaints, killed = random.Random(1), [], Counter[str]()
     number = 0
-    while sum(killed.values()) < wanted:
+    while sum(killed.values()) < wanted or number % len(verbs):  # each verb of each method as often
+        if number % len(verbs) == 0:
+            print(f"{sum(killed.values())} kills of {len(verbs)} commands, {len(complaints)} complaints", flush=True)
         verb = verbs[number % len(verbs)]
         number += 1
-        place = scratch / "case"
-        shutil.rmtree(place, ignore_errors=True)
-        if verb.before is not None:
-            copied(verb.before, place)
-        old = learnt(place)
+        place = _prepared(verb.before, scratch / "case")
+        old, reported = learnt(place), len(complaints)
         for _ in range(chance.randint(1, _KILLS_OF_A_RUN)):
             if killed_after(chance.uniform(0.02, 1.0) * verb.seconds, partial(verb.run, place)):
                 break
@@ -47,13 +46,13 @@ def kills(scratch: Path, wanted: int, variants: Sequence[str]) -> dict[str, Any]
             if learnt(place) not in (old, verb.after):
                 complaints.append(f"{verb.name}: a kill left neither the old nor the new model")
         if learnt(place) != verb.after or verb.before is None:
-            ended = outcome(partial(verb.run, place), _PATIENCE)
+            ended = outcome(partial(verb.run, place), PATIENCE)
             if ended.kind != "done" or learnt(place) != verb.after:
                 complaints.append(f"{verb.name}: not the unbroken result: {ended.kind} {str(ended.value)[-600:]}")
         left = [path.name for path in place.parent.iterdir() if "partial" in path.name or "set-aside" in path.name]
         if left:
             complaints.append(f"{verb.name}: {left[0]} was left behind")
-        for said in complaints[-1:]:
+        for said in complaints[reported:]:
             print(said, flush=True)
     total = sum(killed.values())
     return found_and_claimed(
@@ -80,12 +79,20 @@ def _verbs(one: Made, scratch: Path) -> list[Verb]:
     verbs = []
     for name, (before, run) in changes.items():
         place = scratch / "reference"
-        shutil.rmtree(place, ignore_errors=True)
-        if before is not None:
-            copied(before, place)
-        ended = outcome(partial(run, place), _PATIENCE)
-        if ended.kind == "done":
-            verbs.append(Verb(f"{one.variant}, {name}", before, run, learnt(place), ended.seconds))
-        else:
-            print(f"{one.variant}, {name}: left out, since it is refused: {str(ended.value)[-300:]}", flush=True)
+        try:
+            quietly(partial(run, _prepared(before, place)))  # what it imports and compiles is there for all cases
+        except UserError as error:
+            print(f"{one.variant}, {name}: left out, since it is refused: {error}", flush=True)
+            continue
+        after = learnt(place)
+        ended = outcome(partial(run, _prepared(before, place)), PATIENCE)
+        if ended.kind != "done" or learnt(place) != after:
+            raise SystemExit(f"{one.variant}, {name}: a second time is not the first: {ended}")
+        verbs.append(Verb(f"{one.variant}, {name}", before, run, after, ended.seconds))
     return verbs
+
+
+def _prepared(before: Path | None, place: Path) -> Path:
+    """Return the place with what a verb changes; empty for one that makes a model."""
+    shutil.rmtree(place, ignore_errors=True)
+    return place if before is None else copied(before, place)

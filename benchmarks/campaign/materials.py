@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
+import os
+import signal
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.campaign.children import command, killed_after, outcome
+from benchmarks.campaign.children import command, outcome, quietly
 from benchmarks.fingerprints import VARIANTS, planted
 from laconic.config import Settings
+from laconic.errors import UserError
 from laconic.training.run import Run
+from laconic.training.run_folder import RunFolder
 
 TEXTS = ["word01aaa word01bbb common1", "word05aaa common2", "no word that is known", ""]
-_PATIENCE = 120.0  # seconds for a command that nobody disturbs
-_OFTEN = 0.2  # seconds between checkpoints
+PATIENCE = 60.0  # seconds for a command that nobody disturbs
+_OFTEN = 0.02  # seconds between checkpoints
 _HASHED = (".safetensors", ".txt", ".utf8")
 
 
@@ -25,7 +30,7 @@ class Made(NamedTuple):
     variant: str
     folder: Path
     data: Path
-    seconds: float  # that its training took
+    saves: int = 0  # files of its run that its training wrote
 
 
 def data_file(folder: Path) -> Path:
@@ -41,12 +46,29 @@ def data_file(folder: Path) -> Path:
 
 
 def made(variant: str, folder: Path) -> Made:
-    """Train a variant and pack it."""
-    one = Made(variant, folder / "model", data_file(folder / "data"), 0.0)
-    ended = outcome(lambda: train(one, one.folder), _PATIENCE)
-    if ended.bad or ended.kind != "done":
-        raise SystemExit(f"{variant} cannot be trained: {ended.value}")
-    return one._replace(seconds=ended.seconds)
+    """Train a variant and pack it, in this process: what it imports and compiles is there for all cases."""
+    one = Made(variant, folder / "model", data_file(folder / "data"))
+    saves: list[int] = []
+    try:
+        with_saves(lambda number: saves.append(number), partial(quietly, lambda: train(one, one.folder)))
+    except UserError as error:
+        raise SystemExit(f"{variant} cannot be trained: {error}") from error
+    return one._replace(saves=len(saves))
+
+
+def with_saves(saved: Callable[[int], None], work: Callable[[], Any]) -> None:
+    """Do the work and call `saved` after each file of its run, with the number of files so far."""
+    save, numbers = RunFolder.save, iter(range(1, 10**9))
+
+    def reported(folder: RunFolder, *given: Any) -> None:
+        save(folder, *given)
+        saved(next(numbers))
+
+    RunFolder.save = reported  # type: ignore[method-assign]  # put back below
+    try:
+        work()
+    finally:
+        RunFolder.save = save  # type: ignore[method-assign]  # as it was
 
 
 def train(one: Made, folder: Path) -> str:
@@ -71,14 +93,17 @@ def learnt(folder: Path) -> str:
     return found.hexdigest()[:16]
 
 
-def interrupted(one: Made, folder: Path) -> Path | None:
-    """Return the folder of a training that was killed and can be resumed; None if it leaves nothing to resume."""
-    for share in (0.5, 0.7, 0.8, 0.9, 0.3, 0.6, 0.75, 0.85):
-        shutil.rmtree(folder, ignore_errors=True)
-        killed_after(share * one.seconds, lambda: train(one, folder))
-        if (folder / "run" / "manifest.json").exists() and not (folder / "manifest.json").exists():
-            return folder
-    return None
+def interrupted(one: Made, folder: Path, after: int) -> Path | None:
+    """Return the folder of a training that was killed after so many saves; None if it cannot be resumed."""
+    if not after:
+        return None
+
+    def kill(number: int) -> None:
+        if number == after:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    outcome(lambda: with_saves(kill, lambda: train(one, folder)), PATIENCE)
+    return folder if (folder / "run" / "manifest.json").exists() and not (folder / "manifest.json").exists() else None
 
 
 def _flat(settings: Settings, prefix: str = "") -> list[tuple[str, Any]]:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laconic.kernels.csr import Lists
-from laconic.models.label_trees.features import Reading, features_of
+from laconic.models.label_trees.features import Reading, _bucket, features_of
 from laconic.types import FIRST_WORD, UNKNOWN
 
 WORDS, IDS, PAIRS = 12, 16, 1 << 20
@@ -78,3 +78,24 @@ def test_a_pair_keeps_its_bucket_for_ever() -> None:
 def test_numbers_that_cannot_be_are_not_sound(numbers: tuple[int, int, int]) -> None:
     assert not Reading(*numbers).is_sound()
     assert Reading(5, 5, 10).is_sound()
+
+
+def test_features_of_long_texts_are_counted_in_the_order_in_which_they_come() -> None:
+    chance = np.random.default_rng(0)
+    reading = Reading(3000, 3100, 64)
+    weights = [0.0, 0.25, 1.0]  # whose sums and square roots are exact
+    texts = [
+        list(zip(chance.integers(2, 3100, size).tolist(), chance.choice(weights, size).tolist(), strict=True))
+        for size in (3, 20_000, 0, 40, 5000)
+    ]
+    for text, row in zip(texts, rows_of(features_of(lists_of(texts), reading)), strict=True):
+        expected: dict[int, float] = defaultdict(float)
+        for word, weight in text:
+            if weight:
+                expected[word] += weight
+        for (left, one), (right, other) in pairwise(text):
+            if one * other > 0 and max(left, right) < reading.words:
+                expected[reading.ids + int(_bucket(left, right, reading.pairs))] += math.sqrt(one * other)
+        length = math.sqrt(sum(value**2 for value in expected.values())) or 1
+        assert list(row) == list(expected)
+        assert list(row.values()) == pytest.approx([value / length for value in expected.values()], rel=1e-5)

@@ -22,7 +22,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="forks")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux forks safely: macOS' own libraries do not allow it")
 def test_torch_computes_in_a_forked_process() -> None:
     done = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, timeout=120)
     assert done.stdout.strip() == "7", done.stderr

@@ -73,7 +73,7 @@ def test_no_process_is_left_of_a_trial_that_was_given_up(folder: Path, monkeypat
     popen = module.subprocess.Popen
 
     def remembered(*arguments: object, **options: object) -> object:
-        started.append(popen(*arguments, **options))  # type: ignore[call-overload]
+        started.append(popen(*arguments, **options))  # type: ignore[call-overload]  # whatever the caller gave
         return started[-1]
 
     monkeypatch.setattr(module.subprocess, "Popen", remembered)

@@ -181,13 +181,15 @@ def read_corpus(
     propensity: str = "",
 ) -> Corpus:
     """Read data as the options say and print notes on it; `model` is the model that it will be used with, if any."""
+    from laconic.cli.progress import waiting
     from laconic.config import configure, read_settings
     from laconic.data.formats.tabular import Columns
     from laconic.data.sources import read
 
     named = configure(Columns, read_settings(None, column_names(columns)))
     named = named if separator is None else replace(named, separator=separator)
-    corpus = read(data, named, None if model is None else _familiar(model))
+    with waiting(err, f"reading {data}"):
+        corpus = read(data, named, None if model is None else _familiar(model))
     corpus = replace(corpus, propensity=propensity_given(propensity))
     corpus = corpus.keeping_self_pairs() if keep_self else corpus
     print_notes(corpus)

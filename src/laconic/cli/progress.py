@@ -7,7 +7,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from laconic.units import counted
 
@@ -50,6 +58,15 @@ def reading_progress(console: Console, size: int | None) -> Iterator[Callable[[i
             bar.update(task, completed=position, texts=texts, shown=counted(texts, "text"))
 
         yield advance
+
+
+@contextmanager
+def waiting(console: Console, title: str) -> Iterator[None]:
+    """Show that something goes on whose end is unknown, and for how long it has."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        bar.add_task(title, total=None)
+        yield
 
 
 @contextmanager

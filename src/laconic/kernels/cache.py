@@ -11,7 +11,6 @@ import inspect
 import logging
 import os
 import pickle
-import stat
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,6 +25,7 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.serialize import dumps
 
 import laconic
+from laconic.system.cache_folder import is_private, user_cache
 
 log = logging.getLogger(__name__)
 _HASH = 16  # bytes
@@ -69,13 +69,14 @@ class KernelCache(FunctionCache):  # type: ignore[misc]  # numba has no types
 
 def cache_folders(source: Path) -> list[Path]:
     """Return the folders where kernels of a source file may be kept, the preferred one first."""
-    name = f"laconic-{source.parent.name}-{blake2b(bytes(source.parent.absolute()), digest_size=_HASH).hexdigest()}"
-    home = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
-    folders = [_beside(source), home / name, Path(os.environ.get("TMPDIR") or "/tmp") / f"{name}-{os.geteuid()}"]
-    return [*([Path(numba.config.CACHE_DIR) / name] if numba.config.CACHE_DIR else []), *folders]
+    name = f"{source.parent.name}-{blake2b(bytes(source.parent.absolute()), digest_size=_HASH).hexdigest()}"
+    chosen = Path(numba.config.CACHE_DIR) / f"laconic-{name}" if numba.config.CACHE_DIR else None
+    temporary = Path(os.environ.get("TMPDIR") or "/tmp") / f"laconic-{name}-{os.geteuid()}"
+    folders = (chosen, _beside(source), user_cache(f"kernels-{name}"), temporary)
+    return [folder for folder in folders if folder is not None]
 
 
-class _Results(CompileResultCacheImpl):  # type: ignore[misc]
+class _Results(CompileResultCacheImpl):  # type: ignore[misc]  # numba has no types
     """Numba's conversion of a compiled kernel to what can be pickled, without its search for one folder."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -131,12 +132,7 @@ class _Variants:
 
     def _is_trusted(self) -> bool:
         """Tell whether only the user and root can write to the folder, or whoever can write the package's modules."""
-        try:
-            about = self.folder.lstat()
-        except OSError:
-            return False
-        private = about.st_uid in (os.geteuid(), 0) and not about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-        return stat.S_ISDIR(about.st_mode) and (private or not self._own)
+        return is_private(self.folder) or (not self._own and self.folder.is_dir())
 
 
 def _beside(source: Path) -> Path:

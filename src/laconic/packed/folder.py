@@ -30,6 +30,7 @@ from laconic.packed.engine.parts import Part, flattened, restored
 from laconic.packed.engine.ranker import PackedRanker, nesting
 from laconic.packed.kept_texts import KeptTexts, open_texts, write_texts
 from laconic.packed.strings import LabelNames, NameIndex, Strings, write_strings
+from laconic.storage.json_files import write_json
 from laconic.storage.manifest import (
     PACKED_MODEL,
     check_manifest,
@@ -37,7 +38,6 @@ from laconic.storage.manifest import (
     json_object,
     kind_of,
     version_of,
-    write_json,
     write_manifest,
 )
 from laconic.system.files import replacing

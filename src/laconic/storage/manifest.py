@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from laconic.errors import ModelError, UserError
+from laconic.storage.json_files import read_json
 from laconic.storage.verification import Content, contents_of, damaged_file, first_damaged, sha256_of
 from laconic.system.files import restore, set_aside
 from laconic.units import counted
@@ -22,7 +23,6 @@ _REQUIRED = {
     MODEL: ("model.json", "labels.txt"),
     PACKED_MODEL: ("packed.json", "arrays.safetensors", "labels.utf8"),
 }
-_LARGEST_JSON = 16 * 2**20
 _CHECKSUM = "crc32 of what follows"
 _KIND = "kind"  # folders from before there were several kinds say nothing: they are models
 
@@ -176,24 +176,10 @@ def version_of(folder: Path) -> str:
         return sha256_of(folder / MANIFEST)[:12]
 
 
-def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
 def json_object(path: Path) -> dict[str, Any]:
+    """Return the object of a JSON file of a model."""
     with _reading(path):
-        if not path.is_file():
-            raise ModelError(f"{path}: this file of the model is missing; copy the model again")
-        if path.stat().st_size > _LARGEST_JSON:
-            raise ModelError(f"{path}: {path.stat().st_size:,} bytes is too large for such a file; it was not opened")
-        content = path.read_bytes()
-    try:
-        value = json.loads(content.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ModelError(f"{path}: not JSON ({error}); copy the model again") from None
-    if not isinstance(value, dict):
-        raise ModelError(f"{path}: a JSON object is needed here; copy the model again")
-    return value
+        return read_json(path, lambda what: ModelError(f"{path}: {what}; copy the model again"))
 
 
 @contextmanager

@@ -31,13 +31,13 @@ from laconic.data.vocabulary import Vocabulary
 from laconic.errors import ConfigError, ModelError
 from laconic.storage.card import model_card
 from laconic.storage.facts import ModelFacts, without_stale_curve
+from laconic.storage.json_files import write_json
 from laconic.storage.manifest import (
     PACKED,
     PACKED_MODEL,
     check_manifest,
     check_replaceable,
     json_object,
-    write_json,
     write_manifest,
 )
 from laconic.storage.tensors import (

@@ -58,6 +58,16 @@ def first_damaged(contents: Mapping[Path, Content], *, thorough: bool = False) -
     return next((path for path in contents if path in damaged), None)
 
 
+def crc32_of(path: Path, start: int = 0, most: int | None = None) -> int:
+    """Return the CRC-32 of a file's content from a byte on, of `most` bytes or of all."""
+    found, left, buffer = 0, path.stat().st_size if most is None else most, memoryview(bytearray(_BUFFER))
+    with path.open("rb", buffering=0) as file:
+        file.seek(start)
+        while left > 0 and (read := file.readinto(buffer[: min(left, _BUFFER)])):
+            found, left = zlib.crc32(buffer[:read], found), left - read
+    return found
+
+
 def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file's content."""
     with path.open("rb") as file:
@@ -116,12 +126,7 @@ def _chunks(path: Path) -> int:
 
 
 def _crc32(path: Path, number: int) -> int:
-    found, left, buffer = 0, _CHUNK, memoryview(bytearray(_BUFFER))
-    with path.open("rb", buffering=0) as file:
-        file.seek(number * _CHUNK)
-        while left and (read := file.readinto(buffer[: min(left, _BUFFER)])):
-            found, left = zlib.crc32(buffer[:read], found), left - read
-    return found
+    return crc32_of(path, number * _CHUNK, _CHUNK)
 
 
 def _entry(folder: Path) -> Path | None:

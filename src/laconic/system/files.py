@@ -128,9 +128,9 @@ def left_behind(folder: Path) -> list[Path]:
     return [*_partials(folder), *(path for path in (set_aside(folder), lock_of(folder)) if path.exists())]
 
 
-def sweep_files(folder: Path) -> None:
-    """Remove the half-written files of killed writers from a folder that this thread alone writes."""
-    for path in folder.glob(f".*{_PARTIAL}*"):
+def sweep_files(folder: Path, also: str) -> None:
+    """Remove the half-written files of killed writers, and those of a pattern, from a folder with no other writer."""
+    for path in (*folder.glob(f".*{_PARTIAL}*"), *folder.glob(also)):
         path.unlink(missing_ok=True)
 
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,10 +28,12 @@ from torch import Tensor
 
 from laconic import __version__
 from laconic.errors import TrainingError
+from laconic.storage.json_files import read_json, write_json
 from laconic.storage.manifest import MANIFEST
 from laconic.storage.model_folder import FINISHED
 from laconic.storage.tensors import save_tensors
-from laconic.system.files import replacing_file, sweep_files, writing
+from laconic.storage.verification import crc32_of
+from laconic.system.files import replacing_file, sweep_files
 
 Entry = Mapping[str, Any]  # bytes and crc32 of a file
 Entries = Sequence[Entry | None]  # what a file may be, the newest last; None: it may be missing
@@ -40,8 +41,7 @@ _FORMAT = 1
 _FACTS = "run.json"
 ASKED = "asked"  # in run.json, and in model.json: the words in which a chosen method was asked for
 _VERSION = "laconic"  # in run.json
-_LARGEST_JSON = 16 * 2**20
-_CHUNK = 4 * 2**20
+_TEMPORARY = ".tmp*"  # what safetensors writes to first; a kill leaves it
 
 
 class RunFolder:
@@ -59,7 +59,7 @@ class RunFolder:
             raise TrainingError(f"{self.path}: this is a file, where the run's folder belongs; move it away")
         if (self.path / FINISHED).exists():
             shutil.rmtree(self.path)
-        sweep_files(self.path)
+        sweep_files(self.path, also=_TEMPORARY)
         self._fingerprint = fingerprint_of(facts)
         if not self._has_files():  # nothing trained yet that could be lost
             self._entries = {}
@@ -149,20 +149,10 @@ class RunFolder:
 
     def _json(self, name: str) -> dict[str, Any]:
         """Read a JSON object of the run."""
-        path = self.path / name
         try:
-            if path.stat().st_size > _LARGEST_JSON:
-                raise self.damaged(name, f"{path.stat().st_size:,} bytes are too many")
-            value = json.loads(path.read_bytes().decode("utf-8"))
-        except FileNotFoundError:
-            raise self.damaged(name, "it is missing") from None
+            return read_json(self.path / name, lambda what: self.damaged(name, what))
         except OSError as error:
             raise self.damaged(name, error.strerror or str(error)) from None
-        except (ValueError, RecursionError) as error:
-            raise self.damaged(name, f"not JSON: {error}") from None
-        if not isinstance(value, dict):
-            raise self.damaged(name, "a JSON object is needed here")
-        return value
 
 
 def fingerprint_of(facts: Mapping[str, Any]) -> str:
@@ -183,16 +173,12 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = ""
 
 
 def _entry(path: Path) -> Entry:
-    checksum, size = 0, 0
-    with path.open("rb", buffering=0) as file:
-        while chunk := file.read(_CHUNK):
-            checksum, size = zlib.crc32(chunk, checksum), size + len(chunk)
-    return {"bytes": size, "crc32": f"{checksum:08x}"}
+    return {"bytes": path.stat().st_size, "crc32": f"{crc32_of(path):08x}"}
 
 
 def _write_json(path: Path, value: Mapping[str, Any]) -> None:
-    with writing(path) as file:
-        file.write(_text(value).encode("utf-8", "surrogatepass"))
+    with replacing_file(path) as partial:
+        write_json(partial, value)
 
 
 def _text(value: Mapping[str, Any]) -> str:

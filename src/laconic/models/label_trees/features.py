@@ -48,30 +48,49 @@ def features_of(tokens: Lists, reading: Reading) -> Lists:
 @compiled
 def _fill(tokens, reading, found):  # type: ignore[no-untyped-def]
     """Write the features of all texts; return their number."""
-    count = 0
+    count, slots = 0, _slots(tokens)
     for text in range(len(tokens.starts) - 1):
         begun, first, last = count, tokens.starts[text], tokens.starts[text + 1]
         for i in range(first, last):
             if tokens.values[i] != 0:
-                count = _put(found, begun, count, tokens.numbers[i], tokens.values[i])
+                count = _put(found, slots, begun, count, tokens.numbers[i], tokens.values[i])
         if reading.pairs:
             for i in range(first + 1, last):
                 weight = tokens.values[i - 1] * tokens.values[i]
                 if weight > 0 and _is_word(tokens.numbers[i - 1], reading) and _is_word(tokens.numbers[i], reading):
                     number = reading.ids + _bucket(tokens.numbers[i - 1], tokens.numbers[i], reading.pairs)
-                    count = _put(found, begun, count, number, np.sqrt(weight))
+                    count = _put(found, slots, begun, count, number, np.sqrt(weight))
         found.starts[text + 1] = count
     make_unit(Lists(found.starts, found.numbers[:count], found.values[:count]))
     return count
 
 
 @compiled
-def _put(found, begun, count, number, weight):  # type: ignore[no-untyped-def]
-    """Add to a feature's weight and return the number of features so far. Texts are short: the scan is linear."""
-    for i in range(begun, count):
-        if found.numbers[i] == number:
-            found.values[i] += weight
+def _slots(tokens):  # type: ignore[no-untyped-def]
+    """Return an empty hash table of positions, a power of two that the features of the longest text fill half at most.
+
+    What an earlier text left in a slot is a position before the text's first, so no slot needs to be emptied.
+    """
+    longest = 0
+    for text in range(len(tokens.starts) - 1):
+        longest = max(longest, tokens.starts[text + 1] - tokens.starts[text])
+    size = 1
+    while size < 4 * longest:  # a text has at most as many pairs as words
+        size *= 2
+    return np.full(size, -1, dtype=np.int64)
+
+
+@compiled
+def _put(found, slots, begun, count, number, weight):  # type: ignore[no-untyped-def]
+    """Add to a feature's weight and return the number of features so far."""
+    mixed = np.uint64(number) * np.uint64(0x9E3779B97F4A7C15)
+    slot = np.int64((mixed >> np.uint64(32)) & np.uint64(len(slots) - 1))
+    while slots[slot] >= begun:
+        if found.numbers[slots[slot]] == number:
+            found.values[slots[slot]] += weight
             return count
+        slot = (slot + 1) & (len(slots) - 1)
+    slots[slot] = count
     found.numbers[count], found.values[count] = number, weight
     return count + 1
 
