@@ -6,7 +6,7 @@ TORCH := $(shell grep '^torch==' constraints.txt)
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo -n)
 MODEL ?= build/debian-laptop
 
-.PHONY: demo test test-slow test-types test-oldest test-browser check tutorials docs docs-serve bench chaos campaign screenshot chromium audit sbom requirements clean
+.PHONY: demo test test-slow test-types test-oldest test-annif test-browser check tutorials docs docs-serve bench chaos campaign screenshot chromium audit sbom requirements clean
 .DELETE_ON_ERROR:
 
 demo: .venv/laconic
@@ -34,6 +34,17 @@ build/oldest/made: pyproject.toml constraints.txt
 	build/oldest/bin/python -m pip install --quiet -c build/oldest/constraints.txt $(TORCH)
 	build/oldest/bin/python -m pip install --quiet -c build/oldest/constraints.txt -c constraints.txt \
 	--editable '.[train,track]' pytest pytest-xdist hypothesis beartype
+	@touch $@
+
+# The backend of Annif, with a real Annif in an environment of its own.
+test-annif: build/annif/made
+	build/annif/bin/python -m pytest tests/test_annif_backend.py
+
+build/annif/made: pyproject.toml constraints.txt
+	$(PYTHON) -m venv --clear build/annif
+	build/annif/bin/python -m pip install --quiet -c constraints.txt $(TORCH)
+	build/annif/bin/python -m pip install --quiet -c constraints.txt --editable '.[train]' 'annif[omikuji,fasttext]' \
+	pytest pytest-xdist hypothesis beartype
 	@touch $@
 
 test-browser: chromium docs

@@ -16,6 +16,7 @@ PACKAGE = ROOT / "src" / "laconic"
 # A package may import what stands below it.
 LAYERS = [
     "__main__",
+    "integrations",
     "estimator",
     "cli",
     "serve",

@@ -17,6 +17,16 @@ ALONE = {
     "trees": "label trees alone",
     "siamese": "siamese alone",
 }
+ANNIF = {
+    "mllm": "`mllm`",
+    "fasttext": "`fasttext`, as in Annif's wiki",
+    "fasttext-long": "`fasttext`, learning rate 1, 50 epochs",
+    "omikuji": "`omikuji`, Bonsai-like",
+    "ensemble": "`ensemble` of mllm and omikuji",
+    "laconic-nearest": "`laconic`, `method=nearest`",
+    "laconic-trees": "`laconic`, `method=trees`",
+    "laconic-auto": "**`laconic`**, `budget=5m`",
+}
 LOADS = ("offered", "sent", "goodput", "p50_ms", "p99_ms")
 SERVERS = {"laconic": "`laconic serve`", "bare": "bare FastAPI, no batches"}
 DEBIAN, NPM, YSO = "debian-related", "npm-names-deps", "yso-titles"
@@ -95,6 +105,24 @@ def load(results: Results) -> str:
     alone = ", ".join(f"{SERVERS[name]} {figures[name]['one_at_a_time']['p50_ms']:.2f} ms" for name in SERVERS)
     annif = f"Annif's REST interface is known to take {figures['annif_p50_ms']:.0f} ms (not measured here)"
     return joined(table(header, rows), f"One client at a time waits (p50): {alone}; {annif}.")
+
+
+def annif_backends(results: Results) -> str:
+    """Return what Annif's evaluation says of its backends and of ours."""
+    figures = found(results, "annif_backends")
+    about = figures["about"]
+    metrics = ("F1@5", "NDCG", "NDCG@5", "Precision@1", "Precision@5")
+    rows = [
+        [named, *(f"{figures[name]['metrics'][one]:.1f}" for one in metrics)]
+        for name, named in ANNIF.items()
+        if name in figures
+    ]
+    told = (
+        f"Annif {about['annif']} on yso-titles: the first {about['train_texts']:,} titles to train on, the first "
+        f"{about['test_texts']:,} of the test split, the vocabulary of 25,244 subjects with English names. All figures "
+        f"are those of `annif eval`, in percent. Made by `{figures['command']}`."
+    )
+    return joined(told, table(["backend", *metrics], rows))
 
 
 def claims(results: Results) -> str:

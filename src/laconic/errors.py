@@ -5,6 +5,7 @@ _DISTRIBUTION = "laconic-xmc"
 EXTRAS = {
     **dict.fromkeys(("torch", "scipy", "sklearn", "pyarrow", "safetensors"), "train"),
     **dict.fromkeys(("tensorboard", "matplotlib"), "track"),
+    "rdflib": "vocabulary",
     **dict.fromkeys(("numba", "fastapi", "granian", "prometheus_client", "pydantic", "starlette", "uvloop"), ""),
 }
 

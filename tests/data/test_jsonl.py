@@ -37,7 +37,7 @@ def written(folder: Path, name: str, records: Any) -> Path:
 
 def corpus(folder: Path, train: Any, labels: Any = None, **others: Any) -> Corpus:
     splits = {name: written(folder, f"{name}.jsonl", records) for name, records in {"train": train, **others}.items()}
-    return read_folder(folder, splits, None if labels is None else written(folder, "labels.jsonl", labels))
+    return read_folder(folder, splits, None if labels is None else label_rows(written(folder, "labels.jsonl", labels)))
 
 
 def test_labels_may_be_names_or_row_numbers_and_keep_their_weights(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_labels_may_be_names_or_row_numbers_and_keep_their_weights(tmp_path: Pat
 
 def test_packed_files_are_read_as_plain_ones_are(tmp_path: Path) -> None:
     train, labels = written(tmp_path, "train.jsonl.gz", TRAIN), written(tmp_path, "labels.jsonl.gz", LABELS)
-    packed, plain = read_folder(tmp_path, {"train": train}, labels), corpus(tmp_path, TRAIN, LABELS)
+    packed, plain = read_folder(tmp_path, {"train": train}, label_rows(labels)), corpus(tmp_path, TRAIN, LABELS)
     assert packed.labels == plain.labels
     assert packed.split("train").texts == plain.split("train").texts
     np.testing.assert_array_equal(packed.split("train").labels.toarray(), plain.split("train").labels.toarray())

@@ -42,7 +42,7 @@ def score_predictions(path: Path, corpus: Corpus, split_name: str) -> Evaluation
     if "train" in corpus.splits:
         counted = TrainingCounts.of(corpus.splits["train"].labels, propensity=corpus.constants())
         training = counted.with_unseen(len(known) - len(names))
-    truth = truth_in_numbers_of(known, names, split.labels, split.leave_out, training)
+    truth = truth_in_numbers_of(known, names, split.labels, split.leave_out, training, corpus.labels.broader)
     width = ranking.labels.shape[1]
     ks = [k for k in KS if k <= width or len(known) <= width]
     if not ks:

@@ -18,10 +18,12 @@ from laconic.cli.options import (
     complete_data,
     err,
     out,
+    print_note,
     print_results,
     read_corpus,
 )
 from laconic.cli.verb import argument, command, option
+from laconic.errors import ConfigError
 from laconic.units import counted
 
 verbs = typer.Typer()
@@ -63,18 +65,51 @@ def inspect(
         out.print(part)
 
 
-@command(verbs, group=_GROUP, example="laconic convert shop.csv shop --column labels=kind")
+@command(
+    verbs,
+    group=_GROUP,
+    example="laconic convert shop.csv shop --column labels=kind\n"
+    "laconic convert corpus.tsv library --vocabulary yso.ttl --language en\n"
+    "laconic convert shop shop-for-fasttext --to fasttext",
+)
 def convert(
     data: Data,
-    folder: Annotated[Path, argument("FOLDER", "The dataset folder to make.")],
+    folder: Annotated[Path, argument("FOLDER", "The folder to make.")],
     columns: ColumnNames = None,
     separator: Separator = None,
-    plain: Annotated[bool, option(OUTPUT, "--plain", "Do not gzip the files.")] = False,
+    vocabulary: Annotated[
+        Path | None,
+        option(DATA, "--vocabulary FILE", "Subject vocabulary of the labels: SKOS, or Annif's TSV or CSV."),
+    ] = None,
+    languages: Annotated[
+        list[str] | None,
+        option(
+            DATA,
+            "--language CODE",
+            "Language of names to take from a vocabulary, such as en; may be repeated. Default: all.",
+        ),
+    ] = None,
+    add_broader: Annotated[
+        bool, option(DATA, "--add-broader", "Give each text the broader labels of its labels too, at every level.")
+    ] = False,
+    to: Annotated[
+        str, option(OUTPUT, "--to FORMAT", "jsonl (a dataset folder) or fasttext (files of __label__ lines).")
+    ] = "jsonl",
+    plain: Annotated[bool, option(OUTPUT, "--plain", "Do not gzip the files of a dataset folder.")] = False,
 ) -> None:
-    """Convert data of any known format into a dataset folder."""
+    """Convert data of any known format into a dataset folder, or into files for fastText."""
+    from laconic.data.fasttext_output import write_fasttext
+    from laconic.data.hierarchy import with_broader
     from laconic.data.output import write_folder
 
-    corpus = read_corpus(data, columns, separator)
-    write_folder(corpus, folder, compress=not plain)
+    if to not in ("jsonl", "fasttext"):
+        raise ConfigError(f"--to must be jsonl or fasttext, but is {to!r}")
+    corpus = read_corpus(data, columns, separator, vocabulary=vocabulary, languages=languages or ())
+    corpus = with_broader(corpus) if add_broader else corpus
+    if to == "jsonl":
+        write_folder(corpus, folder, compress=not plain)
+    else:
+        for note in write_fasttext(corpus, folder):
+            print_note(note)
     sizes = ", ".join(f"{name} {counted(len(split), 'text')}" for name, split in corpus.splits.items())
     out.print(f"{folder}: {sizes}, {counted(len(corpus.labels), 'label')}")

@@ -179,6 +179,8 @@ def read_corpus(
     model: Path | None = None,
     keep_self: bool = False,
     propensity: str = "",
+    vocabulary: Path | None = None,
+    languages: Sequence[str] = (),
 ) -> Corpus:
     """Read data as the options say and print notes on it; `model` is the model that it will be used with, if any."""
     from laconic.cli.progress import waiting
@@ -188,8 +190,9 @@ def read_corpus(
 
     named = configure(Columns, read_settings(None, column_names(columns)))
     named = named if separator is None else replace(named, separator=separator)
+    familiar = None if model is None else _familiar(model)
     with waiting(err, f"reading {data}"):
-        corpus = read(data, named, None if model is None else _familiar(model))
+        corpus = read(data, named, familiar, vocabulary=vocabulary, languages=languages)
     corpus = replace(corpus, propensity=propensity_given(propensity))
     corpus = corpus.keeping_self_pairs() if keep_self else corpus
     print_notes(corpus)

@@ -14,7 +14,8 @@ from laconic.predict.prediction import Prediction
 from laconic.storage.card import SHOWN
 from laconic.units import human_bytes
 
-_FIRST, _LARGEST_K = ("P", "nDCG", "PSP", "R", "tail R"), 10  # metrics that are shown unless all are wanted
+# Metrics that are shown unless all are wanted.
+_FIRST, _LARGEST_K = ("P", "nDCG", "PSP", "R", "tail R", "near P", "hF1"), 10
 _MEANINGS = {
     "P": "precision: the fraction of the first k labels that are true",
     "nDCG": "precision in which earlier labels count more; 100 is the best order",
@@ -25,6 +26,10 @@ _MEANINGS = {
     "C": "coverage: the fraction of all labels that are predicted for any text",
     "micro F1": "F1 of all pairs, if the first k labels are taken",
     "macro F1": "mean F1 of labels, if the first k labels are taken",
+    "near P": "near precision: the fraction of the first k labels that are true, or one step broader or narrower",
+    "hP": "hierarchical precision: broader labels of the first k labels and of the true ones count too",
+    "hR": "hierarchical recall",
+    "hF1": "hierarchical F1: broader labels of the first k labels and of the true ones count too",
     "ECE": "expected calibration error: 0 if scores are true probabilities",
     "raw ECE": "expected calibration error before scores were calibrated",
 }

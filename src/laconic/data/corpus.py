@@ -72,6 +72,10 @@ class Labels:
     """The labels' own texts."""
     features: csr_array | None = None
     """Features of the labels."""
+    alternatives: Sequence[Sequence[str]] | None = None
+    """Other names of each label, which are read beside its text but not shown."""
+    broader: csr_array | None = None
+    """Labels × labels as bool: which labels are directly broader than each, the label hierarchy."""
 
     def __len__(self) -> int:
         return len(self.names)

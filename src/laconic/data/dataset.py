@@ -72,9 +72,9 @@ class Dataset:
         A group's target is the largest of the text's labels in it. A group that a text would have for left-out labels
         alone is left out.
         """
-        labels = _grouped(self.labels, mapping)
+        labels = grouped(self.labels, mapping)
         left_out = (
-            None if self.leave_out is None else unless(_grouped(self.leave_out.astype(np.float32), mapping), labels)
+            None if self.leave_out is None else unless(grouped(self.leave_out.astype(np.float32), mapping), labels)
         )
         held = None if self.validation is None else self.validation.relabelled(mapping)
         return replace(self, labels=labels, label_inputs=None, leave_out=left_out, validation=held)
@@ -100,7 +100,7 @@ def label_counts(labels: csr_array) -> Int[np.ndarray, "labels"]:
     return np.bincount(labels.indices[labels.data != 0], minlength=labels.shape[1])
 
 
-def _grouped(pairs: csr_array, mapping: csr_array) -> csr_array:
+def grouped(pairs: csr_array, mapping: csr_array) -> csr_array:
     """Return each row's groups, with the largest value of its labels in each."""
     groups = np.diff(mapping.indptr)[pairs.indices]  # how many each pair's label is in
     pair = np.repeat(np.arange(pairs.nnz), groups)

@@ -69,7 +69,14 @@ def _row(matrix: csr_array, row: int) -> tuple[list[int], list[float | bool]]:
 
 def _label_records(labels: Labels) -> Iterator[dict[str, Any]]:
     for number, name in enumerate(labels.names):
-        yield {"id": name} if labels.texts is None else {"id": name, "text": labels.texts[number]}
+        record: dict[str, Any] = {"id": name}
+        if labels.texts is not None:
+            record["text"] = labels.texts[number]
+        if labels.alternatives is not None and labels.alternatives[number]:
+            record["alternatives"] = list(labels.alternatives[number])
+        if labels.broader is not None and (broader := _row(labels.broader, number)[0]):
+            record["broader"] = [labels.names[other] for other in broader]
+        yield record
 
 
 def _write_records(path: Path, records: Iterable[dict[str, Any]], compress: bool) -> None:

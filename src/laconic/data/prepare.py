@@ -113,12 +113,23 @@ def input_rows(split: Split, tokenizer: Tokenizer | None) -> Rows:
 
 
 def label_texts(labels: Labels) -> Sequence[str] | None:
-    """Return the labels' texts: name and text where names are words, text alone where they are codes."""
+    """Return the labels' texts: name and text where names are words, text alone where they are codes.
+
+    Other names of a label follow its text.
+    """
+    texts = _own_texts(labels)
     if not _are_words(labels.names):
-        return labels.texts
-    if labels.texts is None:
+        return texts
+    if texts is None:
         return labels.names
-    return [f"{name} {text}" for name, text in zip(labels.names, labels.texts, strict=True)]
+    return [f"{name} {text}" for name, text in zip(labels.names, texts, strict=True)]
+
+
+def _own_texts(labels: Labels) -> Sequence[str] | None:
+    if labels.alternatives is None:
+        return labels.texts
+    texts = labels.texts or [""] * len(labels)
+    return ["; ".join(filter(None, [text, *more])) for text, more in zip(texts, labels.alternatives, strict=True)]
 
 
 def _label_inputs(labels: Labels, texts: Sequence[str] | None, tokenizer: Tokenizer | None) -> csr_array | None:

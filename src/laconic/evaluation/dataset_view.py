@@ -69,7 +69,8 @@ class DatasetView:
         `shuffle` is a seed: words are put in random order, to see how much the model depends on it.
         """
         split, training = corpus.split(split_name), self._training(corpus)
-        truth = truth_in_numbers_of(self.labels, corpus.labels.names, split.labels, split.leave_out, training)
+        names, broader = corpus.labels.names, corpus.labels.broader
+        truth = truth_in_numbers_of(self.labels, names, split.labels, split.leave_out, training, broader)
         rows = input_rows(split, self.tokenizer)
         check_rows(rows, self.facts, reads_texts=self.tokenizer is not None)
         return rows if shuffle is None else self._shuffled(rows, shuffle), truth

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from scipy.sparse import csr_array
 from torch import Tensor, nn
 
@@ -32,6 +32,7 @@ from laconic.evaluation.metrics import (
     report,
     without_pairs,
 )
+from laconic.evaluation.metrics.hierarchy import near_misses
 from laconic.evaluation.metrics.pairs import holds
 from laconic.evaluation.metrics.sets import macro_f1, micro_f1
 from laconic.evaluation.thresholds import Found
@@ -50,6 +51,7 @@ class Truth:
     labels: csr_array
     leave_out: csr_array | None
     training: TrainingCounts | None
+    broader: csr_array | None = None  # labels × labels as bool: the label hierarchy, if there is one
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -143,21 +145,22 @@ def evaluate(
     """
     scored = Scored.of(ranking, truth, calibration)
     judged, limits = scored.judged, limits or (None if calibration is None else USUAL)
+    near = {} if truth.broader is None else near_misses(judged, truth.broader, ks=ks)
+    sets = micro_f1(judged, ks) | near
     errors = _calibration_errors(scored_pairs(ranking, truth), calibration) if max(ks) >= _CALIBRATED else {}
     return Evaluation(
         texts=len(judged.labels),
-        metrics=report(judged, truth.training, ks=ks) | _f1_figures(judged, ks) | errors,
-        intervals=bootstrap(per_text(judged, truth.training, ks=ks) | micro_f1(judged, ks), seed=seed),
+        metrics=report(judged, truth.training, ks=ks)
+        | {name: one.percent() for name, one in sets.items()}
+        | macro_f1(judged, ks)
+        | errors,
+        intervals=bootstrap(per_text(judged, truth.training, ks=ks) | sets, seed=seed),
         quantiles=_quantiles(judged, truth.training) if max(ks) >= 5 else {},
         at_threshold=None if limits is None else scored.at(limits),
         curve=scored.curve(),
         seen=seen,
         propensity=None if truth.training is None else truth.training.propensity,
     )
-
-
-def _f1_figures(judged: Judged, ks: Sequence[int]) -> dict[str, float]:
-    return {name: ratio.percent() for name, ratio in micro_f1(judged, ks).items()} | macro_f1(judged, ks)
 
 
 def kept_figures(evaluation: Evaluation, split_name: str) -> dict[str, Any]:
@@ -198,6 +201,7 @@ def truth_in_numbers_of(
     labels: csr_array,
     leave_out: csr_array | None = None,
     training: TrainingCounts | None = None,
+    broader: csr_array | None = None,
 ) -> Truth:
     """Renumber the truth of data with `names` for a model with `model_names`; `training` is in the model's numbers."""
     number = {name: i for i, name in enumerate(model_names)}
@@ -209,7 +213,14 @@ def truth_in_numbers_of(
         labels=renumbered(labels, columns, len(number)),
         leave_out=None if leave_out is None else renumbered(leave_out, columns, len(number)),
         training=None if training is None else training.with_unseen(unknown),
+        broader=None if broader is None else _renumbered_both(broader, columns, len(number)),
     )
+
+
+def _renumbered_both(pairs: csr_array, numbers: Int[np.ndarray, "labels"], width: int) -> csr_array:
+    """Return pairs of labels with label i as label numbers[i], of `width` labels."""
+    rows, columns = pairs.nonzero()
+    return csr_array((np.ones(len(rows), dtype=bool), (numbers[rows], numbers[columns])), shape=(width, width))
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:

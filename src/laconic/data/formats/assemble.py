@@ -36,6 +36,8 @@ class LabelRow(NamedTuple):
     place: str
     name: str
     text: str | None = None
+    alternatives: Sequence[str] = ()
+    broader: Sequence[str] = ()
 
 
 def corpus_of(
@@ -60,7 +62,13 @@ def corpus_of(
         _same_count(source, name, len(gathered[name].texts), matrix)
     if label_features is not None:
         _same_count(source, "labels", len(book.names), label_features)
-    labels = Labels(names=book.names, texts=book.all_texts(), features=label_features)
+    labels = Labels(
+        names=book.names,
+        texts=book.all_texts(),
+        features=label_features,
+        alternatives=book.all_alternatives(),
+        broader=book.hierarchy(),
+    )
     splits = {name: _split(parts, labels, features.get(name)) for name, parts in gathered.items()}
     return Corpus(
         splits=splits,
@@ -80,12 +88,15 @@ class _LabelBook:
     texts: list[str] | None
     number: dict[str, int]
     listed: int | None  # how many the list of labels had; None: there is no list
+    alternatives: dict[int, Sequence[str]] = field(default_factory=dict)
+    broader: dict[int, LabelRow] = field(default_factory=dict)  # the rows that name broader labels
 
     @staticmethod
     def of(rows: Iterable[LabelRow] | None) -> _LabelBook:
         if rows is None:
             return _LabelBook([], None, {}, None)
         names, texts, number = list[str](), list[str | None](), dict[str, int]()
+        alternatives, broader = dict[int, Sequence[str]](), dict[int, LabelRow]()
         for row in rows:
             _check_name(row.name, row.place)
             if row.name in number:
@@ -93,10 +104,14 @@ class _LabelBook:
                     f"{row.place}: the label {row.name!r} was listed before, as number {number[row.name]}; list it once"
                 )
             number[row.name] = len(names)
+            if row.alternatives:
+                alternatives[len(names)] = row.alternatives
+            if row.broader:
+                broader[len(names)] = row
             names.append(row.name)
             texts.append(row.text)
         known = [text or "" for text in texts] if any(text is not None for text in texts) else None
-        return _LabelBook(names, known, number, len(names))
+        return _LabelBook(names, known, number, len(names), alternatives, broader)
 
     def number_of(self, label: str | int, place: str) -> int:
         if isinstance(label, str):
@@ -116,6 +131,22 @@ class _LabelBook:
 
     def all_texts(self) -> list[str] | None:
         return None if self.texts is None else self.texts + [""] * (len(self.names) - len(self.texts))
+
+    def all_alternatives(self) -> list[Sequence[str]] | None:
+        return [self.alternatives.get(number, []) for number in range(len(self.names))] if self.alternatives else None
+
+    def hierarchy(self) -> csr_array | None:
+        """Return which labels are directly broader than each; all of them must be labels of the list."""
+        if not self.broader:
+            return None
+        pairs = [(number, self._broader(row, name)) for number, row in self.broader.items() for name in row.broader]
+        return pair_matrix(pairs, (len(self.names), len(self.names)))
+
+    def _broader(self, row: LabelRow, name: str) -> int:
+        if name not in self.number or name == row.name:
+            wrong = "is the label itself" if name == row.name else "is not in the list of labels"
+            raise DataError(f"{row.place}: the broader label {name!r} of {row.name!r} {wrong}; mend or remove it")
+        return self.number[name]
 
 
 def _check_name(name: str, place: str) -> None:

@@ -1,29 +1,43 @@
 """Our own form, JSON Lines: `{"text": ..., "labels": [...]}` a line, and a list of labels, `{"id": ..., "text": ...}`.
 
 A record may also have "id" (where it equals a label's id that pair is left out), "weight", "label_weights" (one for
-each label) and "leave_out" (more labels to leave out). Features that are not text stand beside the records, row by
-row: `train_features.npz` (sparse) or `.npy` (dense), `labels_features.npz`, and their names in `features.txt`.
+each label) and "leave_out" (more labels to leave out), a label "alternatives" (other names) and "broader" (names of
+broader labels). Features that are not text stand beside the records, row by row: `train_features.npz` (sparse) or
+`.npy` (dense), `labels_features.npz`, and their names in `features.txt`. Records of Annif have "subjects" for labels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from scipy.sparse import csr_array
 
 from laconic.data.corpus import Corpus, Features
+from laconic.data.formats.annif import Named, document_row, is_document
 from laconic.data.formats.assemble import LARGEST, LabelRow, Row, corpus_of
 from laconic.data.formats.lines import lines
 from laconic.data.formats.matrices import check_columns, read_matrix
-from laconic.data.formats.records import Record, integer, list_of, number_of, numbers_of, records, text, text_of
+from laconic.data.formats.records import (
+    Record,
+    integer,
+    list_of,
+    number_of,
+    numbers_of,
+    records,
+    text,
+    text_of,
+    texts_of,
+)
 from laconic.errors import DataError
 from laconic.units import counted
 
 
-def read_folder(folder: Path, splits: Mapping[str, Path], labels: Path | None) -> Corpus:
-    """Read a dataset folder, given its files of records by the name of their split."""
+def read_folder(
+    folder: Path, splits: Mapping[str, Path], labels: Iterable[LabelRow] | None, named: Named = dict
+) -> Corpus:
+    """Read a dataset folder, given its files of records by the name of their split, and its list of labels."""
     features = {name: found for name in splits if (found := _features(folder, name)) is not None}
     label_features = _features(folder, "labels")
     if label_features is not None and not isinstance(label_features, csr_array):
@@ -31,8 +45,8 @@ def read_folder(folder: Path, splits: Mapping[str, Path], labels: Path | None) -
     names = folder / "features.txt"
     _same_columns(folder, features)
     return corpus_of(
-        {name: rows(path, text_needed=name not in features) for name, path in splits.items()},
-        None if labels is None else label_rows(labels),
+        {name: rows(path, text_needed=name not in features, named=named) for name, path in splits.items()},
+        labels,
         source=str(folder),
         features=features,
         label_features=label_features,
@@ -40,10 +54,13 @@ def read_folder(folder: Path, splits: Mapping[str, Path], labels: Path | None) -
     )
 
 
-def rows(path: Path, *, text_needed: bool = True) -> Iterator[Row]:
-    """Yield the texts of a file of records."""
+def rows(path: Path, *, text_needed: bool = True, named: Named = dict) -> Iterator[Row]:
+    """Yield the texts of a file of records; `named` has labels by their names in a vocabulary, for Annif's records."""
     for line, record in records(path):
         place = f"{path}:{line}"
+        if is_document(record):
+            yield document_row(record, place, named)
+            continue
         yield Row(
             place,
             text_of(record, "text", place) if text_needed or "text" in record else None,
@@ -62,7 +79,13 @@ def label_rows(path: Path) -> Iterator[LabelRow]:
         name = _id_of(record, place)
         if name is None:
             raise DataError(f'{place}: the key "id" is missing; it is the label\'s name')
-        yield LabelRow(place, name, text_of(record, "text", place) if "text" in record else None)
+        yield LabelRow(
+            place,
+            name,
+            text_of(record, "text", place) if "text" in record else None,
+            texts_of(record, "alternatives", place) if "alternatives" in record else (),
+            texts_of(record, "broader", place) if "broader" in record else (),
+        )
 
 
 def labels_of(record: Record, key: str, place: str) -> list[str | int]:

@@ -30,6 +30,8 @@ _ITEM = re.compile(
 )
 _BEGUN = re.compile(r"""\[\s*(?:np\.str_\()?['"]""")
 _BETWEEN = re.compile(r"\s*,\s*|\s+|(?=\])")  # numpy writes spaces alone
+_ADDRESS = re.compile(r"<?(\w+://[^<>\s,;|]+)>?")  # as Annif writes them, with spaces between several
+_ADDRESSES = re.compile(r"\s*(?:<\w+://[^<>\s]+>\s*)+|\s*\w+://[^<>\s,;|]+(?:\s+\w+://[^<>\s,;|]+)+\s*")
 _ESCAPED = re.compile(r"""(?:[^\\]|\\(?:[\\'"abfnrtv]|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}))*""", re.DOTALL)
 
 
@@ -40,10 +42,12 @@ def split_cell(cell: str, separator: str) -> list[str]:
 
 
 def listed(cell: str) -> list[str | int] | None:
-    """Return the items of a cell that is a list of quoted names or of integers; None: it is not a list.
+    """Return the items of a cell that is a list of quoted names, integers or addresses; None: it is not a list.
 
     A ValueError is raised where a list of quoted names is broken.
     """
+    if _ADDRESSES.fullmatch(cell):
+        return [*_ADDRESS.findall(cell)]
     if "[" not in cell:
         return None
     cell = cell.strip()

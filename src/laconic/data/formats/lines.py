@@ -19,6 +19,7 @@ from laconic.errors import DataError
 
 GZIP_MAGIC = b"\x1f\x8b"
 _BUFFER = 1 << 17  # bytes that are unpacked at a time
+_HEAD = 1 << 14  # bytes by which a format is recognised
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 Lines: TypeAlias = Iterator[tuple[int, bytes]]  # numbered
 
@@ -144,12 +145,25 @@ class Unpacked(RawIOBase):
         return count
 
 
-def form_of_content(path: Path) -> str:
-    """Tell what a file of records is by its first bytes: parquet, json (an object a line) or delimited (CSV, TSV)."""
+def head_of(path: Path) -> bytes:
+    """Return the first bytes of a file, without a byte order mark; it must not be empty."""
     with opened(path) as file:
-        head = file.read(4096)
+        head = file.read(_HEAD)
     if not head:
         raise DataError(f"{path}: the file is empty")
+    return head.removeprefix(_BYTE_ORDER_MARK)
+
+
+def form_of_content(path: Path) -> str:
+    """Tell what a file of records is by its first bytes: parquet, json (an object a line) or delimited (CSV, TSV)."""
+    head = head_of(path)
     if head.startswith(b"PAR1"):
         return "parquet"
-    return "json" if head.removeprefix(_BYTE_ORDER_MARK).lstrip().startswith(b"{") else "delimited"
+    return "json" if head.lstrip().startswith(b"{") else "delimited"
+
+
+def first_lines(path: Path) -> str:
+    """Return the first lines of a file, as far as they are whole; what is not UTF-8 in them is replaced."""
+    head = head_of(path)
+    whole = head.rpartition(b"\n")[0] if len(head) >= _HEAD - len(_BYTE_ORDER_MARK) and b"\n" in head else head
+    return whole.decode("utf-8", errors="replace")

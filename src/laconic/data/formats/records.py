@@ -67,6 +67,10 @@ def numbers_of(record: Record, key: str, place: str) -> list[float]:
     return [number(value, f'{place}: "{key}"') for value in list_of(record, key, place)]
 
 
+def texts_of(record: Record, key: str, place: str) -> list[str]:
+    return [text(value, f'{place}: "{key}"') for value in list_of(record, key, place)]
+
+
 def required(record: Record, key: str, place: str) -> Any:
     """Return the value of that key, of any type."""
     if key not in record:

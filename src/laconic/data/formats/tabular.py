@@ -32,7 +32,7 @@ from laconic.units import counted
 
 USUAL_NAMES = {
     "text": ("text", "title", "query", "name"),
-    "labels": ("labels", "label", "tags", "categories"),
+    "labels": ("labels", "label", "tags", "categories", "subject_uris"),
     "id": ("id",),
     "weight": ("weight",),
 }

@@ -1,0 +1,77 @@
+"""Subject vocabularies as lists of labels: Annif's TSV and CSV here, SKOS in its own module.
+
+TSV   <address> <tab> name <tab> notation          without a header; a subject without a name is deprecated
+CSV   uri,label_en,label_fi,notation               a name per language
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from laconic.data.formats import jsonl, skos
+from laconic.data.formats.assemble import LabelRow
+from laconic.data.formats.lines import delimited_rows, first_lines, form_of_content, lines, numbered, opened
+from laconic.data.formats.records import excerpt
+from laconic.data.formats.tabular import check_cells
+from laconic.errors import DataError
+
+ENDINGS = ("jsonl", "tsv", "csv", *skos.ENDINGS)
+_ADDRESS = re.compile(r"<?([^<>\s]+)>?")
+
+
+def label_rows(path: Path, languages: Sequence[str] = ()) -> Iterable[LabelRow]:
+    """Read a list of labels or a vocabulary; of names in several languages, those of some languages or of all."""
+    if skos.form_of(path) is not None:
+        return skos.label_rows(path, languages)
+    if form_of_content(path) == "json":
+        return jsonl.label_rows(path)
+    first = first_lines(path).partition("\n")[0]
+    return _csv_rows(path, languages) if "uri" in first.strip().split(",") else _tsv_rows(path)
+
+
+def named(path: Path, languages: Sequence[str] = ()) -> Mapping[str, str]:
+    """Return the labels of a vocabulary by what they are called; their own texts come before other names."""
+    rows = list(label_rows(path, languages))
+    others = {name: row.name for row in reversed(rows) for name in row.alternatives}
+    return others | {row.text: row.name for row in reversed(rows) if row.text}
+
+
+def _tsv_rows(path: Path) -> Iterator[LabelRow]:
+    for number, line in lines(path):
+        address, _, rest = line.strip().partition("\t")
+        name = rest.partition("\t")[0].strip()
+        if name:
+            yield LabelRow(f"{path}:{number}", _address(address, f"{path}:{number}"), name)
+        elif line.strip():  # deprecated, as Annif has it; what has no brackets is another kind of file
+            _address(address, f"{path}:{number}", brackets=True)
+
+
+def _csv_rows(path: Path, languages: Sequence[str]) -> Iterator[LabelRow]:
+    with opened(path) as file:
+        rows = delimited_rows(numbered(file, str(path)), str(path), ",", remedy="close every quote")
+        header: list[str] = []
+        for place, cells in rows:
+            if isinstance(cells, DataError):
+                raise cells
+            if not header:
+                header = cells
+                continue
+            if not cells:
+                continue
+            check_cells(cells, header, place)
+            row = dict(zip(header, cells, strict=True))
+            names = {key.removeprefix("label_"): [row[key]] for key in header if key.startswith("label_") and row[key]}
+            if names:
+                yield LabelRow(place, _address(row["uri"], place), *skos.text_and_others(names, {}, languages))
+
+
+def _address(cell: str, place: str, *, brackets: bool = False) -> str:
+    match = _ADDRESS.fullmatch(cell.strip())
+    if match is None or (brackets and not cell.startswith("<")):
+        raise DataError(
+            f"{place}: {excerpt(cell)!r} is not the address of a subject; a line of a vocabulary is "
+            "<http://...>, a tab, and the subject's name"
+        )
+    return match[1]

@@ -1,0 +1,1 @@
+"""Laconic inside other programs: as a backend of Annif."""
