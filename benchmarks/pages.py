@@ -79,6 +79,7 @@ BLOCKS: Mapping[str, Mapping[str, Make]] = {
     },
     "docs/which-method.md": {"compared": which_method.compared, "compared, picture": which_method.shown},
     "docs/results.md": {"first table": others.first_table, "each method": others.each_method},
+    "docs/guides/annif.md": {"backends of Annif": others.annif_backends},
     "docs/reference/service.md": {"load": others.load, "claims": others.claims},
     "docs/security.md": {"campaign": others.campaign},
 }

@@ -97,6 +97,7 @@ class Swapper:
     server: Server
     place: Path
     versions: Sequence[Known]
+    pause: float = 0.0  # seconds before each swap
     swapped: Swapped = field(default_factory=Swapped)
 
     async def swap(self, times: int) -> Swapped:
@@ -105,6 +106,7 @@ class Swapper:
         others = cycle([*self.versions[1:], self.versions[0]])
         another = next(others)
         for number in range(times):
+            await asyncio.sleep(self.pause)
             spoil = broken.pop() if number % 2 and broken else None
             await self._put(another, number % _UNSIGNALLED != _UNSIGNALLED - 1, spoil)
             if spoil is None:

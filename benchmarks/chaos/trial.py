@@ -23,6 +23,8 @@ class Sizes:
 
     seconds: float = 10.0  # of each load
     soak_seconds: float = 300.0
+    soak_load: float = 0.5  # of the capacity
+    soak_pause: float = 20.0  # between two swaps of a soak
     connections: int = 512  # that an open loop may use
     slow_clients: int = 500
     stops: int = 20

@@ -21,6 +21,7 @@ from laconic.data.vocabulary import VocabularyConfig
 from laconic.errors import ModelError
 from laconic.methods.config import MethodConfig
 from laconic.methods.result import Trained
+from laconic.methods.validation import calibrates_apart, calibration_parts
 from laconic.models.label_trees.features import Reading, feature_rows
 from laconic.models.label_trees.forest import join_trees
 from laconic.models.label_trees.grow import GrowSettings, grow_tree
@@ -47,6 +48,7 @@ class Config(MethodConfig):
         "beam": (1, 1 << 20),
         "pairs": (0, 1 << 28),
         "validation": (0, 0.9),
+        "calibration": (0, 0.9),
         "seed": (0, 1 << 40),
     }
 
@@ -68,6 +70,10 @@ class Config(MethodConfig):
     """Hash buckets for pairs of neighbouring words. 0: words alone."""
     validation: float = 0.0
     """Fraction of training texts held out for wrappers, such as fusion, that learn from them. 0: none."""
+    calibration: float = 0.05
+    """Fraction of the texts, at least 300 and at most 5,000 of them, by which scores are calibrated where `validation`
+    is 0: they are ranked by one more tree, which has not seen them and is not kept. 0: scores are not calibrated.
+    """
     seed: int = 0
     """Seed of the trees' random choices."""
     vocabulary: VocabularyConfig = VocabularyConfig(sublinear=True)
@@ -75,7 +81,12 @@ class Config(MethodConfig):
 
 def train(data: Dataset, config: Config, run: Run) -> Trained:
     learnt_from, _ = data.split(config.validation, config.seed)
-    return Trained(build(learnt_from, config), config)
+    ranker = build(learnt_from, config)
+    if not calibrates_apart(data, config):
+        return Trained(ranker, config)
+    # One tree is enough: its scores are nearly as often true as the mean of several (docs/log.md).
+    others, _ = calibration_parts(data, config.calibration)
+    return Trained(ranker, config, calibration_ranker=build(others, replace(config, trees=1)))
 
 
 def build(data: Dataset, config: Config) -> TreesRanker:
