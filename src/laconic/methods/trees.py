@@ -25,7 +25,8 @@ from laconic.methods.validation import calibrates_apart, calibration_parts
 from laconic.models.label_trees.features import Reading, feature_rows
 from laconic.models.label_trees.forest import join_trees
 from laconic.models.label_trees.grow import GrowSettings, grow_tree
-from laconic.models.label_trees.learn import LearnSettings, SolverSettings
+from laconic.models.label_trees.learn import LearnSettings
+from laconic.models.label_trees.solver import SolverSettings
 from laconic.models.shortlisters.nearest import tensor_of
 from laconic.models.trees_ranker import StoredForest, TreesRanker
 from laconic.training.run import Run
@@ -61,8 +62,8 @@ class Config(MethodConfig):
     """Weight of errors against the norm of the weights in a classifier's objective. Symbol: C (liblinear)."""
     threshold: float = 0.1
     """Weights below this absolute value are dropped. Symbol: Δ (Parabel)."""
-    epochs: int = 8
-    """Most passes of a classifier's solver over its texts."""
+    epochs: int = 3
+    """Most passes of a classifier's solver over all its texts. Two over the texts that matter follow each."""
     beam: int = 10
     """Nodes searched per level of a tree. Symbol: P (Parabel)."""
     pairs: int = 1 << 20
