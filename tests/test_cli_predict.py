@@ -34,7 +34,7 @@ TEXTS = list(CORPUS.split("test").texts or ())
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models") / "model"
-    write_model(train_model(CORPUS, "nearest", config_of("nearest", {}), Run.unkept()), folder)
+    write_model(train_model(CORPUS, "nearest", config_of("nearest", {"calibration": 0.0}), Run.unkept()), folder)
     return folder
 
 
@@ -213,3 +213,22 @@ def test_a_terminal_shows_how_far_it_is_and_nothing_else_does(model: Path, texts
     os.close(end)
     assert f"{len(TEXTS)} texts" in os.read(terminal, 1 << 16).decode()
     assert shown_and_told(*command) == ("", "")
+
+
+def test_several_files_and_patterns_are_one_stream(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "one.txt").write_text("\n".join(TEXTS[:3]) + "\n")
+    (tmp_path / "two.csv").write_text("text,shelf\n" + "".join(f"{text},7\n" for text in TEXTS[3:5]))
+    shown = objects(laconic("predict", model, tmp_path / "*.txt", tmp_path / "two.csv", "-k", 1, "--json"))
+    assert [one["text"] for one in shown] == TEXTS[:5]
+    assert [Path(one["file"]).name for one in shown] == ["one.txt"] * 3 + ["two.csv"] * 2
+    laconic("predict", model, tmp_path / "one.txt", tmp_path / "two.csv", "-k", 1, "--out", tmp_path / "out.csv")
+    header, *rows = (tmp_path / "out.csv").read_text().splitlines()
+    assert header == "text,file,shelf,label_1,score_1,known_words"
+    assert len(rows) == 5
+    assert "no file has such a name" in laconic("predict", model, tmp_path / "*.xyz", code=2)
+    assert "does not go with files" in laconic("predict", model, "-", tmp_path / "one.txt", code=2)
+
+
+def test_json_lines_come_from_the_standard_input(model: Path, texts: Path) -> None:
+    shown = laconic("predict", model, "--format", "jsonl", "-k", 1, "--json", stdin=texts.read_text())
+    assert [one["id"] for one in objects(shown)] == list(range(len(TEXTS)))

@@ -243,7 +243,7 @@ def test_labels_below_a_score_are_left_out() -> None:
 
 
 def test_labels_at_a_threshold_are_names_alone() -> None:
-    model = nearest().fit(TEXTS, LABELS)
+    model = nearest().set_params(calibration=0.0).fit(TEXTS, LABELS)
     answers = model.predict(TEST_TEXTS, 100, min_score=0.3)
     assert model.predict_labels(TEST_TEXTS, 0.3) == [[label for label, _ in answer] for answer in answers]
     assert model.predict_labels(TEST_TEXTS[0], 0.3) == [label for label, _ in answers[0]]

@@ -182,7 +182,6 @@ def test_a_model_without_any_word_on_calibration_still_opens(model: SavedModel, 
     ("settings", "why"),
     [
         ({"validation": 0.0}, "no texts were held out of all of its training"),
-        ({"refit": True}, "no texts were held out of all of its training"),
         ({"validation": 0.04}, "48 texts are too few (at least 50 are needed)"),
     ],
 )

@@ -118,7 +118,8 @@ def public_parts(name: str, thing: Any) -> Iterator[tuple[str, Any]]:
         return
     yield name, thing
     if inspect.isclass(thing):
-        for key, value in vars(thing).items():
+        ours = [one for one in thing.__mro__ if one.__module__.startswith("laconic")]
+        for key, value in {key: value for one in reversed(ours) for key, value in vars(one).items()}.items():
             function = getattr(value, "fget", None) or getattr(value, "__func__", value)
             if not key.startswith("_") and inspect.isfunction(function) and function.__name__ != "<lambda>":
                 yield f"{name}.{key}", function

@@ -22,10 +22,10 @@ from laconic.evaluation.evaluate import (
     on_device,
     places_needed,
     rank_all,
-    shortlist_recall,
     validation_figures,
 )
 from laconic.evaluation.metrics import judge, report
+from laconic.evaluation.shortlists import shortlist_recall
 from laconic.methods import trees
 from laconic.methods.costs import Shape, inception_cost
 from laconic.methods.deepxml import encode_all

@@ -20,7 +20,7 @@ from laconic.data.dataset import Dataset as Training
 from laconic.data.prepare import with_vectors
 from laconic.data.vectors import read_vectors
 from laconic.data.vocabulary import Vocabulary
-from laconic.evaluation.evaluate import shortlist_figures, shortlist_recall
+from laconic.evaluation.shortlists import shortlist_figures, shortlist_recall
 from laconic.methods.registry import ensemble_of
 from laconic.methods.result import Trained
 from laconic.models.rankers import CandidatesRanker, Ensemble, Ranker, Reranker, ShortlistRanker

@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_array
 
 from laconic.kernels.csr import Lists
-from laconic.models.label_trees.learn import BIAS, SolverSettings, solve
+from laconic.models.label_trees.solver import BIAS, TOGETHER, SolverSettings, solve
 
 FEATURES = 12
 EXACT = SolverSettings(tolerance=1e-9, epochs=5000)
@@ -30,9 +30,19 @@ def objective(rows: np.ndarray, signs: np.ndarray, costs: np.ndarray, weights: n
 
 
 def solved(rows: np.ndarray, signs: np.ndarray, costs: np.ndarray, solving: SolverSettings) -> tuple[np.ndarray, float]:
-    weights = np.zeros(FEATURES)
-    bias = solve(Lists.of(csr_array(rows)), signs, costs, solving, weights)
-    return weights, bias
+    weights, biases = solved_together(rows, (signs * costs)[:, None], solving)
+    return weights[:, 0], float(biases[0])
+
+
+def solved_together(
+    rows: np.ndarray, some: np.ndarray, solving: SolverSettings, kind: type = np.float64
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the weights and biases of classifiers with these targets, a column each; the others have none."""
+    targets = np.zeros((len(rows), TOGETHER), dtype=np.float32)
+    targets[:, : some.shape[1]] = some
+    weights, biases = np.zeros((rows.shape[1], TOGETHER), dtype=kind), np.zeros(TOGETHER, dtype=kind)
+    solve(Lists.of(csr_array(rows)), targets, solving, weights, biases)
+    return weights, biases
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -71,6 +81,27 @@ def test_texts_of_cost_zero_are_not_there() -> None:
 
 def test_a_weight_by_hand() -> None:
     # One text [1], sign 1, cost 1: a = 1 / (1 + BIAS² + 1/2), w = a, and the bias is a · BIAS².
-    weights = np.zeros(1)
-    bias = solve(Lists.of(csr_array(np.ones((1, 1)))), np.ones(1), np.ones(1), EXACT, weights)
-    assert [*weights, bias] == pytest.approx([1 / (1.5 + BIAS**2), BIAS**2 / (1.5 + BIAS**2)])
+    weights, biases = solved_together(np.ones((1, 1), dtype=np.float32), np.ones((1, 1)), EXACT)
+    assert [weights[0, 0], biases[0]] == pytest.approx([1 / (1.5 + BIAS**2), BIAS**2 / (1.5 + BIAS**2)])
+    assert not weights[:, 1:].any()
+    assert not biases[1:].any()
+
+
+def test_classifiers_that_are_solved_together_do_not_disturb_each_other() -> None:
+    rows, _, _ = problem(3)
+    targets = np.stack([np.multiply(*problem(seed)[1:]) for seed in range(TOGETHER)], axis=1)
+    weights, biases = solved_together(rows, targets, EXACT)
+    for one in range(TOGETHER):
+        alone, bias = solved_together(rows, targets[:, [one]], EXACT)
+        np.testing.assert_allclose(weights[:, one], alone[:, 0], atol=1e-6)
+        assert biases[one] == pytest.approx(bias[0], abs=1e-6)
+
+
+def test_single_precision_is_near_enough() -> None:
+    rows, signs, costs = problem(5, texts=300)
+    targets = (signs * costs)[:, None]
+    usual = SolverSettings(tolerance=0.1, epochs=3)
+    for one, other in zip(
+        solved_together(rows, targets, usual, np.float32), solved_together(rows, targets, usual), strict=True
+    ):
+        np.testing.assert_allclose(one, other, atol=1e-4)

@@ -131,8 +131,7 @@ def test_few_texts_give_a_plain_curve_and_hardly_any_none() -> None:
     ("method", "settings", "members"),
     some_slow(
         [
-            ("nearest", {}, 1),
-            ("inceptionxml", {**SMALL, "refit": True}, 1),
+            ("nearest", {"calibration": 0.0}, 1),
             ("inceptionxml", SMALL, 2),  # each member holds out texts that the other has learnt from
             ("inceptionxml", {**SMALL, "validation": 0.0}, 1),
         ],
@@ -146,6 +145,22 @@ def test_where_nothing_is_held_out_scores_stay_unless_there_is_a_validation_spli
     assert "calibration" not in trained(settings, method=method, members=members).facts
     facts = trained(settings, with_validation(CORPUS, 100), method, members).facts
     assert facts["calibration"]["texts"] == 100
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "texts"),
+    some_slow(
+        [("nearest", {}, 300), ("trees", {}, 300), ("inceptionxml", {**SMALL, "refit": True}, 300)], 2, unpack=True
+    ),
+)
+def test_a_method_that_learns_from_all_texts_is_calibrated_by_a_ranker_without_some(
+    method: str, settings: dict[str, Any], texts: int
+) -> None:
+    model = trained(settings, method=method)
+    assert model.facts["calibration"]["texts"] == texts
+    figures = Predictor(model, "cpu").evaluate(CORPUS, "test").metrics
+    assert figures["ECE@5"] < min(6, figures["raw ECE@5"])
+    assert max(one.score for answer in Predictor(model, "cpu").predict(TEXTS) for one in answer) <= 1
 
 
 def test_a_text_does_not_find_itself_among_its_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:

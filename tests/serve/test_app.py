@@ -31,7 +31,7 @@ def test_the_model_says_what_it_is_and_what_may_be_asked(site: Make, served: Ser
     limits = Limits(texts=9, characters=50, bytes=5000, k=8, explained=3, explained_words=40)
     said = site(limits=limits, time_limits=TimeLimits(deadline=0.25)).ask(Request(path="/v1/model")).said
     assert said["model"] == served.now.name
-    assert (said["method"], said["labels"], said["calibrated"]) == ("nearest", 12, False)
+    assert (said["method"], said["labels"], said["calibrated"]) == ("nearest", 12, True)
     assert said["words"] == packed().facts["sizes"]["inputs"]
     assert said["bytes"] == served.now.bytes
     wanted = {

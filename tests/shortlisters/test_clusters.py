@@ -13,7 +13,8 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from laconic.analysis.sweep import sweep
-from laconic.evaluation.evaluate import Truth, rank_all, shortlist_figures
+from laconic.evaluation.evaluate import Truth, rank_all
+from laconic.evaluation.shortlists import shortlist_figures
 from laconic.models import rankers
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.clustering import random_tree

@@ -21,9 +21,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from laconic.evaluation.label_sets import AtThreshold, Curve
+
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00")  # Okabe and Ito: apart for all eyes
 _POINTS = 2000  # on a logarithmic axis more cannot be told apart
 _BARS = 60
+_MARKED = (0.2, 0.4, 0.6, 0.8)  # thresholds that are written beside a curve
 _ROWS, _ROW = 3, 0.07  # of names below the points of a picture, and the height of one as a share of it
 
 
@@ -50,6 +53,25 @@ def plot_contributions(
     axes.set_ylabel(f"points of P@{k} (%)")
     if len(contributions) > 1:
         axes.legend(frameon=False)
+    write_picture(figure, path)
+
+
+def plot_precision_recall(curves: Mapping[str, Curve], at: AtThreshold | None, path: Path) -> None:
+    """Draw micro precision against micro recall over all thresholds, with the figures of one of them as a dot."""
+    figure, axes = canvas("Precision and recall by threshold")
+    for (model, curve), colour in zip(curves.items(), cycle(COLOURS), strict=False):
+        axes.plot(curve.recall, curve.precision, color=colour, label=model)
+        for threshold in _MARKED:
+            near = int(np.argmin(np.abs(curve.thresholds - threshold)))
+            axes.annotate(f"{threshold:g}", (curve.recall[near], curve.precision[near]), fontsize="small")
+    if at is not None:
+        label = f"threshold {at.threshold:.3g}: F1 {at.micro.f1:.1f}"
+        axes.plot([at.micro.recall], [at.micro.precision], "o", color=COLOURS[5], label=label)
+    axes.set_xlabel("recall of all true labels (%)")
+    axes.set_ylabel("precision of the labels that reach a threshold (%)")
+    axes.set_xlim(left=0)
+    axes.set_ylim(0, 100)
+    axes.legend(frameon=False)
     write_picture(figure, path)
 
 

@@ -16,8 +16,9 @@ from typing import NamedTuple
 from laconic.data.corpus import Corpus
 from laconic.data.dataset import Rows
 from laconic.errors import ConfigError
-from laconic.evaluation.evaluate import Truth, places_needed, rank_all, rank_all_by, shortlist_figures
+from laconic.evaluation.evaluate import Truth, places_needed, rank_all, rank_all_by
 from laconic.evaluation.metrics import judge, report
+from laconic.evaluation.shortlists import shortlist_figures
 from laconic.models.fusion.ranker import FusedRanker
 from laconic.models.rankers import SHARES, CandidatesRanker, Ensemble, Ranker, Reranker, ShortlistRanker
 from laconic.predict.predictor import Predictor

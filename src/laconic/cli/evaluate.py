@@ -35,6 +35,7 @@ from laconic.cli.options import (
     print_constants,
     print_note,
     print_notes,
+    print_raw_scores,
     print_results,
     read_corpus,
 )
@@ -94,6 +95,7 @@ def evaluate(
         )
     about = {"model": str(model), "data": data, "split": texts.name}
     _show(evaluation, f"{model} on {data}, {texts}", about, _Shown("evaluate", every, as_json, json_file, plots))
+    print_raw_scores(predictor.facts, "ECE and thresholds are of", model)
 
 
 @command(verbs, group=_GROUP, example="laconic sweep model debian-related --at 0 --at 0.1 --plots pictures")
@@ -254,15 +256,26 @@ def _show(evaluation: Evaluation, title: str, about: dict[str, str], shown: _Sho
         title_of_all = f"{title}: {counted(evaluation.texts, 'text')}{seen_words(evaluation.seen)}"
         out.print(metrics_table({"": evaluation}, title_of_all, every=shown.every))
         out.print(metrics_legend(evaluation.metrics, every=shown.every, verb=shown.verb))
+        if evaluation.at_threshold is not None:
+            out.print(f"{evaluation.at_threshold}", soft_wrap=True)
     print_results(about | evaluation.as_json(), as_json=shown.as_json, to=shown.to)
-    if shown.plots is not None and not evaluation.quantiles:
-        print_note(f"no plots were made: they need the training split, which {about['data']} lacks")
-    elif shown.plots is not None:
-        from laconic.analysis.plots import plot_contributions
+    if shown.plots is not None:
+        for picture in _pictures(evaluation, title, shown.plots):
+            (err if shown.as_json else out).print(f"{picture}")
+        if not evaluation.quantiles:
+            print_note(f"no contributions were drawn: they need the training split, which {about['data']} lacks")
 
-        for name, quantiles in evaluation.quantiles.items():
-            path = shown.plots / f"contributions-{name.replace(' ', '-')}.png"
-            plot_contributions(
-                {title: quantiles.contribution}, quantiles.mean_frequency, path, k=quantiles.k, bins=name
-            )
-            (err if shown.as_json else out).print(f"{path}")
+
+def _pictures(evaluation: Evaluation, title: str, folder: Path) -> list[Path]:
+    """Draw precision against recall and, where training counts are known, what labels of each frequency contribute."""
+    from laconic.analysis.plots import plot_contributions, plot_precision_recall
+
+    drawn = [folder / "precision-recall.png"]
+    assert evaluation.curve is not None
+    plot_precision_recall({title: evaluation.curve}, evaluation.at_threshold, drawn[0])
+    for name, quantiles in evaluation.quantiles.items():
+        drawn.append(folder / f"contributions-{name.replace(' ', '-')}.png")
+        plot_contributions(
+            {title: quantiles.contribution}, quantiles.mean_frequency, drawn[-1], k=quantiles.k, bins=name
+        )
+    return drawn

@@ -227,6 +227,16 @@ def print_note(note: str) -> None:
     err.print(Text.assemble(("note: ", "yellow"), note), soft_wrap=True)
 
 
+def print_raw_scores(facts: Mapping[str, Any], what: str, model: Path) -> None:
+    """Report scores that are not probabilities; `what` is what they are used for."""
+    from laconic.storage.facts import why_uncalibrated
+
+    why = why_uncalibrated(facts)
+    if why is not None:
+        remedy = f"`laconic calibrate {model} DATA` makes them so, with texts that the model was not trained on"
+        print_note(f"{what} scores that are not probabilities: {why}; {remedy}")
+
+
 def propensity_given(text: str) -> Propensity | None:
     """Parse the value of --propensity; return None if it is empty."""
     from laconic.data.catalogue import Propensity

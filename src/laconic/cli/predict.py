@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from glob import glob, has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,6 +27,7 @@ from laconic.cli.options import (
     column_names,
     err,
     print_note,
+    print_raw_scores,
 )
 from laconic.cli.verb import argument, command, option
 from laconic.errors import ConfigError, DataError
@@ -36,7 +39,6 @@ if TYPE_CHECKING:
     from laconic.predict.explain import Explained
     from laconic.predict.interface import TextPredictor
     from laconic.predict.output import Answered, Destination, Write
-    from laconic.predict.prediction import Answer
 
 verbs = typer.Typer()
 
@@ -53,17 +55,32 @@ _FORMS = "lines, jsonl, csv, tsv or parquet. Default: by the file's suffix."
 )
 def predict(
     model: Annotated[Path, argument("MODEL", "A model folder, or a packed one.")],
-    file: Annotated[
-        str, argument("FILE", "Texts: lines, JSON Lines or a table; - is the standard input, which is the default.")
-    ] = "",
+    files: Annotated[
+        list[str] | None,
+        argument(
+            "FILE",
+            "Texts: lines, JSON Lines or a table; several files and patterns such as 'in/*.csv' too. - is the standard "
+            "input, which is the default.",
+        ),
+    ] = None,
     texts: Annotated[list[str] | None, option(DATA, "--text TEXT", "A text to label; may be repeated.")] = None,
     form: Annotated[str, option(DATA, "--format NAME", _FORMS)] = "",
     columns: ColumnNames = None,
     skip_bad: Annotated[
         bool, option(DATA, "--skip-bad", "Skip records that cannot be read, and report their number.")
     ] = False,
-    k: Annotated[int, option(METHOD, "-k K", "Labels per text.", min=1)] = 5,
-    min_score: Annotated[float | None, option(METHOD, "--min-score SCORE", "Omit labels with a lower score.")] = None,
+    k: Annotated[
+        int | None,
+        option(METHOD, "-k K", "Labels per text. Default: 5, or as many as a stored threshold was chosen for.", min=1),
+    ] = None,
+    min_score: Annotated[
+        str,
+        option(
+            METHOD,
+            "--min-score --threshold SCORE",
+            "Omit labels with a lower score; stored: lower than the threshold that `laconic threshold` has stored.",
+        ),
+    ] = "",
     allow: Annotated[Path | None, option(METHOD, "--allow FILE", "File of label names; predict only these.")] = None,
     block: Annotated[Path | None, option(METHOD, "--block FILE", "File of label names; predict none of these.")] = None,
     settings: PredictionSettings = None,
@@ -97,56 +114,80 @@ def predict(
     from laconic.config import read_settings
     from laconic.data.streams import in_pieces
     from laconic.predict.load import Speed, open_model
+    from laconic.predict.min_score import parse_min_score, places, reaching
     from laconic.predict.output import Answered, Shape, answers_file
 
-    if texts and (file or form or columns):
+    least = parse_min_score(min_score)
+    paths = _paths(files or [])
+    if texts and (paths or form or columns):
         raise ConfigError("--text takes the place of a file, of --format and of --column; leave one of them out")
-    destination = None if to is None else _destination(to, file, as_json)
+    destination = None if to is None else _destination(to, paths, as_json)
     if explain and destination is not None and destination.form != "jsonl":
         raise ConfigError(f"--explain needs a .jsonl file to write to, but --out is {to}")
     if csv_safe and (destination is None or destination.form not in ("csv", "tsv")):
         raise ConfigError("--csv-safe is for an --out file that ends in .csv or .tsv; leave it out")
-    reading = _reading(file, form, columns)
+    reading = partial(_reading, form=form, columns=columns)
+    reading(paths[0] if paths else Path("-"))  # reports wrong settings before the model is opened
     speed = Speed(beam=beam, exact=exact, threads=threads)
     predictor = open_model(
         model, device=device, settings=read_settings(None, settings or []), speed=speed, verify=not no_verify
     )
     allowed, blocked, bad = _names(allow), _names(block), _Tally()
-    typed = not texts and file in ("", "-") and sys.stdin.isatty()
+    most = places(k, least, predictor.threshold)
+    if isinstance(least, float):
+        print_raw_scores(predictor.facts, f"--min-score {min_score} compares", model)
+    typed = not texts and not paths and sys.stdin.isatty()
     if typed:
         err.print("Type a text and press Enter; Ctrl-D ends.")
-    with _given(texts) if texts else _texts(file, reading, bad.add if skip_bad else _refused) as stream:
-        shape = Shape(stream.columns, min(k, len(predictor.names)))
+    with _given(texts) if texts else _texts(paths, reading, bad.add if skip_bad else _refused) as stream:
+        shape = Shape(stream.columns, min(most, len(predictor.names)))
         printing = nullcontext(_printer(predictor, as_json))
         writing = printing if destination is None else answers_file(destination, shape, without_formulas=csv_safe)
         with writing as write, _bar(stream, printing=destination is None) as advance:
             for piece in in_pieces(stream.entries, 1 if typed else _AT_ONCE):
-                answers = predictor.answer([entry.text for entry in piece], k, allow=allowed, block=blocked)
-                answers = answers if min_score is None else _at_least(min_score, answers)
-                written = [Answered(entry, *answer) for entry, answer in zip(piece, answers, strict=True)]
+                answers = predictor.answer([entry.text for entry in piece], most, allow=allowed, block=blocked)
+                written = [
+                    Answered(entry, reaching(own, least, predictor.threshold), known)
+                    for entry, (own, known) in zip(piece, answers, strict=True)
+                ]
                 write(_explained(predictor, written) if explain else written)
                 advance(len(piece))
     bad.tell()
 
 
-def _reading(file: str, form: str, columns: list[str] | None) -> Reading:
+def _paths(files: Sequence[str]) -> list[Path]:
+    """Return the files that are named, or that a pattern finds, each once; none: the standard input."""
+    if "-" in files:
+        if len(files) > 1:
+            raise ConfigError("- is the standard input, which does not go with files; leave one of them out")
+        return []
+    found: dict[Path, None] = {}
+    for name in files:
+        several = [] if Path(name).exists() else sorted(glob(name, recursive=True))
+        if not several and has_magic(name) and not Path(name).exists():
+            raise DataError(f"{name}: no file has such a name")
+        found |= dict.fromkeys(map(Path, several or [name]))
+    return [*found]
+
+
+def _reading(path: Path, *, form: str, columns: list[str] | None) -> Reading:
     """Return how texts are read: the form of the file, and the column of the texts."""
     from laconic.config import configure, read_settings
     from laconic.data.formats.tabular import Columns
     from laconic.data.streams import Reading, form_of
 
     column = configure(Columns, read_settings(None, column_names(columns))).text
-    return Reading(form=form or form_of(Path(file)) or "lines", column=column)
+    return Reading(form=form or form_of(path) or "lines", column=column)
 
 
-def _destination(to: Path, file: str, as_json: bool) -> Destination:
+def _destination(to: Path, files: Sequence[Path], as_json: bool) -> Destination:
     """Return where to write, or refuse it before any work is done."""
     from laconic.predict.output import Destination
 
     destination = Destination.at(to, usual="jsonl" if as_json else "")
     if as_json and destination.form != "jsonl":
         raise ConfigError(f"--json does not go with --out {to}, which is {destination.form}; leave one of them out")
-    if file not in ("", "-") and to.exists() and Path(file).exists() and to.samefile(file):
+    if any(to.exists() and file.exists() and to.samefile(file) for file in files):
         raise ConfigError(f"--out {to}: this is the file that is read; choose another name")
     return destination
 
@@ -178,12 +219,16 @@ class _Tally:
             print_note(skipped)
 
 
-def _texts(file: str, reading: Reading, on_bad: OnBad) -> AbstractContextManager[Stream]:
-    from laconic.data.streams import opened_stream, stream_of
+def _texts(files: Sequence[Path], reading: Callable[[Path], Reading], on_bad: OnBad) -> AbstractContextManager[Stream]:
+    from laconic.data.streams import opened_stream, opened_streams, stream_of
 
-    if file in ("", "-"):
-        return nullcontext(stream_of(sys.stdin.buffer, "the standard input", reading, on_bad))
-    return opened_stream(Path(file), reading, on_bad)
+    if not files:
+        return nullcontext(stream_of(sys.stdin.buffer, "the standard input", reading(Path("-")), on_bad))
+    return (
+        opened_stream(files[0], reading(files[0]), on_bad)
+        if len(files) == 1
+        else opened_streams(files, reading, on_bad)
+    )
 
 
 def _given(texts: Sequence[str]) -> AbstractContextManager[Stream]:
@@ -235,12 +280,6 @@ def _explained(predictor: TextPredictor, answers: Sequence[Answered]) -> list[An
         return answered._replace(predictions=predictor.explained(answered.entry.text, found))
 
     return [explained(answered) for answered in answers]
-
-
-def _at_least(score: float, answers: list[Answer]) -> list[Answer]:
-    return [
-        answer._replace(predictions=[one for one in answer.predictions if one.score >= score]) for answer in answers
-    ]
 
 
 @contextmanager

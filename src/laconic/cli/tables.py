@@ -24,6 +24,8 @@ _MEANINGS = {
     "R": "recall: the fraction of a text's true labels among the first k",
     "tail R": f"recall of tail labels, which have at most {TAIL} training texts",
     "C": "coverage: the fraction of all labels that are predicted for any text",
+    "micro F1": "F1 of all pairs, if the first k labels are taken",
+    "macro F1": "mean F1 of labels, if the first k labels are taken",
     "near P": "near precision: the fraction of the first k labels that are true, or one step broader or narrower",
     "hP": "hierarchical precision: broader labels of the first k labels and of the true ones count too",
     "hR": "hierarchical recall",

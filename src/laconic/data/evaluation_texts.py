@@ -14,6 +14,7 @@ from laconic.data.corpus import Corpus, Split
 from laconic.data.holdout import Holdout
 from laconic.data.sketch import Overlap, TextSketch
 from laconic.errors import ConfigError, DataError
+from laconic.units import counted
 
 _SAME_FILE = 0.5  # fraction of a file's texts that a model was trained on, from which it is the file of its training
 _NAMES = {"all": "all texts", "held-out": "held-out texts"}
@@ -112,3 +113,14 @@ def is_of_training(known: TrainedOn, split: Split, name: str) -> bool:
     """Return whether a model was trained on these texts; where it does not tell, their split's name decides."""
     seen = known.overlap(split)
     return name in ("train", "all") if seen is None else seen.substantial
+
+
+def check_unseen(corpus: Corpus, split_name: str, known: TrainedOn) -> None:
+    """Refuse texts many of which the model was trained on."""
+    split = corpus.split(split_name)
+    seen = known.overlap(split)
+    if seen is not None and seen.substantial:
+        raise DataError(
+            f"{corpus.source}: {counted(len(split), 'text')} of {split_name}, {seen}; give texts that the model was "
+            "not trained on"
+        )

@@ -75,6 +75,28 @@ def opened_stream(path: Path, reading: Reading, on_bad: OnBad) -> Iterator[Strea
             raise DataError(f"{path}: Parquet inside gzip cannot be read a few rows at a time; gunzip it first")
 
 
+@contextmanager
+def opened_streams(paths: Sequence[Path], reading: Callable[[Path], Reading], on_bad: OnBad) -> Iterator[Stream]:
+    """Open several files as one stream; each text gets the name of its file as the field `file`.
+
+    A table of answers keeps the columns of all of them.
+    """
+    columns = dict.fromkeys(["file"])
+    for path in paths:  # what is wrong with any of them is said before the first text is answered
+        with opened_stream(path, reading(path), on_bad) as one:
+            columns |= dict.fromkeys(one.columns)
+    done = 0
+
+    def entries() -> Iterator[Entry]:
+        nonlocal done
+        for path in paths:
+            with opened_stream(path, reading(path), on_bad) as one:
+                yield from (entry._replace(fields={"file": str(path), **entry.fields}) for entry in one.entries)
+            done += path.stat().st_size
+
+    yield Stream(entries(), [*columns], sum(path.stat().st_size for path in paths), lambda: done)
+
+
 def stream_of(file: IO[bytes], name: str, reading: Reading, on_bad: OnBad) -> Stream:
     """Stream the texts of an open file that cannot seek, such as standard input."""
     if reading.form == "parquet":

@@ -16,6 +16,7 @@ from laconic.data.dataset import Dataset, Rows, renumbered
 from laconic.data.sketch import Overlap
 from laconic.data.tokenizer import inputs_of
 from laconic.evaluation.calibration import Calibration
+from laconic.evaluation.label_sets import USUAL, AtThreshold, Curve, Scored
 from laconic.evaluation.metrics import (
     KS,
     Judged,
@@ -33,7 +34,9 @@ from laconic.evaluation.metrics import (
 )
 from laconic.evaluation.metrics.hierarchy import near_misses
 from laconic.evaluation.metrics.pairs import holds
-from laconic.models.rankers import CandidatesRanker, Ranker, Reranker, ShortlistRanker
+from laconic.evaluation.metrics.sets import macro_f1, micro_f1
+from laconic.evaluation.thresholds import Found
+from laconic.models.rankers import CandidatesRanker, Ranker, Reranker
 from laconic.system.machine import torch_within_cores
 from laconic.types import NO_LABEL, Inputs, Ranking, Tokens
 
@@ -59,6 +62,8 @@ class Evaluation:
     metrics: dict[str, float]  # in percent
     intervals: dict[str, tuple[float, float]]  # 95 % of bootstrap resamples of the texts
     quantiles: dict[str, Quantiles]  # contributions to P@5 by label frequency, in both papers' definitions
+    at_threshold: AtThreshold | None = None  # None: scores are no probabilities, and no threshold was chosen
+    curve: Curve | None = None  # of precision and recall
     seen: Overlap | None = None  # texts that the model was trained on; None: unknown
     propensity: Propensity | None = None  # the constants of PSP; None: there is no PSP
 
@@ -70,6 +75,8 @@ class Evaluation:
             "propensity": None if self.propensity is None else asdict(self.propensity),
             "metrics": self.metrics,
             "intervals": self.intervals,
+            "at_threshold": None if self.at_threshold is None else self.at_threshold.as_json(),
+            "precision_recall": None if self.curve is None else self.curve.as_json(),
             "quantiles": quantiles,
         }
 
@@ -129,17 +136,28 @@ def evaluate(
     ks: Sequence[int] = KS,
     seed: int = 0,
     calibration: Calibration | None = None,
+    limits: Found | None = None,
     seen: Overlap | None = None,
 ) -> Evaluation:
-    """Compute every metric of a ranking, with intervals. A calibration only affects the calibration errors."""
-    judged = judge(ranking, truth.labels, leave_out=truth.leave_out)
+    """Compute every metric of a ranking, with intervals.
+
+    A calibration affects the calibration errors and what reaches `limits`, the threshold that was chosen, if any.
+    """
+    scored = Scored.of(ranking, truth, calibration)
+    judged, limits = scored.judged, limits or (None if calibration is None else USUAL)
     near = {} if truth.broader is None else near_misses(judged, truth.broader, ks=ks)
+    sets = micro_f1(judged, ks) | near
     errors = _calibration_errors(scored_pairs(ranking, truth), calibration) if max(ks) >= _CALIBRATED else {}
     return Evaluation(
         texts=len(judged.labels),
-        metrics=report(judged, truth.training, ks=ks) | {name: one.percent() for name, one in near.items()} | errors,
-        intervals=bootstrap(per_text(judged, truth.training, ks=ks) | near, seed=seed),
+        metrics=report(judged, truth.training, ks=ks)
+        | {name: one.percent() for name, one in sets.items()}
+        | macro_f1(judged, ks)
+        | errors,
+        intervals=bootstrap(per_text(judged, truth.training, ks=ks) | sets, seed=seed),
         quantiles=_quantiles(judged, truth.training) if max(ks) >= 5 else {},
+        at_threshold=None if limits is None else scored.at(limits),
+        curve=scored.curve(),
         seen=seen,
         propensity=None if truth.training is None else truth.training.propensity,
     )
@@ -245,45 +263,3 @@ def figures_of(ranking: Ranking, data: Dataset) -> dict[str, float]:
     ks = tuple(sorted({1, min(5, data.num_labels)}))
     figures = report(judge(ranking, data.labels, leave_out=data.leave_out), ks=ks)
     return {name: figures[name] for name in (f"nDCG@{ks[-1]}", "P@1")}
-
-
-@torch.inference_mode()
-def shortlist_figures(ranker: ShortlistRanker, rows: Rows, labels: csr_array) -> dict[str, float]:
-    """Return two percentages: texts whose best cluster has a true label, and true labels that are scored.
-
-    Labels that the model does not have are beyond its reach and are not counted.
-    """
-    first_right, recall, texts = 0.0, 0.0, 0
-    for which, inputs in batches(rows, device_of(ranker)):
-        part = labels[which]
-        text, label = part.nonzero()
-        known = label < ranker.num_labels
-        at = torch.from_numpy(text[known].astype(np.int64))
-        clusters = ranker.clusters.of(ranker.places(torch.from_numpy(label[known].astype(np.int64)))).cpu()
-        picked = ranker.picked(inputs).cpu()
-        true = torch.zeros(part.shape[0], ranker.clusters.classifier.num_labels, dtype=torch.bool)
-        true[at, clusters] = True
-        opened = torch.zeros_like(true).scatter_(1, picked, True)
-        counts, found = (torch.zeros(part.shape[0]) for _ in range(2))
-        counts.index_add_(0, at, torch.ones(len(at)))
-        found.index_add_(0, at, opened[at, clusters].float())
-        recall += float((found / counts.clamp(min=1)).sum())
-        first_right += float(true.gather(1, picked[:, :1]).sum())
-        texts += int((counts > 0).sum())
-    return {"cluster P@1": 100 * first_right / max(texts, 1), "shortlist recall": 100 * recall / max(texts, 1)}
-
-
-@torch.inference_mode()
-def shortlist_recall(ranker: CandidatesRanker, rows: Rows, labels: csr_array, size: int = 0) -> float:
-    """Return the percentage of a text's true labels in its shortlist, the mean over texts that have any."""
-    recall, texts = 0.0, 0
-    for which, inputs in batches(rows, device_of(ranker)):
-        found = ranker.shortlister(inputs, ranker.encoder(inputs), size or ranker.shortlister.size).labels.cpu().numpy()
-        part = labels[which]
-        text, place = np.nonzero(found != NO_LABEL)
-        known = found[text, place] < part.shape[1]
-        listed = csr_array((np.ones(known.sum()), (text[known], found[text, place][known])), shape=part.shape)
-        counts = np.diff(part.indptr)
-        recall += float((listed.multiply(part != 0).sum(axis=1)[counts > 0] / counts[counts > 0]).sum())
-        texts += int((counts > 0).sum())
-    return 100 * recall / max(texts, 1)

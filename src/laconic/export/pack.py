@@ -24,7 +24,7 @@ from laconic.storage.model_folder import SavedModel
 from laconic.training.run import device_named
 
 _TOLD = ("laconic", "method", "config", "ensemble", "inputs", "sizes", "created", "data", "propensity")
-_MEASURED = ("calibration", "not_calibrated", "metrics")
+_MEASURED = ("calibration", "not_calibrated", "threshold", "metrics")
 _TUNING_TEXTS = 28_000  # training texts from which trees are learnt, and by which search widths are tuned
 
 

@@ -137,10 +137,10 @@ def train_and_refit(
     ranker, state = fit("train", learn, held, config, run)
     if not (config.refit and len(held)):
         return Trained(ranker, config, {"training": {"best_epoch": state.best_epoch, "epochs": state.history}})
-    chosen, before = state.best_epoch, state.history
+    chosen, before, unrefitted = state.best_epoch, state.history, ranker.cpu()
     ranker, state = fit("refit", data.extended(), held.rows(np.arange(0)), config, run, last_epoch=chosen)
     facts = {"best_epoch": chosen, "epochs": state.history, "before_refit": before}
-    return Trained(ranker, config, {"training": facts})
+    return Trained(ranker, config, {"training": facts}, calibration_ranker=unrefitted.to(run.device))
 
 
 def restore_module(

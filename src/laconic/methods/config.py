@@ -211,6 +211,7 @@ class MethodConfig:
     batch_size = 0
     seed = 29
     validation = 0.0
+    calibration = 0.0
     refit = False
     vectors = ""
 

@@ -21,7 +21,8 @@ from laconic.config import Bounds, Choices
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
 from laconic.errors import ConfigError, ModelError
-from laconic.evaluation.evaluate import shortlist_figures, validation_figures
+from laconic.evaluation.evaluate import validation_figures
+from laconic.evaluation.shortlists import shortlist_figures
 from laconic.methods.common import (
     build_encoder,
     choose_batch_size,

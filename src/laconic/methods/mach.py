@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -28,11 +28,12 @@ from laconic.methods.result import Trained
 from laconic.models.classifiers import HashedClassifier, LinearClassifier
 from laconic.models.clustering.groups import partition
 from laconic.models.encoders import Encoder
-from laconic.models.rankers import BucketsRanker, FlatRanker
+from laconic.models.rankers import BucketsRanker, FlatRanker, Ranker
 from laconic.training.loop import TrainState
 from laconic.training.optimizer import Halving
 from laconic.training.run import Run
 
+Member: TypeAlias = tuple[Encoder, HashedClassifier]
 _REMEDIES = ({"members": 4}, {"embedding": 64}, {"embedding": 64, "members": 4})
 
 
@@ -65,18 +66,18 @@ def train(data: Dataset, config: Config, run: Run) -> Trained:
     """Train member by member; a resumed run loads the finished ones."""
     config = with_sizes(config, len(data), data.num_labels, usual_length(data, config, "mach"))
     _report_costs(config, data, run)
-    members: list[tuple[Encoder, HashedClassifier]] = []
+    members: list[Member] = []
+    unrefitted: list[Member] = []
     histories: list[dict[str, Any]] = []
     for number in range(config.members):
         draw = draw_member(config, number, data.num_labels)
         # The config's seed cuts off the same validation split for all members: none has learnt from it.
         one = train_and_refit(partial(_fit_member, draw), data, config, run.member(number, of=config.members))
-        ranker = one.ranker.cpu()  # so that the next one has the device for itself
-        assert isinstance(ranker, FlatRanker)
-        assert isinstance(ranker.classifier, LinearClassifier)
-        members.append((ranker.encoder, HashedClassifier(torch.from_numpy(draw.bucket_of), ranker.classifier)))
+        members.append(_member(one.ranker, draw))
+        unrefitted.extend([] if one.calibration_ranker is None else [_member(one.calibration_ranker, draw)])
         histories.append(one.facts["training"])
-    return Trained(BucketsRanker(members).eval(), config, {"training": _joined(histories)})
+    before_refit = BucketsRanker(unrefitted).eval() if unrefitted else None
+    return Trained(BucketsRanker(members).eval(), config, {"training": _joined(histories)}, before_refit)
 
 
 def restore(config: Config, tensors: Mapping[str, Tensor]) -> BucketsRanker:
@@ -142,6 +143,14 @@ def _report_costs(config: Config, data: Dataset, run: Run) -> None:
         return TrainingCosts(own.memory + finished, own.seconds * one.members)
 
     report_costs(run, config, costs, _REMEDIES)
+
+
+def _member(ranker: Ranker, draw: Draw) -> Member:
+    """Return the parts of a trained member, on the CPU, so that the next one has the device for itself."""
+    ranker = ranker.cpu()
+    assert isinstance(ranker, FlatRanker)
+    assert isinstance(ranker.classifier, LinearClassifier)
+    return ranker.encoder, HashedClassifier(torch.from_numpy(draw.bucket_of), ranker.classifier)
 
 
 def _joined(histories: list[dict[str, Any]]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from laconic.errors import ConfigError, ModelError
 from laconic.kernels.csr import Lists
 from laconic.methods.config import MethodConfig
 from laconic.methods.result import Trained
+from laconic.methods.validation import calibrates_apart, calibration_parts
 from laconic.models.nearest_ranker import NearestRanker, votes_of
 from laconic.models.shortlisters.nearest import NearestBags, NearestVectors, StoredLists, tensor_of
 from laconic.training.run import Run
@@ -32,7 +33,12 @@ from laconic.training.run import Run
 class Config(MethodConfig):
     """Settings of nearest texts."""
 
-    bounds: ClassVar[Bounds] = {"neighbours": (1, math.inf), "power": (0, math.inf), "label_text": (0, math.inf)}
+    bounds: ClassVar[Bounds] = {
+        "neighbours": (1, math.inf),
+        "power": (0, math.inf),
+        "label_text": (0, math.inf),
+        "calibration": (0, 0.9),
+    }
 
     neighbours: int = 100
     """Nearest training texts that vote for their labels. Symbol: k (nearest neighbours)."""
@@ -40,6 +46,10 @@ class Config(MethodConfig):
     """Exponent of a neighbour's cosine in its vote."""
     label_text: float = 0.6
     """Weight of the cosine between the text and a label's own text. 0: label texts are not used."""
+    calibration: float = 0.05
+    """Fraction of the texts, at least 300 and at most 5,000 of them, by which scores are calibrated: they are ranked by
+    an index without them. 0: scores are not calibrated.
+    """
     vocabulary: VocabularyConfig = VocabularyConfig(sublinear=True)
 
     def __post_init__(self) -> None:
@@ -51,7 +61,9 @@ class Config(MethodConfig):
 
 
 def train(data: Dataset, config: Config, run: Run) -> Trained:
-    return Trained(build(data, config), config)
+    apart = calibrates_apart(data, config)
+    calibration_ranker = build(calibration_parts(data, config.calibration)[0], config) if apart else None
+    return Trained(build(data, config), config, calibration_ranker=calibration_ranker)
 
 
 def build(data: Dataset, config: Config) -> NearestRanker:

@@ -12,9 +12,15 @@ from laconic.data.dataset import Dataset, Rows
 from laconic.data.vocabulary import limited_to
 from laconic.evaluation.evaluate import Truth, evaluate, kept_figures, places_needed, rank_all
 from laconic.evaluation.metrics import Propensity, TrainingCounts
+from laconic.methods.config import MethodConfig
 from laconic.methods.result import Trained
 from laconic.models.rankers import Ranker
 from laconic.types import FIRST_WORD
+
+_ENOUGH = 300  # texts for a curve of any shape (docs/log.md)
+_LARGEST = 0.25  # fraction of the texts that may be held out to have as many
+_MOST = 5_000  # texts; more would not make a better curve
+_SEED = 0  # the same for all members of an ensemble
 
 
 class HeldOut(NamedTuple):
@@ -29,13 +35,37 @@ def held_out_of(trained: Trained, data: Dataset, *, one_split: bool) -> HeldOut 
 
     `one_split`: all parts of the ranker have learnt from the same texts.
     """
-    share = trained.config.validation if one_split and not trained.config.refit else 0.0
-    if data.validation is None and not share:
+    if data.validation is not None:
+        learnt, held = data, data.validation
+    elif (parts := _parts_of(trained, data, one_split=one_split)) is not None:
+        learnt, held = parts
+    else:
         return None
-    learnt, held = (data, data.validation) if data.validation is not None else data.split(share, trained.config.seed)
     # A ranker that stores the held-out texts would find each of them, with all its labels.
     ranker = trained.ranker if trained.calibration_ranker is None else trained.calibration_ranker
     return HeldOut(ranker, replace(held, inputs=as_new_texts(held, learnt)))
+
+
+def calibration_parts(data: Dataset, fraction: float) -> tuple[Dataset, Dataset]:
+    """Return the texts from which a ranker to calibrate with is built, and the others, which calibrate.
+
+    Small data holds out more than the fraction, as a curve takes some hundred texts.
+    """
+    least = min(_ENOUGH / len(data), _LARGEST)
+    return data.split(min(max(fraction, least), _MOST / len(data)), _SEED)
+
+
+def calibrates_apart(data: Dataset, config: MethodConfig) -> bool:
+    """Return whether a method that learns from all texts builds a second ranker, without some of them, to calibrate."""
+    held_out = config.validation or data.validation is not None
+    return bool(config.calibration and not held_out and config.reranker is None and len(data) > 1)
+
+
+def _parts_of(trained: Trained, data: Dataset, *, one_split: bool) -> tuple[Dataset, Dataset] | None:
+    config, apart = trained.config, trained.calibration_ranker is not None
+    if config.validation and one_split and (apart or not config.refit):
+        return data.split(config.validation, config.seed)
+    return calibration_parts(data, config.calibration) if apart and config.calibration else None
 
 
 def as_new_texts(held: Dataset, learnt: Dataset, known: int = FIRST_WORD) -> Rows:

@@ -12,8 +12,9 @@ from jaxtyping import Bool, Float, Int
 
 from laconic.data.corpus import Corpus
 from laconic.data.dataset import Rows
-from laconic.data.evaluation_texts import TrainedOn
+from laconic.data.evaluation_texts import TrainedOn, check_unseen
 from laconic.evaluation.calibration import Calibration
+from laconic.evaluation.thresholds import Aim, Threshold, find_thresholds
 from laconic.packed.folder import PackedModel
 from laconic.packed.strings import LabelNames
 from laconic.predict.explain import Explained
@@ -35,7 +36,7 @@ class TextPredictor(ABC):
     def __init__(self, model: Evaluable) -> None:
         self.facts, self.names, self.reads_texts = model.facts, model.label_names, model.vocabulary is not None
         self.trained_on = TrainedOn.of(model.facts, model.sketch)
-        self.calibration = Calibration.of_facts(model.facts)
+        self.calibration, self.threshold = Calibration.of_facts(model.facts), Threshold.of_facts(model.facts)
 
     def predict(
         self,
@@ -81,11 +82,33 @@ class TextPredictor(ABC):
         `shuffle` is a seed for shuffling the words of each text.
         """
         from laconic.evaluation.evaluate import evaluate, places_needed  # with torch, which packed models do without
+        from laconic.evaluation.label_sets import limits_of
 
         rows, truth = self.view.rows_and_truth(corpus, split_name, shuffle=shuffle)
         ranking = self._ranking(rows, places_needed(truth), on_batch)
         seen = self.trained_on.overlap(corpus.split(split_name))
-        return evaluate(ranking, truth, calibration=self.calibration, seen=seen)
+        limits = limits_of(self.threshold, self.names)
+        return evaluate(ranking, truth, calibration=self.calibration, limits=limits, seen=seen)
+
+    def choose_threshold(
+        self,
+        corpus: Corpus,
+        split_name: str,
+        aim: Aim,
+        k: int,
+        on_batch: Callable[[int], None] = lambda done: None,
+    ) -> Threshold:
+        """Choose the threshold that fulfils an aim on a split of texts, among the first k labels of each."""
+        from laconic.evaluation.evaluate import places_needed
+        from laconic.evaluation.label_sets import Scored
+
+        check_unseen(corpus, split_name, self.trained_on)
+        rows, truth = self.view.rows_and_truth(corpus, split_name)
+        k = min(k, len(self.names))
+        ranking = self._ranking(rows, places_needed(truth, (k,)), on_batch)
+        scored = Scored.of(ranking, truth, self.calibration)
+        found = find_thresholds(scored.first(k), aim)
+        return scored.threshold(found, aim, k, self.names)
 
     @abstractmethod
     def explained(self, text: str, predictions: Sequence[Prediction]) -> list[Explained]:

@@ -9,6 +9,7 @@ from typing import Any
 from fastapi import FastAPI
 from pydantic import BaseModel, Field
 
+from laconic.evaluation.thresholds import Threshold
 from laconic.serve.asgi import GUARDED
 from laconic.serve.errors import Refused
 from laconic.serve.schemas import Answered, question_schema
@@ -55,6 +56,18 @@ class AskableLimits(BaseModel):
     deadline_ms: int = Field(description="Milliseconds within which a request is answered or refused.")
 
 
+class StoredThreshold(BaseModel):
+    """A threshold that was chosen on labelled texts, which requests use with `"min_score": "stored"`."""
+
+    aim: str = Field(description="What it was chosen for, such as precision 0.9.")
+    score: float = Field(description="Lowest score of labels without a threshold of their own.")
+    own: int = Field(description="Number of labels with a threshold of their own.")
+    k: int = Field(description="Number of labels per text among which it was chosen.")
+    texts: int = Field(description="Number of texts on which it was chosen.")
+    precision: float = Field(description="Precision on these texts, in percent.")
+    recall: float = Field(description="Recall on these texts, in percent.")
+
+
 class ModelFacts(BaseModel):
     """The body of `/v1/model`."""
 
@@ -65,6 +78,7 @@ class ModelFacts(BaseModel):
     created: str = Field(description="Time when the model was created.")
     laconic: str = Field(description="Version of laconic that trained the model.")
     calibrated: bool = Field(description="Whether scores are calibrated probabilities.")
+    threshold: StoredThreshold | None = Field(description="The threshold that is stored in the model, if any.")
     bytes: int = Field(description="Size of the packed model's files in bytes.")
     metrics: dict[str, Any] | None = Field(description="Metrics on held-out texts, and the split that was evaluated.")
     card: str | None = Field(description="The model card, in Markdown.")
@@ -82,12 +96,20 @@ def facts_of(version: Version, settings: Serving) -> ModelFacts:
         created=facts["created"],
         laconic=facts["laconic"],
         calibrated=version.packed_predictor.calibrated,
+        threshold=_threshold(version.packed_predictor.threshold),
         bytes=version.bytes,
         metrics=facts.get("metrics"),
         card=_card(version.folder),
         limits=AskableLimits(**asdict(settings.limits), deadline_ms=round(settings.time_limits.deadline * 1e3)),
         needs_token=bool(settings.token),
     )
+
+
+def _threshold(stored: Threshold | None) -> StoredThreshold | None:
+    if stored is None:
+        return None
+    facts = {name: fact for name, fact in asdict(stored).items() if name != "labels"}
+    return StoredThreshold(own=len(stored.labels), **facts)
 
 
 def _card(folder: Path) -> str | None:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from pydantic_core import to_json
 
 from laconic.errors import UserError
+from laconic.predict.min_score import STORED, reaching
 from laconic.predict.packed_predictor import PackedPredictor
 from laconic.predict.prediction import Answer, Prediction
 from laconic.serve.errors import Refusal, too_late
@@ -35,7 +36,7 @@ def answered(version: Version, asked: Sequence[Asked], limits: Limits) -> list[b
     """Return a response body or a refusal for each request."""
     answers: list[bytes | Refusal] = [b""] * len(asked)
     for places in _alike([one.question for one in asked]):
-        found = _predicted(version.packed_predictor, [asked[place].question for place in places])
+        found = _predicted(version.packed_predictor, [asked[place].question for place in places], limits)
         for place, own in zip(places, found, strict=True):
             answers[place] = own if isinstance(own, Refusal) else _response(version, asked[place], own, limits)
     return answers
@@ -49,19 +50,26 @@ def _response(version: Version, asked: Asked, found: Sequence[Answer], limits: L
 
 
 def _alike(questions: Sequence[Question]) -> list[list[int]]:
-    """Group requests that can be predicted together: those with the same k and without a label filter."""
+    """Group requests that can be predicted together: with the same k and kind of limit, and without a label filter."""
     groups: dict[Any, list[int]] = {}
     for place, question in enumerate(questions):
         alone = question.allow is not None or question.block is not None
-        groups.setdefault((question.k, place if alone else None), []).append(place)
+        kind = question.k, "k" in question.model_fields_set, question.min_score == STORED
+        groups.setdefault((kind, place if alone else None), []).append(place)
     return list(groups.values())
 
 
-def _predicted(packed_predictor: PackedPredictor, alike: Sequence[Question]) -> list[list[Answer] | Refusal]:
+def _predicted(
+    packed_predictor: PackedPredictor, alike: Sequence[Question], limits: Limits
+) -> list[list[Answer] | Refusal]:
     """Return the predictions for the texts of each request, or a refusal."""
     first, texts = alike[0], [text for question in alike for text in question.asked]
+    if first.min_score == STORED and packed_predictor.threshold is None:
+        refusal = Refusal(422, "bad_question", "this model has no stored threshold; give a number", "min_score")
+        return [refusal] * len(alike)
+    k = first.places(packed_predictor.threshold, limits.k)
     try:
-        found = iter(packed_predictor.answer(texts, first.k, allow=first.allow, block=first.block))
+        found = iter(packed_predictor.answer(texts, k, allow=first.allow, block=first.block))
     except UserError:  # its message would repeat what the client sent
         return [Refusal(422, "bad_question", "allow or block names a label that this model does not have")]
     return [[next(found) for _ in question.asked] for question in alike]
@@ -91,8 +99,7 @@ def _check_words(packed_predictor: PackedPredictor, question: Question, most: in
 def _told(
     packed_predictor: PackedPredictor, question: Question, text: str, found: Sequence[Prediction]
 ) -> list[dict[str, Any]]:
-    least = question.min_score
-    kept = found if least is None else [one for one in found if one.score >= least]
+    kept = reaching(found, question.min_score, packed_predictor.threshold)
     texts = packed_predictor.texts_of([one.label for one in kept])
     listed = [_one(*own) for own in zip(kept, texts, strict=True)]
     if question.explain:

@@ -6,11 +6,13 @@ Content that a client sent is never repeated in an error or in the log.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from pydantic_core import from_json
 
+from laconic.evaluation.thresholds import Threshold
+from laconic.predict.min_score import STORED, places
 from laconic.serve.errors import Refusal
 from laconic.serve.settings import Limits
 from laconic.units import counted
@@ -42,11 +44,20 @@ class Question(BaseModel):
 
     text: str = Field("", description="A single text. Give either `text` or `texts`.")
     texts: list[str] = Field([], fail_fast=True, description="Several texts; answers come in the same order.")
-    k: int = Field(5, ge=1, description="Number of labels to return per text.")
-    min_score: float | None = Field(None, allow_inf_nan=False, description="Omit labels with a lower score.")
+    k: int = Field(
+        5, ge=1, description="Number of labels to return per text. With a stored threshold: by default its own number."
+    )
+    min_score: Annotated[float, Field(allow_inf_nan=False)] | Literal["stored"] | None = Field(
+        None, description='Omit labels with a lower score; "stored": lower than the threshold stored in the model.'
+    )
     allow: list[str] | None = Field(None, fail_fast=True, description="Return only these labels.")
     block: list[str] | None = Field(None, fail_fast=True, description="Return none of these labels.")
     explain: bool = Field(False, description="Return each word's contribution to each label's score.")
+
+    def places(self, threshold: Threshold | None, most: int) -> int:
+        """Return how many labels per text are wanted of a model with this threshold."""
+        given = self.k if "k" in self.model_fields_set or self.min_score != STORED else None
+        return min(places(given, self.min_score, threshold), most)
 
     @property
     def asked(self) -> list[str]:
@@ -179,5 +190,5 @@ def _refused(error: ValidationError) -> Refusal:
 
 
 def _place(parts: Sequence[str | int]) -> str:
-    """Return the path of a field in the request, made of known field names and indices only."""
-    return "".join(f"[{part}]" if isinstance(part, int) else str(part) for part in parts)
+    """Return the path of a field in the request, made of its name and indices only."""
+    return "".join(f"[{part}]" if isinstance(part, int) else str(part) * (at == 0) for at, part in enumerate(parts))

@@ -102,10 +102,20 @@ def score_rows(facts: Mapping[str, Any]) -> dict[str, str]:
     match facts:
         case {"calibration": {"how": str(how), "texts": int(texts)}}:
             held = f"{counted(texts, 'text')} that training has not seen"
-            return {"scores": f"probabilities, calibrated on {held} ({how})"}
+            found = f"probabilities, calibrated on {held} ({how})"
         case {"not_calibrated": str(why)}:
-            return {"scores": f"not calibrated: {_cell(why)}"}
-    return {"scores": "not calibrated"}
+            found = f"not calibrated: {_cell(why)}"
+        case _:
+            found = "not calibrated"
+    return {"scores": found, **_threshold_row(facts)}
+
+
+def _threshold_row(facts: Mapping[str, Any]) -> dict[str, str]:
+    match facts.get("threshold"):
+        case {"aim": str(aim), "score": float(score), "texts": int(texts), "precision": float(p), "recall": float(r)}:
+            figures = f"precision {p:.1f} %, recall {r:.1f} % on {counted(texts, 'text')}"
+            return {"stored threshold": f"{score:.4g} for {aim}: {figures}"}
+    return {}
 
 
 def _over(config: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ from laconic.errors import ModelError
 
 Facts = Mapping[str, Any]
 _CURVE, _REASON = "calibration", "not_calibrated"  # a model's facts have one of them, or neither
+_THRESHOLD = "threshold"  # of the scores that the curve makes; it is dropped with it
 
 
 class Sizes(TypedDict):
@@ -98,8 +99,11 @@ def uncalibrated(why: str) -> dict[str, Any]:
 
 
 def with_calibration(facts: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a model's facts with this curve, or with this reason for having none, and with no other."""
-    others = {name: fact for name, fact in facts.items() if name not in (_CURVE, _REASON)}
+    """Return a model's facts with this curve, or with this reason for having none, and with no other.
+
+    A threshold was chosen for other scores, so it is dropped.
+    """
+    others = {name: fact for name, fact in facts.items() if name not in (_CURVE, _REASON, _THRESHOLD)}
     changes = changes_of(facts)
     if _CURVE in found and changes:
         return {**others, _CURVE: {**found[_CURVE], "changes": len(changes)}}
@@ -111,5 +115,22 @@ def without_stale_curve(facts: Mapping[str, Any]) -> dict[str, Any]:
     curve, changes = facts.get(_CURVE), changes_of(facts)
     fitted_after = curve.get("changes", 0) if isinstance(curve, Mapping) else len(changes)
     if fitted_after == len(changes):
-        return dict(facts)
+        return _without_stale_threshold(facts)
     return with_calibration(facts, uncalibrated(f"{changes[-1].get('verb')} changed the model"))
+
+
+def with_threshold(facts: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a model's facts with this threshold, given as a fact, and with no other."""
+    return {**facts, _THRESHOLD: {**found[_THRESHOLD], "changes": len(changes_of(facts))}}
+
+
+def why_uncalibrated(facts: Mapping[str, Any]) -> str | None:
+    """Return why a model's scores are not probabilities; None: they are. A model may not say why."""
+    return None if _CURVE in facts else str(facts.get(_REASON) or "it was not calibrated")
+
+
+def _without_stale_threshold(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the facts without a threshold that was chosen before the model was last changed."""
+    threshold = facts.get(_THRESHOLD)
+    stale = isinstance(threshold, Mapping) and threshold.get("changes", 0) != len(changes_of(facts))
+    return {name: fact for name, fact in facts.items() if name != _THRESHOLD or not stale}

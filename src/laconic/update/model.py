@@ -20,7 +20,7 @@ from scipy.sparse import csr_array
 from laconic.config import settings_of
 from laconic.data.corpus import Corpus, Labels, Split
 from laconic.data.dataset import Dataset
-from laconic.data.evaluation_texts import TrainedOn
+from laconic.data.evaluation_texts import TrainedOn, check_unseen
 from laconic.data.label_texts import with_known_words
 from laconic.data.prepare import label_texts, taught_labels
 from laconic.data.sketch import TextSketch
@@ -165,13 +165,7 @@ def _calibration(model: SavedModel, ranker: Ranker, held: Dataset, split: Split)
 @torch_within_cores()
 def calibrate(model: SavedModel, corpus: Corpus, split_name: str, device: torch.device = _CPU) -> SavedModel:
     """Return the model with a curve that is fitted on a split of texts that it was not trained on."""
-    split = corpus.split(split_name)
-    seen = TrainedOn.of(model.facts, model.sketch).overlap(split)
-    if seen is not None and seen.substantial:
-        raise DataError(
-            f"{corpus.source}: {counted(len(split), 'text')} of {split_name}, {seen}; give texts that the model was "
-            "not trained on"
-        )
+    check_unseen(corpus, split_name, TrainedOn.of(model.facts, model.sketch))
     rows, truth = DatasetView.of(model).rows_and_truth(corpus, split_name)
     found = fitted_calibration(restore_ranker(model, device), rows, truth)
     if "not_calibrated" in found:

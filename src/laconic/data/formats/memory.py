@@ -1,7 +1,7 @@
-"""Read texts and labels that are in memory: lists, tuples, arrays, matrices, and series and frames of pandas.
+"""Read texts and labels that are in memory: lists, tuples, arrays, matrices, series and frames.
 
-Labels are lists of names, one name per text, or a matrix of 0 and 1 with a column per label, dense or sparse. Frames
-and sparse matrices are known by what they can do, so that pandas is not imported for those who do not use it.
+Labels are lists of names, one name per text, or a matrix of 0 and 1 with a column per label, dense or sparse. Sparse
+matrices are known by what they can do; frames are those of frames.py.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 
 from laconic.data.corpus import Corpus
 from laconic.data.formats.assemble import LabelRow, Row, corpus_of
+from laconic.data.formats.frames import Frame, frame_of
 from laconic.data.formats.records import text
 from laconic.data.formats.tabular import USUAL_NAMES
 from laconic.errors import DataError
@@ -58,7 +59,8 @@ def is_matrix(labels: object) -> bool:
 
 def texts_in_memory(texts: object) -> list[str]:
     """Return texts as plain strings; of a frame, the one column that holds them."""
-    column = _column(texts, "texts", "text") if _is_frame(texts) else texts
+    frame = frame_of(texts)
+    column = texts if frame is None else _column(frame, "texts", "text")
     return [_text(value, f"texts[{i}]") for i, value in enumerate(_items(column, "texts", "a list of strings"))]
 
 
@@ -91,10 +93,11 @@ def _label_rows(columns: Sequence[str] | None, label_texts: object) -> list[Labe
 def _given_labels(labels: object, classes: object) -> _Given:
     if is_matrix(labels):
         return _of_matrix(labels, classes)
-    if _is_frame(labels):
-        if _is_indicator_frame(labels):
-            return _of_matrix(labels.to_numpy(), list(labels.columns))  # type: ignore[attr-defined]
-        labels = _column(labels, "labels", "labels")
+    frame = frame_of(labels)
+    if frame is not None:
+        if frame.matrix is not None and _is_indicator_frame(frame):
+            return _of_matrix(frame.matrix(), frame.names)
+        labels = _column(frame, "labels", "labels")
     if isinstance(labels, np.ndarray) and labels.ndim == 2:  # rows of names
         labels = list(labels)
     items = _items(labels, "labels", "a list of lists of label names")
@@ -123,40 +126,37 @@ def _of_matrix(labels: Any, classes: object) -> _Given:
     return _Given([matrix.indices[one:two].tolist() for one, two in pairwise(bounds)], names)
 
 
-def _is_indicator_frame(frame: Any) -> bool:
+def _is_indicator_frame(frame: Frame) -> bool:
     """Return whether a frame has a column of 0 and 1 for each label, and not one of names."""
-    named = {str(name).strip().lower() for name in frame.columns} & set(USUAL_NAMES["labels"])
-    return not named and len(frame.columns) > 1 and hasattr(frame, "to_numpy") and _is_numeric(frame.to_numpy())
+    named = {str(name).strip().lower() for name in frame.names} & set(USUAL_NAMES["labels"])
+    return not named and len(frame.names) > 1 and frame.matrix is not None and _is_numeric(frame.matrix())
 
 
 def _is_numeric(values: np.ndarray) -> bool:
     return values.dtype.kind in "biuf"
 
 
-def _is_frame(values: object) -> bool:
-    return hasattr(values, "columns") and getattr(values, "ndim", 0) == 2
-
-
 def _own_labels(texts: Any) -> Any:
     """Return the column of a frame that holds the labels of its texts."""
-    if not _is_frame(texts):
+    frame = frame_of(texts)
+    if frame is None:
         raise DataError("labels are missing; give a list of label names for each text")
-    return _column(texts, "texts", "labels")
+    return _column(frame, "texts", "labels")
 
 
-def _column(frame: Any, place: str, role: str) -> Any:
+def _column(frame: Frame, place: str, role: str) -> Any:
     """Return a frame's only column, or the one of a usual name."""
-    names = {str(name).strip().lower(): name for name in frame.columns}
+    names = {str(name).strip().lower(): name for name in frame.names}
     found = [names[usual] for usual in USUAL_NAMES[role] if usual in names]
-    if len(frame.columns) == 1 and place.startswith(role):
-        found = list(frame.columns)
+    if len(frame.names) == 1 and place.startswith(role):
+        found = list(frame.names)
     if not found:
-        has = ", ".join(map(str, frame.columns))
+        has = ", ".join(map(str, frame.names))
         raise DataError(
             f"{place} is a frame without a column {' or '.join(map(repr, USUAL_NAMES[role]))}; its columns are: {has}. "
-            f"Give the column that holds the {role}, such as frame[{str(frame.columns[0])!r}]"
+            f"Give the column that holds the {role}, such as frame[{str(frame.names[0])!r}]"
         )
-    return frame[found[0]]
+    return frame.column(found[0])
 
 
 def _items(values: object, place: str, needed: str) -> list[Any]:
@@ -165,7 +165,7 @@ def _items(values: object, place: str, needed: str) -> list[Any]:
     if mistaken or not isinstance(values, Iterable):
         remedy = f"; write [{reprlib.repr(values)}]" if isinstance(values, str) else ""
         raise DataError(f"{place} is {_shown(values)}, where {needed} is needed{remedy}")
-    return list(values)
+    return values.to_pylist() if hasattr(values, "to_pylist") else list(values)  # of Arrow, or any other
 
 
 def _is_name(value: object) -> bool:

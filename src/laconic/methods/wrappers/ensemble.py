@@ -30,7 +30,14 @@ def train_members(
     histories = [{"seed": one.config.seed, **one.facts} for one in trained]
     ensemble = Ensemble([one.ranker for one in trained])
     common = common_settings([one.config for one in trained], config)
-    return Trained(ensemble, common, {"ensemble": members, "members": histories})
+    facts = {"ensemble": members, "members": histories}
+    return Trained(ensemble, common, facts, _calibration_ranker(trained, common))
+
+
+def _calibration_ranker(trained: Sequence[Trained], config: MethodConfig) -> Ensemble | None:
+    """Return the ensemble of rankers that have not seen the texts to calibrate with, if these are the same for all."""
+    rankers = [one.calibration_ranker for one in trained if one.calibration_ranker is not None]
+    return Ensemble(rankers) if len(rankers) == len(trained) and config.calibration else None
 
 
 def common_settings(configs: Sequence[C], given: C) -> C:

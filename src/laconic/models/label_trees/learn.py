@@ -1,9 +1,4 @@
-"""Learn the sparse linear classifiers of one tree level: squared hinge loss, L2, dual coordinate descent.
-
-For texts x with sign y and cost c, w minimises |w|²/2 + Σ c·max(0, 1 − y w·x)². Its dual has a variable a ≥ 0 for each
-text, and w = Σ a y x; each in turn is set to where its own gradient is 0 (Hsieh et al., ICML 2008, algorithm 1 with the
-shrinking of section 3.2). Every text has one more feature, which is BIAS and whose weight times BIAS is the bias.
-"""
+"""Learn the sparse linear classifiers of one tree level."""
 
 from __future__ import annotations
 
@@ -12,28 +7,13 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from laconic.kernels.csr import Lists, add_row, dot, in_threads
+from laconic.kernels.csr import Lists, in_threads
 from laconic.kernels.jit import compiled
 from laconic.models.label_trees.forest import Entries, Rows, rows_of
+from laconic.models.label_trees.solver import STATE, TOGETHER, SolverSettings, shuffle, solve
 from laconic.system.machine import usable_cores
 
-_AT_ONCE = 8  # children of a node that one task learns, so that threads can share large nodes
 EMPTY_SCORE = -1.0  # the score of a child without training texts
-# Texts are taken in contiguous runs, the runs in random order: sequential order converges slowly, fully random order
-# reads memory slowly.
-_RUN = 16
-_RUNS = 64  # at least, where there are as many texts
-STATE = 88172645463325252  # seed of the random orders; any number but 0
-# A feature that all texts share ties their dual variables together. With the usual 1, eight epochs are not enough, and
-# rare labels score worse after any number of them (docs/log.md).
-BIAS = 0.25
-
-
-class SolverSettings(NamedTuple):
-    """When the solver stops."""
-
-    tolerance: float  # the most by which gradients may differ in the end
-    epochs: int  # over all texts at most
 
 
 class LearnSettings(NamedTuple):
@@ -100,9 +80,9 @@ def _units(node_of: Int[np.ndarray, "children"]) -> Int[np.ndarray, "units 3"]:
     starts = np.searchsorted(node_of, np.arange(int(node_of[-1]) + 2))
     return np.array(
         [
-            (node, first, min(first + _AT_ONCE, starts[node + 1]))
+            (node, first, min(first + TOGETHER, starts[node + 1]))
             for node in range(len(starts) - 1)
-            for first in range(starts[node], starts[node + 1], _AT_ONCE)
+            for first in range(starts[node], starts[node + 1], TOGETHER)
         ]
     )
 
@@ -116,19 +96,19 @@ def _learn(texts, costs, problems, learning, unit, workspace):  # type: ignore[n
     rows, features = _numbered_anew(texts, members, order, places)
     row_of = np.empty(len(members), dtype=np.int32)
     row_of[order] = np.arange(len(members), dtype=np.int32)
-    weights = np.empty(len(features))
+    targets = _targets_of(problems, first, last, row_of, costs[members[order]])
+    weights, scores = np.zeros((len(features), TOGETHER), dtype=np.float32), np.zeros(TOGETHER, dtype=np.float32)
+    solve(rows, targets, learning.solving, weights, scores)
     found, count = _space(1024), 0
     for child in range(first, last):
-        signs, own_costs = _targets_of(problems, child, row_of, costs[members[order]])
-        if not (signs > 0).any():
+        if not (targets[:, child - first] > 0).any():
             continue
-        weights[:] = 0
-        biases[child] = solve(rows, signs, own_costs, learning.solving, weights)
+        biases[child] = scores[child - first]
         for i in range(len(features)):
-            if abs(weights[i]) >= learning.threshold:
+            if abs(weights[i, child - first]) >= learning.threshold:
                 if count == len(found[0]):
                     found = _doubled(found)
-                found[0][count], found[1][count], found[2][count] = child, features[i], weights[i]
+                found[0][count], found[1][count], found[2][count] = child, features[i], weights[i, child - first]
                 count += 1
     return _Found(found[0][:count].copy(), found[1][:count].copy(), found[2][:count].copy())
 
@@ -168,15 +148,24 @@ def _numbered_anew(texts, members, order, places):  # type: ignore[no-untyped-de
 
 
 @compiled
-def _targets_of(problems, child, row_of, costs):  # type: ignore[no-untyped-def]
-    """Return the signs of a node's texts for one child, and the cost of each text's loss."""
-    signs = np.full(len(costs), -1.0)
-    for i in range(problems.truths.starts[child], problems.truths.starts[child + 1]):
-        row, truth = row_of[problems.truths.numbers[i]], problems.truths.values[i]
-        costs[row] *= truth
-        if truth > 0:
-            signs[row] = 1.0
-    return signs, costs
+def _targets_of(problems, first, last, row_of, costs):  # type: ignore[no-untyped-def]
+    """Return the costs of a node's texts for its children, with the sign of the target; 0: the child has no say.
+
+    Children without a true text, and columns beyond the last child, have zeros.
+    """
+    targets = np.zeros((len(costs), TOGETHER), dtype=np.float32)
+    for child in range(first, last):
+        truths = range(problems.truths.starts[child], problems.truths.starts[child + 1])
+        true = False
+        for i in truths:
+            true = true or problems.truths.values[i] > 0
+        if not true:
+            continue
+        targets[:, child - first] = -costs
+        for i in truths:
+            row = row_of[problems.truths.numbers[i]]
+            targets[row, child - first] = costs[row] * problems.truths.values[i]
+    return targets
 
 
 @compiled
@@ -190,61 +179,3 @@ def _doubled(space):  # type: ignore[no-untyped-def]
     more = _space(2 * size)
     more[0][:size], more[1][:size], more[2][:size] = space
     return more
-
-
-@compiled
-def solve(rows, signs, costs, solving, weights):  # type: ignore[no-untyped-def]
-    """Fill the weights, which are zeros before, and return the bias. Texts of cost 0 are ignored."""
-    duals, squares, truths = np.zeros(len(signs)), _squares(rows), np.flatnonzero(costs > 0)
-    active, bias, highest, state = truths, 0.0, np.inf, np.uint64(STATE)
-    resting = np.zeros(len(signs), dtype=np.bool_)
-    for _ in range(solving.epochs):
-        most, least = -np.inf, np.inf
-        run = max(1, min(_RUN, len(active) // _RUNS))
-        order = np.arange((len(active) + run - 1) // run)
-        state = shuffle(order, state)
-        for first in order * run:
-            for text in active[first : first + run]:
-                diagonal = 0.5 / costs[text]
-                gradient = signs[text] * (dot(rows, text, weights) + bias) - 1 + diagonal * duals[text]
-                if duals[text] == 0 and gradient > 0:
-                    resting[text] = gradient > highest  # its dual stays 0: shrink it away
-                    most = max(most, 0.0)
-                    least = min(least, 0.0)
-                    continue
-                most, least = max(most, gradient), min(least, gradient)
-                before = duals[text]
-                duals[text] = max(before - gradient / (squares[text] + diagonal), 0.0)
-                step = (duals[text] - before) * signs[text]
-                add_row(rows, text, step, weights)
-                bias += step * BIAS**2
-        if most - least > solving.tolerance:
-            highest = most if most > 0 else np.inf
-            active = active[~resting[active]]
-        elif len(active) == len(truths):
-            break
-        else:  # once more over all
-            resting[:] = False
-            active, highest = truths, np.inf
-    return bias
-
-
-@compiled
-def shuffle(numbers, state):  # type: ignore[no-untyped-def]
-    """Shuffle the numbers in place and return the generator's next state (Marsaglia's xorshift)."""
-    for i in range(len(numbers) - 1, 0, -1):
-        state ^= state << np.uint64(13)
-        state ^= state >> np.uint64(7)
-        state ^= state << np.uint64(17)
-        other = np.int64(state % np.uint64(i + 1))
-        numbers[i], numbers[other] = numbers[other], numbers[i]
-    return state
-
-
-@compiled
-def _squares(rows):  # type: ignore[no-untyped-def]
-    squares = np.full(len(rows.starts) - 1, BIAS**2)
-    for row in range(len(squares)):
-        for i in range(rows.starts[row], rows.starts[row + 1]):
-            squares[row] += float(rows.values[i]) ** 2
-    return squares
