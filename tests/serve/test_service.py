@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import shutil
 import signal
+import weakref
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -45,6 +47,23 @@ def service_of(folder: Path, settings: Serving = QUICK) -> Service:
 
 def swaps(service: Service, result: str) -> float:
     return float(service.measures.swaps.labels(result)._value.get())
+
+
+def test_nothing_keeps_the_version_that_was_replaced(folder: Path) -> None:
+    """Its files would stay open, and its memory taken, as long as the service runs."""
+
+    async def claim() -> None:
+        service = service_of(folder)
+        old = weakref.ref(service.served.now)
+        async with service.at_work():
+            await service.answer(Question(text="a"), 60)
+            write(folder, neighbours=1)
+            await becomes(lambda: swaps(service, "taken") == 1)
+            await service.answer(Question(text="a"), 60)
+            gc.collect()
+            assert old() is None
+
+    run(claim())
 
 
 def test_a_changed_folder_takes_over_while_it_is_served(folder: Path) -> None:

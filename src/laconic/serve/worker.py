@@ -52,10 +52,7 @@ class Service:
         rounds = {"watch": self._watch, "tell": self._tell_refused}
         beside = [asyncio.create_task(self._again_and_again(*each)) for each in rounds.items()]
         self.measures.loaded.set(time())
-        version = self.served.now
-        log.info(
-            "serving", extra={"fields": {"url": self.settings.url, "model": version.name, "folder": version.folder}}
-        )
+        self._tell_start()
         yield
         for task in beside:
             task.cancel()
@@ -63,6 +60,12 @@ class Service:
         await self.batcher.close()
         self._tell()
         log.info("stopped")
+
+    def _tell_start(self) -> None:
+        """Log what is served, in a function of its own: a variable of `at_work` would keep the version to the end."""
+        version = self.served.now
+        fields = {"url": self.settings.url, "model": version.name, "folder": version.folder}
+        log.info("serving", extra={"fields": fields})
 
     def drain(self) -> None:
         """Ask clients to close their connections; requests that still come are answered."""
