@@ -144,16 +144,18 @@ def _siamese(data: Dataset, config: MethodConfig, run: Run) -> SiameseRanker | N
     """Train the space of texts and label texts; None where it is not wanted or labels have no texts."""
     if not _group(config).siamese or not siamese.suits(data):
         return None
-    settings, nothing = siamese.with_sizes(_siamese_config(config), data), data.rows(np.arange(0))
+    settings, nothing = _siamese_config(config), data.rows(np.arange(0))
+    # On a GPU, training takes time for every place of a word: it has no more of them than most texts have words.
+    sized = siamese.with_sizes(replace(settings, length=0), data)
     learnt = run.remember(
         f"fusion-space-{settings.embedding}",
-        lambda: siamese.fit(data, nothing, settings, run, "fusion-siamese").state_dict(),
+        lambda: siamese.fit(data, nothing, sized, run, "fusion-siamese").state_dict(),
     )
     return siamese.restore(settings, learnt)
 
 
 def _siamese_config(config: MethodConfig) -> siamese.Config:
-    """Return the settings of the space; its texts are not cut where they are only restored."""
+    """Return the settings of the space; texts are not cut but in its training."""
     width = max(8, _group(config).siamese)
     return siamese.Config(embedding=width, seed=config.seed, vocabulary=config.vocabulary, length=_ALL_WORDS)
 

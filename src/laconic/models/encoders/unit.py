@@ -50,7 +50,7 @@ class SpellingEncoder(UnitEncoder):
 
     def __init__(self, *, num_ids: int, length: int, embedding: int, spelling: Spelling, buckets: int) -> None:
         super().__init__(num_ids=num_ids, length=length, embedding=embedding)
-        self.grams = nn.Embedding(buckets, embedding)
+        self.grams = nn.Embedding(buckets + 1, embedding)  # the last stands for no n-gram
         nn.init.normal_(self.grams.weight, std=embedding**-0.5)
         self.most = int(spelling.starts.diff().max())  # n-grams of a word
         self.register_buffer("gram_starts", spelling.starts, persistent=False)
@@ -80,9 +80,9 @@ class SpellingEncoder(UnitEncoder):
         """Compute `word_vectors` without asking how many n-grams there are."""
         starts, counts = self.gram_starts[words], self.gram_starts.diff()[words]
         place = torch.arange(self.most, device=words.device)
-        there = place < counts[:, None]
-        numbers = self.gram_numbers[(starts[:, None] + place) * there].long()
-        spelt = functional.embedding_bag(numbers, self.grams.weight, mode="sum", per_sample_weights=there.float())
+        there, none = place < counts[:, None], self.grams.num_embeddings - 1
+        numbers = torch.where(there, self.gram_numbers[(starts[:, None] + place) * there].long(), none)
+        spelt = functional.embedding_bag(numbers, self.grams.weight, mode="sum", padding_idx=none)
         own: Tensor = self.embedding(words)
         return own + spelt / counts.clamp(min=1).sqrt()[:, None]
 
