@@ -50,8 +50,9 @@ def subclasses(kind: type) -> Iterator[type]:
 
 @pytest.fixture(scope="module")
 def rankers() -> dict[str, type]:
+    others = "laconic.analysis.peers", "laconic.integrations", "laconic.__main__"  # need other libraries, or run
     for module in walk_packages(laconic.__path__, "laconic."):
-        if not module.name.startswith("laconic.analysis.peers") and module.name != "laconic.__main__":
+        if not module.name.startswith(others):
             import_module(module.name)
     return {one.__name__: one for one in subclasses(Ranker) if one.__module__.startswith("laconic.")}
 

@@ -62,7 +62,7 @@ def test_the_wheel_says_its_version(python_with_wheel, tmp_path):
 
 def test_the_distribution_is_found_by_its_name(python_with_wheel, tmp_path):
     asked = "from importlib.metadata import distribution; d = distribution('laconic-xmc'); "
-    asked += "print(d.version, d.name, [p.value for p in d.entry_points if p.name == 'laconic'])"
+    asked += "print(d.version, d.name, [p.value for p in d.entry_points if p.group == 'console_scripts'])"
     wanted = f"{laconic.__version__} laconic-xmc ['laconic.cli.main:main']"
     assert run(python_with_wheel, "-c", asked, cwd=tmp_path).strip() == wanted
 

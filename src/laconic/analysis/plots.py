@@ -60,7 +60,7 @@ def plot_precision_recall(curves: Mapping[str, Curve], at: AtThreshold | None, p
     """Draw micro precision against micro recall over all thresholds, with the figures of one of them as a dot."""
     figure, axes = canvas("Precision and recall by threshold")
     for (model, curve), colour in zip(curves.items(), cycle(COLOURS), strict=False):
-        axes.plot(curve.recall, curve.precision, color=colour, label=model)
+        axes.plot(curve.recall, curve.precision, color=colour, label=model if len(curves) > 1 else None)
         for threshold in _MARKED:
             near = int(np.argmin(np.abs(curve.thresholds - threshold)))
             axes.annotate(f"{threshold:g}", (curve.recall[near], curve.precision[near]), fontsize="small")
@@ -71,7 +71,8 @@ def plot_precision_recall(curves: Mapping[str, Curve], at: AtThreshold | None, p
     axes.set_ylabel("precision of the labels that reach a threshold (%)")
     axes.set_xlim(left=0)
     axes.set_ylim(0, 100)
-    axes.legend(frameon=False)
+    if at is not None or len(curves) > 1:
+        axes.legend(frameon=False)
     write_picture(figure, path)
 
 

@@ -35,7 +35,7 @@ verbs = typer.Typer()
 @command(
     verbs,
     group="Change",
-    example="laconic threshold model held-out.csv --precision 0.9\nlaconic predict model titles.csv --min-score stored",
+    example="laconic threshold model held-out.csv --precision 0.9",
 )
 def threshold(
     model: ModelFolder,

@@ -24,10 +24,14 @@ _SEED = 0  # the same for all members of an ensemble
 
 
 class HeldOut(NamedTuple):
-    """Texts that a model has not learnt from, read as new texts are, and a ranker that has not stored them."""
+    """Texts that a model has not learnt from, read as new texts are, and a ranker that has not stored them.
+
+    `of_model`: whether the ranker's figures on them are the model's; it may have been built to calibrate with alone.
+    """
 
     ranker: Ranker
     data: Dataset
+    of_model: bool
 
 
 def held_out_of(trained: Trained, data: Dataset, *, one_split: bool) -> HeldOut | None:
@@ -35,6 +39,7 @@ def held_out_of(trained: Trained, data: Dataset, *, one_split: bool) -> HeldOut 
 
     `one_split`: all parts of the ranker have learnt from the same texts.
     """
+    of_model = data.validation is not None or bool(trained.config.validation and not trained.config.refit)
     if data.validation is not None:
         learnt, held = data, data.validation
     elif (parts := _parts_of(trained, data, one_split=one_split)) is not None:
@@ -43,7 +48,7 @@ def held_out_of(trained: Trained, data: Dataset, *, one_split: bool) -> HeldOut 
         return None
     # A ranker that stores the held-out texts would find each of them, with all its labels.
     ranker = trained.ranker if trained.calibration_ranker is None else trained.calibration_ranker
-    return HeldOut(ranker, replace(held, inputs=as_new_texts(held, learnt)))
+    return HeldOut(ranker, replace(held, inputs=as_new_texts(held, learnt)), of_model)
 
 
 def calibration_parts(data: Dataset, fraction: float) -> tuple[Dataset, Dataset]:
@@ -84,7 +89,7 @@ def as_new_texts(held: Dataset, learnt: Dataset, known: int = FIRST_WORD) -> Row
 
 def held_out_figures(held: HeldOut | None, data: Dataset, propensity: Propensity) -> dict[str, Any] | None:
     """Evaluate a model on the held-out texts of its data, for model.json; None where there are none."""
-    if held is None or not len(held.data):
+    if held is None or not held.of_model or not len(held.data):
         return None
     training = TrainingCounts(per_label=data.label_counts, texts=len(data), propensity=propensity)
     truth = Truth(labels=held.data.labels, leave_out=held.data.leave_out, training=training)

@@ -29,7 +29,8 @@ def frame_of(values: Any) -> Frame | None:
     if isinstance(names, list):
         return Frame(names, lambda name: _named_classes(list(values[name]), _feature(values, name)))  # Hugging Face
     if hasattr(values, "columns") and (len(getattr(values, "shape", ())) == 2 or getattr(values, "ndim", 0) == 2):
-        return Frame(list(values.columns), values.__getitem__, getattr(values, "to_numpy", None))  # pandas, polars
+        # pandas, polars
+        return Frame(list(values.columns), lambda name: values[name], getattr(values, "to_numpy", None))
     return None
 
 
