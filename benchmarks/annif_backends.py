@@ -28,8 +28,8 @@ from benchmarks.common import data_folder, save_beside
 TRAIN, TEST = 20_000, 5_000  # records
 METRICS = ("F1@5", "NDCG", "NDCG@5", "Precision@1", "Precision@5")
 QUESTION = "Heating a house with solar energy"
-# Settings of Annif's backends are those of the examples in its wiki (omikuji's are the Bonsai-like ones), and for
-# fastText, which learns little from few titles by them, a higher learning rate and more epochs too.
+# omikuji's settings are the Bonsai-like ones. fastText learns little from few titles in 5 epochs, so that it is tried
+# with a higher learning rate and more epochs too.
 _FASTTEXT = {"backend": "fasttext", "dim": "500", "lr": "0.25", "epoch": "5", "loss": "hs", "chunksize": "24"}
 PROJECTS = {
     "mllm": {"backend": "mllm"},

@@ -19,7 +19,7 @@ ALONE = {
 }
 ANNIF = {
     "mllm": "`mllm`",
-    "fasttext": "`fasttext`, as in Annif's wiki",
+    "fasttext": "`fasttext`, learning rate 0.25, 5 epochs",
     "fasttext-long": "`fasttext`, learning rate 1, 50 epochs",
     "omikuji": "`omikuji`, Bonsai-like",
     "ensemble": "`ensemble` of mllm and omikuji",
