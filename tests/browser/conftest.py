@@ -33,7 +33,7 @@ Visit = Callable[..., Page]
 @pytest.fixture(scope="session")
 def packed_model() -> PackedModel:
     corpus = with_hostile_label(planted_texts(with_label_texts=True))
-    return pack(train_model(corpus, "nearest", config_of("nearest", {}), Run.unkept()), corpus)
+    return pack(train_model(corpus, "nearest", config_of("nearest", {"calibration": 0.0}), Run.unkept()), corpus)
 
 
 @pytest.fixture(scope="session")
