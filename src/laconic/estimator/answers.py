@@ -76,7 +76,6 @@ class Answers(Parameters):
             block: Label names to leave out.
             min_score: Leave out labels with a lower score; None means none, and "stored" the threshold that
                 `choose_threshold` or `laconic threshold` has stored.
-
             as_frame: Whether to return a frame of the library that the texts came in (pandas, polars, Arrow; pandas for
                 lists), with a row for each text and label: `row`, `text`, `rank`, `label`, `score`.
 
@@ -197,8 +196,8 @@ class Answers(Parameters):
             A matrix with a row per text and a column per label, in the order of `classes_`.
 
         Raises:
-            ModelError: If scores are not probabilities: no texts were held out of training (`validation`), and
-                `calibrate` was not called. `decision_function` returns scores of any model.
+            ModelError: If scores are not probabilities: training had too few texts to calibrate by, or was told not
+                to, and `calibrate` was not called. `decision_function` returns scores of any model.
 
         Examples:
             >>> model = Laconic("nearest").fit(["red rose", "blue sea"], [["flower"], ["water"]])
