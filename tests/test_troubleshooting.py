@@ -183,6 +183,11 @@ PROVOKED: dict[str, Callable[[], BaseException | str | None]] = {
     "…: the manifest lists this file, but it is not there; copy the model again": (
         lambda: complaint("evaluate", "lacking", "right.csv")
     ),
+    "…: no model is there, or it is being pushed: it has no …; check the address, or wait": (
+        lambda: complaint("pull", "nothing", "pulled")
+    ),
+    "…: this location cannot be used (…); check its address, your access to it, and that the package of fsspec for it "
+    "is installed": lambda: complaint("pull", "nosuch://place/model", "pulled"),
     "a packed model can only predict, not be saved or changed; load the model that it was packed from": (
         lambda: raised(lambda: Laconic.load("model/packed").save("copy"))
     ),

@@ -21,6 +21,7 @@ from laconic.cli import (
     labels,
     pack,
     predict,
+    remote,
     serve,
     settings,
     threshold,
@@ -42,7 +43,21 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-for family in (demo, train, predict, serve, evaluate, bench, labels, attributes, threshold, pack, data, settings):
+for family in (
+    demo,
+    train,
+    predict,
+    serve,
+    evaluate,
+    bench,
+    labels,
+    attributes,
+    threshold,
+    pack,
+    remote,
+    data,
+    settings,
+):
     app.add_typer(family.verbs)
 
 

@@ -203,8 +203,8 @@ class Answers(Parameters):
             A matrix with a row per text and a column per label, in the order of `classes_`.
 
         Raises:
-            ModelError: If scores are not probabilities: no texts were held out of training (`validation`), and
-                `calibrate` was not called. `decision_function` returns scores of any model.
+            ModelError: If scores are not probabilities: training had too few texts to calibrate by, or was told not
+                to, and `calibrate` was not called. `decision_function` returns scores of any model.
 
         Examples:
             >>> model = Laconic("nearest").fit(["red rose", "blue sea"], [["flower"], ["water"]])

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float
 from laconic.evaluation.calibration import Calibration
 from laconic.evaluation.metrics import Judged, judge, without_pairs
 from laconic.evaluation.metrics.sets import Scores, SetCounts
-from laconic.evaluation.thresholds import Aim, Candidates, Found, Threshold, reaching
+from laconic.evaluation.thresholds import Aim, Candidates, Found, Threshold, reaching, steps_of
 from laconic.types import NO_LABEL, Ranking
 from laconic.units import counted
 
@@ -118,15 +118,13 @@ class Scored:
     def curve(self) -> Curve:
         """Return precision and recall at thresholds that leave ever more labels."""
         there = self.judged.labels != NO_LABEL
-        order = np.argsort(-self.scores[there], kind="stable")
-        scores, hits = self.scores[there][order], np.cumsum(self.judged.hits[there][order])
-        last = np.flatnonzero(np.diff(scores, append=-np.inf) < 0)
-        places = last[np.unique(np.linspace(0, len(last) - 1, min(_POINTS, len(last))).round().astype(np.int64))]
-        positives = max(int(self.judged.positives.sum()), 1)
+        steps = steps_of(self.scores[there], self.judged.hits[there])
+        count = len(steps.scores)
+        some = np.unique(np.linspace(0, count - 1, min(_POINTS, count)).round().astype(np.int64))
         return Curve(
-            thresholds=scores[places].astype(np.float64),
-            precision=100.0 * hits[places] / (places + 1),
-            recall=100.0 * hits[places] / positives,
+            thresholds=steps.scores[some],
+            precision=100 * steps.hits[some] / steps.kept[some],
+            recall=100 * steps.hits[some] / max(int(self.judged.positives.sum()), 1),
         )
 
 

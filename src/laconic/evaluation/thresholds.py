@@ -105,7 +105,7 @@ def find_thresholds(candidates: Candidates, aim: Aim) -> Found:
     others = np.isin(np.arange(len(candidates.positives)), [*own], invert=True)
     # Labels with thresholds of their own do not decide on the others, unless these are too few.
     for among in (every & others[candidates.labels], every):
-        steps = _steps(candidates.scores[among], candidates.true[among])
+        steps = steps_of(candidates.scores[among], candidates.true[among])
         found = steps.found(aim, int(candidates.positives[others].sum()), least=_FEWEST_PAIRS)
         if found is not None:
             return Found(found, own)
@@ -123,7 +123,7 @@ def reaching(candidates: Candidates, found: Found) -> Bool[np.ndarray, "texts k"
     return reached
 
 
-class _Steps(NamedTuple):
+class Steps(NamedTuple):
     """What a threshold at each different score leaves, from the highest score on."""
 
     scores: Float[np.ndarray, "steps"]
@@ -150,11 +150,12 @@ class _Steps(NamedTuple):
         return float(self.scores[step] if last else (self.scores[step] + self.scores[step + 1]) / 2)
 
 
-def _steps(scores: Float[np.ndarray, "pairs"], true: Float[np.ndarray, "pairs"] | Bool[np.ndarray, "pairs"]) -> _Steps:
+def steps_of(scores: Float[np.ndarray, "pairs"], true: Float[np.ndarray, "pairs"] | Bool[np.ndarray, "pairs"]) -> Steps:
+    """Return the steps of pairs with these scores, of which some are true."""
     order = np.argsort(-scores, kind="stable")
     falling, hits = scores[order].astype(np.float64), np.cumsum(true[order].astype(np.float64))
     last = np.flatnonzero(np.diff(falling, append=-np.inf) < 0)  # of each run of equal scores
-    return _Steps(falling[last], last + 1, hits[last])
+    return Steps(falling[last], last + 1, hits[last])
 
 
 def _own_thresholds(candidates: Candidates, aim: Aim) -> dict[int, float]:
@@ -167,25 +168,25 @@ def _own_thresholds(candidates: Candidates, aim: Aim) -> dict[int, float]:
     for label, first, last in zip(frequent.tolist(), firsts.tolist(), lasts.tolist(), strict=True):
         which = order[first:last]
         if len(which):
-            steps = _smoothed(_steps(scores[which], true[which]))
+            steps = _smoothed(steps_of(scores[which], true[which]))
             own[label] = _own(steps, aim, int(candidates.positives[label]))
     return own
 
 
-def _own(steps: _Steps, aim: Aim, positives: int) -> float:
+def _own(steps: Steps, aim: Aim, positives: int) -> float:
     """Return a label's threshold; where none fulfils the aim, one above all scores that it had."""
     found = steps.found(aim, positives, least=1)
     return float(np.nextafter(steps.scores[0], np.inf)) if found is None else found
 
 
-def _smoothed(steps: _Steps) -> _Steps:
+def _smoothed(steps: Steps) -> Steps:
     """Return the steps with as many hits as the label's own and the mean of its scores together suggest."""
     pairs = np.diff(steps.kept, prepend=0)
     mean = np.cumsum(steps.scores * pairs) / steps.kept
     return steps._replace(hits=steps.kept * (steps.hits + _SMOOTHING * mean) / (steps.kept + _SMOOTHING))
 
 
-def _unreached(steps: _Steps, aim: Aim, texts: int) -> str:
+def _unreached(steps: Steps, aim: Aim, texts: int) -> str:
     enough = steps.kept >= _FEWEST_PAIRS
     if not enough.any():
         return f"{counted(texts, 'text')}: too few labels are predicted to choose a threshold by; give more texts"

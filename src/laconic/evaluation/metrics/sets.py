@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 
 from laconic.evaluation.metrics.judgement import Judged
 from laconic.evaluation.metrics.ratios import KS, Ratio
@@ -52,10 +52,6 @@ class SetCounts:
         met = (self.kept + self.true) > 0
         return _scores(self.hits[met], self.kept[met], self.true[met])
 
-    def by_label(self) -> Float[np.ndarray, "labels 3"]:
-        """Return precision, recall and F1 of each label in percent, 0 where there is nothing to divide by."""
-        return _ratios(self.hits, self.kept, self.true)
-
 
 def first_places(judged: Judged, k: int) -> Bool[np.ndarray, "batch k"]:
     """Return which places of a ranking are among the first k."""
@@ -80,12 +76,6 @@ def macro_f1(judged: Judged, ks: Sequence[int] = KS) -> dict[str, float]:
 def _scores(
     hits: Int[np.ndarray, "labels"], kept: Int[np.ndarray, "labels"], true: Int[np.ndarray, "labels"]
 ) -> Scores:
-    found = _ratios(hits, kept, true)
-    return Scores(*found.mean(axis=0).tolist()) if len(found) else Scores(0.0, 0.0, 0.0)
-
-
-def _ratios(
-    hits: Int[np.ndarray, "labels"], kept: Int[np.ndarray, "labels"], true: Int[np.ndarray, "labels"]
-) -> Float[np.ndarray, "labels 3"]:
+    """Return the mean figures of labels in percent; a figure is 0 where there is nothing to divide by."""
     parts = [part / np.maximum(whole, 1) for part, whole in ((hits, kept), (hits, true), (2 * hits, kept + true))]
-    return 100.0 * np.stack(parts, axis=1)
+    return Scores(*(100 * float(part.mean()) if len(part) else 0.0 for part in parts))

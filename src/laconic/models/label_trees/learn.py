@@ -155,14 +155,11 @@ def _targets_of(problems, first, last, row_of, costs):  # type: ignore[no-untype
     """
     targets = np.zeros((len(costs), TOGETHER), dtype=np.float32)
     for child in range(first, last):
-        truths = range(problems.truths.starts[child], problems.truths.starts[child + 1])
-        true = False
-        for i in truths:
-            true = true or problems.truths.values[i] > 0
-        if not true:
+        begin, end = problems.truths.starts[child], problems.truths.starts[child + 1]
+        if not (problems.truths.values[begin:end] > 0).any():
             continue
         targets[:, child - first] = -costs
-        for i in truths:
+        for i in range(begin, end):
             row = row_of[problems.truths.numbers[i]]
             targets[row, child - first] = costs[row] * problems.truths.values[i]
     return targets
