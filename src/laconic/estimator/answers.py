@@ -9,6 +9,7 @@ from typing import Any, Literal, overload
 import numpy as np
 from scipy.sparse import csr_array
 
+from laconic.data.attributes import Where
 from laconic.data.formats.memory import texts_in_memory
 from laconic.errors import ModelError
 from laconic.estimator.base import Parameters
@@ -33,6 +34,7 @@ class Answers(Parameters):
         block: Iterable[LabelName] | None = None,
         min_score: MinScore = None,
         as_frame: Literal[False] = False,
+        where: Where | None = None,
     ) -> list[Prediction]: ...
 
     @overload
@@ -44,6 +46,7 @@ class Answers(Parameters):
         block: Iterable[LabelName] | None = None,
         min_score: MinScore = None,
         as_frame: Literal[False] = False,
+        where: Where | None = None,
     ) -> list[list[Prediction]]: ...
 
     @overload
@@ -56,6 +59,7 @@ class Answers(Parameters):
         min_score: MinScore = None,
         *,
         as_frame: Literal[True],
+        where: Where | None = None,
     ) -> Any: ...
 
     def predict(
@@ -66,6 +70,7 @@ class Answers(Parameters):
         block: Iterable[LabelName] | None = None,
         min_score: MinScore = None,
         as_frame: bool = False,
+        where: Where | None = None,
     ) -> Any:
         """Return the best labels of each text, or of one text, best first.
 
@@ -78,6 +83,8 @@ class Answers(Parameters):
                 `choose_threshold` or `laconic threshold` has stored.
             as_frame: Whether to return a frame of the library that the texts came in (pandas, polars, Arrow; pandas for
                 lists), with a row for each text and label: `row`, `text`, `rank`, `label`, `score`.
+            where: Attributes of labels, each with the value, or a list of values, that a label must have one of; such
+                as `{"category": ["fiction", "poetry"]}`. None means no such condition.
 
         Returns:
             For one text a list of `Prediction(label, score)`; for several, a list of such lists. With `as_frame`, a
@@ -95,7 +102,7 @@ class Answers(Parameters):
         many, most = [texts] if isinstance(texts, str) else texts, places(k, min_score, predictor.threshold)
         every = texts_in_memory(many)
         with self._cores():
-            answers = predictor.predict(every, most, allow=_listed(allow), block=_listed(block))
+            answers = predictor.predict(every, most, allow=_listed(allow), block=_listed(block), where=where)
         answers = [reaching(answer, min_score, predictor.threshold) for answer in answers]
         if as_frame:
             return frame_like(texts, prediction_columns(texts, every, answers))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from laconic.data.attributes import Where
 from laconic.data.corpus import Corpus
 from laconic.data.dataset import Rows
 from laconic.data.evaluation_texts import TrainedOn, check_unseen
@@ -18,7 +19,7 @@ from laconic.evaluation.thresholds import Aim, Threshold, find_thresholds
 from laconic.packed.folder import PackedModel
 from laconic.packed.strings import LabelNames
 from laconic.predict.explain import Explained
-from laconic.predict.label_filter import Find, make_finder, permitted_labels
+from laconic.predict.label_filter import Find, LabelFilter, make_finder
 from laconic.predict.prediction import Answer, Prediction, check_question, named
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class TextPredictor(ABC):
 
     def __init__(self, model: Evaluable) -> None:
         self.facts, self.names, self.reads_texts = model.facts, model.label_names, model.vocabulary is not None
+        self.attributes = model.label_attributes
         self.trained_on = TrainedOn.of(model.facts, model.sketch)
         self.calibration, self.threshold = Calibration.of_facts(model.facts), Threshold.of_facts(model.facts)
 
@@ -45,9 +47,14 @@ class TextPredictor(ABC):
         *,
         allow: Iterable[str] | None = None,
         block: Iterable[str] | None = None,
+        where: Where | None = None,
     ) -> list[list[Prediction]]:
-        """Return the best k labels of each text, best first: those in `allow` (None: all) without those in `block`."""
-        return [answer.predictions for answer in self.answer(texts, k, allow=allow, block=block)]
+        """Return the best k labels of each text, best first.
+
+        They are those in `allow` (None: all) without those in `block`, which have of every attribute in `where` the
+        value, or one of the values, that is given there.
+        """
+        return [answer.predictions for answer in self.answer(texts, k, allow=allow, block=block, where=where)]
 
     def answer(
         self,
@@ -56,12 +63,14 @@ class TextPredictor(ABC):
         *,
         allow: Iterable[str] | None = None,
         block: Iterable[str] | None = None,
+        where: Where | None = None,
     ) -> list[Answer]:
         """Return the predictions of each text with the number of words that the model knows."""
         check_question(k, reads_texts=self.reads_texts)
-        if allow is None and block is None:
+        wanted = LabelFilter(allow, block, where)
+        if not wanted.given:
             return self._answers(texts, min(k, len(self.names)), None)
-        permitted = permitted_labels(allow, block, self._find, len(self.names))
+        permitted = wanted.permitted(self._find, self.attributes, len(self.names))
         return self._answers(texts, min(k, int(np.count_nonzero(permitted))), permitted)
 
     def known_words(self, texts: Sequence[str]) -> list[int]:
