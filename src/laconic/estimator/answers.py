@@ -11,12 +11,13 @@ from scipy.sparse import csr_array
 
 from laconic.data.attributes import Where
 from laconic.data.formats.memory import texts_in_memory
-from laconic.errors import ModelError
+from laconic.errors import ConfigError, ModelError
 from laconic.estimator.base import Parameters
 from laconic.estimator.frames import frame_like, prediction_columns
+from laconic.evaluation.label_report import LabelFigures
 from laconic.predict.explain import Explained
 from laconic.predict.min_score import STORED, MinScore, places, reaching
-from laconic.predict.prediction import Prediction
+from laconic.predict.prediction import Prediction, check_question
 
 log = logging.getLogger("laconic.estimator")
 LabelName = str | int  # 7 is the label "7"
@@ -280,6 +281,48 @@ class Answers(Parameters):
         if evaluation.seen is not None and evaluation.seen.substantial:
             log.warning("score on %s texts, %s", f"{evaluation.texts:,}", evaluation.seen)
         return evaluation.metrics
+
+    def report(
+        self,
+        texts: Iterable[str],
+        labels: Iterable[Any] | None = None,
+        *,
+        threshold: float | None = None,
+        k: int | None = None,
+        as_frame: bool = False,
+    ) -> Any:
+        """Report precision, recall and F1 of each label, as scikit-learn's `classification_report` does.
+
+        Args:
+            texts: Texts, as for `fit`.
+            labels: The true labels of each text, as for `fit`.
+            threshold: Take labels with this score or more. None means the threshold that is stored in the model or,
+                if scores are probabilities, 0.5, or else the first 5 labels.
+            k: Take the first k labels of each text instead.
+            as_frame: Whether to return a frame of the library that the texts came in (pandas for lists).
+
+        Returns:
+            For each label that is true of or taken for a text, the most frequent first: `label`, `training_texts`,
+            `test_texts`, `predicted`, `right`, and in percent `precision`, `recall` and `f1`, None where there
+            is nothing to divide by.
+
+        Examples:
+            >>> model = Laconic("nearest").fit(["red rose", "blue sea"], [["flower"], ["water"]])
+            >>> for one in model.report(["a rose", "the sea", "white rose"], ["flower", "water", "water"], k=1):
+            ...     print(one.label, one.test_texts, one.precision, one.recall)
+            water 2 100.0 50.0
+            flower 1 50.0 100.0
+        """
+        if threshold is not None and k is not None:
+            raise ConfigError("threshold and k exclude each other; leave one of them out")
+        predictor = self._predictor()
+        check_question(1 if k is None else k, reads_texts=predictor.reads_texts)
+        with self._cores():
+            report = predictor.report(self._corpus("test", texts, labels), "test", threshold=threshold, k=k)
+        figures = report.figures()
+        if not as_frame:
+            return figures
+        return frame_like(texts, {name: [getattr(one, name) for one in figures] for name in LabelFigures._fields})
 
 
 def _listed(names: Iterable[LabelName] | None) -> Iterable[str] | None:

@@ -25,6 +25,7 @@ from laconic.predict.prediction import Answer, Prediction, check_question, named
 if TYPE_CHECKING:
     from laconic.evaluation.dataset_view import DatasetView, Evaluable
     from laconic.evaluation.evaluate import Evaluation
+    from laconic.evaluation.label_report import LabelReport
     from laconic.types import Ranking
 
 
@@ -98,6 +99,28 @@ class TextPredictor(ABC):
         seen = self.trained_on.overlap(corpus.split(split_name))
         limits = limits_of(self.threshold, self.names)
         return evaluate(ranking, truth, calibration=self.calibration, limits=limits, seen=seen)
+
+    def report(
+        self, corpus: Corpus, split_name: str, *, threshold: float | None = None, k: int | None = None
+    ) -> LabelReport:
+        """Report on each label of a split, if those that reach a threshold are kept, or the first k of each text.
+
+        With neither, it is the stored threshold or, of probabilities, 0.5, or else the first 5 labels.
+        """
+        from laconic.evaluation.evaluate import label_report, places_needed
+        from laconic.evaluation.label_report import FIRST
+        from laconic.evaluation.label_sets import USUAL, Scored, limits_of
+        from laconic.evaluation.metrics import KS
+        from laconic.evaluation.thresholds import Found
+
+        limits = limits_of(self.threshold, self.names) or (None if self.calibration is None else USUAL)
+        if threshold is not None:
+            limits = Found(threshold, {})
+        rows, truth = self.view.rows_and_truth(corpus, split_name)
+        most = min(max(KS) if k is None else k, len(self.names))
+        ranking = self._ranking(rows, places_needed(truth, (most,)), lambda done: None)
+        scored = Scored.of(ranking, truth, self.calibration)
+        return label_report(scored, truth, None if k is not None else limits, FIRST if k is None else k)
 
     def choose_threshold(
         self,
