@@ -6,6 +6,7 @@ EXTRAS = {
     **dict.fromkeys(("torch", "scipy", "sklearn", "pyarrow", "safetensors"), "train"),
     **dict.fromkeys(("tensorboard", "matplotlib"), "track"),
     "rdflib": "vocabulary",
+    "fsspec": "remote",
     **dict.fromkeys(("numba", "fastapi", "granian", "prometheus_client", "pydantic", "starlette", "uvloop"), ""),
 }
 

@@ -25,6 +25,7 @@ from laconic.cli.options import (
     KeepSelf,
     ModelFolder,
     NoVerify,
+    PerLabel,
     Plots,
     PredictionSettings,
     Separator,
@@ -76,6 +77,7 @@ def evaluate(
     as_json: AsJson = False,
     json_file: JsonFile = None,
     plots: Plots = None,
+    per_label: PerLabel = None,
 ) -> None:
     """Evaluate a model on labelled data. Pass MODEL/packed to evaluate the packed model."""
     from laconic.cli.progress import progress
@@ -83,6 +85,7 @@ def evaluate(
     from laconic.data.evaluation_texts import evaluation_texts
     from laconic.predict.load import Speed, open_folder
 
+    _check_report(per_label)
     speed = Speed(beam=beam, exact=exact, threads=threads)
     predictor = open_folder(
         model, device=device, settings=read_settings(None, settings or []), speed=speed, verify=not no_verify
@@ -95,6 +98,7 @@ def evaluate(
         )
     about = {"model": str(model), "data": data, "split": texts.name}
     _show(evaluation, f"{model} on {data}, {texts}", about, _Shown("evaluate", every, as_json, json_file, plots))
+    _write_report(evaluation, per_label, as_json)
     print_raw_scores(predictor.facts, "ECE and thresholds are of", model)
 
 
@@ -212,11 +216,13 @@ def score(
     as_json: AsJson = False,
     json_file: JsonFile = None,
     plots: Plots = None,
+    per_label: PerLabel = None,
 ) -> None:
     """Evaluate predictions of any system, from a file, on labelled data."""
     from laconic.analysis.score_file import score_predictions
     from laconic.data.evaluation_texts import evaluation_texts
 
+    _check_report(per_label)
     corpus = read_corpus(data, columns, separator, keep_self=keep_self, propensity=propensity)
     texts = evaluation_texts(corpus, split)
     evaluation = score_predictions(predictions, corpus, texts.split)
@@ -224,6 +230,27 @@ def score(
         print_constants(corpus)
     about = {"predictions": str(predictions), "data": data, "split": texts.name}
     _show(evaluation, f"{predictions} on {data}, {texts}", about, _Shown("score", every, as_json, json_file, plots))
+    _write_report(evaluation, per_label, as_json)
+
+
+def _check_report(path: Path | None) -> None:
+    from laconic.evaluation.label_report import check_report_file
+
+    if path is not None:
+        check_report_file(path)
+
+
+def _write_report(evaluation: Evaluation, path: Path | None, as_json: bool) -> None:
+    """Write the figures of each label, where a file is named, and say of which labels they are."""
+    from laconic.evaluation.label_report import write_report
+
+    if path is None:
+        return
+    assert evaluation.by_label is not None  # labels of data have names
+    figures = evaluation.by_label.figures()
+    write_report(figures, path)
+    message = f"{path}: figures of {counted(len(figures), 'label')}, if {evaluation.by_label.kept} are taken"
+    (err if as_json else out).print(message, soft_wrap=True)
 
 
 def _sweep_pictures(found: Sequence[Mapping[str, float]], setting: str, folder: Path) -> list[Path]:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import (
     BarColumn,
+    DownloadColumn,
     MofNCompleteColumn,
     Progress,
     SpinnerColumn,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
+    TransferSpeedColumn,
 )
 
 from laconic.units import counted
@@ -58,6 +60,21 @@ def reading_progress(console: Console, size: int | None) -> Iterator[Callable[[i
             bar.update(task, completed=position, texts=texts, shown=counted(texts, "text"))
 
         yield advance
+
+
+@contextmanager
+def byte_progress(console: Console, title: str) -> Iterator[Callable[[int, int], None]]:
+    """Show the bytes that are moved; yield a function of those that were, and of all."""
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda done, of: bar.update(task, completed=done, total=of)
 
 
 @contextmanager

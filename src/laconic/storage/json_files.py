@@ -9,17 +9,22 @@ from typing import Any
 
 from laconic.errors import UserError
 
-_LARGEST = 16 * 2**20
+LARGEST = 16 * 2**20  # bytes
 
 
 def read_json(path: Path, damaged: Callable[[str], UserError]) -> dict[str, Any]:
     """Return the object of a file; `damaged` makes the error of what is wrong with it. The system's errors pass."""
     if not path.is_file():
         raise damaged("it is missing")
-    if path.stat().st_size > _LARGEST:
+    if path.stat().st_size > LARGEST:
         raise damaged(f"{path.stat().st_size:,} bytes are too many for such a file, which was not opened")
+    return parse_json(path.read_bytes(), damaged)
+
+
+def parse_json(written: bytes, damaged: Callable[[str], UserError]) -> dict[str, Any]:
+    """Return the object that was written; `damaged` makes the error of what is wrong with it."""
     try:
-        value = json.loads(path.read_bytes().decode("utf-8"))
+        value = json.loads(written.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise damaged(f"it is not JSON: {error}") from None
     if not isinstance(value, dict):

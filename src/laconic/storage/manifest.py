@@ -7,10 +7,10 @@ import zlib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from laconic.errors import ModelError, UserError
-from laconic.storage.json_files import read_json
+from laconic.storage.json_files import parse_json, read_json
 from laconic.storage.verification import Content, contents_of, damaged_file, first_damaged, sha256_of
 from laconic.system.files import restore, set_aside
 from laconic.units import counted
@@ -78,22 +78,59 @@ def _listed(folder: Path, kind: str) -> dict[str, Content]:
         if not (folder / MANIFEST).exists():
             raise ModelError(f"{folder}: this is not a model folder: it has no {MANIFEST}")
     manifest = json_object(folder / MANIFEST)
-    _check_itself(folder / MANIFEST, manifest)
-    found = manifest.get(_KIND, MODEL)
-    if found != kind:
-        raise ModelError(f"{folder}: a folder of kind {kind!r} is needed here, but this one is of kind {found!r}")
-    files = manifest.get("files")
-    if not isinstance(files, dict):
-        raise ModelError(f"{folder}/{MANIFEST}: it does not list the model's files")
-    if missing := [name for name in _REQUIRED.get(kind, ()) if name not in files]:
-        raise ModelError(
-            f"{folder}/{MANIFEST}: it does not list {missing[0]}, which every {kind} has; copy the model again"
-        )
+    with _reading(folder / MANIFEST):
+        written = (folder / MANIFEST).read_bytes()
     contents = {}
-    for name, entry in files.items():
+    for name, entry in _files(manifest, written, str(folder), (kind,)).items():
         with _reading(path := folder / Path(name).name):
             contents[path.name] = _content(path, entry)
     return contents
+
+
+class Listing(NamedTuple):
+    """What a manifest says of a folder."""
+
+    kind: str
+    sizes: Mapping[str, int]  # of its files, in bytes
+    contents: Mapping[str, Content]
+
+
+def listing_of(written: bytes, where: str, *, kinds: Collection[str] = (MODEL, PACKED_MODEL)) -> Listing:
+    """Return what a manifest from elsewhere says, as it was written; its folder is one of `kinds`, or it is refused.
+
+    Names that are no plain names of files, which might lie outside the folder, are refused as well.
+    """
+    path = f"{where}/{MANIFEST}"
+    manifest = parse_json(written, lambda what: ModelError(f"{path}: {what}; copy the model again"))
+    files = _files(manifest, written, where, kinds)
+    for name, entry in files.items():
+        size = entry.get("bytes") if isinstance(entry, dict) else None
+        if not _is_plain(name) or not isinstance(size, int) or isinstance(size, bool) or size < 0:
+            raise ModelError(f"{path}: {name!r} of {size!r} bytes is no file of a model; do not trust where it is from")
+    contents = {name: _hashes(f"{where}/{name}", entry) for name, entry in files.items()}
+    return Listing(str(manifest.get(_KIND, MODEL)), {name: entry["bytes"] for name, entry in files.items()}, contents)
+
+
+def _is_plain(name: str) -> bool:
+    """Return whether this is the name of a file of a model, which lies in its folder."""
+    return name not in ("", ".", "..", MANIFEST, PACKED) and not {*name} & {"/", "\\", "\0"}
+
+
+def _files(manifest: Mapping[str, Any], written: bytes, where: str, kinds: Collection[str]) -> dict[str, Any]:
+    """Return the entries of a manifest that is intact itself, of one of these kinds, and lists what that kind has."""
+    _check_itself(f"{where}/{MANIFEST}", manifest, written)
+    found = manifest.get(_KIND, MODEL)
+    if found not in kinds:
+        needed = " or ".join(repr(kind) for kind in kinds)
+        raise ModelError(f"{where}: a folder of kind {needed} is needed here, but this one is of kind {found!r}")
+    files = manifest.get("files")
+    if not isinstance(files, dict):
+        raise ModelError(f"{where}/{MANIFEST}: it does not list the model's files")
+    if missing := [name for name in _REQUIRED.get(found, ()) if name not in files]:
+        raise ModelError(
+            f"{where}/{MANIFEST}: it does not list {missing[0]}, which every {found} has; copy the model again"
+        )
+    return files
 
 
 def _checksum(rest: bytes) -> bytes:
@@ -101,10 +138,8 @@ def _checksum(rest: bytes) -> bytes:
     return f'{{\n  "{_CHECKSUM}": "{zlib.crc32(rest):08x}",'.encode()
 
 
-def _check_itself(path: Path, manifest: Mapping[str, Any]) -> None:
+def _check_itself(path: str, manifest: Mapping[str, Any], written: bytes) -> None:
     """Refuse a manifest that is damaged itself; those of earlier versions have no checksum."""
-    with _reading(path):
-        written = path.read_bytes()
     unknown = manifest.keys() - {_KIND, "format", "files", _CHECKSUM}
     rest = written[len(_checksum(b"")) :]
     if unknown or (_CHECKSUM in manifest and written != _checksum(rest) + rest):
@@ -118,6 +153,11 @@ def _content(path: Path, entry: Any) -> Content:
     size, expected = path.stat().st_size, entry.get("bytes")
     if size != expected:
         raise ModelError(f"{path}: {counted(size, 'byte')}, but the manifest says {expected!r}; copy the model again")
+    return _hashes(str(path), entry)
+
+
+def _hashes(path: str, entry: Mapping[str, Any]) -> Content:
+    """Return the hashes of a file that its entry in the manifest has."""
     try:
         crc32 = tuple(int(crc, 16) for crc in entry["crc32"]) if "crc32" in entry else None
         return Content(str(entry["sha256"]), crc32)
