@@ -96,6 +96,10 @@ def complaint(*arguments: str) -> BaseException | None:
     return CliRunner().invoke(app, list(arguments)).exception
 
 
+def _grouped() -> Laconic:
+    return Laconic("nearest").fit(["a"], ["water"], label_attributes={"water": {"kind": "b"}})
+
+
 def raised(call: Callable[[], object]) -> BaseException:
     with pytest.raises(Exception) as caught:  # noqa: PT011 - which one it is, its message says
         call()
@@ -210,6 +214,15 @@ PROVOKED: dict[str, Callable[[], BaseException | str | None]] = {
     ),
     "… must be a list of label names, but is one string: …": (
         lambda: raised(lambda: Laconic.load("model").predict("a", allow="water"))
+    ),
+    "where names the attribute …, which the labels of this model do not have…; they have: …": (
+        lambda: raised(lambda: _grouped().predict("a", where={"kinds": "b"}))
+    ),
+    "where wants … to be …, but no label has this value…": (
+        lambda: raised(lambda: _grouped().predict("a", where={"kind": "c"}))
+    ),
+    "where chooses labels by their attributes, but the labels of this model have none; …": (
+        lambda: complaint("predict", "model", "--text", "a", "--where", "kind=b")
     ),
     "k must be 1 or more, but is …": lambda: raised(lambda: Laconic.load("model").predict("a", k=0)),
     "…; --skip-bad skips what cannot be read": lambda: complaint("predict", "model", "latin.csv", "--out", "a.csv"),

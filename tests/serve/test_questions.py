@@ -17,7 +17,7 @@ from laconic.serve.settings import Limits
 LIMITS = Limits(bytes=100_000, texts=4, characters=10, k=7, names=3, explained=2)
 MARKER = "xyzzy"  # what nobody should hear again
 NOT_JSON = "the body is not valid JSON"
-UNKNOWN = "unknown field; the known fields are text, texts, k, min_score, allow, block, explain"
+UNKNOWN = "unknown field; the known fields are text, texts, k, min_score, allow, block, where, explain"
 
 
 def refusal(body: Any) -> Refusal:
@@ -36,7 +36,15 @@ def accepted(question: Any) -> bool:
 
 
 def test_a_question_is_read_with_all_of_its_fields() -> None:
-    said = {"texts": ["a", ""], "k": 7, "min_score": -1, "allow": ["b"], "block": [], "explain": True}
+    said = {
+        "texts": ["a", ""],
+        "k": 7,
+        "min_score": -1,
+        "allow": ["b"],
+        "block": [],
+        "where": {"c": ["d", 1]},
+        "explain": True,
+    }
     question = question_of(json.dumps(said).encode(), LIMITS)
     assert question.model_dump(exclude={"text"}) == said
     assert question.asked == ["a", ""]

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.table import Table
 
-from laconic.cli.tables import plain_table, titled_table
+from laconic.cli.tables import attribute_rows, plain_table, titled_table
 from laconic.data.corpus import TableFacts
 from laconic.data.describe import TAIL, DataFacts, SplitFacts
 from laconic.data.formats.records import excerpt
@@ -119,6 +119,8 @@ def _labels_table(facts: DataFacts) -> Table:
     if facts.features is not None:
         table.add_row("features", f"{facts.features:,}")
     table.add_row("with a text of their own", f"{labels.with_text:,}")
+    for name, values in attribute_rows(labels.attributes).items():
+        table.add_row(name, values)
     table.add_row("training texts per label", f"{labels.texts_per_label:.2f}")
     table.add_row("texts per label, all splits", f"{labels.texts_per_label_all:.2f}")
     table.add_row("without a training text", f"{labels.without_training_text:,}")

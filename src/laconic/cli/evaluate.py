@@ -25,6 +25,7 @@ from laconic.cli.options import (
     KeepSelf,
     ModelFolder,
     NoVerify,
+    PerLabel,
     Plots,
     PredictionSettings,
     Separator,
@@ -77,6 +78,7 @@ def evaluate(
     as_json: AsJson = False,
     json_file: JsonFile = None,
     plots: Plots = None,
+    per_label: PerLabel = None,
     track: Track = None,
 ) -> None:
     """Evaluate a model on labelled data. Pass MODEL/packed to evaluate the packed model."""
@@ -87,6 +89,7 @@ def evaluate(
     from laconic.storage.manifest import version_of
     from laconic.trackers.registry import trackers_named
 
+    _check_report(per_label)
     about = {"model": str(model), "data_name": data}
     trackers = trackers_named(track, f"{model.resolve().name} on {Path(data).name}", about)
     speed = Speed(beam=beam, exact=exact, threads=threads)
@@ -104,6 +107,7 @@ def evaluate(
         trackers.log(texts.name, evaluation.metrics)
     about = {"model": str(model), "data": data, "split": texts.name}
     _show(evaluation, f"{model} on {data}, {texts}", about, _Shown("evaluate", every, as_json, json_file, plots))
+    _write_report(evaluation, per_label, as_json)
     print_raw_scores(predictor.facts, "ECE and thresholds are of", model)
 
 
@@ -221,11 +225,13 @@ def score(
     as_json: AsJson = False,
     json_file: JsonFile = None,
     plots: Plots = None,
+    per_label: PerLabel = None,
 ) -> None:
     """Evaluate predictions of any system, from a file, on labelled data."""
     from laconic.analysis.score_file import score_predictions
     from laconic.data.evaluation_texts import evaluation_texts
 
+    _check_report(per_label)
     corpus = read_corpus(data, columns, separator, keep_self=keep_self, propensity=propensity)
     texts = evaluation_texts(corpus, split)
     evaluation = score_predictions(predictions, corpus, texts.split)
@@ -233,6 +239,27 @@ def score(
         print_constants(corpus)
     about = {"predictions": str(predictions), "data": data, "split": texts.name}
     _show(evaluation, f"{predictions} on {data}, {texts}", about, _Shown("score", every, as_json, json_file, plots))
+    _write_report(evaluation, per_label, as_json)
+
+
+def _check_report(path: Path | None) -> None:
+    from laconic.evaluation.label_report import check_report_file
+
+    if path is not None:
+        check_report_file(path)
+
+
+def _write_report(evaluation: Evaluation, path: Path | None, as_json: bool) -> None:
+    """Write the figures of each label, where a file is named, and say of which labels they are."""
+    from laconic.evaluation.label_report import write_report
+
+    if path is None:
+        return
+    assert evaluation.by_label is not None  # labels of data have names
+    figures = evaluation.by_label.figures()
+    write_report(figures, path)
+    message = f"{path}: figures of {counted(len(figures), 'label')}, if {evaluation.by_label.kept} are taken"
+    (err if as_json else out).print(message, soft_wrap=True)
 
 
 def _sweep_pictures(found: Sequence[Mapping[str, float]], setting: str, folder: Path) -> list[Path]:

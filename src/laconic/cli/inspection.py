@@ -12,6 +12,7 @@ from rich.table import Table
 from laconic.analysis.plots import plot_label_frequencies, plot_lengths
 from laconic.cli.data_tables import cost_table, facts_tables, reading_tables
 from laconic.cli.model_tables import model_table, packed_table
+from laconic.data.attributes import LabelAttributes
 from laconic.data.corpus import Corpus
 from laconic.data.dataset import label_counts
 from laconic.data.describe import describe, text_lengths
@@ -62,7 +63,7 @@ def inspect_model(folder: Path, *, verify: bool) -> Inspection:
         *["All files are intact (sha256)."] * verify,
     ]
     found = {"cost": cost, "packed": packed is not None, "kept_texts": 0 if packed is None else packed.num_kept}
-    return Inspection({**model.facts, **found}, shown)
+    return Inspection({**model.facts, **found, **_attributes(model.labels.attributes)}, shown)
 
 
 def inspect_packed(folder: Path, *, verify: bool) -> Inspection:
@@ -71,7 +72,14 @@ def inspect_packed(folder: Path, *, verify: bool) -> Inspection:
     packed, size = open_packed(folder), bytes_in(folder)
     facts = {name: fact for name, fact in packed.facts.items() if name != "ranker"}
     shown: list[Table | str] = [packed_table(str(folder), packed, size), *["All files are intact (sha256)."] * verify]
-    return Inspection({**facts, "bytes": size, "kept_texts": packed.num_kept}, shown)
+    return Inspection(
+        {**facts, "bytes": size, "kept_texts": packed.num_kept, **_attributes(packed.label_attributes)}, shown
+    )
+
+
+def _attributes(attributes: LabelAttributes | None) -> dict[str, Any]:
+    """Return the attributes of labels with their numbers of values and labels, if there are any."""
+    return {} if attributes is None else {"label_attributes": attributes.summary()}
 
 
 def plot_data(corpus: Corpus, folder: Path) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -45,7 +45,7 @@ Packing = Annotated[bool, option(MODEL, "--pack/--no-pack", "Pack the changed mo
 @command(verbs, "add-labels", group=_GROUP, example="laconic add-labels model labels.jsonl --examples new.csv")
 def add(
     model: ModelFolder,
-    labels: Annotated[Path, argument("LABELS", "labels.jsonl, as in a dataset folder.")],
+    labels: Annotated[Path, argument("LABELS", "labels.jsonl or labels.csv, as in a dataset folder.")],
     examples: Annotated[
         str, option(DATA, "--examples DATA", "Labelled example texts, in any format that train reads.")
     ] = "",
@@ -95,19 +95,26 @@ class _Listed(NamedTuple):
 
 
 def _listed(path: Path) -> _Listed:
+    from laconic.data.attributes import read_attributes
     from laconic.data.corpus import Labels
-    from laconic.data.formats.jsonl import label_rows
+    from laconic.data.formats.subjects import label_rows
 
     places, texts, refusals = dict[str, str](), list[str](), list[str]()
+    given = dict[int, tuple[str, Mapping[str, Any]]]()
     for row in label_rows(path):
         if not row.name.strip():
             refusals.append(f"{row.place}: {row.name!r}: not a name")
         elif row.name in places:
             refusals.append(f"{row.place}: {row.name!r}: already listed at {places[row.name]}")
         else:
+            given[len(places)] = row.place, row.attributes
             places[row.name] = row.place
             texts.append(row.text or "")
-    return _Listed(Labels(names=list(places), texts=texts if any(texts) else None), places, refusals)
+    attributes, notes = read_attributes(given, len(places))
+    for note in notes:
+        print_note(note)
+    labels = Labels(names=list(places), texts=texts if any(texts) else None, attributes=attributes)
+    return _Listed(labels, places, refusals)
 
 
 def _more(refusals: Sequence[str]) -> str:

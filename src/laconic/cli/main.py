@@ -12,7 +12,21 @@ import typer
 from rich.text import Text
 
 from laconic import __version__
-from laconic.cli import bench, data, demo, evaluate, labels, pack, predict, remote, serve, settings, threshold, train
+from laconic.cli import (
+    attributes,
+    bench,
+    data,
+    demo,
+    evaluate,
+    labels,
+    pack,
+    predict,
+    remote,
+    serve,
+    settings,
+    threshold,
+    train,
+)
 from laconic.cli.options import err, out
 from laconic.cli.verb import Group
 from laconic.data.formats.bounds import LONGEST_LINE, MEGABYTE
@@ -29,7 +43,21 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-for family in (demo, train, predict, serve, evaluate, bench, labels, threshold, pack, remote, data, settings):
+for family in (
+    demo,
+    train,
+    predict,
+    serve,
+    evaluate,
+    bench,
+    labels,
+    attributes,
+    threshold,
+    pack,
+    remote,
+    data,
+    settings,
+):
     app.add_typer(family.verbs)
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from rich.table import Table
 
-from laconic.cli.tables import plain_table
+from laconic.cli.tables import attribute_rows, plain_table
+from laconic.data.attributes import LabelAttributes
 from laconic.data.vocabulary import Vocabulary
 from laconic.packed.folder import PackedModel
 from laconic.predict.packing_cost import Cost
@@ -30,6 +31,7 @@ def model_table(name: str, model: SavedModel, cost: Mapping[str, Any] | None) ->
         table.add_row("members", f"{facts['ensemble']}, whose scores are averaged")
     table.add_row("trained on", f"{facts['data']['name']}: {counted(sizes['texts'], 'text')}")
     table.add_row("labels", f"{len(model.labels):,}")
+    _add_attributes(table, model.labels.attributes)
     table.add_row("words", _words(model.vocabulary))
     table.add_row("tensors", human_bytes(sum(tensor.nbytes for tensor in model.tensors.values())))
     if cost is not None:
@@ -49,6 +51,7 @@ def packed_table(name: str, packed: PackedModel, size: int) -> Table:
     facts, table = packed.facts, plain_table(name)
     table.add_row("packed", facts["method"])
     table.add_row("labels", f"{len(packed.labels):,}")
+    _add_attributes(table, packed.label_attributes)
     table.add_row("words", _words(packed.vocabulary))
     table.add_row(
         "training texts",
@@ -59,6 +62,11 @@ def packed_table(name: str, packed: PackedModel, size: int) -> Table:
         table.add_row(name, value)
     table.add_row("model made", facts["created"])
     return table
+
+
+def _add_attributes(table: Table, attributes: LabelAttributes | None) -> None:
+    for name, values in attribute_rows({} if attributes is None else attributes.summary()).items():
+        table.add_row(name, values)
 
 
 def packing_rows(facts: Mapping[str, Any]) -> dict[str, str]:

@@ -76,6 +76,10 @@ SplitName = Annotated[
 AsJson = Annotated[bool, option(OUTPUT, "--json", "Print JSON instead of tables.")]
 JsonFile = Annotated[Path | None, option(OUTPUT, "--out FILE", "Also write the results to this file as JSON.")]
 Plots = Annotated[Path | None, option(OUTPUT, "--plots FOLDER", "Also write plots to this folder (needs matplotlib).")]
+PerLabel = Annotated[
+    Path | None,
+    option(OUTPUT, "--per-label FILE", "Also write the figures of each label to this .csv, .tsv or .jsonl file."),
+]
 AllMetrics = Annotated[bool, option(OUTPUT, "--all", "Show every metric, also at 20.")]
 PredictionSettings = Annotated[
     list[str] | None,

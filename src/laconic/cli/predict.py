@@ -83,6 +83,15 @@ def predict(
     ] = "",
     allow: Annotated[Path | None, option(METHOD, "--allow FILE", "File of label names; predict only these.")] = None,
     block: Annotated[Path | None, option(METHOD, "--block FILE", "File of label names; predict none of these.")] = None,
+    where: Annotated[
+        list[str] | None,
+        option(
+            METHOD,
+            "--where NAME=VALUE",
+            "Predict only labels with this value of an attribute; may be repeated: one of the values of an attribute, "
+            "and all attributes.",
+        ),
+    ] = None,
     settings: PredictionSettings = None,
     device: Device = "auto",
     beam: Beam = None,
@@ -113,6 +122,7 @@ def predict(
     """Label texts, best label first: of a file, of --text, or typed at a prompt."""
     from laconic.config import read_settings
     from laconic.data.streams import in_pieces
+    from laconic.predict.label_filter import LabelFilter
     from laconic.predict.load import Speed, open_model
     from laconic.predict.min_score import parse_min_score, places, reaching
     from laconic.predict.output import Answered, Shape, answers_file
@@ -132,7 +142,8 @@ def predict(
     predictor = open_model(
         model, device=device, settings=read_settings(None, settings or []), speed=speed, verify=not no_verify
     )
-    allowed, blocked, bad = _names(allow), _names(block), _Tally()
+    wanted = LabelFilter(_names(allow), _names(block), _where(where or []))
+    bad = _Tally()
     most = places(k, least, predictor.threshold)
     if isinstance(least, float):
         print_raw_scores(predictor.facts, f"--min-score {min_score} compares", model)
@@ -145,7 +156,7 @@ def predict(
         writing = printing if destination is None else answers_file(destination, shape, without_formulas=csv_safe)
         with writing as write, _bar(stream, printing=destination is None) as advance:
             for piece in in_pieces(stream.entries, 1 if typed else _AT_ONCE):
-                answers = predictor.answer([entry.text for entry in piece], most, allow=allowed, block=blocked)
+                answers = predictor.answer([entry.text for entry in piece], most, **wanted._asdict())
                 written = [
                     Answered(entry, reaching(own, least, predictor.threshold), known)
                     for entry, (own, known) in zip(piece, answers, strict=True)
@@ -196,6 +207,17 @@ def _names(path: Path | None) -> list[str] | None:
     from laconic.data.formats.lines import lines
 
     return None if path is None else [line for _, line in lines(path, may_be_empty=True) if line]
+
+
+def _where(assignments: Sequence[str]) -> dict[str, list[str]] | None:
+    """Return the values of each attribute that is named; None: none is."""
+    found: dict[str, list[str]] = {}
+    for assignment in assignments:
+        name, marker, value = assignment.partition("=")
+        if not marker or not name.strip() or not value.strip():
+            raise ConfigError(f"--where must be NAME=VALUE, such as category=fiction, but is {assignment!r}")
+        found.setdefault(name.strip(), []).append(value.strip())
+    return found or None
 
 
 def _refused(error: DataError) -> None:

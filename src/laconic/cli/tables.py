@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from rich.table import Table
 
 from laconic.analysis.bench import Point
+from laconic.data.attributes import AttributeSummary
 from laconic.data.describe import TAIL
 from laconic.evaluation.evaluate import Evaluation
 from laconic.evaluation.metrics import KS
 from laconic.predict.prediction import Prediction
 from laconic.storage.card import SHOWN
-from laconic.units import human_bytes
+from laconic.units import counted, human_bytes
 
 # Metrics that are shown unless all are wanted.
 _FIRST, _LARGEST_K = ("P", "nDCG", "PSP", "R", "tail R", "near P", "hF1"), 10
@@ -33,6 +34,17 @@ _MEANINGS = {
     "ECE": "expected calibration error: 0 if scores are true probabilities",
     "raw ECE": "expected calibration error before scores were calibrated",
 }
+
+
+def attribute_rows(attributes: Mapping[str, AttributeSummary]) -> dict[str, str]:
+    """Return rows on attributes of labels: how many values each has, and which of them most labels have."""
+    rows = {}
+    for name, facts in attributes.items():
+        largest = ", ".join(f"{value} ({count:,})" for value, count in facts["largest"].items())
+        more = ", …" if facts["values"] > len(facts["largest"]) else ""
+        values, labels = counted(facts["values"], "value"), counted(facts["labels"], "label")
+        rows[f"attribute {name}"] = f"{values} of {labels}: {largest}{more}"
+    return rows
 
 
 def metrics_table(evaluations: Mapping[str, Evaluation], title: str, *, every: bool = False) -> Table:

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from jaxtyping import Float, Int, UInt64
 
+from laconic.data.attributes import LabelAttributes
 from laconic.data.catalogue import Propensity, propensity_of
 from laconic.data.hashes import feature_hashes, text_hashes
 from laconic.data.holdout import Holdout
@@ -76,14 +77,34 @@ class Labels:
     """Other names of each label, which are read beside its text but not shown."""
     broader: csr_array | None = None
     """Labels × labels as bool: which labels are directly broader than each, the label hierarchy."""
+    attributes: LabelAttributes | None = None
+    """Attributes by which predictions can be filtered, such as a category."""
 
     def __len__(self) -> int:
         return len(self.names)
 
     def at(self, numbers: Sequence[int]) -> Labels:
-        """Return the names and texts of some labels, in that order."""
+        """Return the names, texts and attributes of some labels, in that order."""
         texts = None if self.texts is None else [self.texts[number] for number in numbers]
-        return Labels(names=[self.names[number] for number in numbers], texts=texts)
+        attributes = None if self.attributes is None else self.attributes.at(numbers)
+        return Labels(names=[self.names[number] for number in numbers], texts=texts, attributes=attributes)
+
+    def joined(self, new: Labels) -> Labels:
+        """Return the names, texts and attributes of these labels and then of others."""
+        texts = None
+        if self.texts is not None or new.texts is not None:
+            texts = [*(self.texts or [""] * len(self)), *(new.texts or [""] * len(new))]
+        every = [*self.attribute_values(), *new.attribute_values()]
+        return Labels(names=[*self.names, *new.names], texts=texts, attributes=LabelAttributes.of(every))
+
+    def with_attributes(self, given: Mapping[str, Mapping[str, Sequence[str]]]) -> Labels:
+        """Return the labels with other attributes for those that are named, and their own for the rest."""
+        pairs = zip(self.names, self.attribute_values(), strict=True)
+        return replace(self, attributes=LabelAttributes.of([given.get(name, own) for name, own in pairs]))
+
+    def attribute_values(self) -> list[dict[str, list[str]]]:
+        """Return the attributes of each label with their values."""
+        return [{} for _ in self.names] if self.attributes is None else self.attributes.by_label()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Int, Shaped
 
+from laconic.data.attributes import AttributeSummary
 from laconic.data.corpus import Corpus, Labels, Split, TableFacts
 from laconic.data.dataset import label_counts
 from laconic.data.hashes import folded
@@ -72,6 +73,7 @@ class LabelFacts:
 
     labels: int
     with_text: int
+    attributes: dict[str, AttributeSummary]  # by name
     texts_per_label: float  # training texts alone
     texts_per_label_all: float  # all splits together, as the paper's table counts
     frequency_quantiles: dict[str, int]  # training texts of a label
@@ -165,6 +167,7 @@ def _label_facts(corpus: Corpus) -> LabelFacts:
     return LabelFacts(
         labels=len(corpus.labels),
         with_text=sum(1 for text in corpus.labels.texts or () if text.strip()),
+        attributes={} if corpus.labels.attributes is None else corpus.labels.attributes.summary(),
         texts_per_label=float(counts.sum() / number),
         texts_per_label_all=float((counts.sum() + elsewhere.sum()) / number),
         frequency_quantiles=_quantiles(counts),

@@ -68,6 +68,7 @@ def _row(matrix: csr_array, row: int) -> tuple[list[int], list[float | bool]]:
 
 
 def _label_records(labels: Labels) -> Iterator[dict[str, Any]]:
+    attributes = labels.attribute_values()
     for number, name in enumerate(labels.names):
         record: dict[str, Any] = {"id": name}
         if labels.texts is not None:
@@ -76,6 +77,8 @@ def _label_records(labels: Labels) -> Iterator[dict[str, Any]]:
             record["alternatives"] = list(labels.alternatives[number])
         if labels.broader is not None and (broader := _row(labels.broader, number)[0]):
             record["broader"] = [labels.names[other] for other in broader]
+        for key, values in attributes[number].items():
+            record[key] = values[0] if len(values) == 1 else values
         yield record
 
 

@@ -9,13 +9,15 @@ from typing import Any, Literal, overload
 import numpy as np
 from scipy.sparse import csr_array
 
+from laconic.data.attributes import Where
 from laconic.data.formats.memory import texts_in_memory
-from laconic.errors import ModelError
+from laconic.errors import ConfigError, ModelError
 from laconic.estimator.base import Parameters
 from laconic.estimator.frames import frame_like, prediction_columns
+from laconic.evaluation.label_report import LabelFigures
 from laconic.predict.explain import Explained
 from laconic.predict.min_score import STORED, MinScore, places, reaching
-from laconic.predict.prediction import Prediction
+from laconic.predict.prediction import Prediction, check_question
 
 log = logging.getLogger("laconic.estimator")
 LabelName = str | int  # 7 is the label "7"
@@ -33,6 +35,7 @@ class Answers(Parameters):
         block: Iterable[LabelName] | None = None,
         min_score: MinScore = None,
         as_frame: Literal[False] = False,
+        where: Where | None = None,
     ) -> list[Prediction]: ...
 
     @overload
@@ -44,6 +47,7 @@ class Answers(Parameters):
         block: Iterable[LabelName] | None = None,
         min_score: MinScore = None,
         as_frame: Literal[False] = False,
+        where: Where | None = None,
     ) -> list[list[Prediction]]: ...
 
     @overload
@@ -56,6 +60,7 @@ class Answers(Parameters):
         min_score: MinScore = None,
         *,
         as_frame: Literal[True],
+        where: Where | None = None,
     ) -> Any: ...
 
     def predict(
@@ -66,6 +71,7 @@ class Answers(Parameters):
         block: Iterable[LabelName] | None = None,
         min_score: MinScore = None,
         as_frame: bool = False,
+        where: Where | None = None,
     ) -> Any:
         """Return the best labels of each text, or of one text, best first.
 
@@ -78,6 +84,8 @@ class Answers(Parameters):
                 `choose_threshold` or `laconic threshold` has stored.
             as_frame: Whether to return a frame of the library that the texts came in (pandas, polars, Arrow; pandas for
                 lists), with a row for each text and label: `row`, `text`, `rank`, `label`, `score`.
+            where: Attributes of labels, each with the value, or a list of values, that a label must have one of; such
+                as `{"category": ["fiction", "poetry"]}`. None means no such condition.
 
         Returns:
             For one text a list of `Prediction(label, score)`; for several, a list of such lists. With `as_frame`, a
@@ -95,7 +103,7 @@ class Answers(Parameters):
         many, most = [texts] if isinstance(texts, str) else texts, places(k, min_score, predictor.threshold)
         every = texts_in_memory(many)
         with self._cores():
-            answers = predictor.predict(every, most, allow=_listed(allow), block=_listed(block))
+            answers = predictor.predict(every, most, allow=_listed(allow), block=_listed(block), where=where)
         answers = [reaching(answer, min_score, predictor.threshold) for answer in answers]
         if as_frame:
             return frame_like(texts, prediction_columns(texts, every, answers))
@@ -273,6 +281,48 @@ class Answers(Parameters):
         if evaluation.seen is not None and evaluation.seen.substantial:
             log.warning("score on %s texts, %s", f"{evaluation.texts:,}", evaluation.seen)
         return evaluation.metrics
+
+    def report(
+        self,
+        texts: Iterable[str],
+        labels: Iterable[Any] | None = None,
+        *,
+        threshold: float | None = None,
+        k: int | None = None,
+        as_frame: bool = False,
+    ) -> Any:
+        """Report precision, recall and F1 of each label, as scikit-learn's `classification_report` does.
+
+        Args:
+            texts: Texts, as for `fit`.
+            labels: The true labels of each text, as for `fit`.
+            threshold: Take labels with this score or more. None means the threshold that is stored in the model or,
+                if scores are probabilities, 0.5, or else the first 5 labels.
+            k: Take the first k labels of each text instead.
+            as_frame: Whether to return a frame of the library that the texts came in (pandas for lists).
+
+        Returns:
+            For each label that is true of or taken for a text, the most frequent first: `label`, `training_texts`,
+            `test_texts`, `predicted`, `right`, and in percent `precision`, `recall` and `f1`, None where there
+            is nothing to divide by.
+
+        Examples:
+            >>> model = Laconic("nearest").fit(["red rose", "blue sea"], [["flower"], ["water"]])
+            >>> for one in model.report(["a rose", "the sea", "white rose"], ["flower", "water", "water"], k=1):
+            ...     print(one.label, one.test_texts, one.precision, one.recall)
+            water 2 100.0 50.0
+            flower 1 50.0 100.0
+        """
+        if threshold is not None and k is not None:
+            raise ConfigError("threshold and k exclude each other; leave one of them out")
+        predictor = self._predictor()
+        check_question(1 if k is None else k, reads_texts=predictor.reads_texts)
+        with self._cores():
+            report = predictor.report(self._corpus("test", texts, labels), "test", threshold=threshold, k=k)
+        figures = report.figures()
+        if not as_frame:
+            return figures
+        return frame_like(texts, {name: [getattr(one, name) for one in figures] for name in LabelFigures._fields})
 
 
 def _listed(names: Iterable[LabelName] | None) -> Iterable[str] | None:

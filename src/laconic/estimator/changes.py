@@ -12,7 +12,13 @@ from scipy.sparse import csr_array
 from laconic.config import configure
 from laconic.data.corpus import Corpus, Split
 from laconic.data.formats.assemble import corpus_of
-from laconic.data.formats.memory import label_rows_in_memory, names_in_memory, texts_in_memory
+from laconic.data.formats.memory import (
+    attributes_in_memory,
+    label_rows_in_memory,
+    names_in_memory,
+    texts_in_memory,
+    with_label_attributes,
+)
 from laconic.estimator.answers import Answers, LabelName
 from laconic.estimator.parameters import nested
 from laconic.evaluation.thresholds import Aim
@@ -35,6 +41,7 @@ class Changes(Answers):
         label_texts: Mapping[str, str] | Mapping[int, str],
         texts: Iterable[str] = (),
         labels: Iterable[Any] = (),
+        label_attributes: Mapping[Any, Mapping[str, Any]] | None = None,
     ) -> Self:
         """Add labels that the model has not seen, without training.
 
@@ -42,6 +49,7 @@ class Changes(Answers):
             label_texts: The new labels with their own texts; a label that has examples may have an empty text.
             texts: Example texts.
             labels: The label names of each example.
+            label_attributes: Attributes of the new labels, as for `fit`.
 
         Returns:
             The estimator itself, with more labels.
@@ -52,7 +60,8 @@ class Changes(Answers):
             ['colour', 'flower', 'water']
         """
         model = self._whole_model()
-        new = corpus_of({}, label_rows_in_memory(label_texts), source="label_texts").labels
+        described = corpus_of({}, label_rows_in_memory(label_texts), source="label_texts")
+        new = with_label_attributes(described, label_attributes).labels
         every = texts_in_memory(texts)
         model = add_labels(model, new, self._corpus("train", every, labels) if every else None)
         return self._with_model(model, Predictor(model, self.device))
@@ -74,11 +83,34 @@ class Changes(Answers):
         model = remove_labels(self._whole_model(), names_in_memory(labels, "labels"))
         return self._with_model(model, Predictor(model, self.device))
 
+    def set_label_attributes(self, label_attributes: Mapping[Any, Mapping[str, Any]]) -> Self:
+        """Give labels of the model other attributes; those of labels that are not named stay.
+
+        Args:
+            label_attributes: Attributes of labels, as for `fit`; `{}` for a label takes its attributes away.
+
+        Returns:
+            The estimator itself. What it predicts does not change.
+
+        Examples:
+            >>> model = Laconic("nearest").fit(["red rose", "blue sea"], [["flower"], ["water"]])
+            >>> model = model.set_label_attributes({"flower": {"kingdom": "plant"}})
+            >>> [one.label for one in model.predict("the sea", where={"kingdom": "plant"})]
+            ['flower']
+        """
+        model, packed = self._whole_model(), self.predictor_.packed
+        labels = model.labels.with_attributes(attributes_in_memory(label_attributes, model.labels.names))
+        model = replace(model, labels=labels)
+        if packed is None:
+            return self._with_model(model, Predictor(model, self.device))
+        return self._with_model(model, packed_predictor(replace(packed, label_attributes=labels.attributes)))
+
     def update(
         self,
         texts: Iterable[str],
         labels: Iterable[Any] | None = None,
         label_texts: Mapping[str, str] | Mapping[int, str] | None = None,
+        label_attributes: Mapping[Any, Mapping[str, Any]] | None = None,
         **settings: Any,
     ) -> Self:
         """Train the model further on new texts, with known or new labels.
@@ -87,6 +119,7 @@ class Changes(Answers):
             texts: Texts, as for `fit`.
             labels: The label names of each text.
             label_texts: Own texts of new labels.
+            label_attributes: Attributes of labels of these texts, as for `fit`; they replace those that the model has.
             **settings: Settings of the update (`learning_rate`, `validation`, ...), such as `epochs=3`.
 
         Returns:
@@ -99,6 +132,7 @@ class Changes(Answers):
         """
         model = self._whole_model()
         corpus, config = self._corpus("train", texts, labels, label_texts), configure(Further, nested(settings))
+        corpus = with_label_attributes(corpus, label_attributes)
         watcher, device = watcher_for(bool(self.verbose)), device_named(self.device)
         with self._cores(), trackers_named(self.track) as trackers:
             model = update(model, corpus, config, Run(None, watcher=watcher, device=device, trackers=trackers))

@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import Any
 
 from laconic.config import AUTO
-from laconic.data.formats.memory import corpus_in_memory
+from laconic.data.formats.memory import corpus_in_memory, with_label_attributes
 from laconic.errors import ConfigError, ModelError
 from laconic.estimator.changes import Changes
 from laconic.estimator.parameters import budget_seconds, plain, settings_with_preset
@@ -74,6 +74,7 @@ class Laconic(Changes):
         texts: Iterable[str],
         labels: Iterable[Any] | None = None,
         label_texts: Mapping[str, str] | Mapping[int, str] | None = None,
+        label_attributes: Mapping[Any, Mapping[str, Any]] | None = None,
     ) -> Laconic:
         """Train on texts with their labels.
 
@@ -84,6 +85,8 @@ class Laconic(Changes):
                 DataFrame with a column of labels.
             label_texts: The labels' own texts, for methods that read them; a label that has only a text can be
                 predicted too.
+            label_attributes: Attributes of labels by name, such as `{"flower": {"kingdom": "plant"}}`, which
+                `predict(..., where={"kingdom": "plant"})` filters by; a value may be a list of several.
 
         Returns:
             The estimator itself, fitted.
@@ -102,6 +105,7 @@ class Laconic(Changes):
         wanted = settings_with_preset(self.method, self.preset, self.settings)
         config = None if self.method == AUTO else config_of(self.method, self._seeded(self.method, wanted))
         corpus, method = corpus_in_memory("train", texts, labels, label_texts, self.classes), self.method
+        corpus = with_label_attributes(corpus, label_attributes)
         with self._cores(), trackers_named(self.track) as trackers:
             watcher, device = watcher_for(bool(self.verbose)), device_named(self.device)
             run = Run(None, watcher=watcher, device=device, ignore_memory=self.ignore_memory, trackers=trackers)

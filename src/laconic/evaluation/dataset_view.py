@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Int
 from scipy.sparse import csr_array
 
+from laconic.data.attributes import LabelAttributes
 from laconic.data.corpus import Corpus
 from laconic.data.dataset import Rows
 from laconic.data.evaluation_texts import TrainedOn
@@ -32,6 +33,8 @@ class Evaluable(Protocol):
     def facts(self) -> Mapping[str, Any]: ...
     @property
     def label_names(self) -> Sequence[str]: ...
+    @property
+    def label_attributes(self) -> LabelAttributes | None: ...
     @property
     def label_counts(self) -> Int[np.ndarray, "labels"] | None: ...
     @property

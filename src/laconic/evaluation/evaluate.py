@@ -16,6 +16,7 @@ from laconic.data.dataset import Dataset, Rows, renumbered
 from laconic.data.sketch import Overlap
 from laconic.data.tokenizer import inputs_of
 from laconic.evaluation.calibration import Calibration
+from laconic.evaluation.label_report import FIRST, LabelReport
 from laconic.evaluation.label_sets import USUAL, AtThreshold, Curve, Scored
 from laconic.evaluation.metrics import (
     KS,
@@ -51,6 +52,7 @@ class Truth:
     labels: csr_array
     leave_out: csr_array | None
     training: TrainingCounts | None
+    names: Sequence[str] = ()  # of all labels; empty: they are not known
     broader: csr_array | None = None  # labels × labels as bool: the label hierarchy, if there is one
 
 
@@ -66,6 +68,7 @@ class Evaluation:
     curve: Curve | None = None  # of precision and recall
     seen: Overlap | None = None  # texts that the model was trained on; None: unknown
     propensity: Propensity | None = None  # the constants of PSP; None: there is no PSP
+    by_label: LabelReport | None = None  # None: the names of labels are not known
 
     def as_json(self) -> dict[str, Any]:
         quantiles = {name: _plain(asdict(quantile)) for name, quantile in self.quantiles.items()}
@@ -160,7 +163,13 @@ def evaluate(
         curve=scored.curve(),
         seen=seen,
         propensity=None if truth.training is None else truth.training.propensity,
+        by_label=label_report(scored, truth, limits) if truth.names else None,
     )
+
+
+def label_report(scored: Scored, truth: Truth, limits: Found | None, k: int = FIRST) -> LabelReport:
+    """Report on each label, if the labels that reach `limits` are kept or, without limits, the first k of each text."""
+    return LabelReport.of(scored, limits, truth.names, None if truth.training is None else truth.training.per_label, k)
 
 
 def kept_figures(evaluation: Evaluation, split_name: str) -> dict[str, Any]:
@@ -213,6 +222,7 @@ def truth_in_numbers_of(
         labels=renumbered(labels, columns, len(number)),
         leave_out=None if leave_out is None else renumbered(leave_out, columns, len(number)),
         training=None if training is None else training.with_unseen(unknown),
+        names=list(number),
         broader=None if broader is None else _renumbered_both(broader, columns, len(number)),
     )
 

@@ -43,6 +43,7 @@ def pack(model: SavedModel, corpus: Corpus | None = None, device: str = "auto") 
         labels=model.labels.names,
         label_texts=model.labels.texts,
         label_counts=model.label_counts,
+        label_attributes=model.labels.attributes,
         splitter=restore_config(model).text,
         vocabulary=model.vocabulary,
         sketch=model.sketch,

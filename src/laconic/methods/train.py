@@ -12,7 +12,7 @@ import numpy as np
 
 from laconic import __version__
 from laconic.config import method_called, settings_of
-from laconic.data.corpus import Corpus, Split
+from laconic.data.corpus import Corpus, Labels, Split
 from laconic.data.dataset import Dataset, label_counts
 from laconic.data.prepare import prepare, with_vectors
 from laconic.data.sketch import TextSketch
@@ -62,7 +62,7 @@ class Training:
         return {
             "method": self.method_name,
             "config": settings_of(self.config),
-            "data": fingerprint(self.data, [*labels.names, *(labels.texts or ())]),
+            "data": fingerprint(self.data, [*labels.names, *(labels.texts or ()), *_attributes(labels)]),
             "ensemble": self.members,
             "test": 0 if holdout is None else holdout.fraction,
         }
@@ -95,6 +95,11 @@ class Training:
 def train_model(corpus: Corpus, method_name: str, config: MethodConfig, run: Run, members: int = 1) -> SavedModel:
     """Train on the corpus's training split, or resume an interrupted run; several members are an ensemble."""
     return Training.of(corpus, method_name, config, members).run(run)
+
+
+def _attributes(labels: Labels) -> list[str]:
+    """Return the attributes of labels as strings; none where there are no attributes."""
+    return [] if labels.attributes is None else [str(sorted(own.items())) for own in labels.attribute_values()]
 
 
 def _sketch(split: Split) -> TextSketch | None:

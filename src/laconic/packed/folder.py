@@ -3,6 +3,7 @@
 packed.json          method, sizes, where the model came from, how its parts are put together
 arrays.safetensors   the parts' arrays, the vocabulary's counts, where strings begin     manifest.json   as of a model
 labels.utf8          the labels' names, one after another; label_texts.utf8, where labels have one; vocabulary.utf8
+attributes.utf8      values of the labels' attributes, where there are any
 texts.utf8           the training texts, where the user chose to keep them (kept_texts.py)
 
 Among the arrays are the hashes of the training texts (data/sketch.py); packed models from before have none.
@@ -19,6 +20,7 @@ import numpy as np
 from jaxtyping import Int
 
 from laconic.config import configure, settings_of
+from laconic.data.attributes import LabelAttributes, checked_names
 from laconic.data.sketch import TextSketch
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import Vocabulary
@@ -46,6 +48,7 @@ FORMAT = 1
 SOURCE = "source"  # among the facts: the version of the model folder that was packed
 _RANKER = "ranker."
 _SKETCH = "training_texts"  # among the facts
+_ATTRIBUTES = "label_attributes"  # among the facts: their names
 _HASHES = "training_texts.hashes"  # among the arrays
 _MOST_NESTED = 5  # rankers in each other: one that asks another for ranks and scores takes twice as long as that one
 _MOST_TEXTS = 1 << 53  # up to here, doubles are exact
@@ -60,6 +63,7 @@ class PackedModel:
     labels: Sequence[str]
     label_texts: Sequence[str] | None = None
     label_counts: Int[np.ndarray, "labels"] | None = None  # training texts of each; None: rare labels are not known
+    label_attributes: LabelAttributes | None = None
     splitter: Splitter = Splitter()
     vocabulary: Vocabulary | None  # None: the model reads features, not texts
     kept_texts: KeptTexts | None = None  # those of training; None: nobody chose to keep them
@@ -89,6 +93,10 @@ def write_packed(model: PackedModel, folder: Path) -> None:
             arrays["labels.counts"] = model.label_counts.astype(np.int64)
         if model.label_texts is not None:
             arrays["label_texts.starts"] = write_strings(partial / "label_texts.utf8", model.label_texts)
+        facts.pop(_ATTRIBUTES, None)
+        if model.label_attributes is not None:
+            facts[_ATTRIBUTES] = list(model.label_attributes.names)
+            arrays |= _write_attributes(model.label_attributes, partial)
         if model.vocabulary is not None:
             arrays["vocabulary.starts"] = write_strings(partial / "vocabulary.utf8", model.vocabulary.words)
             arrays["vocabulary.counts"] = model.vocabulary.text_counts.astype(np.int64)
@@ -137,6 +145,7 @@ def open_packed(folder: Path, *, verify: bool = True, kinds: Mapping[str, type[P
         ),
         label_texts=_label_texts(folder, arrays),
         label_counts=_label_counts(arrays),
+        label_attributes=_attributes(folder, facts, arrays),
         splitter=_splitter(facts.get("text"), folder),
         vocabulary=_vocabulary(folder, facts.get("vocabulary"), arrays),
         kept_texts=open_texts(folder, arrays, facts["sizes"]["inputs"]),
@@ -183,6 +192,30 @@ def _ranker(structure: Any, arrays: Mapping[str, np.ndarray], kinds: Mapping[str
 def _label_texts(folder: Path, arrays: Mapping[str, np.ndarray]) -> Strings | None:
     starts = arrays.get("label_texts.starts")
     return None if starts is None else Strings(folder / "label_texts.utf8", starts)
+
+
+def _write_attributes(attributes: LabelAttributes, folder: Path) -> dict[str, np.ndarray]:
+    """Write the values of attributes; return the arrays that belong to them."""
+    return {
+        "attributes.values": write_strings(folder / "attributes.utf8", attributes.values),
+        "attributes.bounds": attributes.bounds,
+        "attributes.starts": attributes.starts,
+        "attributes.labels": attributes.labels,
+    }
+
+
+def _attributes(folder: Path, facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> LabelAttributes | None:
+    names = facts.get(_ATTRIBUTES)
+    if names is None:
+        return None
+    return LabelAttributes(
+        names=checked_names(names, folder / "packed.json"),
+        bounds=named_array("attributes.bounds", arrays),
+        values=Strings(folder / "attributes.utf8", named_array("attributes.values", arrays)),
+        starts=named_array("attributes.starts", arrays),
+        labels=named_array("attributes.labels", arrays),
+        num_labels=facts["sizes"]["labels"],
+    ).checked()
 
 
 def _label_counts(arrays: Mapping[str, np.ndarray]) -> Int[np.ndarray, "labels"] | None:

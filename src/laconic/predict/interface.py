@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from laconic.data.attributes import Where
 from laconic.data.corpus import Corpus
 from laconic.data.dataset import Rows
 from laconic.data.evaluation_texts import TrainedOn, check_unseen
@@ -18,12 +19,13 @@ from laconic.evaluation.thresholds import Aim, Threshold, find_thresholds
 from laconic.packed.folder import PackedModel
 from laconic.packed.strings import LabelNames
 from laconic.predict.explain import Explained
-from laconic.predict.label_filter import Find, make_finder, permitted_labels
+from laconic.predict.label_filter import Find, LabelFilter, make_finder
 from laconic.predict.prediction import Answer, Prediction, check_question, named
 
 if TYPE_CHECKING:
     from laconic.evaluation.dataset_view import DatasetView, Evaluable
     from laconic.evaluation.evaluate import Evaluation
+    from laconic.evaluation.label_report import LabelReport
     from laconic.types import Ranking
 
 
@@ -35,6 +37,7 @@ class TextPredictor(ABC):
 
     def __init__(self, model: Evaluable) -> None:
         self.facts, self.names, self.reads_texts = model.facts, model.label_names, model.vocabulary is not None
+        self.attributes = model.label_attributes
         self.trained_on = TrainedOn.of(model.facts, model.sketch)
         self.calibration, self.threshold = Calibration.of_facts(model.facts), Threshold.of_facts(model.facts)
 
@@ -45,9 +48,14 @@ class TextPredictor(ABC):
         *,
         allow: Iterable[str] | None = None,
         block: Iterable[str] | None = None,
+        where: Where | None = None,
     ) -> list[list[Prediction]]:
-        """Return the best k labels of each text, best first: those in `allow` (None: all) without those in `block`."""
-        return [answer.predictions for answer in self.answer(texts, k, allow=allow, block=block)]
+        """Return the best k labels of each text, best first.
+
+        They are those in `allow` (None: all) without those in `block`, which have of every attribute in `where` the
+        value, or one of the values, that is given there.
+        """
+        return [answer.predictions for answer in self.answer(texts, k, allow=allow, block=block, where=where)]
 
     def answer(
         self,
@@ -56,12 +64,14 @@ class TextPredictor(ABC):
         *,
         allow: Iterable[str] | None = None,
         block: Iterable[str] | None = None,
+        where: Where | None = None,
     ) -> list[Answer]:
         """Return the predictions of each text with the number of words that the model knows."""
         check_question(k, reads_texts=self.reads_texts)
-        if allow is None and block is None:
+        wanted = LabelFilter(allow, block, where)
+        if not wanted.given:
             return self._answers(texts, min(k, len(self.names)), None)
-        permitted = permitted_labels(allow, block, self._find, len(self.names))
+        permitted = wanted.permitted(self._find, self.attributes, len(self.names))
         return self._answers(texts, min(k, int(np.count_nonzero(permitted))), permitted)
 
     def known_words(self, texts: Sequence[str]) -> list[int]:
@@ -89,6 +99,28 @@ class TextPredictor(ABC):
         seen = self.trained_on.overlap(corpus.split(split_name))
         limits = limits_of(self.threshold, self.names)
         return evaluate(ranking, truth, calibration=self.calibration, limits=limits, seen=seen)
+
+    def report(
+        self, corpus: Corpus, split_name: str, *, threshold: float | None = None, k: int | None = None
+    ) -> LabelReport:
+        """Report on each label of a split, if those that reach a threshold are kept, or the first k of each text.
+
+        With neither, it is the stored threshold or, of probabilities, 0.5, or else the first 5 labels.
+        """
+        from laconic.evaluation.evaluate import label_report, places_needed
+        from laconic.evaluation.label_report import FIRST
+        from laconic.evaluation.label_sets import USUAL, Scored, limits_of
+        from laconic.evaluation.metrics import KS
+        from laconic.evaluation.thresholds import Found
+
+        limits = limits_of(self.threshold, self.names) or (None if self.calibration is None else USUAL)
+        if threshold is not None:
+            limits = Found(threshold, {})
+        rows, truth = self.view.rows_and_truth(corpus, split_name)
+        most = min(max(KS) if k is None else k, len(self.names))
+        ranking = self._ranking(rows, places_needed(truth, (most,)), lambda done: None)
+        scored = Scored.of(ranking, truth, self.calibration)
+        return label_report(scored, truth, None if k is not None else limits, FIRST if k is None else k)
 
     def choose_threshold(
         self,

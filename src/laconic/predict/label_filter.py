@@ -1,4 +1,4 @@
-"""Rank among some labels only: those in `allow` (None: all) without those in `block`."""
+"""Rank among some labels only: those that names (`allow`, `block`) and attributes (`where`) leave."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from laconic.data.attributes import LabelAttributes, Where, having
 from laconic.errors import ConfigError
 from laconic.packed.engine.texts import Ranked
 from laconic.types import NO_LABEL
@@ -37,15 +38,27 @@ def _found(number: Mapping[str, int], names: Sequence[str]) -> Int[np.ndarray, "
     return np.array([number.get(name, NO_LABEL) for name in names], dtype=np.int64)
 
 
-def permitted_labels(
-    allow: Iterable[str] | None, block: Iterable[str] | None, find: Find, num_labels: int
-) -> Bool[np.ndarray, "labels"]:
-    permitted = np.full(num_labels, allow is None)
-    if allow is not None:
-        permitted[_numbers_of("allow", allow, find)] = True
-    if block is not None:
-        permitted[_numbers_of("block", block, find)] = False
-    return permitted
+class LabelFilter(NamedTuple):
+    """Which labels may be predicted; None: nothing is asked of them so."""
+
+    allow: Iterable[str] | None = None  # these alone
+    block: Iterable[str] | None = None  # none of these
+    where: Where | None = None  # those with these values of attributes
+
+    @property
+    def given(self) -> bool:
+        return any(part is not None for part in self)
+
+    def permitted(self, find: Find, attributes: LabelAttributes | None, num_labels: int) -> Bool[np.ndarray, "labels"]:
+        """Return which labels fulfil all that is asked."""
+        permitted = np.full(num_labels, self.allow is None)
+        if self.allow is not None:
+            permitted[_numbers_of("allow", self.allow, find)] = True
+        if self.block is not None:
+            permitted[_numbers_of("block", self.block, find)] = False
+        if self.where is not None:
+            permitted &= having(attributes, self.where)
+        return permitted
 
 
 def _numbers_of(argument: str, names: Iterable[str], find: Find) -> Int[np.ndarray, "n"]:

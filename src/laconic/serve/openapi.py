@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from pydantic import BaseModel, Field
 
 from laconic.evaluation.thresholds import Threshold
+from laconic.predict.packed_predictor import PackedPredictor
 from laconic.serve.asgi import GUARDED
 from laconic.serve.errors import Refused
 from laconic.serve.schemas import Answered, question_schema
@@ -56,6 +57,14 @@ class AskableLimits(BaseModel):
     deadline_ms: int = Field(description="Milliseconds within which a request is answered or refused.")
 
 
+class AttributeFacts(BaseModel):
+    """An attribute of the labels, such as a category."""
+
+    values: int = Field(description="Number of its values.")
+    labels: int = Field(description="Number of labels that have one.")
+    largest: dict[str, int] = Field(description="The values that most labels have, with their numbers of labels.")
+
+
 class StoredThreshold(BaseModel):
     """A threshold that was chosen on labelled texts, which requests use with `"min_score": "stored"`."""
 
@@ -78,6 +87,7 @@ class ModelFacts(BaseModel):
     created: str = Field(description="Time when the model was created.")
     laconic: str = Field(description="Version of laconic that trained the model.")
     calibrated: bool = Field(description="Whether scores are calibrated probabilities.")
+    attributes: dict[str, AttributeFacts] = Field(description="Attributes of the labels, which `where` filters by.")
     threshold: StoredThreshold | None = Field(description="The threshold that is stored in the model, if any.")
     bytes: int = Field(description="Size of the packed model's files in bytes.")
     metrics: dict[str, Any] | None = Field(description="Metrics on held-out texts, and the split that was evaluated.")
@@ -96,6 +106,7 @@ def facts_of(version: Version, settings: Serving) -> ModelFacts:
         created=facts["created"],
         laconic=facts["laconic"],
         calibrated=version.packed_predictor.calibrated,
+        attributes=_attributes(version.packed_predictor),
         threshold=_threshold(version.packed_predictor.threshold),
         bytes=version.bytes,
         metrics=facts.get("metrics"),
@@ -103,6 +114,11 @@ def facts_of(version: Version, settings: Serving) -> ModelFacts:
         limits=AskableLimits(**asdict(settings.limits), deadline_ms=round(settings.time_limits.deadline * 1e3)),
         needs_token=bool(settings.token),
     )
+
+
+def _attributes(packed_predictor: PackedPredictor) -> dict[str, AttributeFacts]:
+    known = packed_predictor.attributes
+    return {} if known is None else {name: AttributeFacts(**facts) for name, facts in known.summary().items()}
 
 
 def _threshold(stored: Threshold | None) -> StoredThreshold | None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from pydantic_core import to_json
 
+from laconic.data.attributes import Where, having
 from laconic.errors import UserError
 from laconic.predict.min_score import STORED, reaching
 from laconic.predict.packed_predictor import PackedPredictor
@@ -18,6 +19,8 @@ from laconic.serve.schemas import Question
 from laconic.serve.settings import Limits
 from laconic.serve.version import Version
 from laconic.units import counted
+
+_SHOWN = 8  # attributes in a message
 
 
 class Asked(NamedTuple):
@@ -53,7 +56,7 @@ def _alike(questions: Sequence[Question]) -> list[list[int]]:
     """Group requests that can be predicted together: with the same k and kind of limit, and without a label filter."""
     groups: dict[Any, list[int]] = {}
     for place, question in enumerate(questions):
-        alone = question.allow is not None or question.block is not None
+        alone = any(part is not None for part in (question.allow, question.block, question.where))
         kind = question.k, "k" in question.model_fields_set, question.min_score == STORED
         groups.setdefault((kind, place if alone else None), []).append(place)
     return list(groups.values())
@@ -67,12 +70,26 @@ def _predicted(
     if first.min_score == STORED and packed_predictor.threshold is None:
         refusal = Refusal(422, "bad_question", "this model has no stored threshold; give a number", "min_score")
         return [refusal] * len(alike)
+    if first.where is not None and (unknown := _unknown_groups(packed_predictor, first.where)):
+        return [unknown]
     k = first.places(packed_predictor.threshold, limits.k)
     try:
-        found = iter(packed_predictor.answer(texts, k, allow=first.allow, block=first.block))
+        found = iter(packed_predictor.answer(texts, k, allow=first.allow, block=first.block, where=first.where))
     except UserError:  # its message would repeat what the client sent
         return [Refusal(422, "bad_question", "allow or block names a label that this model does not have")]
     return [[next(found) for _ in question.asked] for question in alike]
+
+
+def _unknown_groups(packed_predictor: PackedPredictor, where: Where) -> Refusal | None:
+    """Return a refusal of attributes or values that the model does not have; it repeats the model's names alone."""
+    try:
+        having(packed_predictor.attributes, where)
+    except UserError:
+        known = packed_predictor.attributes
+        has = "its labels have no attributes" if known is None else f"its attributes: {', '.join(known.names[:_SHOWN])}"
+        message = f"where names an attribute or a value that this model does not have; {has}"
+        return Refusal(422, "bad_question", message, "where")
+    return None
 
 
 def _body(version: Version, asked: Asked, found: Sequence[Answer], limits: Limits) -> bytes:

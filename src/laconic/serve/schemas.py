@@ -6,11 +6,12 @@ Content that a client sent is never repeated in an error or in the log.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from pydantic_core import from_json
 
+from laconic.data.attributes import MOST_ATTRIBUTES
 from laconic.evaluation.thresholds import Threshold
 from laconic.predict.min_score import STORED, places
 from laconic.serve.errors import Refusal
@@ -37,6 +38,9 @@ _ANSWERS: list[JsonValue] = [
 ]
 
 
+Value: TypeAlias = str | int | float | bool  # of an attribute of labels
+
+
 class Question(BaseModel):
     """Texts to label, and options of the prediction."""
 
@@ -52,6 +56,9 @@ class Question(BaseModel):
     )
     allow: list[str] | None = Field(None, fail_fast=True, description="Return only these labels.")
     block: list[str] | None = Field(None, fail_fast=True, description="Return none of these labels.")
+    where: dict[str, Value | Annotated[list[Value], Field(fail_fast=True)]] | None = Field(
+        None, description="Return only labels with this value, or one of these, of every attribute that is named."
+    )
     explain: bool = Field(False, description="Return each word's contribution to each label's score.")
 
     def places(self, threshold: Threshold | None, most: int) -> int:
@@ -131,6 +138,7 @@ def question_schema(limits: Limits) -> dict[str, Any]:
     of["k"] |= {"maximum": limits.k}
     for name in ("allow", "block"):
         of[name]["anyOf"][0] |= {"maxItems": limits.names}
+    of["where"]["anyOf"][0] |= {"maxProperties": MOST_ATTRIBUTES}
     for name in ("text", "texts"):
         del of[name]["default"]
     return schema | {
@@ -151,6 +159,10 @@ def _fields(body: bytes) -> dict[str, Any]:
     if not said.keys() <= Question.model_fields.keys():
         known = ", ".join(Question.model_fields)
         raise Refusal(422, "bad_question", f"unknown field; the known fields are {known}")
+    # Before pydantic, which would report every entry of a large object.
+    if isinstance(where := said.get("where"), dict) and len(where) > MOST_ATTRIBUTES:
+        message = f"at most {counted(MOST_ATTRIBUTES, 'attribute')}, but there are {len(where):,}"
+        raise Refusal(422, "bad_question", message, "where")
     return said
 
 
@@ -181,6 +193,10 @@ def _check(question: Question, limits: Limits) -> None:
             raise Refusal(
                 422, "bad_question", f"at most {counted(limits.names, 'label')}, but there are {len(names)}", where
             )
+    values = sum(len(wanted) if isinstance(wanted, list) else 1 for wanted in (question.where or {}).values())
+    if values > limits.names:
+        message = f"at most {counted(limits.names, 'value')} of attributes, but there are {values:,}"
+        raise Refusal(422, "bad_question", message, "where")
 
 
 def _refused(error: ValidationError) -> Refusal:

@@ -19,7 +19,7 @@ class Limits:
     texts: int = 100  # in one request
     characters: int = 1000  # in one text
     k: int = 100  # labels a text
-    names: int = 10_000  # in an allow or block list
+    names: int = 10_000  # in an allow or block list; also values in `where`
     explained: int = 10  # texts in one request that asks why
     explained_words: int = 200  # in all of them together: a text is scored once more without each of its words
 

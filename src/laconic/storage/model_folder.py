@@ -5,6 +5,8 @@ model.safetensors    the ranker's tensors, the labels' counts and,     README.md
                      where there are sub-words, their buckets' counts; in several files where that was wanted
 vocabulary.txt       a word and the number of texts that have it, a line
 labels.txt           a label name a line; label_texts.txt, where labels have one, in the same order
+label_attributes.txt a value of an attribute a line, where labels have attributes; label_attributes.safetensors has the
+                     labels of each value
 training_texts.safetensors   hashes of the training texts (data/sketch.py); models from before there were any have none
 """
 
@@ -23,6 +25,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from laconic.config import configure
+from laconic.data.attributes import LabelAttributes, checked_names
 from laconic.data.corpus import Labels
 from laconic.data.evaluation_texts import TrainedOn
 from laconic.data.sketch import TextSketch
@@ -60,6 +63,7 @@ _SUBWORDS = "subword_counts"
 _RANKER = "ranker."
 _STORAGE = "storage"
 _TRAINING_TEXTS = "training_texts"
+_ATTRIBUTES = "label_attributes"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -81,6 +85,10 @@ class SavedModel:
     @property
     def label_names(self) -> Sequence[str]:
         return self.labels.names
+
+    @property
+    def label_attributes(self) -> LabelAttributes | None:
+        return self.labels.attributes
 
     @property
     def splitter(self) -> Splitter:
@@ -113,12 +121,18 @@ def write_model(
     storage = storage or storage_of(model.facts.get(_STORAGE), folder)[0]
     facts = {"format": FORMAT, **model.facts, "vocabulary": _vocabulary_facts(model.vocabulary)}
     facts[_TRAINING_TEXTS] = None if model.sketch is None else model.sketch.facts()
+    attributes = model.labels.attributes
+    facts.pop(_ATTRIBUTES, None)
+    if attributes is not None:
+        facts[_ATTRIBUTES] = list(attributes.names)
     with replacing(folder) as partial:
         _write_lines(partial / "labels.txt", model.labels.names)
         paths = write_tensors(tensors, partial, storage)
         facts[_STORAGE] = storage_facts(storage, len(paths))
         if model.sketch is not None:
             paths.append(_write_sketch(model.sketch, partial))
+        if attributes is not None:
+            paths.append(_write_attributes(attributes, partial))
         for path in paths:
             shutil.copymode(partial / "labels.txt", path)  # they are made for their owner alone
         if model.labels.texts is not None:
@@ -162,7 +176,8 @@ def read_model(folder: Path, *, verify: bool = True) -> SavedModel:
     facts = read_facts(folder, verify=verify)
     tensors = read_tensors(folder, *storage_of(facts.get(_STORAGE), folder / "model.json"))
     names, texts = _lines(folder / "labels.txt"), folder / "label_texts.txt"
-    labels = Labels(names=names, texts=_lines(texts) if texts.exists() else None)
+    attributes = _read_attributes(folder, facts.get(_ATTRIBUTES), len(names))
+    labels = Labels(names=names, texts=_lines(texts) if texts.exists() else None, attributes=attributes)
     counts = tensors.pop(_COUNTS, torch.zeros(0)).numpy()
     subwords = tensors.pop(_SUBWORDS, torch.zeros(0, dtype=torch.int64))
     sizes = {"labels.txt": len(names), "label_counts": len(counts), "label_texts.txt": len(labels.texts or names)}
@@ -260,6 +275,26 @@ def _read_sketch(folder: Path, facts: Any) -> TextSketch | None:
     if not TextSketch.fits(hashes, facts):
         raise ModelError(f"{path}: these are not the {facts!r} that model.json speaks of; copy the model again")
     return TextSketch(hashes=hashes, complete=facts["complete"])
+
+
+def _write_attributes(attributes: LabelAttributes, folder: Path) -> Path:
+    """Write the values of attributes and the labels of each; return the file of numbers."""
+    _write_lines(folder / f"{_ATTRIBUTES}.txt", attributes.values)
+    path = folder / f"{_ATTRIBUTES}.safetensors"
+    parts = {"bounds": attributes.bounds, "starts": attributes.starts, "labels": attributes.labels}
+    save_tensors({name: torch.from_numpy(np.array(part)) for name, part in parts.items()}, path)
+    return path
+
+
+def _read_attributes(folder: Path, names: Any, num_labels: int) -> LabelAttributes | None:
+    if names is None:
+        return None
+    path = folder / f"{_ATTRIBUTES}.safetensors"
+    none = torch.zeros(0)
+    tensors = {name: part for name, part in tensors_of(path).items() if part.dtype in (torch.int32, torch.int64)}
+    parts = {name: tensors.get(name, none).numpy() for name in ("bounds", "starts", "labels")}
+    values = _lines(folder / f"{_ATTRIBUTES}.txt")
+    return LabelAttributes(names=checked_names(names, path), values=values, num_labels=num_labels, **parts).checked()
 
 
 def _write_lines(path: Path, lines: Sequence[str]) -> None:

@@ -62,7 +62,7 @@ def add_labels(model: SavedModel, new: Labels, examples: Corpus | None = None) -
     Only examples with a new label are used, with all of their labels.
     """
     _check_new(model, new)
-    labels = _joined(model.labels, new)
+    labels = model.labels.joined(new)
     texts = _texts(model, labels, examples, needs_all=True)
     used = np.flatnonzero(np.diff(csr_array(texts.labels[:, len(model.labels) :]).indptr))
     texts = texts.rows(used)
@@ -84,7 +84,7 @@ def usable_labels(model: SavedModel, new: Labels, examples: Corpus | None = None
     known = {*model.labels.names}
     refused = {name: "the model has it already" for name in new.names if name in known}
     new = _without(new, refused)
-    labels = _joined(model.labels, new)
+    labels = model.labels.joined(new)
     additions = _additions(model, labels, _texts(model, labels, examples, needs_all=True))
     unknown = "no word of its text is known to the model, and there is no example of it"
     blank = dict.fromkeys(_undescribed(additions, new.names), unknown)
@@ -112,7 +112,7 @@ def update(model: SavedModel, corpus: Corpus, config: Config, run: Run) -> Saved
     """Return the model trained further on new texts, with known or new labels; an interrupted run is resumed."""
     corpus.check_labelled()
     new, before = _unknown_in(corpus, model), model
-    labels = _joined(model.labels, new)
+    labels = _with_attributes_of(model.labels.joined(new), corpus.labels)
     model, words = _with_new_words(model, labels, corpus)
     data = _texts(model, labels, corpus)
     begun = {"model": [model.facts["created"], len(changes_of(model.facts))], "config": settings_of(config)}
@@ -173,11 +173,10 @@ def calibrate(model: SavedModel, corpus: Corpus, split_name: str, device: torch.
     return replace(model, facts=with_calibration(model.facts, found))
 
 
-def _joined(labels: Labels, new: Labels) -> Labels:
-    texts = None
-    if labels.texts is not None or new.texts is not None:
-        texts = [*(labels.texts or [""] * len(labels)), *(new.texts or [""] * len(new))]
-    return Labels(names=[*labels.names, *new.names], texts=texts)
+def _with_attributes_of(labels: Labels, listed: Labels) -> Labels:
+    """Return the labels with the attributes of those that other data lists with attributes."""
+    given = zip(listed.names, listed.attribute_values(), strict=True)
+    return labels.with_attributes({name: values for name, values in given if values})
 
 
 def _tokenizer(model: SavedModel) -> Tokenizer:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from laconic.data.attributes import read_attributes
 from laconic.data.corpus import Corpus, Features, Labels, Split, TableFacts, pair_matrix, self_pairs
 from laconic.errors import DataError
 from laconic.system.sparse import csr_array
@@ -38,6 +39,7 @@ class LabelRow(NamedTuple):
     text: str | None = None
     alternatives: Sequence[str] = ()
     broader: Sequence[str] = ()
+    attributes: Mapping[str, Any] = {}  # as the source has them
 
 
 def corpus_of(
@@ -62,12 +64,14 @@ def corpus_of(
         _same_count(source, name, len(gathered[name].texts), matrix)
     if label_features is not None:
         _same_count(source, "labels", len(book.names), label_features)
+    attributes, notes_on_attributes = read_attributes(book.all_attributes(), len(book.names))
     labels = Labels(
         names=book.names,
         texts=book.all_texts(),
         features=label_features,
         alternatives=book.all_alternatives(),
         broader=book.hierarchy(),
+        attributes=attributes,
     )
     splits = {name: _split(parts, labels, features.get(name)) for name, parts in gathered.items()}
     return Corpus(
@@ -75,7 +79,7 @@ def corpus_of(
         labels=labels,
         source=source,
         feature_names=feature_names,
-        notes=[*notes, *_notes(book, gathered)],
+        notes=[*notes, *notes_on_attributes, *_notes(book, gathered)],
         table=table,
     )
 
@@ -90,13 +94,14 @@ class _LabelBook:
     listed: int | None  # how many the list of labels had; None: there is no list
     alternatives: dict[int, Sequence[str]] = field(default_factory=dict)
     broader: dict[int, LabelRow] = field(default_factory=dict)  # the rows that name broader labels
+    attributes: dict[int, LabelRow] = field(default_factory=dict)  # the rows that have attributes
 
     @staticmethod
     def of(rows: Iterable[LabelRow] | None) -> _LabelBook:
         if rows is None:
             return _LabelBook([], None, {}, None)
         names, texts, number = list[str](), list[str | None](), dict[str, int]()
-        alternatives, broader = dict[int, Sequence[str]](), dict[int, LabelRow]()
+        alternatives, broader, attributes = dict[int, Sequence[str]](), dict[int, LabelRow](), dict[int, LabelRow]()
         for row in rows:
             _check_name(row.name, row.place)
             if row.name in number:
@@ -108,10 +113,12 @@ class _LabelBook:
                 alternatives[len(names)] = row.alternatives
             if row.broader:
                 broader[len(names)] = row
+            if row.attributes:
+                attributes[len(names)] = row
             names.append(row.name)
             texts.append(row.text)
         known = [text or "" for text in texts] if any(text is not None for text in texts) else None
-        return _LabelBook(names, known, number, len(names), alternatives, broader)
+        return _LabelBook(names, known, number, len(names), alternatives, broader, attributes)
 
     def number_of(self, label: str | int, place: str) -> int:
         if isinstance(label, str):
@@ -134,6 +141,10 @@ class _LabelBook:
 
     def all_alternatives(self) -> list[Sequence[str]] | None:
         return [self.alternatives.get(number, []) for number in range(len(self.names))] if self.alternatives else None
+
+    def all_attributes(self) -> dict[int, tuple[str, Mapping[str, Any]]]:
+        """Return place and attributes of the labels that have any."""
+        return {number: (row.place, row.attributes) for number, row in self.attributes.items()}
 
     def hierarchy(self) -> csr_array | None:
         """Return which labels are directly broader than each; all of them must be labels of the list."""

@@ -1,9 +1,10 @@
 """Our own form, JSON Lines: `{"text": ..., "labels": [...]}` a line, and a list of labels, `{"id": ..., "text": ...}`.
 
 A record may also have "id" (where it equals a label's id that pair is left out), "weight", "label_weights" (one for
-each label) and "leave_out" (more labels to leave out), a label "alternatives" (other names) and "broader" (names of
-broader labels). Features that are not text stand beside the records, row by row: `train_features.npz` (sparse) or
-`.npy` (dense), `labels_features.npz`, and their names in `features.txt`. Records of Annif have "subjects" for labels.
+each label) and "leave_out" (more labels to leave out), a label "alternatives" (other names), "broader" (names of
+broader labels) and any other key, which is an attribute of the label. Features that are not text stand beside the
+records, row by row: `train_features.npz` (sparse) or `.npy` (dense), `labels_features.npz`, and their names in
+`features.txt`. Records of Annif have "subjects" for labels.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from laconic.data.formats.records import (
 )
 from laconic.errors import DataError
 from laconic.units import counted
+
+_OF_LABELS = ("id", "text", "alternatives", "broader")  # other keys are attributes
 
 
 def read_folder(
@@ -85,6 +88,7 @@ def label_rows(path: Path) -> Iterator[LabelRow]:
             text_of(record, "text", place) if "text" in record else None,
             texts_of(record, "alternatives", place) if "alternatives" in record else (),
             texts_of(record, "broader", place) if "broader" in record else (),
+            {key: value for key, value in record.items() if key not in _OF_LABELS},
         )
 
 

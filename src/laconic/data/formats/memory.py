@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from laconic.data.attributes import read_attributes
 from laconic.data.corpus import Corpus
 from laconic.data.formats.assemble import LabelRow, Row, corpus_of
 from laconic.data.formats.frames import Frame, frame_of
@@ -50,6 +52,34 @@ def corpus_in_memory(
     if not corpus.splits[split].labels.nnz:
         raise DataError("no text has a label; give labels as lists of names, one list for each text")
     return corpus
+
+
+def with_label_attributes(corpus: Corpus, given: object) -> Corpus:
+    """Return the data with attributes of its labels, from their names and values by label; of others, none."""
+    if given is None:
+        return corpus
+    attributes = attributes_in_memory(given, corpus.labels.names)
+    return replace(corpus, labels=corpus.labels.with_attributes(attributes))
+
+
+def attributes_in_memory(given: object, names: Sequence[str]) -> dict[str, dict[str, list[str]]]:
+    """Return the attributes of those labels that are among the names, which some must be."""
+    if not isinstance(given, Mapping):
+        raise DataError(f"label_attributes is {_shown(given)}, where a dict of label names and attributes is needed")
+    number, rows = {name: at for at, name in enumerate(names)}, dict[int, tuple[str, Mapping[str, Any]]]()
+    for name, own in given.items():
+        place = f"label_attributes[{name!r}]"
+        if not isinstance(own, Mapping):
+            raise DataError(f"{place} is {_shown(own)}, where a dict such as {{'category': 'fiction'}} is needed")
+        if (known := number.get(_name(name, place))) is not None:
+            rows[known] = place, {str(key): value for key, value in own.items()}
+    if given and not rows:
+        raise DataError(f"label_attributes names {_shown([*given][:3])}, but none of these is a label")
+    found, notes = read_attributes(rows, len(names))
+    if notes:
+        raise DataError(f"label_attributes: {notes[0]}; leave it out")
+    values = [{} for _ in names] if found is None else found.by_label()
+    return {names[at]: values[at] for at in rows}
 
 
 def is_matrix(labels: object) -> bool:

@@ -2,6 +2,9 @@
 
 TSV   <address> <tab> name <tab> notation          without a header; a subject without a name is deprecated
 CSV   uri,label_en,label_fi,notation               a name per language
+      id,text,category                             or a list of labels as a table
+
+Other columns of CSV, except notation, are attributes of the labels.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from laconic.data.formats.tabular import check_cells
 from laconic.errors import DataError
 
 ENDINGS = ("jsonl", "tsv", "csv", *skos.ENDINGS)
+_OF_SUBJECTS = ("uri", "notation")  # other columns are attributes, except names
+_OF_LABELS = ("id", "text")
 _ADDRESS = re.compile(r"<?([^<>\s]+)>?")
 
 
@@ -28,7 +33,10 @@ def label_rows(path: Path, languages: Sequence[str] = ()) -> Iterable[LabelRow]:
     if form_of_content(path) == "json":
         return jsonl.label_rows(path)
     first = first_lines(path).partition("\n")[0]
-    return _csv_rows(path, languages) if "uri" in first.strip().split(",") else _tsv_rows(path)
+    header = [cell.strip().lower() for cell in re.split("[,;\t]", first.strip())]
+    if "uri" in header:
+        return _csv_rows(path, languages)
+    return _table_rows(path) if "id" in header and not first.startswith("<") else _tsv_rows(path)
 
 
 def named(path: Path, languages: Sequence[str] = ()) -> Mapping[str, str]:
@@ -49,22 +57,37 @@ def _tsv_rows(path: Path) -> Iterator[LabelRow]:
 
 
 def _csv_rows(path: Path, languages: Sequence[str]) -> Iterator[LabelRow]:
+    for place, row in _cells(path, ","):
+        names = {key.removeprefix("label_"): [cell] for key, cell in row.items() if key.startswith("label_") and cell}
+        if names:
+            others = {
+                key: cell for key, cell in row.items() if not key.startswith("label_") and key not in _OF_SUBJECTS
+            }
+            text, alternatives = skos.text_and_others(names, {}, languages)
+            yield LabelRow(place, _address(row["uri"], place), text, alternatives, attributes=others)
+
+
+def _table_rows(path: Path) -> Iterator[LabelRow]:
+    """Yield the labels of a table with the columns id and, if there is one, text; other columns are attributes."""
+    for place, row in _cells(path):
+        own = {key.lower(): cell for key, cell in row.items() if key.lower() in _OF_LABELS}
+        others = {key: cell for key, cell in row.items() if key.lower() not in _OF_LABELS}
+        yield LabelRow(place, own["id"].strip(), own.get("text"), attributes=others)
+
+
+def _cells(path: Path, delimiter: str = "") -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the rows of a table with their places, each as cells by the name of their column."""
     with opened(path) as file:
-        rows = delimited_rows(numbered(file, str(path)), str(path), ",", remedy="close every quote")
+        rows = delimited_rows(numbered(file, str(path)), str(path), delimiter, remedy="close every quote")
         header: list[str] = []
         for place, cells in rows:
             if isinstance(cells, DataError):
                 raise cells
             if not header:
-                header = cells
-                continue
-            if not cells:
-                continue
-            check_cells(cells, header, place)
-            row = dict(zip(header, cells, strict=True))
-            names = {key.removeprefix("label_"): [row[key]] for key in header if key.startswith("label_") and row[key]}
-            if names:
-                yield LabelRow(place, _address(row["uri"], place), *skos.text_and_others(names, {}, languages))
+                header = [cell.strip() for cell in cells]
+            elif cells:
+                check_cells(cells, header, place)
+                yield place, dict(zip(header, cells, strict=True))
 
 
 def _address(cell: str, place: str, *, brackets: bool = False) -> str:
