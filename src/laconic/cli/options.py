@@ -47,6 +47,14 @@ Device = Annotated[
         autocompletion=lambda incomplete: _beginning(incomplete, ["auto", "cpu", "cuda"]),
     ),
 ]
+Track = Annotated[
+    list[str] | None,
+    option(
+        OUTPUT,
+        "--track TRACKER",
+        "Also log to mlflow or wandb; mlflow:EXPERIMENT and wandb:PROJECT name where. May be repeated.",
+    ),
+]
 Beam = Annotated[int | None, option(MACHINE, "--beam N", "Packed models: clusters to search (more is slower).", min=1)]
 Exact = Annotated[
     bool, option(MACHINE, "--exact", "Packed models: no approximation; answer as the unpacked model does.")

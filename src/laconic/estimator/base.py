@@ -25,15 +25,8 @@ from laconic.system.machine import at_most_cores, usable_cores
 
 # Parameters that are not a method's settings, with their defaults.
 _OWN: dict[str, Any] = {"device": "auto", "ensemble": 1, "ignore_memory": False}
-_OWN |= {
-    "fields": None,
-    "budget": None,
-    "preset": None,
-    "classes": None,
-    "random_state": None,
-    "n_jobs": None,
-    "verbose": 0,
-}
+_OWN |= {"budget": None, "preset": None, "classes": None, "random_state": None, "n_jobs": None, "verbose": 0}
+_OWN |= {"track": None, "fields": None}
 
 
 class Parameters(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -57,11 +50,13 @@ class Parameters(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
+        track: Any = None,
         **settings: Any,
     ) -> None:
         self.method, self.device, self.ensemble, self.settings = method, device, ensemble, settings
         self.ignore_memory, self.budget, self.preset, self.classes = ignore_memory, budget, preset, classes
-        self.random_state, self.n_jobs, self.verbose, self.fields = random_state, n_jobs, verbose, fields
+        self.random_state, self.n_jobs, self.verbose, self.track = random_state, n_jobs, verbose, track
+        self.fields = fields
 
     def __repr__(self) -> str:
         given = {

@@ -25,6 +25,7 @@ from laconic.export.pack import pack, with_texts
 from laconic.predict.load import packed_predictor
 from laconic.predict.predictor import Predictor
 from laconic.storage.facts import with_threshold
+from laconic.trackers.registry import trackers_named
 from laconic.training.run import Run, device_named
 from laconic.training.watchers import watcher_for
 from laconic.update.model import add_labels, calibrate, remove_labels, update
@@ -131,9 +132,9 @@ class Changes(Answers):
         model = self._whole_model()
         corpus, config = self._corpus("train", texts, labels, label_texts), configure(Further, nested(settings))
         corpus = with_label_attributes(corpus, label_attributes)
-        run = Run(None, watcher=watcher_for(bool(self.verbose)), device=device_named(self.device))
-        with self._cores():
-            model = update(model, corpus, config, run)
+        watcher, device = watcher_for(bool(self.verbose)), device_named(self.device)
+        with self._cores(), trackers_named(self.track) as trackers:
+            model = update(model, corpus, config, Run(None, watcher=watcher, device=device, trackers=trackers))
         return self._with_model(model, Predictor(model, self.device))
 
     def calibrate(self, texts: Iterable[str], labels: Iterable[Any] | None = None) -> Self:

@@ -21,6 +21,7 @@ from laconic.predict.load import on_cpu, open_packed_predictor, packed_of, packe
 from laconic.predict.predictor import Predictor
 from laconic.storage.manifest import PACKED, version_of
 from laconic.storage.model_folder import read_model, write_model
+from laconic.trackers.registry import trackers_named
 from laconic.training.run import Run, device_named
 from laconic.training.watchers import watcher_for
 from laconic.units import counted, human_seconds
@@ -46,6 +47,9 @@ class Laconic(Changes):
         n_jobs: Processor cores to use; None or -1 means all that this process may use.
         verbose: 1 shows the progress of training, in a notebook in the cell. The logger `laconic` gets it at the level
             INFO in any case.
+        track: Trackers of experiments that are told of every `fit` and `update`: "mlflow" or "wandb", with an
+            experiment or project as in "mlflow:titles", or a list of them. An active run of theirs is joined. They get
+            parameters and metrics; `laconic.mlflow.log_model` stores the model.
         **settings: Settings of the method, such as `epochs=20`. Those of a group are written
             `text={"stop_words": False}` or, for grid searches, `text__stop_words=False`, which takes precedence. `fit`
             and `set_params` check them.
@@ -107,9 +111,9 @@ class Laconic(Changes):
         fields, method = fields_given(self.fields), self.method
         corpus = corpus_in_memory("train", texts, labels, label_texts, self.classes, fields)
         corpus = with_label_attributes(corpus, label_attributes)
-        with self._cores():
+        with self._cores(), trackers_named(self.track) as trackers:
             watcher, device = watcher_for(bool(self.verbose)), device_named(self.device)
-            run = Run(None, watcher=watcher, device=device, ignore_memory=self.ignore_memory)
+            run = Run(None, watcher=watcher, device=device, ignore_memory=self.ignore_memory, trackers=trackers)
             if config is None:
                 choice = choose(describe_situation(corpus, gpu=run.device.type == "cuda", budget=budget))
                 method, (_, config) = choice.method, config_for(choice, self._seeded(choice.method, wanted))
@@ -117,6 +121,7 @@ class Laconic(Changes):
             sizes = f"{counted(len(corpus.split('train')), 'text')}, {counted(len(corpus.labels), 'label')}"
             watcher.report(f"Training {method} on {sizes}")
             model = train_model(corpus, method, config, run, plain(self.ensemble))
+            trackers.log_figures(model.facts)
             watcher.report(f"Trained {method} in {human_seconds(perf_counter() - began)}")
         return self._with_model(model, Predictor(model, self.device))
 
