@@ -16,7 +16,6 @@ from laconic.data.formats.memory import (
     attributes_in_memory,
     label_rows_in_memory,
     names_in_memory,
-    texts_in_memory,
     with_label_attributes,
 )
 from laconic.estimator.answers import Answers, LabelName
@@ -62,7 +61,7 @@ class Changes(Answers):
         model = self._whole_model()
         described = corpus_of({}, label_rows_in_memory(label_texts), source="label_texts")
         new = with_label_attributes(described, label_attributes).labels
-        every = texts_in_memory(texts)
+        every = self._texts(texts)
         model = add_labels(model, new, self._corpus("train", every, labels) if every else None)
         return self._with_model(model, Predictor(model, self.device))
 
@@ -218,7 +217,7 @@ class Changes(Answers):
             >>> model.predict("a rose", k=1)[0].label
             'flower'
         """
-        model, every = self._whole_model(), texts_in_memory(texts)
+        model, every = self._whole_model(), self._texts(texts)
         split = Split(labels=csr_array((len(every), len(model.labels)), dtype=np.float32), texts=every)
         corpus = Corpus(splits={"train": split}, labels=model.labels, source="texts in memory")
         packed = pack(model, corpus, self.device)

@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import Any
 
 from laconic.config import AUTO
+from laconic.data.fields import fields_given, spec_in_facts
 from laconic.data.formats.memory import corpus_in_memory, with_label_attributes
 from laconic.errors import ConfigError, ModelError
 from laconic.estimator.changes import Changes
@@ -38,6 +39,9 @@ class Laconic(Changes):
         budget: With "auto": approximate training time, such as "90s", "5m" or "2h"; a number is in minutes.
         preset: Name of a preset of the method ("laptop"), or a TOML file; settings override it.
         classes: Names of the columns where `labels` is a matrix of 0 and 1; None means their numbers.
+        fields: Columns or keys that texts are joined of, where they come in a frame or as a list of dicts: a list of
+            names, a dict of names and weights, or a text such as "title:2,subtitle", where the title counts twice. None
+            means one column of texts.
         random_state: Seed of all random choices, an integer or a `numpy.random.RandomState`; None is the method's own
             default, so that results can be repeated. Methods without random choices ignore it.
         n_jobs: Processor cores to use; None or -1 means all that this process may use.
@@ -104,7 +108,8 @@ class Laconic(Changes):
         budget = budget_seconds(self.budget, self.method)
         wanted = settings_with_preset(self.method, self.preset, self.settings)
         config = None if self.method == AUTO else config_of(self.method, self._seeded(self.method, wanted))
-        corpus, method = corpus_in_memory("train", texts, labels, label_texts, self.classes), self.method
+        fields, method = fields_given(self.fields), self.method
+        corpus = corpus_in_memory("train", texts, labels, label_texts, self.classes, fields)
         corpus = with_label_attributes(corpus, label_attributes)
         with self._cores(), trackers_named(self.track) as trackers:
             watcher, device = watcher_for(bool(self.verbose)), device_named(self.device)
@@ -209,5 +214,6 @@ def _estimator_of(facts: Mapping[str, Any], device: str) -> Laconic:
                 config_of(method, settings)
             except ConfigError as error:
                 raise ModelError(f"the model's settings are not those of this version: {error}") from None
-            return Laconic(method, device=device, ensemble=facts.get("ensemble", 1), **settings)
+            members, fields = facts.get("ensemble", 1), spec_in_facts(facts) or None
+            return Laconic(method, device=device, ensemble=members, fields=fields, **settings)
     raise ModelError("the model does not state its method and settings; pack it again")
