@@ -7,6 +7,7 @@ import logging
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -244,6 +245,17 @@ def test_a_server_of_mlflow_that_is_away_loses_no_training(
     assert done.exit_code == 0
     assert Laconic.load(tmp_path / "m").predict("a rose", k=1)[0].label == "flower"
     assert [record.getMessage()[:8] for record in caplog.records if "trackers" in record.name] == ["mlflow: "] * 2
+
+
+def test_addresses_that_mlflow_prints_are_no_results(mlflow: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    from laconic.trackers.mlflow import MLflowRun
+
+    client = SimpleNamespace(
+        set_terminated=lambda identifier, status: sys.stdout.write(f"View run {identifier} {status}\n")
+    )
+    MLflowRun(client, "one", own=True).end(Status.FINISHED)
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("", "View run one FINISHED\n")
 
 
 # Weights & Biases

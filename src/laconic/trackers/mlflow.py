@@ -10,6 +10,7 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -88,11 +89,13 @@ class MLflowRun:
 
     def add_model(self, folder: Path) -> None:
         """Store a model folder as a model of MLflow, with the flavour laconic."""
-        log_folder(folder, run_id=self.id)
+        with redirect_stdout(sys.stderr):  # MLflow prints addresses, and the standard output is for results
+            log_folder(folder, run_id=self.id)
 
     def end(self, status: Status) -> None:
-        if self.own:
-            self.client.set_terminated(self.id, _ENDS[status])
+        with redirect_stdout(sys.stderr):
+            if self.own:
+                self.client.set_terminated(self.id, _ENDS[status])
 
 
 def log_folder(folder: Path, *, name: str = MODEL_NAME, run_id: str | None = None, **options: Any) -> Any:
