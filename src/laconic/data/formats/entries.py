@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from laconic.data.fields import joined_fields
-from laconic.data.formats.jsonl import record_text
 from laconic.data.formats.lines import Lines, decoded, delimited_rows
-from laconic.data.formats.records import excerpt, record_of, text
+from laconic.data.formats.records import excerpt, record_of, record_text, text
 from laconic.data.formats.tabular import USUAL_NAMES, Columns, check_cells, column_of, text_columns
 from laconic.errors import DataError
 

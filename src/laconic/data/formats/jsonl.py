@@ -16,7 +16,7 @@ from typing import Any
 from scipy.sparse import csr_array
 
 from laconic.data.corpus import Corpus, Features
-from laconic.data.fields import Fields, joined_fields, spec_of
+from laconic.data.fields import spec_of
 from laconic.data.formats.annif import Named, document_row, is_document
 from laconic.data.formats.assemble import LARGEST, LabelRow, Row, corpus_of
 from laconic.data.formats.lines import lines
@@ -27,6 +27,7 @@ from laconic.data.formats.records import (
     list_of,
     number_of,
     numbers_of,
+    record_text,
     records,
     text,
     text_of,
@@ -92,16 +93,6 @@ def rows(path: Path, *, text_needed: bool = True, named: Named = dict, columns: 
             _weight_of(record, place),
             labels_of(record, "leave_out", place) if "leave_out" in record else (),
         )
-
-
-def record_text(record: Record, fields: Fields, place: str, *, asked: bool) -> str:
-    """Return the text of a record: of its fields, if it has any of them or they were asked for, or else its "text"."""
-    there = [field for field in fields if record.get(field.name) is not None]
-    if not fields or not (there or asked):
-        return text_of(record, "text", place)
-    if not there or len(fields) == 1:
-        text_of(record, fields[0].name, place)  # says what is missing
-    return joined_fields([text_of(record, name, place) for name, _ in there], [weight for _, weight in there])
 
 
 def label_rows(path: Path) -> Iterator[LabelRow]:
