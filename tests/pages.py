@@ -10,7 +10,7 @@ A line `<!-- given: tests/given/NAME.py -->` names Python that is run before all
 that the page takes for the reader's own; `<!-- given: PATH as NAME -->` copies a file. A block of commands or Python
 below a line `<!-- not run: REASON -->` is not run, and `pip install` never is: the tests run with what is installed.
 In a shown output, a line `...` stands for any lines. `laconic serve` is left running until the page ends, at a free
-port instead of 8000.
+port instead of 8000. Variables that a command exports are those of all that is started below it.
 """
 
 from __future__ import annotations
@@ -106,6 +106,11 @@ class Session:
     port: int = field(default_factory=lambda: free_port())
     python: Python | None = None
     services: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    exported: dict[str, str] = field(default_factory=dict)  # variables, for all that runs later
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return self.server.environment | self.exported
 
     def run_command(self, code: str) -> str:
         code = code.replace(f"localhost:{PORT}", f"localhost:{self.port}").rstrip("\n")
@@ -114,11 +119,13 @@ class Session:
             return self.serve(code)
         if code.startswith("pip install "):
             return ""
+        if code.startswith("export "):
+            return self.export(code)
         command = ["bash", "-c", f"set -o pipefail\n{code}"]
         done = subprocess.run(
             command,
             cwd=self.folder,
-            env=self.server.environment,
+            env=self.environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -128,11 +135,19 @@ class Session:
             raise AssertionError(f"{code}\nended with {done.returncode}:\n{output}")
         return output
 
+    def export(self, code: str) -> str:
+        done = subprocess.run(
+            ["bash", "-c", f"{code}\nenv -0"], cwd=self.folder, env=self.environment, stdout=subprocess.PIPE, check=True
+        )
+        after = dict(line.split("=", 1) for line in done.stdout.decode().split("\0") if line)
+        self.exported |= {name: value for name, value in after.items() if f"{name}=" in code}
+        return ""
+
     def serve(self, code: str) -> str:
         command = f"exec {code.partition('#')[0]} --port {self.port}"
         with open(self.folder / "service.log", "ab") as log:
             process = subprocess.Popen(
-                ["bash", "-c", command], cwd=self.folder, env=self.server.environment, stdout=log, stderr=log
+                ["bash", "-c", command], cwd=self.folder, env=self.environment, stdout=log, stderr=log
             )
         self.services.append(process)
         for _ in range(1200):
@@ -147,7 +162,7 @@ class Session:
 
     def run_python(self, code: str) -> str:
         if self.python is None:
-            self.python = Python(self.folder, self.server.environment)
+            self.python = Python(self.folder, self.environment)
         return self.python.run(code)
 
     def close(self) -> None:
@@ -248,7 +263,7 @@ if sys.argv[1:2] == ["serve"] or "_LACONIC_COMPLETE" in os.environ:
     os.execv(sys.executable, [sys.executable, "-m", "laconic", *sys.argv[1:]])
 connection = socket.socket(socket.AF_UNIX)
 connection.connect(os.environ["LACONIC_SOCKET"])
-asked = json.dumps({"arguments": sys.argv[1:], "folder": os.getcwd()}).encode()
+asked = json.dumps({"arguments": sys.argv[1:], "folder": os.getcwd(), "environment": dict(os.environ)}).encode()
 socket.send_fds(connection, [len(asked).to_bytes(4, "big")], [0, 1, 2])
 connection.sendall(asked)
 sys.exit(int(connection.recv(4) or b"1"))
@@ -267,6 +282,7 @@ def answer(connection, fds, asked):
         os.dup2(fd, number)
         os.close(fd)
     os.chdir(asked["folder"])
+    os.environ.update(asked["environment"])
     sys.stdin = open(0, closefd=False)
     sys.stdout = open(1, "w", buffering=1, closefd=False)
     sys.stderr = open(2, "w", buffering=1, closefd=False)

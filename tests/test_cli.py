@@ -388,7 +388,8 @@ def test_inspect_shows_how_a_table_was_read(tmp_path):
     facts = json.loads(laconic("inspect", tmp_path / "shop.csv", "--json"))
     used = {"text": "title", "labels": "tags"}
     columns = ["sku", "title", "tags"]
-    assert facts["table"] == {"columns": {"all": columns}, "used": {"all": used}, "separator": ";", "lists": 0}
+    found = {"columns": {"all": columns}, "used": {"all": used}, "separator": ";", "lists": 0, "fields": ""}
+    assert facts["table"] == found
     assert facts["samples"][0] == {"text": "red rose", "labels": ["Home, Garden & Tools"]}
     assert len(facts["samples"]) == 5
     assert facts["labels"]["frequent"][0] == {"label": "Books", "texts": 3}

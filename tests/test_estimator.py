@@ -216,6 +216,7 @@ def test_the_constructor_keeps_what_it_is_given_and_looks_at_nothing() -> None:
     model = Laconic("no such method", nonsense=1, text=group)
     given = {"method": "no such method", "device": "auto", "ensemble": 1, "ignore_memory": False}
     given |= {"budget": None, "preset": None, "classes": None, "random_state": None, "n_jobs": None, "verbose": 0}
+    given |= {"track": None, "fields": None}
     assert model.get_params() == {**given, "nonsense": 1, "text": group}
     assert model.get_params()["text"] is group
 
@@ -250,6 +251,7 @@ def test_params_can_be_set() -> None:
     assert model.set_params(method="nearest", device="cpu", power=3.0) is model
     own = {"method": "nearest", "device": "cpu", "ensemble": 1, "ignore_memory": False, "epochs": 2}
     own |= {"budget": None, "preset": None, "classes": None, "random_state": None, "n_jobs": None, "verbose": 0}
+    own |= {"track": None, "fields": None}
     assert model.get_params() == {**own, "text__stop_words": False, "power": 3.0}
     changed = model.set_params(text={"stop_words": True}, ignore_memory=True).get_params()
     assert changed == {**own, "ignore_memory": True, "power": 3.0, "text": {"stop_words": True}}

@@ -17,6 +17,7 @@ PACKAGE = ROOT / "src" / "laconic"
 LAYERS = [
     "__main__",
     "integrations",
+    "mlflow",
     "estimator",
     "cli",
     "serve",
@@ -27,6 +28,7 @@ LAYERS = [
     "update",
     "methods",
     "training",
+    "trackers",
     "evaluation",
     "models",
     "storage",

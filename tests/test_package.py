@@ -24,6 +24,7 @@ MODULE_NAMES = {
     "prometheus-client": "prometheus_client",
     "fasttext-wheel": "fasttext",
     "libpecos": "pecos",
+    "mlflow-skinny": "mlflow",
 }
 
 

@@ -174,6 +174,9 @@ PROVOKED: dict[str, Callable[[], BaseException | str | None]] = {
     "…: there is a finished model, but …; --force replaces it, or choose another name (--out)": (
         lambda: complaint("train", "right.csv", "--method", "nearest", "--out", "model")
     ),
+    "there is no tracker …; known are mlflow and wandb, with an experiment or project as in mlflow:NAME": (
+        lambda: trained("right.csv", "--track", "comet")
+    ),
     "…: there is no such model folder…": lambda: complaint("predict", "nowhere", "--text", "a"),
     "…: this is not a model folder: it has no …": lambda: complaint("predict", "nothing", "--text", "a"),
     "…: its content is not what was written (a hash differs); copy the model again": (

@@ -7,6 +7,8 @@ EXTRAS = {
     **dict.fromkeys(("tensorboard", "matplotlib"), "track"),
     "rdflib": "vocabulary",
     "fsspec": "remote",
+    "mlflow": "mlflow",
+    "wandb": "wandb",
     **dict.fromkeys(("numba", "fastapi", "granian", "prometheus_client", "pydantic", "starlette", "uvloop"), ""),
 }
 

@@ -131,7 +131,7 @@ def test_of_many_wrong_things_the_first_is_enough(field: str) -> None:
     """Or a small body would keep the service busy for seconds."""
     with pytest.raises(ValidationError) as error:
         Question.model_validate({field: [1] * 1000})
-    assert error.value.error_count() == 1
+    assert error.value.error_count() == (2 if field == "texts" else 1)  # a text may be of two types
 
 
 def said_of(body: bytes) -> bytes:

@@ -38,13 +38,15 @@ def reading_tables(facts: DataFacts) -> list[Table]:
 def _columns_table(table: TableFacts) -> Table:
     """Show the columns of each split's table, and what separates the labels of a cell."""
     shown = titled_table("columns", "", *table.columns)
-    for role in ("text", "labels", "id", "weight"):
+    for role in dict.fromkeys(role for used in table.used.values() for role in used):
         if any(role in used for used in table.used.values()):
             shown.add_row(role, *(_line(used.get(role, "")) for used in table.used.values()))
     unused = (
         [name for name in header if name not in table.used[split].values()] for split, header in table.columns.items()
     )
     shown.add_row("not used", *(_line(", ".join(names)) for names in unused))
+    if table.fields:
+        shown.add_row("joined as", table.fields)
     separators = {"": "no separator occurs", "none": "none: each cell is one label"}
     shown.add_row("separator", separators.get(table.separator, table.separator))
     if table.lists:

@@ -31,6 +31,7 @@ from laconic.cli.options import (
     Separator,
     SplitName,
     Threads,
+    Track,
     err,
     out,
     print_constants,
@@ -78,14 +79,19 @@ def evaluate(
     json_file: JsonFile = None,
     plots: Plots = None,
     per_label: PerLabel = None,
+    track: Track = None,
 ) -> None:
     """Evaluate a model on labelled data. Pass MODEL/packed to evaluate the packed model."""
     from laconic.cli.progress import progress
     from laconic.config import read_settings
     from laconic.data.evaluation_texts import evaluation_texts
     from laconic.predict.load import Speed, open_folder
+    from laconic.storage.manifest import version_of
+    from laconic.trackers.registry import trackers_named
 
     _check_report(per_label)
+    about = {"model": str(model), "data_name": data}
+    trackers = trackers_named(track, f"{model.resolve().name} on {Path(data).name}", about)
     speed = Speed(beam=beam, exact=exact, threads=threads)
     predictor = open_folder(
         model, device=device, settings=read_settings(None, settings or []), speed=speed, verify=not no_verify
@@ -96,6 +102,9 @@ def evaluate(
         evaluation = predictor.evaluate(
             texts.corpus, texts.split, lambda done: bar.advance(bar.task_ids[0], done), shuffle=shuffle_words
         )
+    with trackers:
+        trackers.begin({"split": texts.name, "texts": evaluation.texts, "version": version_of(model)})
+        trackers.log(texts.name, evaluation.metrics)
     about = {"model": str(model), "data": data, "split": texts.name}
     _show(evaluation, f"{model} on {data}, {texts}", about, _Shown("evaluate", every, as_json, json_file, plots))
     _write_report(evaluation, per_label, as_json)

@@ -17,6 +17,7 @@ from laconic.cli.options import (
     Device,
     ModelFolder,
     Separator,
+    Track,
     err,
     number_option,
     out,
@@ -157,6 +158,7 @@ def update_model(
     device: Device = "auto",
     to: Out = None,
     packing: Packing = True,
+    track: Track = None,
 ) -> None:
     """Fine-tune a model on new texts with old and new labels.
 
@@ -165,19 +167,23 @@ def update_model(
     from laconic.cli.progress import training_display
     from laconic.config import configure, read_settings
     from laconic.storage.model_folder import RUN, read_model, sole_writer
+    from laconic.trackers.registry import trackers_named
     from laconic.training.run import Run, device_named
     from laconic.update.model import update
     from laconic.update.rankers import Config
 
     chosen = [f"epochs={epochs}"] * (epochs is not None)
     config = configure(Config, read_settings(None, [*(settings or []), *chosen]))
-    with interruptible(RESUME), sole_writer(to or model):
+    about = {"folder": str(to or model), "updated": str(model), "data_name": data}
+    trackers = trackers_named(track, f"{(to or model).resolve().name} updated", about)
+    with interruptible(RESUME), sole_writer(to or model), trackers:
         corpus = read_corpus(data, columns, separator, model=model)
         with training_display(err) as watcher:
-            run = Run((to or model) / RUN, watcher=watcher, device=device_named(device))
+            run = Run((to or model) / RUN, watcher=watcher, device=device_named(device), trackers=trackers)
             old = read_model(model)
             changed = update(old, corpus, config, run)
         written = _write(old, changed, model, to, device, packing=packing)
+        trackers.add_model(to or model)
     change = changed.facts["changes"][-1]
     added = f"{counted(change['labels'], 'label')} added (now {len(changed.labels):,})"
     words = counted(change["new_words"], "new word")

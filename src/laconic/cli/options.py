@@ -47,6 +47,14 @@ Device = Annotated[
         autocompletion=lambda incomplete: _beginning(incomplete, ["auto", "cpu", "cuda"]),
     ),
 ]
+Track = Annotated[
+    list[str] | None,
+    option(
+        OUTPUT,
+        "--track TRACKER",
+        "Also log to mlflow or wandb; mlflow:EXPERIMENT and wandb:PROJECT name where. May be repeated.",
+    ),
+]
 Beam = Annotated[int | None, option(MACHINE, "--beam N", "Packed models: clusters to search (more is slower).", min=1)]
 Exact = Annotated[
     bool, option(MACHINE, "--exact", "Packed models: no approximation; answer as the unpacked model does.")
@@ -93,8 +101,9 @@ ColumnNames = Annotated[
     option(
         DATA,
         "--column ROLE=NAME",
-        "CSV, TSV, Parquet: the column of a role (text, labels, id, weight), such as labels=kind; may be "
-        "repeated. A name alone is the column of the texts.",
+        "The column of a role (text, labels, id, weight), such as labels=kind; may be repeated. A name alone is the "
+        "column of the texts. Several are joined: text=title:2,subtitle, where title counts twice. Of JSON Lines, text "
+        "alone can be named.",
     ),
 ]
 Separator = Annotated[
@@ -189,12 +198,16 @@ def read_corpus(
     """Read data as the options say and print notes on it; `model` is the model that it will be used with, if any."""
     from laconic.cli.progress import waiting
     from laconic.config import configure, read_settings
+    from laconic.data.fields import spec_in_facts
     from laconic.data.formats.tabular import Columns
     from laconic.data.sources import read
 
     named = configure(Columns, read_settings(None, column_names(columns)))
     named = named if separator is None else replace(named, separator=separator)
-    familiar = None if model is None else _familiar(model)
+    familiar = None
+    if model is not None:
+        facts = _facts(model)
+        familiar, named = _familiar(model, facts), replace(named, fields=spec_in_facts(facts))
     with waiting(err, f"reading {data}"):
         corpus = read(data, named, familiar, vocabulary=vocabulary, languages=languages)
     corpus = replace(corpus, propensity=propensity_given(propensity))
@@ -203,20 +216,27 @@ def read_corpus(
     return corpus
 
 
-def _familiar(model: Path) -> Familiar:
-    from laconic.data.formats.label_cells import Familiar
-    from laconic.packed.folder import is_packed, open_packed
+def _facts(model: Path) -> Mapping[str, Any]:
+    """Return the facts of a model or of a packed one."""
+    from laconic.packed.folder import is_packed
     from laconic.storage.manifest import MODEL, PACKED_MODEL, check_manifest, json_object
 
     packed = is_packed(model)
     check_manifest(model, verify=False, kind=PACKED_MODEL if packed else MODEL)
+    return json_object(model / ("packed.json" if packed else "model.json"))
+
+
+def _familiar(model: Path, facts: Mapping[str, Any]) -> Familiar:
+    """Return how labels are separated in data for a model, and what its labels are."""
+    from laconic.data.formats.label_cells import Familiar
+    from laconic.packed.folder import is_packed, open_packed
 
     def names() -> Sequence[str]:
         from laconic.storage.model_folder import read_label_names
 
-        return open_packed(model, verify=False).labels if packed else read_label_names(model)
+        return open_packed(model, verify=False).labels if is_packed(model) else read_label_names(model)
 
-    match json_object(model / ("packed.json" if packed else "model.json")):
+    match facts:
         case {"data": {"separator": str(separator)}}:
             return Familiar(separator, names)
     return Familiar("", names)

@@ -136,14 +136,16 @@ def predict(
         raise ConfigError(f"--explain needs a .jsonl file to write to, but --out is {to}")
     if csv_safe and (destination is None or destination.form not in ("csv", "tsv")):
         raise ConfigError("--csv-safe is for an --out file that ends in .csv or .tsv; leave it out")
-    reading = partial(_reading, form=form, columns=columns)
-    reading(paths[0] if paths else Path("-"))  # reports wrong settings before the model is opened
+    _reading(
+        paths[0] if paths else Path("-"), form=form, columns=columns
+    )  # reports wrong settings before the model is opened
     speed = Speed(beam=beam, exact=exact, threads=threads)
     predictor = open_model(
         model, device=device, settings=read_settings(None, settings or []), speed=speed, verify=not no_verify
     )
     wanted = LabelFilter(_names(allow), _names(block), _where(where or []))
     bad = _Tally()
+    reading = partial(_reading, form=form, columns=columns, fields=predictor.fields)
     most = places(k, least, predictor.threshold)
     if isinstance(least, float):
         print_raw_scores(predictor.facts, f"--min-score {min_score} compares", model)
@@ -181,14 +183,14 @@ def _paths(files: Sequence[str]) -> list[Path]:
     return [*found]
 
 
-def _reading(path: Path, *, form: str, columns: list[str] | None) -> Reading:
-    """Return how texts are read: the form of the file, and the column of the texts."""
+def _reading(path: Path, *, form: str, columns: list[str] | None, fields: str = "") -> Reading:
+    """Return how texts are read: the form of the file, and the column of the texts; `fields` are the model's."""
     from laconic.config import configure, read_settings
     from laconic.data.formats.tabular import Columns
     from laconic.data.streams import Reading, form_of
 
     column = configure(Columns, read_settings(None, column_names(columns))).text
-    return Reading(form=form or form_of(path) or "lines", column=column)
+    return Reading(form=form or form_of(path) or "lines", column=column, fields=fields)
 
 
 def _destination(to: Path, files: Sequence[Path], as_json: bool) -> Destination:

@@ -29,6 +29,7 @@ from laconic.cli.options import (
     Data,
     Device,
     Separator,
+    Track,
     complete_method,
     err,
     number_option,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from laconic.methods.train import Training
     from laconic.storage.model_folder import SavedModel
     from laconic.storage.tensors import Storage
+    from laconic.trackers.run import Trackers
 
 verbs = typer.Typer()
 log = logging.getLogger(__name__)
@@ -151,6 +153,7 @@ def train(
         bool, option(MODEL, "--pack/--no-pack", "Also pack the model into MODEL/packed, for fast CPU inference.")
     ] = True,
     keep_texts: KeepTexts = False,
+    track: Track = None,
     quiet: Annotated[bool, option(OUTPUT, "--quiet", "Print errors only.")] = False,
     verbose: Annotated[bool, option(OUTPUT, "--verbose", "Also print the settings and the library's log.")] = False,
 ) -> None:
@@ -179,6 +182,7 @@ def train(
 
     from laconic.storage.model_folder import sole_writer
     from laconic.storage.tensors import Storage
+    from laconic.trackers.registry import trackers_named
 
     job = _Job(
         data=data,
@@ -196,8 +200,10 @@ def train(
     with verbosity(quiet=quiet, verbose=verbose):
         if folder is None:
             err.print(f"Model folder: {job.folder} (--out names another)", soft_wrap=True)
-        with interruptible(RESUME), sole_writer(job.folder):
-            _train(job, recipe, lambda: _corpus(data, columns, separator, propensity, test))
+        about = {"folder": str(job.folder), "data_name": data, "command": _command()}
+        trackers = trackers_named(track, job.folder.resolve().name, about)
+        with interruptible(RESUME), sole_writer(job.folder), trackers:
+            _train(job, recipe, trackers, lambda: _corpus(data, columns, separator, propensity, test))
 
 
 class _Job(NamedTuple):
@@ -216,7 +222,7 @@ class _Job(NamedTuple):
     keep_texts: bool
 
 
-def _train(job: _Job, recipe: Recipe, read: Callable[[], Corpus]) -> None:
+def _train(job: _Job, recipe: Recipe, trackers: Trackers, read: Callable[[], Corpus]) -> None:
     """Train, evaluate, write and pack a model; whatever is wrong is reported as early as it can be known."""
     from laconic.export.pack import check_texts
     from laconic.methods.rerun import earlier_choice
@@ -233,7 +239,7 @@ def _train(job: _Job, recipe: Recipe, read: Callable[[], Corpus]) -> None:
     if recipe.why:
         err.print(f"Chosen: {recipe.why}", soft_wrap=True)
     _log_settings(recipe)
-    trained = _trained(job, recipe, corpus, asked)
+    trained = _trained(job, recipe, corpus, asked, trackers)
     if trained is None:
         out.print(f"{job.folder}: already trained with this data and these settings; --force trains it anew")
         if job.packing and not _is_packed(job.folder, keep_texts=job.keep_texts):
@@ -241,6 +247,7 @@ def _train(job: _Job, recipe: Recipe, read: Callable[[], Corpus]) -> None:
             cli_pack.pack_trained(model, job.folder, corpus, job.device, keep_texts=job.keep_texts)()
         return
     trained = _evaluated(trained, corpus, job.device, f"{job.folder} on {job.data}")
+    trackers.log_figures(trained.facts)
     reports = list[Callable[[], None]]()
 
     def add_packed(place: Path) -> None:
@@ -259,6 +266,7 @@ def _train(job: _Job, recipe: Recipe, read: Callable[[], Corpus]) -> None:
         storage=job.storage,
         add=add_packed,
     )
+    trackers.add_model(job.folder)
     members = f" ({job.ensemble} members)" * (job.ensemble > 1)
     learnt_from = f"{counted(len(corpus.split('train')), 'text')}, {counted(len(corpus.labels), 'label')}"
     out.print(f"{job.folder}: {recipe.words}{members}, {learnt_from}, {counted(bytes_in(job.folder), 'byte')}")
@@ -354,7 +362,9 @@ def _is_packed(model: Path, *, keep_texts: bool) -> bool:
     return packed is not None and (packed.num_kept > 0 or not keep_texts)
 
 
-def _trained(job: _Job, recipe: Recipe, corpus: Corpus, asked: Mapping[str, Any]) -> SavedModel | None:
+def _trained(
+    job: _Job, recipe: Recipe, corpus: Corpus, asked: Mapping[str, Any], trackers: Trackers
+) -> SavedModel | None:
     """Train and return the model with the command and duration; None if the same model is already there.
 
     `asked` are the words in which a choice of the method was asked for; empty if one was named.
@@ -374,15 +384,22 @@ def _trained(job: _Job, recipe: Recipe, corpus: Corpus, asked: Mapping[str, Any]
     labelled = corpus if teacher is None else with_teacher_labels(teacher, corpus, device, Distilling())
     began, anew = perf_counter(), not folder.exists()
     with training_display(err) as watcher:
-        run = Run(folder, watcher=watcher, device=device, ignore_memory=job.ignore_memory, asked=asked)
+        run = Run(
+            folder, watcher=watcher, device=device, ignore_memory=job.ignore_memory, asked=asked, trackers=trackers
+        )
         training = Training.of(labelled, recipe.method, recipe.config, job.ensemble)
         if finished and not run.unfinished(training.facts) and finished.is_made_by(training):
             return None
         trained = training.run(run)
     trained = trained if teacher is None else with_teacher_facts(trained, teacher)
-    made = {"command": "laconic " + shlex.join(sys.argv[1:])} | ({ASKED: asked} if asked else {})
+    made = {"command": _command()} | ({ASKED: asked} if asked else {})
     took = {"seconds": round(perf_counter() - began, 2)} if anew else {}  # how long a stopped run took is not known
-    return replace(trained, facts={**trained.facts, **made, **took})
+    tracked = {"trackers": trackers.ids} if trackers.ids else {}
+    return replace(trained, facts={**trained.facts, **made, **took, **tracked})
+
+
+def _command() -> str:
+    return "laconic " + shlex.join(sys.argv[1:])
 
 
 def _pictures(model: SavedModel) -> dict[str, Callable[[Path], None]]:

@@ -115,6 +115,7 @@ class TableFacts:
     used: Mapping[str, Mapping[str, str]]  # of each split's table: the column that holds the texts, the labels, ...
     separator: str  # "none": each cell is one label; empty: no cell has anything that could separate labels
     lists: int  # cells of labels that were read as lists
+    fields: str = ""  # that texts were joined of, with their weights; empty: of one column
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,6 +130,8 @@ class Corpus:
     """Where the data came from."""
     feature_names: Sequence[str] | None = None
     """Names of the feature columns."""
+    fields: str = ""
+    """Fields that texts were joined of, with their weights, such as title:2,subtitle; empty where there are none."""
     notes: Sequence[str] = field(default=())
     """What the reader noticed and repaired, for people."""
     holdout: Holdout | None = None

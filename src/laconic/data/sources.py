@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from laconic.data.catalogue import BUNDLED
 from laconic.data.corpus import Corpus
+from laconic.data.fields import spec_of
 from laconic.data.formats import annif, fasttext, jsonl, repository, subjects, tabular
 from laconic.data.formats.assemble import LabelRow, Row, corpus_of
 from laconic.data.formats.label_cells import Familiar
@@ -78,7 +79,7 @@ def _read_folder(
     familiar: Familiar | None,
 ) -> Corpus:
     if files and all(path.is_file() and form_of_content(path) == "json" for path in files.values()):
-        return jsonl.read_folder(folder, files, labels.rows(), cache(labels.named))
+        return jsonl.read_folder(folder, files, labels.rows(), cache(labels.named), columns)
     if files:
         return _corpus(files, labels, columns, familiar, str(folder))
     if repository.recognises(folder):
@@ -128,7 +129,7 @@ def _corpus(
 ) -> Corpus:
     """Read every file, whatever its form, in the order of the files."""
     named = cache(labels.named)
-    readers = {name: _reader(path, named) for name, path in paths.items()}
+    readers = {name: _reader(path, named, columns) for name, path in paths.items()}
     tables = {
         name: (tabular.parquet_table if form_of_content(path) == "parquet" else tabular.delimited_table)(path, columns)
         for name, path in paths.items()
@@ -136,16 +137,17 @@ def _corpus(
     }
     rows, facts, notes = tabular.table_rows(tables, columns, familiar)
     every = {name: rows[name] if read_rows is None else read_rows() for name, read_rows in readers.items()}
-    return corpus_of(every, labels.rows(), source=source, table=facts, notes=notes)
+    fields = spec_of(columns.of_text()) if facts is None else facts.fields
+    return corpus_of(every, labels.rows(), source=source, table=facts, notes=notes, fields=fields)
 
 
-def _reader(path: Path, named: annif.Named) -> Callable[[], Iterator[Row]] | None:
+def _reader(path: Path, named: annif.Named, columns: Columns) -> Callable[[], Iterator[Row]] | None:
     """Return what reads a file or folder; None: it is a table."""
     if path.is_dir():
         return partial(annif.folder_rows, path, named)
     form = form_of_content(path)
     if form == "json":
-        return partial(jsonl.rows, path, named=named)
+        return partial(jsonl.rows, path, named=named, columns=columns)
     if form == "parquet":
         return None
     head = first_lines(path)

@@ -17,6 +17,7 @@ from typing import IO, NamedTuple
 from laconic.data.formats.entries import Entries, Entry, OnBad, of_lines, of_parquet, of_records, of_table
 from laconic.data.formats.lines import Unpacked, numbered, opened
 from laconic.data.formats.records import excerpt
+from laconic.data.formats.tabular import Columns
 from laconic.errors import ConfigError, DataError
 
 FORMS = ("lines", "jsonl", "csv", "tsv", "parquet")
@@ -36,7 +37,8 @@ class Reading:
     """Settings of how texts are read."""
 
     form: str  # one of FORMS
-    column: str = ""  # of a table, or the key of a record, that holds the text; empty: the usual one
+    column: str = ""  # of a table, or the key of a record, that holds the text, or several; empty: the usual one
+    fields: str = ""  # those of the model, which are read where no column is named and data has them
 
     def __post_init__(self) -> None:
         if self.form not in FORMS:
@@ -121,8 +123,9 @@ def _entries(file: IO[bytes], name: str, reading: Reading, on_bad: OnBad) -> Ent
     if reading.form == "lines":
         return of_lines(lines, name, on_bad)
     if reading.form == "jsonl":
-        return of_records(lines, name, reading.column or "text", on_bad)
-    return of_table(lines, name, reading.column, _DELIMITERS[reading.form], on_bad)
+        return of_records(lines, name, Columns(text=reading.column, fields=reading.fields), on_bad)
+    columns = Columns(text=reading.column, fields=reading.fields)
+    return of_table(lines, name, columns, _DELIMITERS[reading.form], on_bad)
 
 
 def _of_parquet(path: Path, file: IO[bytes], reading: Reading, on_bad: OnBad) -> Stream:
@@ -132,7 +135,7 @@ def _of_parquet(path: Path, file: IO[bytes], reading: Reading, on_bad: OnBad) ->
     try:
         # Not buffered ahead: that would be whole columns of a row group at a time.
         table = pyarrow.parquet.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20)
-        rows, columns = of_parquet(path, table, reading.column, on_bad)
+        rows, columns = of_parquet(path, table, Columns(text=reading.column, fields=reading.fields), on_bad)
     except (pyarrow.lib.ArrowException, OSError, UnicodeDecodeError) as error:  # names of columns may be anything
         raise DataError(f"{path}: this is not a whole Parquet file ({excerpt(str(error))}); write it again") from None
     read = 0

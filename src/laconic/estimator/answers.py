@@ -10,7 +10,6 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from laconic.data.attributes import Where
-from laconic.data.formats.memory import texts_in_memory
 from laconic.errors import ConfigError, ModelError
 from laconic.estimator.base import Parameters
 from laconic.estimator.frames import frame_like, prediction_columns
@@ -101,7 +100,7 @@ class Answers(Parameters):
         """
         predictor = self._predictor()
         many, most = [texts] if isinstance(texts, str) else texts, places(k, min_score, predictor.threshold)
-        every = texts_in_memory(many)
+        every = self._texts(many)
         with self._cores():
             answers = predictor.predict(every, most, allow=_listed(allow), block=_listed(block), where=where)
         answers = [reaching(answer, min_score, predictor.threshold) for answer in answers]
@@ -184,7 +183,7 @@ class Answers(Parameters):
         """
         self._predictor()
         most = len(self.labels_)
-        answers = self.predict(list(texts_in_memory(texts)), most if k is None else min(k, most))
+        answers = self.predict(list(self._texts(texts)), most if k is None else min(k, most))
         numbers = {name: number for number, name in enumerate(self.labels_)}
         starts = np.cumsum([0, *map(len, answers)])
         columns = np.array([numbers[label] for answer in answers for label, _ in answer], dtype=np.int64)
@@ -237,7 +236,7 @@ class Answers(Parameters):
             >>> model.known_words(["red sea", "unheard of"])
             [2, 0]
         """
-        counts = self._predictor().known_words(texts_in_memory([texts] if isinstance(texts, str) else texts))
+        counts = self._predictor().known_words(self._texts([texts] if isinstance(texts, str) else texts))
         return counts[0] if isinstance(texts, str) else counts
 
     def score(self, texts: Iterable[str], labels: Iterable[Any] | None = None) -> float:

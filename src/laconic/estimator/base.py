@@ -13,7 +13,8 @@ from sklearn.exceptions import NotFittedError
 
 from laconic.config import AUTO, Settings
 from laconic.data.corpus import Corpus
-from laconic.data.formats.memory import corpus_in_memory, is_matrix
+from laconic.data.fields import fields_given
+from laconic.data.formats.memory import corpus_in_memory, is_matrix, texts_in_memory
 from laconic.errors import ConfigError, ModelError
 from laconic.estimator.notebook import table
 from laconic.estimator.parameters import plain, refuse_unknown, with_seed
@@ -25,6 +26,7 @@ from laconic.system.machine import at_most_cores, usable_cores
 # Parameters that are not a method's settings, with their defaults.
 _OWN: dict[str, Any] = {"device": "auto", "ensemble": 1, "ignore_memory": False}
 _OWN |= {"budget": None, "preset": None, "classes": None, "random_state": None, "n_jobs": None, "verbose": 0}
+_OWN |= {"track": None, "fields": None}
 
 
 class Parameters(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -44,14 +46,17 @@ class Parameters(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         budget: Any = None,
         preset: Any = None,
         classes: Any = None,
+        fields: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
+        track: Any = None,
         **settings: Any,
     ) -> None:
         self.method, self.device, self.ensemble, self.settings = method, device, ensemble, settings
         self.ignore_memory, self.budget, self.preset, self.classes = ignore_memory, budget, preset, classes
-        self.random_state, self.n_jobs, self.verbose = random_state, n_jobs, verbose
+        self.random_state, self.n_jobs, self.verbose, self.track = random_state, n_jobs, verbose, track
+        self.fields = fields
 
     def __repr__(self) -> str:
         given = {
@@ -144,7 +149,11 @@ class Parameters(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
     def _corpus(self, split: str, texts: object, labels: object, label_texts: object = None) -> Corpus:
         """Return labelled texts for a fitted model; the columns of a matrix are `classes`, or the model's labels."""
         classes = list(self.labels_) if self.classes is None and is_matrix(labels) else self.classes
-        return corpus_in_memory(split, texts, labels, label_texts, classes)
+        return corpus_in_memory(split, texts, labels, label_texts, classes, fields_given(self.fields))
+
+    def _texts(self, texts: object) -> list[str]:
+        """Return texts as strings; those of frames and dicts are joined of the estimator's fields."""
+        return texts_in_memory(texts, fields_given(self.fields))
 
     def _refuse_raw_scores(self, otherwise: str) -> None:
         """Refuse a model whose scores are not probabilities; `otherwise` is what it can be asked instead."""

@@ -16,7 +16,6 @@ from laconic.data.formats.memory import (
     attributes_in_memory,
     label_rows_in_memory,
     names_in_memory,
-    texts_in_memory,
     with_label_attributes,
 )
 from laconic.estimator.answers import Answers, LabelName
@@ -26,6 +25,7 @@ from laconic.export.pack import pack, with_texts
 from laconic.predict.load import packed_predictor
 from laconic.predict.predictor import Predictor
 from laconic.storage.facts import with_threshold
+from laconic.trackers.registry import trackers_named
 from laconic.training.run import Run, device_named
 from laconic.training.watchers import watcher_for
 from laconic.update.model import add_labels, calibrate, remove_labels, update
@@ -61,7 +61,7 @@ class Changes(Answers):
         model = self._whole_model()
         described = corpus_of({}, label_rows_in_memory(label_texts), source="label_texts")
         new = with_label_attributes(described, label_attributes).labels
-        every = texts_in_memory(texts)
+        every = self._texts(texts)
         model = add_labels(model, new, self._corpus("train", every, labels) if every else None)
         return self._with_model(model, Predictor(model, self.device))
 
@@ -132,9 +132,9 @@ class Changes(Answers):
         model = self._whole_model()
         corpus, config = self._corpus("train", texts, labels, label_texts), configure(Further, nested(settings))
         corpus = with_label_attributes(corpus, label_attributes)
-        run = Run(None, watcher=watcher_for(bool(self.verbose)), device=device_named(self.device))
-        with self._cores():
-            model = update(model, corpus, config, run)
+        watcher, device = watcher_for(bool(self.verbose)), device_named(self.device)
+        with self._cores(), trackers_named(self.track) as trackers:
+            model = update(model, corpus, config, Run(None, watcher=watcher, device=device, trackers=trackers))
         return self._with_model(model, Predictor(model, self.device))
 
     def calibrate(self, texts: Iterable[str], labels: Iterable[Any] | None = None) -> Self:
@@ -217,7 +217,7 @@ class Changes(Answers):
             >>> model.predict("a rose", k=1)[0].label
             'flower'
         """
-        model, every = self._whole_model(), texts_in_memory(texts)
+        model, every = self._whole_model(), self._texts(texts)
         split = Split(labels=csr_array((len(every), len(model.labels)), dtype=np.float32), texts=every)
         corpus = Corpus(splits={"train": split}, labels=model.labels, source="texts in memory")
         packed = pack(model, corpus, self.device)

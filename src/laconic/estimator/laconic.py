@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import Any
 
 from laconic.config import AUTO
+from laconic.data.fields import fields_given, spec_in_facts
 from laconic.data.formats.memory import corpus_in_memory, with_label_attributes
 from laconic.errors import ConfigError, ModelError
 from laconic.estimator.changes import Changes
@@ -20,6 +21,7 @@ from laconic.predict.load import on_cpu, open_packed_predictor, packed_of, packe
 from laconic.predict.predictor import Predictor
 from laconic.storage.manifest import PACKED, version_of
 from laconic.storage.model_folder import read_model, write_model
+from laconic.trackers.registry import trackers_named
 from laconic.training.run import Run, device_named
 from laconic.training.watchers import watcher_for
 from laconic.units import counted, human_seconds
@@ -37,11 +39,17 @@ class Laconic(Changes):
         budget: With "auto": approximate training time, such as "90s", "5m" or "2h"; a number is in minutes.
         preset: Name of a preset of the method ("laptop"), or a TOML file; settings override it.
         classes: Names of the columns where `labels` is a matrix of 0 and 1; None means their numbers.
+        fields: Columns or keys that texts are joined of, where they come in a frame or as a list of dicts: a list of
+            names, a dict of names and weights, or a text such as "title:2,subtitle", where the title counts twice. None
+            means one column of texts.
         random_state: Seed of all random choices, an integer or a `numpy.random.RandomState`; None is the method's own
             default, so that results can be repeated. Methods without random choices ignore it.
         n_jobs: Processor cores to use; None or -1 means all that this process may use.
         verbose: 1 shows the progress of training, in a notebook in the cell. The logger `laconic` gets it at the level
             INFO in any case.
+        track: Trackers of experiments that are told of every `fit` and `update`: "mlflow" or "wandb", with an
+            experiment or project as in "mlflow:titles", or a list of them. An active run of theirs is joined. They get
+            parameters and metrics; `laconic.mlflow.log_model` stores the model.
         **settings: Settings of the method, such as `epochs=20`. Those of a group are written
             `text={"stop_words": False}` or, for grid searches, `text__stop_words=False`, which takes precedence. `fit`
             and `set_params` check them.
@@ -100,11 +108,12 @@ class Laconic(Changes):
         budget = budget_seconds(self.budget, self.method)
         wanted = settings_with_preset(self.method, self.preset, self.settings)
         config = None if self.method == AUTO else config_of(self.method, self._seeded(self.method, wanted))
-        corpus, method = corpus_in_memory("train", texts, labels, label_texts, self.classes), self.method
+        fields, method = fields_given(self.fields), self.method
+        corpus = corpus_in_memory("train", texts, labels, label_texts, self.classes, fields)
         corpus = with_label_attributes(corpus, label_attributes)
-        with self._cores():
+        with self._cores(), trackers_named(self.track) as trackers:
             watcher, device = watcher_for(bool(self.verbose)), device_named(self.device)
-            run = Run(None, watcher=watcher, device=device, ignore_memory=self.ignore_memory)
+            run = Run(None, watcher=watcher, device=device, ignore_memory=self.ignore_memory, trackers=trackers)
             if config is None:
                 choice = choose(describe_situation(corpus, gpu=run.device.type == "cuda", budget=budget))
                 method, (_, config) = choice.method, config_for(choice, self._seeded(choice.method, wanted))
@@ -112,6 +121,7 @@ class Laconic(Changes):
             sizes = f"{counted(len(corpus.split('train')), 'text')}, {counted(len(corpus.labels), 'label')}"
             watcher.report(f"Training {method} on {sizes}")
             model = train_model(corpus, method, config, run, plain(self.ensemble))
+            trackers.log_figures(model.facts)
             watcher.report(f"Trained {method} in {human_seconds(perf_counter() - began)}")
         return self._with_model(model, Predictor(model, self.device))
 
@@ -204,5 +214,6 @@ def _estimator_of(facts: Mapping[str, Any], device: str) -> Laconic:
                 config_of(method, settings)
             except ConfigError as error:
                 raise ModelError(f"the model's settings are not those of this version: {error}") from None
-            return Laconic(method, device=device, ensemble=facts.get("ensemble", 1), **settings)
+            members, fields = facts.get("ensemble", 1), spec_in_facts(facts) or None
+            return Laconic(method, device=device, ensemble=members, fields=fields, **settings)
     raise ModelError("the model does not state its method and settings; pack it again")

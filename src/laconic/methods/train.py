@@ -120,7 +120,7 @@ def _facts(corpus: Corpus, data: Dataset, method: str) -> dict[str, Any]:
             "pairs": int(data.labels.nnz),
             "inputs": data.inputs.shape[1],
         },
-        "data": {"name": name, **_separator(corpus)}
+        "data": {"name": name, **_separator(corpus), **({"fields": corpus.fields} if corpus.fields else {})}
         | ({} if corpus.holdout is None else {"holdout": corpus.holdout.facts()}),
         "propensity": asdict(corpus.constants()),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),

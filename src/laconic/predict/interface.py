@@ -14,6 +14,7 @@ from laconic.data.attributes import Where
 from laconic.data.corpus import Corpus
 from laconic.data.dataset import Rows
 from laconic.data.evaluation_texts import TrainedOn, check_unseen
+from laconic.data.fields import spec_in_facts
 from laconic.evaluation.calibration import Calibration
 from laconic.evaluation.thresholds import Aim, Threshold, find_thresholds
 from laconic.packed.folder import PackedModel
@@ -37,7 +38,7 @@ class TextPredictor(ABC):
 
     def __init__(self, model: Evaluable) -> None:
         self.facts, self.names, self.reads_texts = model.facts, model.label_names, model.vocabulary is not None
-        self.attributes = model.label_attributes
+        self.attributes, self.fields = model.label_attributes, spec_in_facts(model.facts)
         self.trained_on = TrainedOn.of(model.facts, model.sketch)
         self.calibration, self.threshold = Calibration.of_facts(model.facts), Threshold.of_facts(model.facts)
 

@@ -9,6 +9,7 @@ from typing import Any
 from fastapi import FastAPI
 from pydantic import BaseModel, Field
 
+from laconic.data.fields import parse_fields
 from laconic.evaluation.thresholds import Threshold
 from laconic.predict.packed_predictor import PackedPredictor
 from laconic.serve.asgi import GUARDED
@@ -87,6 +88,7 @@ class ModelFacts(BaseModel):
     created: str = Field(description="Time when the model was created.")
     laconic: str = Field(description="Version of laconic that trained the model.")
     calibrated: bool = Field(description="Whether scores are calibrated probabilities.")
+    fields: list[str] = Field(description="Fields that a text may be given as, if the model was trained on several.")
     attributes: dict[str, AttributeFacts] = Field(description="Attributes of the labels, which `where` filters by.")
     threshold: StoredThreshold | None = Field(description="The threshold that is stored in the model, if any.")
     bytes: int = Field(description="Size of the packed model's files in bytes.")
@@ -106,6 +108,7 @@ def facts_of(version: Version, settings: Serving) -> ModelFacts:
         created=facts["created"],
         laconic=facts["laconic"],
         calibrated=version.packed_predictor.calibrated,
+        fields=[field.name for field in parse_fields(version.packed_predictor.fields)],
         attributes=_attributes(version.packed_predictor),
         threshold=_threshold(version.packed_predictor.threshold),
         bytes=version.bytes,

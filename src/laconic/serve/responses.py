@@ -37,12 +37,29 @@ def answering(served: Served, limits: Limits) -> Callable[[Sequence[Asked]], lis
 
 def answered(version: Version, asked: Sequence[Asked], limits: Limits) -> list[bytes | Refusal]:
     """Return a response body or a refusal for each request."""
-    answers: list[bytes | Refusal] = [b""] * len(asked)
-    for places in _alike([one.question for one in asked]):
+    read = [_read(one, version.packed_predictor.fields) for one in asked]
+    answers: list[bytes | Refusal] = [one if isinstance(one, Refusal) else b"" for one in read]
+    good = [place for place, one in enumerate(read) if not isinstance(one, Refusal)]
+    asked = [old if isinstance(new, Refusal) else new for old, new in zip(asked, read, strict=True)]
+    for alike in _alike([asked[place].question for place in good]):
+        places = [good[place] for place in alike]
         found = _predicted(version.packed_predictor, [asked[place].question for place in places], limits)
         for place, own in zip(places, found, strict=True):
             answers[place] = own if isinstance(own, Refusal) else _response(version, asked[place], own, limits)
     return answers
+
+
+def _read(asked: Asked, fields: str) -> Asked | Refusal:
+    """Return a request with plain texts, or a refusal of fields that the model does not have."""
+    try:
+        return asked._replace(question=asked.question.plain(fields))
+    except Refusal as refusal:
+        return refusal
+
+
+def _texts(question: Question) -> list[str]:
+    """Return the texts of a request that was read."""
+    return [text for text in question.asked if isinstance(text, str)]
 
 
 def _response(version: Version, asked: Asked, found: Sequence[Answer], limits: Limits) -> bytes | Refusal:
@@ -66,7 +83,7 @@ def _predicted(
     packed_predictor: PackedPredictor, alike: Sequence[Question], limits: Limits
 ) -> list[list[Answer] | Refusal]:
     """Return the predictions for the texts of each request, or a refusal."""
-    first, texts = alike[0], [text for question in alike for text in question.asked]
+    first, texts = alike[0], [text for question in alike for text in _texts(question)]
     if first.min_score == STORED and packed_predictor.threshold is None:
         refusal = Refusal(422, "bad_question", "this model has no stored threshold; give a number", "min_score")
         return [refusal] * len(alike)
@@ -97,7 +114,7 @@ def _body(version: Version, asked: Asked, found: Sequence[Answer], limits: Limit
     if question.explain:
         _check_words(predictor, question, limits.explained_words)
     one_by_one = []
-    for text, own in zip(question.asked, found, strict=True):
+    for text, own in zip(_texts(question), found, strict=True):
         if question.explain and monotonic() > asked.deadline:
             raise too_late()
         told = _told(predictor, question, text, own.predictions)
@@ -107,7 +124,7 @@ def _body(version: Version, asked: Asked, found: Sequence[Answer], limits: Limit
 
 def _check_words(packed_predictor: PackedPredictor, question: Question, most: int) -> None:
     """Refuse to explain very long texts: a text is scored once more without each of its words."""
-    words = sum(map(packed_predictor.count_words, question.asked))
+    words = sum(map(packed_predictor.count_words, _texts(question)))
     if words > most:
         message = f"at most {counted(most, 'word')} per request with explain, but there are {words:,}"
         raise Refusal(422, "bad_question", message, "texts" if question.texts else "text")

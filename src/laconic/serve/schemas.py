@@ -12,12 +12,14 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from pydantic_core import from_json
 
 from laconic.data.attributes import MOST_ATTRIBUTES
+from laconic.data.fields import Fields, joined_fields, parse_fields
 from laconic.evaluation.thresholds import Threshold
 from laconic.predict.min_score import STORED, places
 from laconic.serve.errors import Refusal
 from laconic.serve.settings import Limits
 from laconic.units import counted
 
+MOST_FIELDS = 20  # of a text
 _EXAMPLES: list[JsonValue] = [
     {"text": "real-time strategy game"},
     {"texts": ["web server written in Go", "photo editor"], "k": 3, "min_score": 0.1, "explain": True},
@@ -38,6 +40,7 @@ _ANSWERS: list[JsonValue] = [
 ]
 
 
+Text: TypeAlias = str | dict[str, str]  # a text, or its fields
 Value: TypeAlias = str | int | float | bool  # of an attribute of labels
 
 
@@ -46,8 +49,8 @@ class Question(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, json_schema_extra={"examples": _EXAMPLES})
 
-    text: str = Field("", description="A single text. Give either `text` or `texts`.")
-    texts: list[str] = Field([], fail_fast=True, description="Several texts; answers come in the same order.")
+    text: Text = Field("", description="A single text, or an object of its fields. Give either `text` or `texts`.")
+    texts: list[Text] = Field([], fail_fast=True, description="Several texts; answers come in the same order.")
     k: int = Field(
         5, ge=1, description="Number of labels to return per text. With a stored threshold: by default its own number."
     )
@@ -67,8 +70,16 @@ class Question(BaseModel):
         return min(places(given, self.min_score, threshold), most)
 
     @property
-    def asked(self) -> list[str]:
+    def asked(self) -> list[Text]:
         return self.texts or [self.text]
+
+    def plain(self, spec: str) -> Question:
+        """Return the request with texts as a model with these fields reads them; refuse fields that it lacks."""
+        if all(isinstance(text, str) for text in self.asked):
+            return self
+        fields = parse_fields(spec)
+        texts = [text if isinstance(text, str) else _joined(text, fields) for text in self.asked]
+        return self.model_copy(update={"texts": texts})
 
 
 class Word(BaseModel):
@@ -132,9 +143,10 @@ def question_schema(limits: Limits) -> dict[str, Any]:
     """Return the JSON schema of a request body for the OpenAPI document."""
     schema = Question.model_json_schema()
     of = schema["properties"]
-    of["text"] |= {"maxLength": limits.characters}
+    for part in (of["text"], of["texts"]["items"]):
+        part["anyOf"][0] |= {"maxLength": limits.characters}
+        part["anyOf"][1] |= {"maxProperties": MOST_FIELDS}
     of["texts"] |= {"minItems": 1, "maxItems": limits.texts}
-    of["texts"]["items"] |= {"maxLength": limits.characters}
     of["k"] |= {"maximum": limits.k}
     for name in ("allow", "block"):
         of[name]["anyOf"][0] |= {"maxItems": limits.names}
@@ -160,6 +172,10 @@ def _fields(body: bytes) -> dict[str, Any]:
         known = ", ".join(Question.model_fields)
         raise Refusal(422, "bad_question", f"unknown field; the known fields are {known}")
     # Before pydantic, which would report every entry of a large object.
+    many = said.get("texts")
+    for text in (said.get("text"), *(many if isinstance(many, list) else ())):
+        if isinstance(text, dict) and len(text) > MOST_FIELDS:
+            raise Refusal(422, "bad_question", f"at most {counted(MOST_FIELDS, 'field')} of a text", "text")
     if isinstance(where := said.get("where"), dict) and len(where) > MOST_ATTRIBUTES:
         message = f"at most {counted(MOST_ATTRIBUTES, 'attribute')}, but there are {len(where):,}"
         raise Refusal(422, "bad_question", message, "where")
@@ -178,12 +194,12 @@ def _check(question: Question, limits: Limits) -> None:
             "texts",
         )
     for number, text in enumerate(texts):
-        if len(text) > limits.characters:
+        if _length(text) > limits.characters:
             where = f"texts[{number}]" if question.texts else "text"
             raise Refusal(
                 422,
                 "bad_question",
-                f"at most {counted(limits.characters, 'character')} per text, but there are {len(text):,}",
+                f"at most {counted(limits.characters, 'character')} per text, but there are {_length(text):,}",
                 where,
             )
     if question.k > limits.k:
@@ -197,6 +213,19 @@ def _check(question: Question, limits: Limits) -> None:
     if values > limits.names:
         message = f"at most {counted(limits.names, 'value')} of attributes, but there are {values:,}"
         raise Refusal(422, "bad_question", message, "where")
+
+
+def _joined(text: dict[str, str], fields: Fields) -> str:
+    if not fields:
+        raise Refusal(422, "bad_question", "this model reads plain texts, not objects of fields", "text")
+    if not text.keys() <= {field.name for field in fields}:
+        known = ", ".join(field.name for field in fields)
+        raise Refusal(422, "bad_question", f"unknown field of a text; this model reads {known}", "text")
+    return joined_fields([text.get(field.name, "") for field in fields], [field.weight for field in fields])
+
+
+def _length(text: Text) -> int:
+    return len(text) if isinstance(text, str) else sum(map(len, text.values()))
 
 
 def _refused(error: ValidationError) -> Refusal:

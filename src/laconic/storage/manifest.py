@@ -87,6 +87,15 @@ def _listed(folder: Path, kind: str) -> dict[str, Content]:
     return contents
 
 
+def files_of(folder: Path) -> list[str]:
+    """Return the names of a model's files, those of its packed model among them; a run that was kept is left out."""
+    kind = kind_of(folder) or MODEL  # what is no model at all is refused as one
+    names = [MANIFEST, *_listed(folder, kind)]
+    if kind == MODEL and kind_of(folder / PACKED):
+        names += [f"{PACKED}/{name}" for name in (MANIFEST, *_listed(folder / PACKED, PACKED_MODEL))]
+    return names
+
+
 class Listing(NamedTuple):
     """What a manifest says of a folder."""
 

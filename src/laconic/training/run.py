@@ -23,13 +23,15 @@ from laconic.errors import ConfigError, TrainingError
 from laconic.system.files import writing
 from laconic.system.machine import free_memory
 from laconic.system.write_errors import explained
+from laconic.trackers.run import Trackers
 from laconic.training.loop import EpochFacts, Silent, TrainState, Watcher, fit
 from laconic.training.optimizer import Plan
-from laconic.training.run_folder import RunFolder
+from laconic.training.run_folder import RunFolder, fingerprint_of
 from laconic.training.tasks import Task
 from laconic.units import human_bytes
 
 log = logging.getLogger(__name__)
+_TRACKED = "trackers.json"  # identifiers of the trackers' runs
 
 
 def device_named(name: str) -> torch.device:
@@ -69,6 +71,7 @@ class Run:
     ignore_memory: bool = False  # start also what seems not to fit
     asked: Mapping[str, Any] = field(default_factory=dict)  # for run.json: what the facts were chosen by
     member_of: Member = Member()
+    trackers: Trackers = field(default_factory=Trackers)  # are told of the run, besides its own log
     files: RunFolder | None = None  # by default that of `folder`; members share it
     _uses: dict[str, str] = field(default_factory=dict, init=False)  # the kind of each name: stage or value
 
@@ -85,6 +88,8 @@ class Run:
         """Start or resume a run; refuse to resume one that was started with other facts."""
         if self.files is not None:
             self.files.begin(facts, self.asked)
+        kept = None if self.folder is None else self.folder / _TRACKED
+        self.trackers.begin(facts, kept=kept, key=fingerprint_of(facts))
 
     @contextmanager
     def blaming_its_files(self) -> Iterator[None]:
@@ -148,7 +153,8 @@ class Run:
         kept = _StageFile(self.files, self._name(stage, "stage"), self.seconds)
         path = None if self.folder is None else self.folder / "metrics.jsonl"
         with _tensorboard(self.folder) as board:
-            watcher = _Logged(self.watcher, path, self.member_of.prefix + stage, self.member_of.title, board)
+            stage, title = self.member_of.prefix + stage, self.member_of.title
+            watcher = _Logged(self.watcher, path, stage, title, board, self.trackers)
             return fit(task, data, plan, checkpoints=kept, watcher=watcher, validate=validate, last_epoch=last_epoch)
 
     def remember(self, name: str, make: Callable[[], Mapping[str, Tensor]]) -> dict[str, Tensor]:
@@ -242,10 +248,16 @@ def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 class _Logged:
-    """A watcher that logs a line per epoch, also to TensorBoard where it is installed, and forwards every event."""
+    """A watcher that logs every epoch and forwards every event.
 
-    def __init__(self, watcher: Watcher, path: Path | None, stage: str, title: str, board: Any) -> None:
-        self.watcher, self.path, self.stage, self.title, self.board = watcher, path, stage, title, board
+    Epochs go to a line of the run's log, to TensorBoard where it is installed, and to the trackers of the run.
+    """
+
+    def __init__(
+        self, watcher: Watcher, path: Path | None, stage: str, title: str, board: Any, trackers: Trackers
+    ) -> None:
+        self.watcher, self.path, self.stage, self.title = watcher, path, stage, title
+        self.board, self.trackers = board, trackers
 
     def began(self, how: str, epochs: int, steps: int, done: int) -> None:
         if self.path is not None and self.path.exists():
@@ -268,6 +280,7 @@ class _Logged:
                 self._write(facts)
             except OSError as error:
                 raise explained(error, self.path) from error
+        self.trackers.log(self.stage, _scalars(facts), facts.epoch)
         self.watcher.ended(facts)
 
     def _write(self, facts: EpochFacts) -> None:
@@ -275,10 +288,14 @@ class _Logged:
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"stage": self.stage, **asdict(facts)}) + "\n")
         if self.board is not None:
-            self.board.add_scalar(f"{self.stage}/loss", facts.loss, facts.epoch)
-            for name, figure in facts.figures.items():
-                self.board.add_scalar(f"{self.stage}/validation {name}", figure, facts.epoch)
+            for name, value in _scalars(facts).items():
+                self.board.add_scalar(f"{self.stage}/{name}", value, facts.epoch)
             self.board.flush()
+
+
+def _scalars(facts: EpochFacts) -> dict[str, float]:
+    """Return the numbers of an epoch by name."""
+    return {"loss": facts.loss} | {f"validation {name}": figure for name, figure in facts.figures.items()}
 
 
 def _records(path: Path) -> Iterator[dict[str, Any]]:

@@ -5,6 +5,7 @@ STAGE.safetensors   a stage's checkpoint, with its progress among the metadata
 NAME.safetensors    a value that is computed once, such as clusters or shortlists
 manifest.json       size and CRC-32 of each of these safetensors files
 metrics.jsonl       a line per epoch
+trackers.json       identifiers of this run at trackers of experiments, if it has any
 
 In an ensemble, every STAGE and NAME is prefixed with its member, as in member-0.train. Every safetensors file has the
 fingerprint of its run among the metadata, so that no run is resumed with another one's weights.

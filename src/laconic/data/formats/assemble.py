@@ -52,6 +52,7 @@ def corpus_of(
     feature_names: Sequence[str] | None = None,
     table: TableFacts | None = None,
     notes: Sequence[str] = (),
+    fields: str = "",
 ) -> Corpus:
     """Read every split to its end and number the labels of all of them together."""
     book = _LabelBook.of(label_rows)
@@ -81,6 +82,7 @@ def corpus_of(
         feature_names=feature_names,
         notes=[*notes, *notes_on_attributes, *_notes(book, gathered)],
         table=table,
+        fields=fields,
     )
 
 

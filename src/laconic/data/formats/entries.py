@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from laconic.data.fields import joined_fields
 from laconic.data.formats.lines import Lines, decoded, delimited_rows
-from laconic.data.formats.records import excerpt, record_of, text, text_of
-from laconic.data.formats.tabular import USUAL_NAMES, check_cells, column_of, no_column
+from laconic.data.formats.records import excerpt, record_of, record_text, text
+from laconic.data.formats.tabular import USUAL_NAMES, Columns, check_cells, column_of, text_columns
 from laconic.errors import DataError
 
 _LONGEST_CELL = 1 << 20  # characters; a quote that is never closed would swallow all the rest
@@ -46,20 +47,21 @@ def of_lines(lines: Lines, name: str, on_bad: OnBad) -> Entries:
     return Entries(_good(lines, entry, on_bad), columns=())
 
 
-def of_records(lines: Lines, name: str, key: str, on_bad: OnBad) -> Entries:
-    """Read a JSON object per line, with its text under that key. Blank lines are skipped."""
+def of_records(lines: Lines, name: str, columns: Columns, on_bad: OnBad) -> Entries:
+    """Read a JSON object per line, with its text under the keys that are named. Blank lines are skipped."""
+    fields, asked = columns.of_text(), bool(columns.text)
 
     def entry(numbered: tuple[int, bytes]) -> Entry:
         number, line = numbered
         place = f"{name}:{number}"
         record = record_of(decoded(line, place), place)
-        return Entry(text_of(record, key, place), record)
+        return Entry(record_text(record, fields, place, asked=asked), record)
 
     written = (numbered for numbered in lines if numbered[1].strip())
     return Entries(_good(written, entry, on_bad), columns=("id",))
 
 
-def of_table(lines: Lines, name: str, column: str, delimiter: str, on_bad: OnBad) -> Entries:
+def of_table(lines: Lines, name: str, named: Columns, delimiter: str, on_bad: OnBad) -> Entries:
     """Read a text per row of a table; the first row names the columns and, if no delimiter is given, reveals it."""
     remedy = "double a quote inside quotes, and close every quote"
     every = delimited_rows(lines, name, delimiter, longest=_LONGEST_CELL, remedy=remedy)
@@ -67,32 +69,37 @@ def of_table(lines: Lines, name: str, column: str, delimiter: str, on_bad: OnBad
     _, header = next(rows)
     if isinstance(header, DataError):
         raise header
-    columns, names = _columns(header, column, name)
+    texts, columns, names = _columns(header, named, name)
+    weights = [weight for _, weight in texts]
 
     def entry(row: tuple[str, list[str] | DataError]) -> Entry:
         place, cells = row
         if isinstance(cells, DataError):
             raise cells
         check_cells(cells, header, place)
-        own_text, *others = (cells[number] for number in columns)
-        return Entry(own_text, dict(zip(names, others, strict=True)))
+        own_text = _joined([cells[number] for number, _ in texts], weights)
+        return Entry(own_text, {name: cells[number] for name, number in zip(names, columns, strict=True)})
 
     return Entries(_good(rows, entry, on_bad), columns=names)
 
 
-def of_parquet(path: Path, file: Any, column: str, on_bad: OnBad) -> Entries:
+def of_parquet(path: Path, file: Any, named: Columns, on_bad: OnBad) -> Entries:
     """Read a text per row of an open `pyarrow.parquet.ParquetFile`."""
     header = file.schema_arrow.names
-    columns, names = _columns(header, column, str(path))
-    read = [header[number] for number in columns]
+    texts, columns, names = _columns(header, named, str(path))
+    weights = [weight for _, weight in texts]
+    read = [header[number] for number in [*(number for number, _ in texts), *columns]]
 
     def entry(row: tuple[int, Sequence[Any]]) -> Entry:
         number, cells = row
         place = f"{path}, row {number}"
-        own_text, *others = (_cell(cell, f"{place}: {name!r}") for cell, name in zip(cells, read, strict=True))
-        if not isinstance(own_text, str):
-            raise DataError(f"{place}: {read[0]!r} is {excerpt(repr(own_text))}, where a text is needed; write one")
-        return Entry(text(own_text, place), dict(zip(names, others, strict=True)))
+        values = [_cell(cell, f"{place}: {name!r}") for cell, name in zip(cells, read, strict=True)]
+        own = ["" if value is None and len(texts) > 1 else value for value in values[: len(texts)]]
+        for name, value in zip(read, own, strict=False):
+            if not isinstance(value, str):
+                raise DataError(f"{place}: {name!r} is {excerpt(repr(value))}, where a text is needed; write one")
+        joined = _joined([text(value, place) for value in own], weights)
+        return Entry(joined, dict(zip(names, values[len(texts) :], strict=True)))
 
     rows = enumerate(_parquet_rows(path, file, read), 1)
     return Entries(_good(rows, entry, on_bad), columns=names)
@@ -108,20 +115,26 @@ def _good(rows: Iterable[R], entry: Callable[[R], Entry], on_bad: OnBad) -> Iter
             yield found
 
 
-def _columns(header: Sequence[str], asked: str, place: str) -> tuple[list[int], list[str]]:
-    """Return the columns to read, that of the texts first, and the names of the others: of the ids, if any, first."""
-    names = (asked,) if asked else USUAL_NAMES["text"]
-    texts, ids = column_of(header, names), column_of(header, USUAL_NAMES["id"])
-    if texts is None:
-        raise no_column(header, names, place, "the texts (--column NAME)")
-    columns = [texts] if ids in (None, texts) else [texts, ids]
-    for number in columns:
+def _joined(values: Sequence[str], weights: Sequence[int]) -> str:
+    return values[0] if list(weights) == [1] else joined_fields(values, weights)
+
+
+def _columns(header: Sequence[str], named: Columns, place: str) -> tuple[list[tuple[int, int]], list[int], list[str]]:
+    """Return the columns of the texts with their weights, and the other columns with their names, ids first.
+
+    Where a text has several columns, they are among the others too, as they came.
+    """
+    texts, ids = text_columns(header, named.text, named.fields, place), column_of(header, USUAL_NAMES["id"])
+    own = [number for number, _ in texts]
+    first = [] if ids is None or ids in own else [ids]
+    for number in [*own, *first]:
         if list(header).count(header[number]) > 1:
             raise DataError(f"{place}: the column {header[number]!r} is there twice; rename one")
     taken = ["text", "id"]  # names of the text and of its id in answers
     others = [number for number, name in enumerate(header) if name not in taken and header.index(name) == number]
-    others = [number for number in others if number not in columns]
-    return columns + others, ["id"] * (len(columns) - 1) + [header[number] for number in others]
+    hidden = [*first, *(own if len(own) == 1 else [])]
+    others = [number for number in others if number not in hidden]
+    return texts, first + others, ["id"] * len(first) + [header[number] for number in others]
 
 
 def _cell(scalar: Any, place: str) -> Any:
@@ -137,7 +150,7 @@ def _parquet_rows(path: Path, file: Any, names: Sequence[str]) -> Iterator[Seque
     import pyarrow.lib
 
     try:
-        for batch in file.iter_batches(batch_size=_ROWS, columns=list(names)):
+        for batch in file.iter_batches(batch_size=_ROWS, columns=list(dict.fromkeys(names))):
             yield from zip(*(batch.column(name) for name in names), strict=True)
     except (pyarrow.lib.ArrowException, OSError) as error:
         raise DataError(f"{path}: this is not a whole Parquet file ({excerpt(str(error))}); write it again") from None

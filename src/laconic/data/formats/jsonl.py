@@ -16,6 +16,7 @@ from typing import Any
 from scipy.sparse import csr_array
 
 from laconic.data.corpus import Corpus, Features
+from laconic.data.fields import spec_of
 from laconic.data.formats.annif import Named, document_row, is_document
 from laconic.data.formats.assemble import LARGEST, LabelRow, Row, corpus_of
 from laconic.data.formats.lines import lines
@@ -26,11 +27,13 @@ from laconic.data.formats.records import (
     list_of,
     number_of,
     numbers_of,
+    record_text,
     records,
     text,
     text_of,
     texts_of,
 )
+from laconic.data.formats.tabular import Columns
 from laconic.errors import DataError
 from laconic.units import counted
 
@@ -38,9 +41,17 @@ _OF_LABELS = ("id", "text", "alternatives", "broader")  # other keys are attribu
 
 
 def read_folder(
-    folder: Path, splits: Mapping[str, Path], labels: Iterable[LabelRow] | None, named: Named = dict
+    folder: Path,
+    splits: Mapping[str, Path],
+    labels: Iterable[LabelRow] | None,
+    named: Named = dict,
+    columns: Columns | None = None,
 ) -> Corpus:
-    """Read a dataset folder, given its files of records by the name of their split, and its list of labels."""
+    """Read a dataset folder, given its files of records by the name of their split, and its list of labels.
+
+    `columns` say under which keys texts are.
+    """
+    columns = columns or Columns()
     features = {name: found for name in splits if (found := _features(folder, name)) is not None}
     label_features = _features(folder, "labels")
     if label_features is not None and not isinstance(label_features, csr_array):
@@ -48,17 +59,26 @@ def read_folder(
     names = folder / "features.txt"
     _same_columns(folder, features)
     return corpus_of(
-        {name: rows(path, text_needed=name not in features, named=named) for name, path in splits.items()},
+        {
+            name: rows(path, text_needed=name not in features, named=named, columns=columns)
+            for name, path in splits.items()
+        },
         labels,
         source=str(folder),
         features=features,
         label_features=label_features,
         feature_names=[line for _, line in lines(names)] if names.exists() else None,
+        fields=spec_of(columns.of_text()),
     )
 
 
-def rows(path: Path, *, text_needed: bool = True, named: Named = dict) -> Iterator[Row]:
-    """Yield the texts of a file of records; `named` has labels by their names in a vocabulary, for Annif's records."""
+def rows(path: Path, *, text_needed: bool = True, named: Named = dict, columns: Columns | None = None) -> Iterator[Row]:
+    """Yield the texts of a file of records; `named` has labels by their names in a vocabulary, for Annif's records.
+
+    `columns` say under which keys texts are.
+    """
+    columns = columns or Columns()
+    fields, asked = columns.of_text(), bool(columns.text)
     for line, record in records(path):
         place = f"{path}:{line}"
         if is_document(record):
@@ -66,7 +86,7 @@ def rows(path: Path, *, text_needed: bool = True, named: Named = dict) -> Iterat
             continue
         yield Row(
             place,
-            text_of(record, "text", place) if text_needed or "text" in record else None,
+            record_text(record, fields, place, asked=asked) if text_needed or "text" in record else None,
             labels_of(record, "labels", place),
             numbers_of(record, "label_weights", place) if "label_weights" in record else None,
             _id_of(record, place),

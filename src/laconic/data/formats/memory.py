@@ -16,6 +16,7 @@ import numpy as np
 
 from laconic.data.attributes import read_attributes
 from laconic.data.corpus import Corpus
+from laconic.data.fields import Fields, TextField, joined_fields, spec_of
 from laconic.data.formats.assemble import LabelRow, Row, corpus_of
 from laconic.data.formats.frames import Frame, frame_of
 from laconic.data.formats.records import text
@@ -33,22 +34,29 @@ class _Given(NamedTuple):
 
 
 def corpus_in_memory(
-    split: str, texts: object, labels: object, label_texts: object = None, classes: object = None
+    split: str,
+    texts: object,
+    labels: object,
+    label_texts: object = None,
+    classes: object = None,
+    fields: Fields = (),
 ) -> Corpus:
     """Return one split of texts with their labels; of a frame of texts, labels may be a column (`labels` is None).
 
-    `classes` are the names of the columns where labels are a matrix of 0 and 1; None: their numbers.
+    `classes` are the names of the columns where labels are a matrix of 0 and 1; None: their numbers. `fields` are those
+    that texts are joined of, where they come in a frame or as dicts.
     """
     if labels is None:
         labels = _own_labels(texts)
-    every_text, given = texts_in_memory(texts), _given_labels(labels, classes)
+    every_text, given = texts_in_memory(texts, fields), _given_labels(labels, classes)
     if len(every_text) != len(given.rows):
         wanted = counted(len(given.rows), "list") if given.columns is None else counted(len(given.rows), "row")
         raise DataError(f"there are {counted(len(every_text), 'text')}, but {wanted} of labels")
     if not every_text:
         raise DataError("there is no text at all; give at least one")
     rows = (Row(f"labels[{i}]", *row) for i, row in enumerate(zip(every_text, given.rows, strict=True)))
-    corpus = corpus_of({split: rows}, _label_rows(given.columns, label_texts), source="texts in memory")
+    listed = _label_rows(given.columns, label_texts)
+    corpus = corpus_of({split: rows}, listed, source="texts in memory", fields=spec_of(fields))
     if not corpus.splits[split].labels.nnz:
         raise DataError("no text has a label; give labels as lists of names, one list for each text")
     return corpus
@@ -87,11 +95,52 @@ def is_matrix(labels: object) -> bool:
     return hasattr(labels, "tocsr") or (isinstance(labels, np.ndarray) and labels.ndim == 2 and _is_numeric(labels))
 
 
-def texts_in_memory(texts: object) -> list[str]:
-    """Return texts as plain strings; of a frame, the one column that holds them."""
+def texts_in_memory(texts: object, fields: Fields = ()) -> list[str]:
+    """Return texts as plain strings; of a frame, its column of texts, or its fields joined, as of dicts in a list."""
     frame = frame_of(texts)
+    if frame is not None and (there := _fields_in(frame, fields)):
+        columns = [_items(frame.column(name), f"texts[{name!r}]", "a list of strings") for name in there]
+        weights = [field.weight for field in fields]
+        return [
+            joined_fields([_field_text(value, i, field) for value, field in zip(row, fields, strict=True)], weights)
+            for i, row in enumerate(zip(*columns, strict=True))
+        ]
     column = texts if frame is None else _column(frame, "texts", "text")
-    return [_text(value, f"texts[{i}]") for i, value in enumerate(_items(column, "texts", "a list of strings"))]
+    items = enumerate(_items(column, "texts", "a list of strings"))
+    return [
+        _text(value, f"texts[{i}]") if not isinstance(value, Mapping) else _of_dict(value, i, fields)
+        for i, value in items
+    ]
+
+
+def _fields_in(frame: Frame, fields: Fields) -> list[Any]:
+    """Return a frame's columns of the fields; none where it has none of them."""
+    names = {str(name).strip().lower(): name for name in frame.names}
+    there = [names[field.name.lower()] for field in fields if field.name.lower() in names]
+    if there and len(there) < len(fields):
+        missing = next(field.name for field in fields if field.name.lower() not in names)
+        raise DataError(
+            f"texts is a frame without the column {missing!r} of the fields {spec_of(fields)}; its columns are: "
+            f"{', '.join(map(str, frame.names))}"
+        )
+    return there
+
+
+def _of_dict(value: Mapping[Any, Any], row: int, fields: Fields) -> str:
+    """Return the text of a record's fields."""
+    if not fields:
+        raise DataError(f"texts[{row}] is {_shown(value)}, where a string is needed; name its keys, fields=[...]")
+    if not any(field.name in value for field in fields):
+        raise DataError(f"texts[{row}] is {_shown(value)}, which has none of the fields {spec_of(fields)}")
+    return joined_fields(
+        [_field_text(value.get(field.name), row, field) for field in fields], [field.weight for field in fields]
+    )
+
+
+def _field_text(value: object, row: int, field: TextField) -> str:
+    """Return the text of a field; that of a missing value is empty."""
+    missing = value is None or (isinstance(value, float) and value != value)  # pandas has NaN for none
+    return "" if missing else _text(value, f"texts[{row}], {field.name!r}")
 
 
 def label_rows_in_memory(label_texts: object) -> Iterator[LabelRow]:

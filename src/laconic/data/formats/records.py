@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
+from laconic.data.fields import Fields, joined_fields
 from laconic.data.formats.lines import lines
 from laconic.errors import DataError
 
@@ -42,6 +43,16 @@ def record_of(line: str, place: str) -> Record:
     if not isinstance(value, dict):
         raise _wrong(value, f"{place}: the line", "a JSON object is needed, in { }")
     return value
+
+
+def record_text(record: Record, fields: Fields, place: str, *, asked: bool) -> str:
+    """Return the text of a record: of its fields, if it has any of them or they were asked for, or else its "text"."""
+    there = [field for field in fields if record.get(field.name) is not None]
+    if not fields or not (there or asked):
+        return text_of(record, "text", place)
+    if not there or len(fields) == 1:
+        text_of(record, fields[0].name, place)  # says what is missing
+    return joined_fields([text_of(record, name, place) for name, _ in there], [weight for _, weight in there])
 
 
 def text_of(record: Record, key: str, place: str) -> str:

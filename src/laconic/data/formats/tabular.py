@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from laconic.data.corpus import TableFacts
+from laconic.data.fields import Fields, joined_fields, parse_fields, spec_of
 from laconic.data.formats.assemble import LARGEST, Row
 from laconic.data.formats.bounds import check_unpacked
 from laconic.data.formats.label_cells import (
@@ -46,12 +47,18 @@ class Columns:
     labels: str = ""
     id: str = ""
     weight: str = ""
+    fields: str = ""  # those of a model, which are read where no column of texts is named and data has them
     separator: str = AUTO  # between the labels of a cell; none, or nothing: each cell is one label
     quotes: bool = True  # in CSV and TSV, "..." may hold the delimiter; without, a quote is a character like any other
 
     def __post_init__(self) -> None:
         if self.separator and self.separator.isspace() and self.separator != " ":
             raise ConfigError(f"the label separator must be a sign or a single space, but is {self.separator!r}")
+        self.of_text()
+
+    def of_text(self) -> Fields:
+        """Return the fields of texts: those that are named, or those of a model."""
+        return parse_fields(self.text or self.fields)
 
 
 _ROWS = 256  # of a Parquet file that are unpacked at a time
@@ -65,6 +72,7 @@ class Table(NamedTuple):
     header: Sequence[str]
     used: Mapping[str, int]  # the number of the column that plays a role
     rows: Iterator[tuple[str, Cells]]
+    weights: Sequence[int] = (1,)  # of the columns that hold the texts
 
 
 class TableRows(NamedTuple):
@@ -77,12 +85,17 @@ class TableRows(NamedTuple):
 
 def delimited_table(path: Path, columns: Columns) -> Table:
     """Open a CSV or TSV file of texts with labels, whose first line names the columns."""
-    return delimited(path, lambda header: _used(header, columns, str(path)), quotes=columns.quotes)
+    return _weighted(delimited(path, lambda header: _used(header, columns, str(path)), quotes=columns.quotes), columns)
 
 
 def parquet_table(path: Path, columns: Columns) -> Table:
     """Open a Parquet file of texts with labels; these may be a list column, or one of text with separators."""
-    return parquet(path, lambda header: _used(header, columns, str(path)))
+    return _weighted(parquet(path, lambda header: _used(header, columns, str(path))), columns)
+
+
+def _weighted(table: Table, columns: Columns) -> Table:
+    found = text_columns(table.header, columns.text, columns.fields, "")
+    return table._replace(weights=[weight for _, weight in found])
 
 
 def delimited(path: Path, find: Find, *, quotes: bool = True) -> Table:
@@ -148,8 +161,12 @@ def table_rows(tables: Mapping[str, Table], columns: Columns, familiar: Familiar
         used={name: {role: table.header[at] for role, at in table.used.items()} for name, table in tables.items()},
         separator=separator,
         lists=lists,
+        fields=spec_of(columns.of_text()) if any(table.weights != [1] for table in tables.values()) else "",
     )
-    rows = {name: (_row(cells, separator or NONE, place) for place, cells in own) for name, own in read.items()}
+    rows = {
+        name: (_row(cells, separator or NONE, place, tables[name].weights) for place, cells in own)
+        for name, own in read.items()
+    }
     return TableRows(rows, facts, notes)
 
 
@@ -206,16 +223,46 @@ def _whole_rows(path: Path, *, quotes: bool) -> Iterator[tuple[str, list[str]]]:
 
 
 def _used(header: Sequence[str], columns: Columns, place: str) -> dict[str, int]:
-    found = {role: _find(header, role, columns, place) for role in USUAL_NAMES}
-    return {role: number for role, number in found.items() if number is not None}
+    texts = [number for number, _ in text_columns(header, columns.text, columns.fields, place)]
+    found = {role: _find(header, role, columns, place) for role in USUAL_NAMES if role != "text"}
+    of_text = dict(zip(_text_roles(len(texts)), texts, strict=True))
+    return of_text | {role: number for role, number in found.items() if number is not None}
+
+
+def _text_roles(count: int) -> list[str]:
+    """Return the roles of the columns that hold the fields of texts."""
+    return ["text", *(f"text {number}" for number in range(2, count + 1))]
+
+
+def text_columns(header: Sequence[str], asked: str, usual: str, place: str) -> list[tuple[int, int]]:
+    """Return number and weight of the columns that hold the texts.
+
+    They are those that are asked for or, without such, the fields of a model if the table has any of them, and else the
+    first column of a usual name.
+    """
+    exact = column_of(header, (asked,)) if asked else None
+    if exact is not None:
+        return [(exact, 1)]
+    fields = parse_fields(asked or usual)
+    found = [(column_of(header, (name,)), weight) for name, weight in fields]
+    if asked or any(number is not None for number, _ in found):
+        missing = next((field.name for field, (number, _) in zip(fields, found, strict=True) if number is None), None)
+        if missing is not None:
+            whose = "" if asked else f"; the model was trained on {usual}"
+            raise no_column(header, (missing,), place, f"the text (--column text=NAME){whose}")
+        return [(number, weight) for number, weight in found if number is not None]
+    number = column_of(header, USUAL_NAMES["text"])
+    if number is None:
+        raise no_column(header, USUAL_NAMES["text"], place, "the text (--column text=NAME)")
+    return [(number, 1)]
 
 
 def _find(header: Sequence[str], role: str, columns: Columns, place: str) -> int | None:
-    """Return the number of the column with a role; texts and labels must have one."""
+    """Return the number of the column with a role; labels must have one."""
     asked = getattr(columns, role)
     names = (asked,) if asked else USUAL_NAMES[role]
     found = column_of(header, names)
-    if found is None and (asked or role in ("text", "labels")):
+    if found is None and (asked or role == "labels"):
         raise no_column(header, names, place, f"the {role} (--column {role}=NAME)")
     return found
 
@@ -247,15 +294,22 @@ def _cells(line: Sequence[str], used: Mapping[str, int], header: Sequence[str], 
     return {role: line[number] for role, number in used.items()}
 
 
-def _row(cell: Cells, separator: str, place: str) -> Row:
+def _row(cell: Cells, separator: str, place: str, weights: Sequence[int]) -> Row:
     id = cell.get("id")
     return Row(
         place,
-        _text(cell["text"], f"{place}: the text"),
+        _joined(cell, place, weights),
         _labels(cell["labels"], separator, place),
         id=None if id is None or id == "" else str(id),
         weight=_weight(cell.get("weight"), place),
     )
+
+
+def _joined(cell: Cells, place: str, weights: Sequence[int]) -> str:
+    if list(weights) == [1]:
+        return _text(cell["text"], f"{place}: the text")
+    values = [cell[role] for role in _text_roles(len(weights))]
+    return joined_fields(["" if value is None else _text(value, f"{place}: the text") for value in values], weights)
 
 
 def _labels(value: Any, separator: str, place: str) -> list[str | int]:

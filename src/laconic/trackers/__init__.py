@@ -1,0 +1,1 @@
+"""Trackers of experiments: report runs to MLflow and to Weights & Biases."""
