@@ -11,8 +11,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
 from safetensors import SafetensorError
+from safetensors.torch import load_file
 
 from laconic.data.prepare import prepare
 from laconic.data.text import Splitter
