@@ -28,6 +28,7 @@ from scipy.sparse import csr_array
 from benchmarks.common import RESULTS, data_folder, save
 from laconic.config import configure, preset_path, read_settings
 from laconic.data.corpus import Corpus, Labels
+from laconic.data.label_texts import with_known_words
 from laconic.data.prepare import input_rows
 from laconic.data.sources import read
 from laconic.data.tokenizer import Tokenizer
@@ -94,12 +95,15 @@ def hidden(corpus: Corpus, options: argparse.Namespace, seed: int, whole: SavedM
     kept = [name for name in corpus.labels.names if name not in {*names}]
     without = _trained(restricted(corpus, np.arange(len(corpus.split("train"))), kept), corpus, options)
     started = time.perf_counter()
-    added = add_labels(without, Labels(names=names, texts=[texts[name] for name in names] if texts else None))
+    told = _with_known_words(without, [texts.get(name, name) for name in names])  # others cannot be added, nor found
+    new = Labels(names=names, texts=[texts[name] for name in names] if texts else None).at(told)
+    added = add_labels(without, new)
     seconds = time.perf_counter() - started
     models = {"without": without, "added": added, "trained": whole}
     found = {name: _figures(model, corpus, names, options.device) for name, model in models.items()}
     return {
         "hidden labels": len(names),
+        "of them added": len(new),
         "seconds to add": round(seconds, 1),
         **found,
         "added / trained": round(found["added"]["recall@10"] / max(found["trained"]["recall@10"], 1e-9), 3),
@@ -224,6 +228,12 @@ def _ranked(model: SavedModel, corpus: Corpus, device: str, places: int = PLACES
     rows = input_rows(split, Tokenizer(restore_config(model).text, model.vocabulary))
     truth = truth_in_numbers_of(model.labels.names, corpus.labels.names, split.labels, split.leave_out)
     return rank_all(ranker, rows, min(places_needed(truth, (places,)), len(model.labels))), truth
+
+
+def _with_known_words(model: SavedModel, texts: Sequence[str]) -> list[int]:
+    assert model.vocabulary is not None
+    rows = Tokenizer(restore_config(model).text, model.vocabulary).rows(texts)
+    return np.flatnonzero(with_known_words(rows)).tolist()
 
 
 def _save_beside(name: str, data: str, method: str, figures: dict[str, Any]) -> None:

@@ -210,6 +210,8 @@ def test_a_missing_tensor_is_refused_by_name(trained: Trained, most: int) -> Non
 def damaged(tensor: Tensor, generator: np.random.Generator) -> list[Tensor]:
     """The tensor with one value, its shape or its type as it never can be."""
     values = [torch.nan, torch.inf] if tensor.is_floating_point() else [-1, 10**6, torch.iinfo(tensor.dtype).max]
+    if tensor.dtype in (torch.int8, torch.uint8):  # any byte may be a weight; steps are damaged elsewhere
+        values = []
     wrong = []
     for value in values:
         copy = tensor.clone()

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors import SafetensorError
+from safetensors.torch import load_file
 
 from laconic.data.prepare import prepare
 from laconic.data.text import Splitter
@@ -115,6 +116,16 @@ def test_a_finished_stage_is_not_trained_again(data, tmp_path):
     watcher = Watched()
     assert same(weights(train(data, config, Run(tmp_path, watcher=watcher, device=CPU))), first)
     assert watcher.steps == 0
+
+
+def test_a_finished_stage_keeps_its_weights_alone(data, tmp_path):
+    config = Config(**SMALL, validation=0.2)
+    trained = train(data, config, Run(tmp_path, watcher=Silent(), device=CPU))
+    (stage,) = tmp_path.glob("*.safetensors")
+    kept = load_file(stage)
+    assert all(name.startswith("task.") for name in kept)
+    best = weights(trained)
+    assert all(any(torch.equal(tensor, other) for other in best.values()) for tensor in kept.values())
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ ANNIF = {
 LOADS = ("offered", "sent", "goodput", "p50_ms", "p99_ms")
 SERVERS = {"laconic": "`laconic serve`", "bare": "bare FastAPI, no batches"}
 DEBIAN, NPM, YSO = "debian-related", "npm-names-deps", "yso-titles"
-ON_CPU = ("combined_cpu", "combined_cpu_npm")
+ON_CPU = "combined_cpu"
 
 
 def first_table(results: Results) -> str:
@@ -42,7 +42,7 @@ def first_table(results: Results) -> str:
         kept = {"authors' InceptionXML": " ¹"} if data == DEBIAN else {}
         rows += [[f"{name}{kept.get(name, '')}", *cells(theirs[name], digits=1)] for name in PEERS if name in theirs]
         for file, named in (
-            *((file, "`laconic train --device cpu --budget 10m`") for file in ON_CPU),
+            (ON_CPU, "`laconic train --device cpu --budget 10m`"),
             ("combined_quality", "**`laconic train`** on a GPU"),
         ):
             if data in results.get(file, {}):
@@ -69,7 +69,20 @@ def channels(results: Results, file: str = "combined_quality") -> str:
             halves = (f"± {run[f'all: {one} ±']['mean']:.2f}" for one in USUAL)
             rows.append(["the combined model's own 95 % interval (bootstrap)", *halves])
         parts.append(table([f"{data}, {seeds_of(run['seeds'])}", *USUAL], rows))
-    return joined(*parts)
+    return joined(*parts, below_a_channel(results, file))
+
+
+def below_a_channel(results: Results, file: str) -> str:
+    """Return where the combined model is below one of its channels alone."""
+    below = [
+        f"{ALONE[name]} in {one} of {data} ({run[f'all: {one}']['mean']:.2f}, it {run[f'{name}: {one}']['mean']:.2f})"
+        for data, runs in by_data(results, file).items()
+        for run in [runs["combined"]]
+        for name in ALONE
+        for one in USUAL
+        if f"{name}: {one}" in run and run[f"all: {one}"]["mean"] < run[f"{name}: {one}"]["mean"]
+    ]
+    return f"The combined model is below {'; '.join(below)}." if below else ""
 
 
 def _figures(run: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -78,19 +91,8 @@ def _figures(run: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def channels_on_cpu(results: Results) -> str:
-    """Return the channels' figures on a CPU, and where the whole is below its trees."""
-    files = [file for file in ON_CPU if file in results]
-    below = [
-        f"{one} of {data} ({run[f'all: {one}']['mean']:.2f}, the trees alone {run[f'trees: {one}']['mean']:.2f})"
-        for file in files
-        for data, runs in by_data(results, file).items()
-        for run in [runs["combined"]]
-        for one in USUAL
-        if f"trees: {one}" in run and run[f"all: {one}"]["mean"] < run[f"trees: {one}"]["mean"]
-    ]
-    told = f"The combined model is below its own label trees in {', '.join(below)}." if below else ""
-    made = "\n".join(f"- `{found(results, file)['command']}` ({results[file]['machine']})" for file in files)
-    return joined(*(channels(results, file) for file in files), told, f"Made by:\n\n{made}")
+    """Return the channels' figures on a CPU."""
+    return channels(results, ON_CPU)
 
 
 def load(results: Results) -> str:

@@ -7,7 +7,7 @@ from scipy.sparse import csr_array
 
 from laconic.kernels.checks import for_kernels
 from laconic.kernels.csr import Lists
-from laconic.models.label_trees.forest import Entries, Forest, by_feature, join_trees, rows_of
+from laconic.models.label_trees.forest import Entries, Forest, by_feature, join_trees, quantise, rows_of
 
 LABELS, FEATURES = 23, 9
 
@@ -40,9 +40,9 @@ def slow_scores(forest: Forest, asked: Lists, labels: int = LABELS) -> np.ndarra
         for place, child in enumerate(range(forest.child_starts[node], forest.child_starts[node + 1])):
             weights = np.zeros(table.shape[1])
             for row in rows:
-                for i in range(forest.weights.starts[row], forest.weights.starts[row + 1]):
-                    if forest.weights.numbers[i] == place:
-                        weights[feature_of[row]] = forest.weights.values[i]
+                own = slice(forest.weights.starts[row], forest.weights.starts[row + 1])
+                at = np.cumsum(forest.weights.numbers[own], dtype=np.int64)
+                weights[feature_of[row]] = forest.scales[child] * forest.weights.values[own][at == place].sum()
             below = losses + np.maximum(0, 1 - (table @ weights + forest.biases[child])) ** 2
             target = int(forest.targets[child])
             if target < 0:
@@ -64,13 +64,13 @@ def _tree(labels: int, generator: np.random.Generator) -> Forest:
     nodes = np.repeat(np.arange(6), np.diff(starts))
     here = generator.random((len(nodes), FEATURES)) < 0.5
     child, feature = np.nonzero(here)
-    entries = Entries(
-        nodes[child], feature, child - starts[nodes[child]], generator.normal(size=len(child)).astype(np.float32)
-    )
+    values, scales = quantise(generator.normal(size=len(child)), child, len(nodes))
+    entries = Entries(nodes[child], feature, child - starts[nodes[child]], values)
     return Forest(
         np.zeros(1, dtype=np.int32),
         starts.astype(np.int64),
         np.concatenate(targets).astype(np.int32),
         generator.normal(size=len(nodes)).astype(np.float32),
+        scales,
         *by_feature([rows_of(entries)]),
     )

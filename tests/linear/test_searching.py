@@ -4,8 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from laconic.models.label_trees.forest import Forest, is_sound, paths_of, prune
+from laconic.models.label_trees.forest import (
+    Entries,
+    Forest,
+    by_feature,
+    entries_of,
+    is_sound,
+    paths_of,
+    prune,
+    quantise,
+    rows_of,
+)
 from laconic.models.label_trees.search import make_workspace, rank_texts, score_texts
 from tests.linear.making import LABELS, forest, frozen, queries, slow_scores
 
@@ -74,6 +86,25 @@ def test_labels_that_go_leave_the_others_scores_as_they_were() -> None:
     np.testing.assert_array_equal(scored(made, kept[labels]), scores)
 
 
+@given(st.sets(st.tuples(st.integers(0, 3), st.integers(0, 5), st.integers(0, 2000)), max_size=40))
+def test_weights_come_back_from_steps_of_one_byte(pairs: set[tuple[int, int, int]]) -> None:
+    nodes, features, places = np.array(sorted(pairs), dtype=np.int64).reshape(-1, 3).T
+    values = (1 + np.arange(len(nodes)) % 127).astype(np.int8)
+    starts, rows, weights = by_feature([rows_of(Entries(nodes, features, places, values))])
+    assert weights.numbers.dtype == np.uint8
+    made = forest()._replace(feature_starts=starts, nodes=rows, weights=weights)
+    found = sorted(zip(*(part.tolist() for part in entries_of(made)), strict=True))
+    assert found == sorted(zip(nodes.tolist(), features.tolist(), places.tolist(), values.tolist(), strict=True))
+
+
+def test_whole_numbers_are_within_half_a_step_of_the_weights() -> None:
+    chance = np.random.default_rng(0)
+    weights, children = chance.normal(size=500), chance.integers(7, size=500)
+    whole, scales = quantise(weights, children, 8)
+    assert np.abs(whole).max() == 127
+    assert (np.abs(whole * scales[children] - weights) <= 0.5001 * scales[children]).all()
+
+
 def test_a_sound_forest_is_one() -> None:
     for trees in (1, 3):
         assert is_sound(forest(trees))
@@ -111,10 +142,10 @@ def damaged() -> dict[str, Forest]:
         "nodes that are not there": other("feature_starts", -1, len(made.nodes) + 1),
         "weights that are not there": weights("starts", -1, len(made.weights.numbers) + 1),
         "a child that is not there": weights("numbers", 0, 99),
-        "a child below 0": weights("numbers", 0, -1),
-        "a weight that is no number": weights("values", 0, np.inf),
+        "a scale that is no number": other("scales", 4, np.inf),
         "no tree": made._replace(roots=made.roots[:0]),
         "too few biases": made._replace(biases=made.biases[:-1]),
+        "too few scales": made._replace(scales=made.scales[:-1]),
         "a table": made._replace(biases=made.biases[None]),
     }
 

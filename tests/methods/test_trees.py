@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from scipy.sparse import csr_array
+from torch import Tensor
 
 from laconic.config import Settings
 from laconic.data.dataset import Dataset
@@ -18,6 +20,7 @@ from laconic.methods.registry import config_of
 from laconic.methods.restore import with_settings
 from laconic.methods.train import train_model
 from laconic.methods.trees import Config, build, restore
+from laconic.models.label_trees.forest import entries_of
 from laconic.models.trees_ranker import TreesRanker
 from laconic.training.run import Run
 from laconic.types import FIRST_WORD, Inputs
@@ -159,13 +162,47 @@ def test_a_setting_outside_its_range_is_refused(settings: Settings, message: str
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("targets", 999), ("roots", 999), ("weight_children", 999), ("nodes", -1), ("child_starts", 999)],
+    [("targets", 999), ("roots", 999), ("weight_steps", 255), ("nodes", -1), ("child_starts", 999)],
 )
 def test_a_damaged_forest_is_refused(name: str, value: int) -> None:
     state = trained()[0].state_dict()
     tensor = state[f"trees.{name}"].clone()
     tensor[-1] = value
     with pytest.raises(ModelError, match=r"tensors trees\.\* are no trees; the file is damaged"):
+        restore(SMALL, state | {f"trees.{name}": tensor})
+
+
+def of_version_0_2(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors of trees as version 0.2 stored them: positions of children, and weights in float32."""
+    ranker = restore(SMALL, state)
+    forest, entries = ranker.forest, entries_of(ranker.forest)
+    scales = forest.scales[forest.child_starts[entries.nodes] + entries.places]
+    own = {
+        "feature_starts": forest.feature_starts.astype(np.int64),
+        "weight_starts": forest.weights.starts.astype(np.int64),
+        "weight_children": entries.places.astype(np.int32),
+        "weights": entries.values.astype(np.float32) * scales,
+    }
+    left = {name: tensor for name, tensor in state.items() if name not in ("trees.scales", "trees.weight_steps")}
+    return left | {f"trees.{name}": torch.from_numpy(array) for name, array in own.items()}
+
+
+def test_trees_of_version_0_2_are_read() -> None:
+    ranker, inputs, _ = trained()
+    old = restore(SMALL, of_version_0_2(ranker.state_dict()))
+    found, expected = (one.rank(inputs, 3) for one in (old, ranker))
+    assert torch.equal(found.labels, expected.labels)
+    torch.testing.assert_close(found.scores, expected.scores)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("weight_children", 999), ("nodes", 999), ("weight_starts", 999), ("weights", float("nan"))]
+)
+def test_damaged_trees_of_version_0_2_are_refused(name: str, value: float) -> None:
+    state = of_version_0_2(trained()[0].state_dict())
+    tensor = state[f"trees.{name}"].clone()
+    tensor[-1] = value
+    with pytest.raises(ModelError, match="the file is damaged"):
         restore(SMALL, state | {f"trees.{name}": tensor})
 
 

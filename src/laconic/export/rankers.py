@@ -19,6 +19,7 @@ from laconic.export.cells import cells_of, grouped, rows_of
 from laconic.export.encoders import pack_encoder, pack_transform
 from laconic.export.shortlists import pack_shortlist
 from laconic.export.tree import tree_over
+from laconic.kernels.csr import in_threads
 from laconic.models.fusion.order import Ordering
 from laconic.models.fusion.ranker import FusedRanker
 from laconic.models.nearest_ranker import NearestRanker
@@ -45,7 +46,7 @@ from laconic.packed.engine.pairs import Pairs
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.rows import Rows
 from laconic.packed.engine.search import Searched
-from laconic.packed.engine.texts import Inputs, Some, size_of, some
+from laconic.packed.engine.texts import Inputs, Ranked, Some, size_of, some
 from laconic.packed.engine.trees import Trees
 
 CPU = torch.device("cpu")
@@ -227,10 +228,10 @@ def _tuned(tree: PackedRanker, holdout: Inputs | None, *, share: float, most: in
     """Choose the smallest of some beams that finds this fraction of the exact best five."""
     if holdout is None or not size_of(holdout):
         return tree
-    wanted = tree.exact().rank(holdout, 5).labels
+    wanted = _best_five(tree.exact(), holdout)
     beams = sorted({max(1, least, round(most / 2 ** (step / 8))) for step in range(88)})
     enough = bisect_left(
-        beams, share, key=lambda beam: _fraction_found(tree.with_beam(beam).rank(holdout, 5).labels, wanted)
+        beams, share, key=lambda beam: _fraction_found(_best_five(tree.with_beam(beam), holdout), wanted)
     )
     return tree.with_beam(beams[min(enough, len(beams) - 1)])
 
@@ -239,13 +240,24 @@ def _with_groups(tree: Searched, holdout: Inputs) -> Searched:
     """Double the number of probed groups until answers equal those of all clusters."""
     assert tree.groups is not None
     whole = np.array([0, tree.clusters.size], dtype=np.int32)
-    wanted, groups = replace(tree, groups=None, group_starts=whole).rank(holdout, 5).labels, tree.open_groups
+    wanted, groups = _best_five(replace(tree, groups=None, group_starts=whole), holdout), tree.open_groups
     while groups < tree.groups.size:
         found = replace(tree, open_groups=groups)
-        if _fraction_found(found.rank(holdout, 5).labels, wanted) >= ALIKE:
+        if _fraction_found(_best_five(found, holdout), wanted) >= ALIKE:
             return found
         groups *= 2
     return replace(tree, open_groups=tree.groups.size)
+
+
+def _best_five(ranker: PackedRanker, inputs: Inputs) -> Int[np.ndarray, "texts 5"]:
+    """Rank on all cores."""
+    labels = Ranked.empty(size_of(inputs), 5).labels
+
+    def rank(first: int, last: int) -> None:
+        labels[first:last] = ranker.rank(some(inputs, first, last), 5).labels
+
+    in_threads(len(labels), rank)
+    return labels
 
 
 def _fraction_found(found: Int[np.ndarray, "texts k"], wanted: Int[np.ndarray, "texts k"]) -> float:

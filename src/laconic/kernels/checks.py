@@ -11,13 +11,15 @@ from laconic.errors import ModelError
 _LARGEST = float(np.finfo(np.float32).max)
 
 
-def check_array(array: Any, name: str, kind: type[Any], shape: tuple[int | None, ...]) -> None:
-    """Refuse anything but an array of that dtype and shape; None: any size."""
-    fits = isinstance(array, np.ndarray) and array.dtype == kind and array.ndim == len(shape)
+def check_array(array: Any, name: str, kind: type[Any] | tuple[type[Any], ...], shape: tuple[int | None, ...]) -> None:
+    """Refuse anything but an array of that dtype, or of one of several, and of that shape; None: any size."""
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    fits = isinstance(array, np.ndarray) and array.dtype in kinds and array.ndim == len(shape)
     if not fits or any(wanted not in (None, there) for wanted, there in zip(shape, array.shape, strict=True)):
         found = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
         wanted = " × ".join("any" if size is None else f"{size:,}" for size in shape)
-        raise ModelError(f"the packed model's {name} must be {np.dtype(kind)} {wanted}, but is {found}; pack it again")
+        named = " or ".join(str(np.dtype(one)) for one in kinds)
+        raise ModelError(f"the packed model's {name} must be {named} {wanted}, but is {found}; pack it again")
 
 
 def check_numbers(array: np.ndarray, name: str, least: int, below: int) -> None:

@@ -11,26 +11,30 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from laconic.errors import ModelError
-from laconic.kernels.checks import for_kernels
 from laconic.kernels.csr import Lists, in_threads
 from laconic.models.label_trees.features import Reading, features_of, normalise_rows
-from laconic.models.label_trees.forest import Forest, Paths, is_sound, paths_of
+from laconic.models.label_trees.forest import Forest, Paths, forest_of, is_sound, paths_of
+from laconic.models.label_trees.older import OlderForest, from_older
 from laconic.models.label_trees.search import Workspace, make_workspace, rank_texts, score_texts
 from laconic.models.rankers import Ranker
 from laconic.models.shortlisters.nearest import tensor_of, words_of
 from laconic.types import NO_LABEL, Inputs, Ranking, Tokens
 
+_BOUNDS = (torch.int32, torch.int64)
 _KINDS = {
-    "roots": torch.int32,
-    "child_starts": torch.int64,
-    "targets": torch.int32,
-    "biases": torch.float32,
-    "feature_starts": torch.int64,
-    "nodes": torch.int32,
-    "weight_starts": torch.int64,
-    "weight_children": torch.int32,
-    "weights": torch.float32,
+    "roots": (torch.int32,),
+    "child_starts": (torch.int64,),
+    "targets": (torch.int32,),
+    "biases": (torch.float32,),
+    "scales": (torch.float32,),
+    "feature_starts": _BOUNDS,
+    "nodes": (torch.int32,),
+    "weight_starts": _BOUNDS,
+    "weight_steps": (torch.uint8,),
+    "weights": (torch.int8,),
 }
+_OLDER = {"weight_children": (torch.int32,), "weights": (torch.float32,)}
+_OLDER_KINDS = {name: (_KINDS | _OLDER)[name] for name in OlderForest._fields}
 
 
 class TreesRanker(Ranker):
@@ -104,16 +108,14 @@ class StoredForest(nn.Module):
     @staticmethod
     def of_tensors(tensors: Mapping[str, Tensor], name: str) -> StoredForest:
         """Read the forest stored under that name and check it."""
-        stored = StoredForest([tensor_of(tensors, f"{name}.{part}", kind) for part, kind in _KINDS.items()])
-        if not is_sound(stored.forest()):
+        is_older = f"{name}.weight_children" in tensors
+        kinds = _OLDER_KINDS if is_older else _KINDS
+        parts = [tensor_of(tensors, f"{name}.{part}", *kind) for part, kind in kinds.items()]
+        arrays = [part.cpu().numpy() for part in parts]
+        forest = from_older(OlderForest(*arrays), f"{name}.weight") if is_older else forest_of(arrays)
+        if forest is None or not is_sound(forest):
             raise ModelError(f"the model's tensors {name}.* are no trees; the file is damaged: fetch it again")
-        return stored
+        return StoredForest.of(forest) if is_older else StoredForest(parts)
 
     def forest(self) -> Forest:
-        return _forest([self.get_buffer(name).cpu().numpy() for name in _KINDS])
-
-
-def _forest(arrays: Sequence[np.ndarray]) -> Forest:
-    # Read-only like memory-mapped arrays, so that loops are compiled once for both.
-    roots, child_starts, targets, biases, feature_starts, nodes, *weights = map(for_kernels, arrays)
-    return Forest(roots, child_starts, targets, biases, feature_starts, nodes, Lists(*weights))
+        return forest_of([self.get_buffer(name).cpu().numpy() for name in _KINDS])

@@ -1,7 +1,8 @@
 """The training loop, `fit`, with checkpoints and validation.
 
 A checkpoint holds everything that a run depends on: the task's weights and buffers, the optimiser's state, the random
-state, the epoch and the step within it, and the best epoch so far with its weights. A resumed run ends with the same
+state, the epoch and the step within it, and the best epoch so far with its weights; that of a finished stage holds its
+final weights alone. A resumed run ends with the same
 bits as an uninterrupted one (on one CPU thread; a GPU adds in no fixed order).
 """
 
@@ -115,9 +116,7 @@ def fit(
         with _deferred_interrupts() as stop:
             while loop.state.epoch < (last_epoch or plan.epochs):
                 loop.epoch(stop)
-        loop.save()  # a finished stage is never trained again
-    if loop.best:
-        task.load_state_dict(loop.best)
+        loop.finish()
     task.eval()
     return loop.state
 
@@ -202,6 +201,7 @@ class _Loop:
     watcher: Watcher
     validate: Callable[[], Mapping[str, float]] | None
     state: TrainState = field(default_factory=TrainState)
+    finished: bool = False  # by an earlier process
     best: dict[str, Tensor] = field(default_factory=dict)  # kept on the CPU: a second copy might not fit on the GPU
 
     def epoch(self, stop: list[Callable[[], Any]]) -> None:
@@ -235,15 +235,30 @@ class _Loop:
             stop.clear()  # or not: then training goes on
 
     def save(self) -> None:
-        self._check_finite()
-        if not all(parameter.detach().sum().isfinite() for parameter in self.task.parameters()):
-            raise TrainingError("the weights are no longer finite numbers; the last good checkpoint is kept")
+        self._check_weights()
         tensors = self._tensors() | {f"best.{name}": tensor for name, tensor in self.best.items()}
         self.checkpoints.save(tensors, asdict(self.state))
 
+    def finish(self) -> None:
+        """Take the best epoch's weights and keep these alone: a finished stage is never trained again."""
+        if self.finished:
+            return
+        self._check_weights()
+        if self.best:
+            self.task.load_state_dict(self.best)
+        self.checkpoints.save(self._weights(), asdict(self.state))
+
+    def _check_weights(self) -> None:
+        self._check_finite()
+        if not all(parameter.detach().sum().isfinite() for parameter in self.task.parameters()):
+            raise TrainingError("the weights are no longer finite numbers; the last good checkpoint is kept")
+
+    def _weights(self) -> dict[str, Tensor]:
+        return {f"task.{name}": tensor for name, tensor in self.task.state_dict().items()}
+
     def _tensors(self) -> dict[str, Tensor]:
         """Return everything that a checkpoint has, except the best epoch's weights."""
-        tensors = {f"task.{name}": tensor for name, tensor in self.task.state_dict().items()}
+        tensors = self._weights()
         tensors |= {f"adam.{name}": tensor for name, tensor in self.step.optimiser.state().items()}
         tensors |= {"loss_sum": self.step.loss_sum, "random.cpu": torch.get_rng_state()}
         if self.step.loss_sum.is_cuda:
@@ -258,8 +273,12 @@ class _Loop:
         tensors, facts = found
         try:
             self.state = restored_state(facts, steps=steps, epochs=last_epoch)
-            self._check_tensors(tensors)
+            finished = self.state.epoch == last_epoch and "loss_sum" not in tensors
+            self._check_tensors(tensors, self._weights() if finished else self._tensors())
             self.task.load_state_dict(_part(tensors, "task."))
+            if finished:
+                self.finished = True
+                return
             self.step.optimiser.restore(_part(tensors, "adam."))
             torch.set_rng_state(tensors["random.cpu"])
             if "random.cuda" in tensors and self.step.loss_sum.is_cuda:
@@ -269,10 +288,10 @@ class _Loop:
         self.best.update(_part(tensors, "best."))
         self.step.loss_sum.copy_(tensors["loss_sum"])
 
-    def _check_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+    def _check_tensors(self, tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
         """Raise an error for a tensor that is missing, of another shape or type, or not known."""
-        expected = self._tensors()
-        if self.state.best_epoch:
+        expected = dict(expected)
+        if self.state.best_epoch and "loss_sum" in expected:
             weights = _part(expected, "task.")
             expected |= {f"best.{name}": tensor for name, tensor in weights.items()}
         for name in sorted({*expected, *tensors} - {"random.cuda"}):  # a run may go on on another device

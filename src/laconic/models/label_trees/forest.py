@@ -1,4 +1,8 @@
-"""Label trees with sparse classifiers as flat arrays: building, checking and editing them."""
+"""Label trees with sparse classifiers as flat arrays: building, checking and editing them.
+
+A weight takes two bytes. Its value is a whole number from -127 to 127, times the scale of its classifier. Its child is
+given by the step from the child before it; longer steps are bridged by weights of 0.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,14 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from laconic.kernels.checks import for_kernels
 from laconic.kernels.csr import Lists
 from laconic.kernels.jit import compiled
 from laconic.models.label_trees.search import DEEPEST, score_children
 from laconic.system.sparse import csr_array
 from laconic.types import NO_LABEL
+
+_LARGEST, _LONGEST = 127, 255  # a weight's whole number, and a step
 
 
 class Forest(NamedTuple):
@@ -22,9 +29,10 @@ class Forest(NamedTuple):
     child_starts: Int[np.ndarray, "nodes+1"]
     targets: Int[np.ndarray, "children"]  # a node, or -1 - label
     biases: Float[np.ndarray, "children"]
+    scales: Float[np.ndarray, "children"]  # that a child's weights are multiplied with
     feature_starts: Int[np.ndarray, "features+1"]  # where the nodes of each feature begin
     nodes: Int[np.ndarray, "rows"]  # ascending within a feature: a text's few features are looked up in many nodes
-    weights: Lists  # for each node of a feature, positions of children in the node, and their weights
+    weights: Lists  # for each node of a feature, steps from child to child in the node, and their weights
 
 
 class Entries(NamedTuple):
@@ -33,7 +41,7 @@ class Entries(NamedTuple):
     nodes: Int[np.ndarray, "pairs"]
     features: Int[np.ndarray, "pairs"]
     places: Int[np.ndarray, "pairs"]
-    values: Float[np.ndarray, "pairs"]
+    values: Int[np.ndarray, "pairs"]  # to be multiplied with the child's scale
 
 
 class Rows(NamedTuple):
@@ -41,7 +49,7 @@ class Rows(NamedTuple):
 
     nodes: Int[np.ndarray, "rows"]
     features: Int[np.ndarray, "rows"]
-    weights: Lists  # positions of children in the node, and their weights
+    weights: Lists  # as a forest has them
 
 
 class Paths(NamedTuple):
@@ -50,6 +58,12 @@ class Paths(NamedTuple):
     child_of: Int[np.ndarray, "trees labels"]  # the child that is each label
     child_to: Int[np.ndarray, "nodes"]  # the child that is each node; -1: it is a root
     node_of: Int[np.ndarray, "children"]  # the node that each child belongs to
+
+
+def forest_of(arrays: Sequence[np.ndarray]) -> Forest:
+    """Return the forest of its arrays, read-only like mapped files, so that loops are compiled once for both."""
+    roots, child_starts, targets, biases, scales, feature_starts, nodes, *weights = map(for_kernels, arrays)
+    return Forest(roots, child_starts, targets, biases, scales, feature_starts, nodes, Lists(*weights))
 
 
 def join_trees(trees: Sequence[Forest]) -> Forest:
@@ -61,6 +75,7 @@ def join_trees(trees: Sequence[Forest]) -> Forest:
         join_starts([tree.child_starts for tree in trees]),
         np.concatenate([np.where(tree.targets < 0, 0, first) + tree.targets for tree, first in moved]).astype(np.int32),
         np.concatenate([tree.biases for tree in trees]),
+        np.concatenate([tree.scales for tree in trees]),
         *by_feature([_rows_of(tree)._replace(nodes=tree.nodes + first) for tree, first in moved]),
     )
 
@@ -85,7 +100,17 @@ def by_feature(parts: Sequence[Rows]) -> tuple[Int[np.ndarray, "starts"], Int[np
     num_features, num_nodes = (int(numbers.max(initial=-1)) + 1 for numbers in (features, nodes))
     order = np.argsort(features.astype(np.int64) * num_nodes + nodes, kind="stable")
     starts = np.searchsorted(features[order], np.arange(num_features + 1))
-    return starts.astype(np.int64), nodes[order].astype(np.int32), _in_order(weights, order)
+    return narrow(starts), nodes[order].astype(np.int32), _in_order(weights, order)
+
+
+def quantise(
+    values: Float[np.ndarray, "pairs"], children: Int[np.ndarray, "pairs"], num_children: int
+) -> tuple[Int[np.ndarray, "pairs"], Float[np.ndarray, "children"]]:
+    """Return weights as whole numbers up to 127, and the scale of each child."""
+    largest = np.zeros(num_children, dtype=np.float32)
+    np.maximum.at(largest, children, np.abs(values).astype(np.float32))
+    scales = np.where(largest > 0, largest, 1).astype(np.float32) / np.float32(_LARGEST)
+    return np.rint(values / scales[children]).astype(np.int8), scales
 
 
 def rows_of(entries: Entries) -> Rows:
@@ -95,17 +120,36 @@ def rows_of(entries: Entries) -> Rows:
     order = np.lexsort((entries.places, keys))
     keys = keys[order]
     begins = np.flatnonzero(np.diff(keys, prepend=-1))
-    starts = np.append(begins, len(keys)).astype(np.int64)
-    weights = Lists(starts, entries.places[order].astype(np.int32), entries.values[order])
+    weights = _in_steps(np.append(begins, len(keys)), entries.places[order], entries.values[order])
     nodes, features = (part.astype(np.int32) for part in np.divmod(keys[begins], width))
     return Rows(nodes, features, weights)
 
 
+def _in_steps(
+    starts: Int[np.ndarray, "rows+1"], places: Int[np.ndarray, "pairs"], values: Int[np.ndarray, "pairs"]
+) -> Lists:
+    """Return rows of ascending positions as steps of one byte; no row is empty."""
+    steps = np.diff(places.astype(np.int64), prepend=0)
+    steps[starts[:-1]] = places[starts[:-1]]
+    bridges = np.maximum(steps - 1, 0) // _LONGEST
+    ends = np.concatenate([[0], np.cumsum(bridges + 1)])
+    numbers, weights = np.full(ends[-1], _LONGEST, dtype=np.uint8), np.zeros(ends[-1], dtype=np.int8)
+    numbers[ends[1:] - 1], weights[ends[1:] - 1] = steps - _LONGEST * bridges, values
+    return Lists(narrow(ends[starts]), numbers, weights)
+
+
 def entries_of(forest: Forest) -> Entries:
-    """Return all weights in coordinate form."""
-    rows, in_row = _rows_of(forest), np.diff(forest.weights.starts)
-    weights = forest.weights
-    return Entries(np.repeat(rows.nodes, in_row), np.repeat(rows.features, in_row), weights.numbers, weights.values)
+    """Return all weights but those of 0 in coordinate form."""
+    rows, (starts, steps, values) = _rows_of(forest), forest.weights
+    in_row, ends = np.diff(starts), np.concatenate([[0], np.cumsum(steps, dtype=np.int64)])
+    places = ends[1:] - np.repeat(ends[starts[:-1]], in_row)
+    every = Entries(np.repeat(rows.nodes, in_row), np.repeat(rows.features, in_row), places, values)
+    return Entries(*(part[values != 0] for part in every))
+
+
+def narrow(starts: Int[np.ndarray, "bounds"]) -> Int[np.ndarray, "bounds"]:
+    """Return bounds in four bytes each where these suffice, in eight otherwise."""
+    return starts.astype(np.int32 if starts[-1] <= np.iinfo(np.int32).max else np.int64)
 
 
 def _rows_of(forest: Forest) -> Rows:
@@ -118,7 +162,7 @@ def _in_order(lists: Lists, order: Int[np.ndarray, "rows"]) -> Lists:
     sizes = np.diff(lists.starts)[order]
     starts = np.concatenate([[0], sizes.cumsum()])
     places = np.arange(starts[-1]) + np.repeat(lists.starts[order] - starts[:-1], sizes)
-    return Lists(starts, lists.numbers[places], lists.values[places])
+    return Lists(narrow(starts), lists.numbers[places], lists.values[places])
 
 
 def join_starts(parts: Sequence[Int[np.ndarray, "..."]]) -> Int[np.ndarray, "starts"]:
@@ -154,7 +198,9 @@ def _lengths_fit(forest: Forest) -> bool:
         and _bounds(forest.weights.starts, len(forest.weights.numbers))
         and len(forest.weights.values) == len(forest.weights.numbers)
         and len(forest.biases) == len(forest.targets)
+        and len(forest.scales) == len(forest.targets)
         and np.isfinite(forest.biases).all()
+        and np.isfinite(forest.scales).all()
     )
 
 
@@ -197,19 +243,19 @@ def _bounds(starts: Int[np.ndarray, "n"], last: int) -> bool:
 
 @compiled
 def _weights_fit(forest):  # type: ignore[no-untyped-def]
-    """Check that nodes and children ascend, and that each weight is finite and belongs to a child."""
-    numbers, values = forest.weights.numbers, forest.weights.values
+    """Check that nodes ascend, and that each weight belongs to a child."""
+    starts, steps = forest.weights.starts, forest.weights.numbers
     for feature in range(len(forest.feature_starts) - 1):
         before = -1
         for row in range(forest.feature_starts[feature], forest.feature_starts[feature + 1]):
-            node, last = forest.nodes[row], -1
+            node, place = forest.nodes[row], np.int64(0)
             if not before < node < len(forest.child_starts) - 1:
                 return False
             before, children = node, forest.child_starts[node + 1] - forest.child_starts[node]
-            for i in range(forest.weights.starts[row], forest.weights.starts[row + 1]):
-                if not last < numbers[i] < children or not np.isfinite(values[i]):
+            for i in range(starts[row], starts[row + 1]):
+                place += steps[i]
+                if not 0 <= place < children:
                     return False
-                last = numbers[i]
     return True
 
 
@@ -226,7 +272,8 @@ def prune(forest: Forest, kept: Int[np.ndarray, "kept"], num_labels: int) -> For
     child = forest.child_starts[entries.nodes] + entries.places
     left = Entries(*(part[stays[child]] for part in entries))
     places = before[child[stays[child]]] - starts[left.nodes]
-    return _changed(forest, starts, target[stays], forest.biases[stays], left._replace(places=places))
+    own = forest.biases[stays], forest.scales[stays]
+    return _changed(forest, starts, target[stays], own, left._replace(places=places))
 
 
 def graft(forest: Forest, rows: csr_array, biases: Float[np.ndarray, "new"], num_labels: int) -> Forest:
@@ -240,12 +287,13 @@ def graft(forest: Forest, rows: csr_array, biases: Float[np.ndarray, "new"], num
     places = sizes[node] + np.arange(len(node)) - (added.cumsum() - added)[node]
     own = csr_array(rows[new])
     counts = np.diff(own.indptr)
-    more = Entries(np.repeat(node, counts), own.indices, np.repeat(places, counts), own.data)
+    values, scales = quantise(own.data, np.repeat(np.arange(len(new)), counts), len(new))
+    more = Entries(np.repeat(node, counts), own.indices, np.repeat(places, counts), values)
     return _changed(
         forest,
         np.concatenate([[0], (sizes + added).cumsum()]),
         np.insert(forest.targets, ends, -1 - (num_labels + new)),
-        np.insert(forest.biases, ends, biases[new]),
+        (np.insert(forest.biases, ends, biases[new]), np.insert(forest.scales, ends, scales)),
         Entries(*(np.concatenate(both) for both in zip(entries_of(forest), more, strict=True))),
     )
 
@@ -254,15 +302,17 @@ def _changed(
     forest: Forest,
     child_starts: Int[np.ndarray, "bounds"],
     targets: Int[np.ndarray, "children"],
-    biases: Float[np.ndarray, "children"],
+    biases_and_scales: tuple[Float[np.ndarray, "children"], Float[np.ndarray, "children"]],
     entries: Entries,
 ) -> Forest:
+    biases, scales = biases_and_scales
     return Forest(
         forest.roots,
         child_starts.astype(np.int64),
         targets.astype(np.int32),
-        biases.astype(np.float32),
-        *by_feature([rows_of(entries._replace(values=entries.values.astype(np.float32)))]),
+        biases,
+        scales,
+        *by_feature([rows_of(entries)]),
     )
 
 

@@ -47,7 +47,8 @@ def _tree_of(levels: Sequence[Level], weights: Sequence[Weights]) -> Forest:
         np.searchsorted(nodes, np.arange(first_nodes[-1] + 1)).astype(np.int64),
         np.concatenate([*targets, -1 - labels]).astype(np.int32),
         np.concatenate([part.biases for part in weights]),
-        *by_feature([rows._replace(nodes=rows.nodes + first) for (_, rows), first in moved]),
+        np.concatenate([part.scales for part in weights]),
+        *by_feature([part.rows._replace(nodes=part.rows.nodes + first) for part, first in moved]),
     )
 
 

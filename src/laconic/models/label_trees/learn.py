@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 
 from laconic.kernels.csr import Lists, in_threads
 from laconic.kernels.jit import compiled
-from laconic.models.label_trees.forest import Entries, Rows, rows_of
+from laconic.models.label_trees.forest import Entries, Rows, quantise, rows_of
 from laconic.models.label_trees.solver import STATE, TOGETHER, SolverSettings, shuffle, solve
 from laconic.system.machine import usable_cores
 
@@ -34,9 +34,10 @@ class Problems(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """The biases of a level's children, and their rows of weights; nodes are counted within the level."""
+    """The biases and scales of a level's children, and their rows of weights; nodes are counted within the level."""
 
     biases: Float[np.ndarray, "children"]
+    scales: Float[np.ndarray, "children"]
     rows: Rows
 
 
@@ -71,8 +72,8 @@ def learn(
     in_threads(usable_cores(), work)
     children, features, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
     first = np.searchsorted(node_of, np.arange(int(node_of[-1]) + 1))
-    nodes = node_of[children]
-    return Weights(biases, rows_of(Entries(nodes, features, children - first[nodes], values)))
+    nodes, (whole, scales) = node_of[children], quantise(values, children, len(node_of))
+    return Weights(biases, scales, rows_of(Entries(nodes, features, children - first[nodes], whole)))
 
 
 def _units(node_of: Int[np.ndarray, "children"]) -> Int[np.ndarray, "units 3"]:

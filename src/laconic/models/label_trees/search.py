@@ -66,14 +66,28 @@ def rank_texts(trees, queries, beam, span, workspace, into):  # type: ignore[no-
 def score_texts(trees, queries, span, workspace, into):  # type: ignore[no-untyped-def]
     """Write the scores of given labels for a span of texts; NO_LABEL has 0."""
     (forest, paths), (labels, scores) = trees, into
+    found = np.empty(np.diff(forest.child_starts).max(), dtype=np.float32)
     for text in range(span[0], span[1]):
-        for root in forest.roots:
-            workspace.reached[root] = 0
+        known = _open_roots(forest, queries, text, workspace, found)
         for i in range(labels.shape[1]):
             if labels[text, i] >= 0:
                 scores[text, i] = _probability(forest, paths, queries, text, labels[text, i], workspace)
-        for root in forest.roots:
-            workspace.reached[root] = _UNKNOWN
+        _forget(workspace, known, 0)
+
+
+@compiled
+def _open_roots(forest, queries, text, workspace, found):  # type: ignore[no-untyped-def]
+    """Compute the losses of all nodes below the roots, which most labels' paths share; return how many are known."""
+    known = 0
+    for root in forest.roots:
+        workspace.reached[root], workspace.nodes[known] = 0, root
+        known += 1
+        for place in range(score_children(forest, queries, text, root, found)):
+            target = forest.targets[forest.child_starts[root] + place]
+            if target >= 0:
+                workspace.reached[target], workspace.nodes[known] = _loss(found[place]), target
+                known += 1
+    return known
 
 
 @compiled
@@ -126,17 +140,19 @@ def _forget(workspace, known, count):  # type: ignore[no-untyped-def]
 def score_children(forest, queries, text, node, scores):  # type: ignore[no-untyped-def]
     """Write the scores of a node's children and return their number."""
     begin, end = forest.child_starts[node], forest.child_starts[node + 1]
-    nodes, feature_starts, weights = forest.nodes, forest.feature_starts, forest.weights
-    starts, children, values = weights.starts, weights.numbers, weights.values
-    for child in range(begin, end):
-        scores[child - begin] = forest.biases[child]
+    nodes, feature_starts, (starts, steps, values) = forest.nodes, forest.feature_starts, forest.weights
+    scores[: end - begin] = 0
     for i in range(queries.starts[text], queries.starts[text + 1]):
         feature, value = queries.numbers[i], queries.values[i]
         if feature < len(feature_starts) - 1:
             row = find(nodes, feature_starts[feature], feature_starts[feature + 1], node)
             if row >= 0:
+                place = np.int64(0)
                 for j in range(starts[row], starts[row + 1]):
-                    scores[children[j]] += value * values[j]
+                    place += steps[j]
+                    scores[place] += value * np.float32(values[j])
+    for child in range(begin, end):
+        scores[child - begin] = forest.biases[child] + forest.scales[child] * scores[child - begin]
     return end - begin
 
 
@@ -170,17 +186,21 @@ def _loss_to(forest, paths, queries, text, child, reached):  # type: ignore[no-u
 @compiled
 def _score_child(forest, queries, text, node, child):  # type: ignore[no-untyped-def]
     """Score one child exactly as score_children does, in the same order of addition."""
-    score, place = forest.biases[child], child - forest.child_starts[node]
-    nodes, feature_starts, weights = forest.nodes, forest.feature_starts, forest.weights
-    starts, children, values = weights.starts, weights.numbers, weights.values
+    total, wanted = np.float32(0), child - forest.child_starts[node]
+    nodes, feature_starts, (starts, steps, values) = forest.nodes, forest.feature_starts, forest.weights
     for i in range(queries.starts[text], queries.starts[text + 1]):
         feature = queries.numbers[i]
         if feature < len(feature_starts) - 1:
             row = find(nodes, feature_starts[feature], feature_starts[feature + 1], node)
-            j = find(children, starts[row], starts[row + 1], place) if row >= 0 else -1
-            if j >= 0:
-                score += queries.values[i] * values[j]
-    return score
+            if row >= 0:
+                place = np.int64(0)
+                for j in range(starts[row], starts[row + 1]):
+                    place += steps[j]
+                    if place >= wanted:
+                        if place == wanted:
+                            total += queries.values[i] * np.float32(values[j])
+                        break
+    return forest.biases[child] + forest.scales[child] * total
 
 
 @compiled

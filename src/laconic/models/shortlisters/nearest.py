@@ -86,12 +86,13 @@ class NearestVectors(nn.Module):
         return Ranking(torch.cat([part.indices for part in best]), torch.cat([part.values for part in best]))
 
 
-def tensor_of(tensors: Mapping[str, Tensor], name: str, kind: torch.dtype) -> Tensor:
-    """Return a model's tensor of that name and dtype, or refuse the model."""
+def tensor_of(tensors: Mapping[str, Tensor], name: str, *kinds: torch.dtype) -> Tensor:
+    """Return a model's tensor of that name and one of these dtypes, or refuse the model."""
     if name not in tensors:
         raise ModelError(f"the model has no tensor {name!r}; its folder is incomplete: fetch it again")
-    if tensors[name].dtype != kind:
-        raise ModelError(f"the model's tensor {name!r} must be {kind}, but is {tensors[name].dtype}; fetch it again")
+    if tensors[name].dtype not in kinds:
+        wanted = " or ".join(map(str, kinds))
+        raise ModelError(f"the model's tensor {name!r} must be {wanted}, but is {tensors[name].dtype}; fetch it again")
     return tensors[name]
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from laconic.errors import ModelError
-from laconic.kernels.checks import check_array, check_kind, check_numbers, check_whole, for_kernels
+from laconic.kernels.checks import check_array, check_numbers, check_whole
 from laconic.kernels.csr import Lists
 from laconic.models.label_trees.features import Reading, features_of, normalise_rows
-from laconic.models.label_trees.forest import Forest, Paths, is_sound, paths_of
+from laconic.models.label_trees.forest import Forest, Paths, forest_of, is_sound, paths_of
+from laconic.models.label_trees.older import OlderForest, from_older
 from laconic.models.label_trees.search import Workspace, make_workspace, rank_texts, score_texts
 from laconic.packed.engine.pairs import Pairs, tokens_of
 from laconic.packed.engine.parts import PerThread
@@ -29,18 +32,22 @@ class Trees(PackedRanker):
     child_starts: np.ndarray  # int64
     targets: np.ndarray  # int32
     biases: np.ndarray  # float32
-    feature_starts: np.ndarray  # int64
+    feature_starts: np.ndarray  # int32 or, where that is too small, int64; weight_starts too
     nodes: np.ndarray  # int32
-    weights: Pairs
+    weights: np.ndarray | Pairs  # int8; version 0.2 had positions and float32 weights, and not the next three
+    scales: np.ndarray | None = None  # float32
+    weight_starts: np.ndarray | None = None
+    weight_steps: np.ndarray | None = None  # uint8
     words: int  # this and the next two are as models/label_trees/features.py has them
     ids: int
     pairs: int
     beam: int
 
     def __post_init__(self) -> None:
-        for name, kind in _KINDS.items():
-            check_array(getattr(self, name), f"trees' {name}", kind, (None,))
-        check_kind(self.weights, "trees' weights", Pairs)
+        if isinstance(self.weights, Pairs):
+            self._check_kinds(name for name in OlderForest._fields if not name.startswith("weight"))
+            self._read_older(self.weights)
+        self._check_kinds(_KINDS)
         check_whole(self.beam, "beam", 1)
         for name in Reading._fields:
             check_whole(getattr(self, name), f"number of {name}", 0)
@@ -49,10 +56,22 @@ class Trees(PackedRanker):
         if not is_sound(self.forest):
             raise ModelError("the packed model's trees do not lead to every label; pack it again")
 
+    def _check_kinds(self, names: Iterable[str]) -> None:
+        for name in names:
+            check_array(getattr(self, name), f"trees' {name}", _KINDS[name], (None,))
+
+    def _read_older(self, weights: Pairs) -> None:
+        own = {name: getattr(self, name) for name in OlderForest._fields if name in _KINDS}
+        lists = {"weight_starts": weights.starts, "weight_children": weights.numbers, "weights": weights.values}
+        forest = from_older(OlderForest(**own | lists), "trees")
+        if forest is None:
+            raise ModelError("the packed model's trees do not lead to every label; pack it again")
+        for name, array in _arrays(forest).items():
+            object.__setattr__(self, name, array)
+
     @staticmethod
     def of(forest: Forest, reading: Reading, beam: int) -> Trees:
-        own = {name: getattr(forest, name) for name in _KINDS}
-        return Trees(**own, **reading._asdict(), weights=Pairs.of(forest.weights), beam=beam)
+        return Trees(**_arrays(forest), **reading._asdict(), beam=beam)
 
     @property
     def num_labels(self) -> int:
@@ -86,10 +105,7 @@ class Trees(PackedRanker):
 
     @cached_property
     def forest(self) -> Forest:
-        roots, child_starts, targets, biases, feature_starts, nodes = (
-            for_kernels(getattr(self, name)) for name in _KINDS
-        )
-        return Forest(roots, child_starts, targets, biases, feature_starts, nodes, self.weights.lists)
+        return forest_of([getattr(self, name) for name in _KINDS])
 
     @cached_property
     def _ways(self) -> Paths:
@@ -109,11 +125,20 @@ class Trees(PackedRanker):
         return PerThread(partial(make_workspace, len(self._ways.child_to), self.num_labels, len(self.roots)))
 
 
-_KINDS = {
+def _arrays(forest: Forest) -> dict[str, Any]:
+    return dict(zip(_KINDS, (*forest[:-1], *forest.weights), strict=True))
+
+
+_BOUNDS: tuple[type[Any], ...] = (np.int32, np.int64)
+_KINDS: dict[str, type[Any] | tuple[type[Any], ...]] = {
     "roots": np.int32,
     "child_starts": np.int64,
     "targets": np.int32,
     "biases": np.float32,
-    "feature_starts": np.int64,
+    "scales": np.float32,
+    "feature_starts": _BOUNDS,
     "nodes": np.int32,
+    "weight_starts": _BOUNDS,
+    "weight_steps": np.uint8,
+    "weights": np.int8,
 }
