@@ -13,13 +13,14 @@ import sys
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
+from shutil import which
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.chaos.claims import broken, table
 from benchmarks.chaos.equal import equal
 from benchmarks.chaos.hostile import hostile
-from benchmarks.chaos.load import load, shown
+from benchmarks.chaos.load import load, proxied, shown
 from benchmarks.chaos.slow import slow
 from benchmarks.chaos.soak import soak
 from benchmarks.chaos.stop import stop
@@ -32,6 +33,7 @@ from laconic.packed.folder import is_packed
 NAME = "chaos"
 EXPERIMENTS: dict[str, Callable[[Trial], dict[str, Any]]] = {
     "load": load,
+    "proxied": proxied,
     "hostile": hostile,
     "slow": slow,
     "stop": stop,
@@ -51,7 +53,11 @@ def main() -> None:
     options = parser.parse_args()
     if unknown := set(options.names) - EXPERIMENTS.keys():
         parser.error(f"there is no {sorted(unknown)[0]!r}; there are {', '.join(EXPERIMENTS)}")
-    found = _found(options.names or list(EXPERIMENTS), _packed(options.model), options)
+    found = _found(
+        options.names or [name for name in EXPERIMENTS if name != "proxied" or which("haproxy")],
+        _packed(options.model),
+        options,
+    )
     print(table(found))
     sys.exit(1 if broken(found) else 0)
 
@@ -65,7 +71,7 @@ def _found(names: list[str], model: Path, options: argparse.Namespace) -> dict[s
         with TemporaryDirectory(prefix="laconic-chaos-") as scratch:
             found[name] = EXPERIMENTS[name](Trial(model=model, texts=texts, sizes=sizes, folder=Path(scratch)))
         save_beside(NAME, name, found[name])
-        if name == "load":
+        if name in ("load", "proxied"):
             print(shown(found[name]))
     return found
 

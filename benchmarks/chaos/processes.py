@@ -11,12 +11,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import which
 from time import monotonic, sleep
 
 from benchmarks.chaos.connections import HOST
 from benchmarks.chaos.exchange import exchange
 from benchmarks.chaos.wire import Answer, request
 
+_PROXY = Path(__file__).parents[2] / "deploy" / "haproxy.cfg"
 READY = request("GET", "/readyz")
 _PORTS = range(20_000, 30_000)  # below those that the system gives to clients
 _START = 180.0  # seconds until it is ready; the first start on a machine compiles kernels
@@ -58,6 +60,22 @@ def laconic_serve(model: Path, *options: str, log: Path, core: int | None = None
     port = free_port()
     command = [sys.executable, "-m", "laconic", "serve", str(model), "--port", str(port), "--quiet", *options]
     with serving(command, port, log=log, core=core) as server:
+        yield server
+
+
+@contextmanager
+def haproxy(behind: Server, folder: Path, core: int | None = None) -> Iterator[Server]:
+    """HAProxy before a server, by deploy/haproxy.cfg with other ports."""
+    program = which("haproxy")
+    if program is None:
+        raise SystemExit("haproxy is not installed")
+    port, config = free_port(), folder / "haproxy.cfg"
+    text = _PROXY.read_text(encoding="utf-8")
+    assert "bind :80\n" in text
+    assert "127.0.0.1:8000 " in text
+    text = text.replace("bind :80\n", f"bind {HOST}:{port}\n").replace("127.0.0.1:8000 ", f"{HOST}:{behind.port} ")
+    config.write_text(text, encoding="utf-8")
+    with serving([program, "-db", "-f", str(config)], port, log=folder / "haproxy.log", core=core) as server:
         yield server
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import replace
 from functools import singledispatch
+from typing import Any
 
 import numpy as np
 import torch
@@ -53,6 +54,8 @@ CPU = torch.device("cpu")
 FAITHFUL = 0.995  # of what all labels' best five would be, a tree must find
 NEARLY = 0.993  # and cells: a text that is not found changes what others are worth
 ALIKE = 0.998  # and groups of learnt clusters, of what all clusters would give
+TOGETHER = 0.99  # and channels of a combined model, of what exact channels would give together
+_COMBINED = 1000  # texts on which the channels of a combined model are narrowed
 _WALKED = 30_000  # texts of words' lists
 _HOLDOUT = 4000  # tuning_texts that say how much is found
 _SPARED = 64  # one of so many clusters is probed at least: fewer save no time, and some ask for more than five
@@ -186,7 +189,7 @@ def _(ranker: FusedRanker, tuning_texts: Inputs | None = None, device: torch.dev
     layers = {"first": network.first, "second": network.second}
     weights = {name: layer.weight.numpy().T.copy() for name, layer in layers.items()}
     biases = {f"{name}_bias": layer.bias.numpy().copy() for name, layer in layers.items()}
-    return Fused(
+    fused = Fused(
         base=pack_ranker(ranker.base, tuning_texts, device),
         nearest=nearest,
         trees=None if ranker.trees is None else pack_ranker(ranker.trees, tuning_texts, device),
@@ -202,6 +205,7 @@ def _(ranker: FusedRanker, tuning_texts: Inputs | None = None, device: torch.dev
         tail=ranker.tail,
         order=None if network.order is None else _pack_order(network.order.ordering()),
     )
+    return _narrowed(fused, _split(tuning_texts)[1])
 
 
 def _pack_order(ordering: Ordering) -> TreeOrder:
@@ -234,6 +238,27 @@ def _tuned(tree: PackedRanker, holdout: Inputs | None, *, share: float, most: in
         beams, share, key=lambda beam: _fraction_found(_best_five(tree.with_beam(beam), holdout), wanted)
     )
     return tree.with_beam(beams[min(enough, len(beams) - 1)])
+
+
+def _narrowed(fused: Fused, holdout: Inputs | None) -> Fused:
+    """Halve the beams of the channels for as long as the combined best five are nearly those of exact channels."""
+    if holdout is None or not size_of(holdout):
+        return fused
+    texts = some(holdout, 0, min(_COMBINED, size_of(holdout)))
+    wanted, channels = _best_five(fused.exact(), texts), ["base", "siamese"]
+    while channels:
+        for name in list(channels):
+            channel = getattr(fused, name)
+            if not isinstance(channel, Searched | Candidates) or channel.beam < 2:
+                channels.remove(name)
+                continue
+            changed: dict[str, Any] = {name: channel.with_beam(channel.beam // 2)}
+            narrower = replace(fused, **changed)
+            if _fraction_found(_best_five(narrower, texts), wanted) >= TOGETHER:
+                fused = narrower
+            else:
+                channels.remove(name)
+    return fused
 
 
 def _with_groups(tree: Searched, holdout: Inputs) -> Searched:
