@@ -134,7 +134,10 @@ def test_a_forged_tree_of_labels_is_refused_before_loops_follow_it(tmp_path, nam
     good = {"order": torch.arange(4), "starts": torch.tensor([0, 2, 4])}
     kept(tmp_path).remember("clusters", lambda: good | {name: torch.tensor(wrong)})
     resumed = kept(tmp_path)
-    with pytest.raises(TrainingError, match="cannot go on from this run .*tree of labels"), resumed.blaming_its_files():
+    with (
+        pytest.raises(TrainingError, match=r"cannot go on from this run .*tree of labels"),
+        resumed.blaming_its_files(),
+    ):
         remember_tree(resumed, "clusters", never)
 
 
