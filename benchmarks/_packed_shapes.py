@@ -118,13 +118,13 @@ def _untrained(shape: PackedShape) -> ShortlistRanker:
 
 
 def _rows(count: int, dim: int, chance: np.random.Generator) -> Rows:
-    coarse, exact = np.empty((count, dim), dtype=np.int8), np.empty((count, dim), dtype=np.float16)
+    coarse, fine = np.empty((count, dim), dtype=np.int8), np.zeros((count, dim), dtype=np.int8)
     for first in range(0, count, _AT_ONCE):
         part = slice(first, first + _AT_ONCE)
         coarse[part] = chance.integers(-127, 128, coarse[part].shape, dtype=np.int8)
-        exact[part] = coarse[part] * _SCALE
+        fine[part] = coarse[part][:, ::-1]
     scales = np.full(count, _SCALE, dtype=np.float32)
-    return Rows(coarse=coarse, scales=scales, biases=np.zeros(count, dtype=np.float32), exact=exact)
+    return Rows(coarse=coarse, scales=scales, biases=np.zeros(count, dtype=np.float32), fine=fine)
 
 
 if __name__ == "__main__":

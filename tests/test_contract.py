@@ -50,7 +50,14 @@ def subclasses(kind: type) -> Iterator[type]:
 
 @pytest.fixture(scope="module")
 def rankers() -> dict[str, type]:
-    others = "laconic.analysis.peers", "laconic.integrations", "laconic.__main__"  # need other libraries, or run
+    others = (
+        "laconic.analysis.peers",
+        "laconic.integrations",
+        "laconic.trackers",
+        "laconic.mlflow",
+        "laconic.__main__",
+    )
+    # These need other libraries, or run.
     for module in walk_packages(laconic.__path__, "laconic."):
         if not module.name.startswith(others):
             import_module(module.name)

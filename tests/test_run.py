@@ -9,6 +9,7 @@ from laconic.data.prepare import prepare
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import VocabularyConfig
 from laconic.errors import TrainingError, UserError
+from laconic.methods.common import remember_tree
 from laconic.methods.inceptionxml import Config, train
 from laconic.training.loop import Silent
 from laconic.training.run import Run
@@ -117,6 +118,27 @@ def test_a_damaged_checkpoint_is_told_in_the_same_words(tmp_path):
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(TrainingError, match=r"train\.safetensors: this file of the run is damaged"):
         train(data, config, kept(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("order", [0, 1, 1, 3]),
+        ("order", [0, 1, 2, 999]),
+        ("starts", [0, 2, 9]),
+        ("starts", [0, -2, 4]),
+        ("starts", [0.0, 4.0]),
+    ],
+)
+def test_a_forged_tree_of_labels_is_refused_before_loops_follow_it(tmp_path, name, wrong):
+    good = {"order": torch.arange(4), "starts": torch.tensor([0, 2, 4])}
+    kept(tmp_path).remember("clusters", lambda: good | {name: torch.tensor(wrong)})
+    resumed = kept(tmp_path)
+    with (
+        pytest.raises(TrainingError, match=r"cannot go on from .*tree of labels"),
+        resumed.blaming_its_files(),
+    ):
+        remember_tree(resumed, "clusters", never)
 
 
 def test_a_name_is_of_a_stage_or_of_a_value(tmp_path):

@@ -93,9 +93,18 @@ def coarsely(part: Rows, vectors: np.ndarray) -> np.ndarray:
 
 
 def exactly(part: Rows, vectors: np.ndarray) -> np.ndarray:
-    """What the half-precision copy says."""
-    assert part.exact is not None
-    return vectors.astype(np.float64) @ part.exact.T.astype(np.float64) + part.biases
+    """What both bytes of the rows say."""
+    return vectors.astype(np.float64) @ both_bytes(part).T + part.biases
+
+
+def in_two_bytes(table: np.ndarray) -> np.ndarray:
+    """Round rows to what a packed model has of them."""
+    return both_bytes(Rows.of(table, np.zeros(len(table), np.float32))).astype(np.float32)
+
+
+def both_bytes(part: Rows) -> np.ndarray:
+    assert part.fine is not None
+    return (part.coarse.astype(np.float64) + part.fine / 254) * part.scales[:, None]
 
 
 def sigmoid(scores: np.ndarray) -> np.ndarray:

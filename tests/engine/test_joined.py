@@ -20,7 +20,7 @@ from laconic.packed.engine.composite import Averaged, Reranked, each_once, in_or
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.rows import Rows
 from laconic.types import NO_LABEL, Inputs, Ranking
-from tests.engine.making import DIM, mapped, numbers
+from tests.engine.making import DIM, in_two_bytes, mapped, numbers
 from tests.engine.making import given as given_vectors
 from tests.engine.test_candidates import candidates
 from tests.engine.test_cells import LABELS
@@ -76,7 +76,7 @@ def test_the_mean_of_several_is_torch_s(seeds: tuple[int, ...], width: int) -> N
 
 def reranked(base: PackedRanker, *, size: int, alpha: float) -> tuple[Reranked, rankers.Reranker]:
     classifier = LinearClassifier(DIM, LABELS)
-    own, biases = numbers(LABELS, DIM, seed=3).astype(np.float16).astype(np.float32), numbers(LABELS, seed=4)
+    own, biases = in_two_bytes(numbers(LABELS, DIM, seed=3)), numbers(LABELS, seed=4)
     with torch.no_grad():
         classifier.weight.copy_(torch.from_numpy(own))
         classifier.bias.copy_(torch.from_numpy(biases))  # type: ignore[union-attr] # it has one

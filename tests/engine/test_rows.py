@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from laconic.errors import ModelError
 from laconic.packed.engine.row_kernels import (
     MOST_DIM,
     choose,
     fetch_run,
-    float16_dot,
+    fine_dot,
     log_sigmoid,
     probabilities,
     quantise,
@@ -21,7 +22,7 @@ from laconic.packed.engine.row_kernels import (
 )
 from laconic.packed.engine.rows import Rows
 from laconic.types import NO_LABEL
-from tests.engine.making import coarsely, exactly, numbers, rows, sigmoid
+from tests.engine.making import both_bytes, coarsely, exactly, numbers, rows, sigmoid
 
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
@@ -70,20 +71,13 @@ def test_the_widest_rows_do_not_overflow() -> None:
     np.testing.assert_allclose(into, [-128 * 2047 * MOST_DIM, 127 * 2047 * MOST_DIM], rtol=1e-6)
 
 
-def test_every_finite_half_is_read_as_it_is() -> None:
-    halves, room = np.arange(1 << 16, dtype=np.uint16), np.empty(1, dtype=np.uint32)
-    finite = halves[np.isfinite(halves.view(np.float16))]
-    one = np.ones(1, dtype=np.float32)
-    found = np.array([float16_dot(finite[place : place + 1], one, room) for place in range(len(finite))])
-    assert len(finite) == 63_488
-    assert np.array_equal(found, finite.view(np.float16).astype(np.float64))
-
-
 @pytest.mark.parametrize("dim", [1, 7, 64, 301])
-def test_a_product_in_half_precision_is_numpy_s(dim: int) -> None:
-    row, vector = numbers(dim).astype(np.float16), numbers(dim, seed=1)
-    found = float16_dot(row.view(np.uint16), vector, np.empty(dim, dtype=np.uint32))
-    assert found == pytest.approx(float(row.astype(np.float64) @ vector), rel=1e-4, abs=1e-5)
+def test_a_product_by_two_bytes_is_that_of_the_rows(dim: int) -> None:
+    table, vector = numbers(3, dim), numbers(dim, seed=1)
+    part = Rows.of(table, numbers(3))
+    found = [fine_dot(part.grid, part.second, row, vector) for row in range(3)]
+    assert found == pytest.approx((both_bytes(part) @ vector).tolist(), rel=1e-4, abs=1e-5)
+    assert found == pytest.approx((table @ vector).tolist(), rel=1e-3, abs=1e-4 * dim)
 
 
 def chosen(scores: np.ndarray, wanted: int, count: int | None = None) -> np.ndarray:
@@ -136,7 +130,7 @@ def test_probabilities_are_those_of_the_rows_and_no_label_keeps_what_is_there() 
     part, vectors = rows(20), numbers(3, 24, seed=7)
     labels = np.array([[3, NO_LABEL, 19], [0, 0, NO_LABEL], [NO_LABEL, 5, 7]])
     found = np.full(labels.shape, 9, dtype=np.float32)
-    probabilities(part.bits, part.grid.biases, vectors, labels, found)
+    probabilities(part.grid, part.second, vectors, labels, found)
     expected = np.take_along_axis(sigmoid(exactly(part, vectors)), labels.clip(0), 1)
     np.testing.assert_allclose(found, np.where(labels == NO_LABEL, 9, expected), rtol=1e-5)
 
@@ -155,15 +149,16 @@ def test_small_rows_are_the_rows_to_a_half_step() -> None:
     part = Rows.of(table, biases)
     steps = np.abs(table).max(1, keepdims=True) / 127
     assert (np.abs(part.coarse * part.scales[:, None] - table) <= 0.5001 * steps).all()
-    assert np.array_equal(part.exact, table.astype(np.float16))
+    assert (np.abs(both_bytes(part) - table) <= 0.5001 * steps / 254).all()
     assert np.array_equal(part.biases, biases)
     assert (part.size, part.dim) == (50, 33)
-    assert Rows.of(table, biases, with_exact=False).exact is None
+    assert Rows.of(table, biases, with_exact=False).fine is None
 
 
-def test_rows_beyond_half_precision_are_refused() -> None:
-    table = numbers(3, 4)
-    table[1, 2] = -70_000
-    with pytest.raises(ModelError, match="rows reach 70000, but float16 ends at 65,504"):
-        Rows.of(table, numbers(3))
-    Rows.of(table, numbers(3), with_exact=False)
+def test_rows_in_half_precision_of_version_0_2_are_read() -> None:
+    table, biases = numbers(50, 33), numbers(50)
+    table[7] = 0
+    part, coarse = Rows.of(table, biases), Rows.of(table, biases, with_exact=False)
+    older = replace(coarse, exact=table.astype(np.float16))
+    assert older.exact is None
+    np.testing.assert_allclose(both_bytes(older), both_bytes(part), atol=2e-3)

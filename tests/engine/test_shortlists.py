@@ -23,7 +23,7 @@ from laconic.packed.engine.rows import Rows
 from laconic.packed.engine.shortlists import ClusterLabels, WordLabels
 from laconic.packed.engine.transforms import Unchanged
 from laconic.types import NO_LABEL, Inputs, Ranking
-from tests.engine.making import DIM, exactly, layer, mapped, numbers, pairs, rows, texts
+from tests.engine.making import DIM, exactly, in_two_bytes, layer, mapped, numbers, pairs, rows, texts
 from tests.engine.making import given as given_vectors
 from tests.variants import examples
 
@@ -131,7 +131,7 @@ class Listed(Shortlister):
 def both(beta: float, size: int) -> tuple[Blended, CandidatesRanker]:
     """The packed ranker and torch's, with the same rows of half precision."""
     classifier = LinearClassifier(DIM, LABELS)
-    own, biases = numbers(LABELS, DIM, seed=3).astype(np.float16).astype(np.float32), numbers(LABELS, seed=4)
+    own, biases = in_two_bytes(numbers(LABELS, DIM, seed=3)), numbers(LABELS, seed=4)
     with torch.no_grad():
         classifier.weight.copy_(torch.from_numpy(own))
         classifier.bias.copy_(torch.from_numpy(biases))  # type: ignore[union-attr] # it has one

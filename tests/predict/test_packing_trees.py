@@ -189,7 +189,7 @@ def test_cells_hold_every_row_with_the_middle_that_is_nearest() -> None:
     middles = part.middles.coarse * part.middles.scales[:, None]
     cell_of[part.order] = np.repeat(np.arange(len(middles)), np.diff(part.starts))
     assert (cell_of == (units @ middles.T).argmax(1)).mean() > 0.98  # but for what coarse middles have lost
-    assert (part.rows.exact is None, cells_of(units[:3], with_exact=True).rows.exact is None) == (True, False)
+    assert (part.rows.fine is None, cells_of(units[:3], with_exact=True).rows.fine is None) == (True, False)
     assert cells_of(units[:1]).middles.size == 1
 
 

@@ -1,4 +1,4 @@
-"""Converts trained rankers to packed ones: int8 rows in cluster order, with a search tree added if there is none.
+"""Converts trained rankers to packed ones: rows of bytes in cluster order, with a search tree added if there is none.
 
 Search widths are tuned on `tuning_texts`; without them, trees are made of the rows alone and widths are
 defaults. A tree is learnt on `device`; the ranker is on the CPU.

@@ -23,7 +23,7 @@ _ALL = 2048  # labels that are scored without a tree's help
 _ENOUGH = 1000  # texts to learn from: with fewer, means do better
 _ALWAYS = 64  # one of so many labels, the likeliest of all, is always scored: it may be among the best of any text
 _CLUSTER = 16  # labels of a cluster, about
-_RESCORED = 32  # labels that are scored again in float16; 64 give the same best five
+_RESCORED = 32  # labels that are scored again in 16 bits; 64 give the same best five
 _HIGH = 0.1  # of texts, those for which a cluster's best label is most above its mean, say how far it may rise
 
 

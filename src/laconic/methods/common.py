@@ -57,7 +57,12 @@ def remember_tree(run: Run, name: str, make: Callable[[], LabelTree]) -> LabelTr
         tree = make()
         return {"order": tree.order, "starts": tree.starts}
 
-    return LabelTree(**run.remember(name, tensors))
+    tree = LabelTree(**run.remember(name, tensors))
+    try:
+        tree.check()  # a run's files may be forged, and loops follow these numbers
+    except ModelError as error:
+        raise ValueError(f"{name}: {error}") from None  # which the run explains by its files
+    return tree
 
 
 def build_encoder(config: Encoding, num_ids: int, **more: Any) -> Encoder:

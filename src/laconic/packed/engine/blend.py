@@ -88,7 +88,7 @@ class Blended(PackedRanker):
         self, vectors: Float[np.ndarray, "texts width"], labels: Int[np.ndarray, "texts n"]
     ) -> Float[np.ndarray, "texts n"]:
         found = np.zeros(labels.shape, dtype=np.float32)
-        probabilities(self.rows.bits, self.rows.grid.biases, vectors, np.ascontiguousarray(labels), found)
+        probabilities(self.rows.grid, self.rows.second, vectors, np.ascontiguousarray(labels), found)
         return found
 
 

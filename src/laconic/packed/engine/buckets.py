@@ -1,6 +1,6 @@
 """MACH as a packed ranker: the mean, over members, of the probability of a label's bucket.
 
-Every label is added up from coarse rows of buckets; the best are added up again in float16.
+Every label is added up from coarse rows of buckets; the best are added up again in 16 bits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from laconic.kernels.checks import check_array, check_kind, check_numbers, check
 from laconic.kernels.jit import compiled
 from laconic.packed.engine.encoders import Encoder, check_fits
 from laconic.packed.engine.ranker import PackedRanker
-from laconic.packed.engine.row_kernels import Grid, choose, float16_dot, quantise, score_run
+from laconic.packed.engine.row_kernels import Grid, choose, fine_dot, quantise, score_run
 from laconic.packed.engine.rows import Rows, check_exact
 from laconic.packed.engine.texts import Inputs, Ranked, size_of
 from laconic.packed.engine.transforms import Transform
@@ -28,7 +28,7 @@ class Shelves(NamedTuple):
     """Buckets as kernels read them."""
 
     rows: Grid
-    bits: Int[np.ndarray, "buckets dim"]
+    fine: Int[np.ndarray, "buckets dim"]
     starts: Int[np.ndarray, "members+1"]
     buckets: Int[np.ndarray, "labels members"]
 
@@ -86,7 +86,7 @@ class Buckets(PackedRanker):
 
     @cached_property
     def _shelves(self) -> Shelves:
-        return Shelves(self.rows.grid, self.rows.bits, for_kernels(self.starts), for_kernels(self.buckets))
+        return Shelves(self.rows.grid, self.rows.second, for_kernels(self.starts), for_kernels(self.buckets))
 
 
 @compiled
@@ -96,7 +96,7 @@ def add_up(shelves, rescored, vectors, into):  # type: ignore[no-untyped-def]
     count, members = shelves.buckets.shape
     likely, totals = np.empty(shelves.starts[-1], np.float32), np.empty(count, np.float32)
     scratch, chosen = np.empty(count, np.float32), np.empty(count, np.int32)
-    numbers, decoded = np.empty(vectors.shape[2], np.int16), np.empty(vectors.shape[2], np.uint32)
+    numbers = np.empty(vectors.shape[2], np.int16)
     for text in range(len(labels)):
         for member in range(members):
             first, last = shelves.starts[member], shelves.starts[member + 1]
@@ -111,7 +111,7 @@ def add_up(shelves, rescored, vectors, into):  # type: ignore[no-untyped-def]
             totals[label] = total
         kept = choose(totals, count, rescored, scratch, chosen)
         for i in range(kept):
-            scratch[i] = -_mean(shelves, vectors[text], chosen[i], decoded)
+            scratch[i] = -_mean(shelves, vectors[text], chosen[i])
         best = np.argsort(scratch[:kept], kind="mergesort")
         for i in range(min(kept, labels.shape[1])):
             labels[text, i], scores[text, i] = chosen[best[i]], -scratch[best[i]]
@@ -119,19 +119,18 @@ def add_up(shelves, rescored, vectors, into):  # type: ignore[no-untyped-def]
 
 @compiled
 def score_labels(shelves, vectors, labels, scores):  # type: ignore[no-untyped-def]
-    decoded = np.empty(vectors.shape[2], np.uint32)
     for text in range(len(labels)):
         for i in range(labels.shape[1]):
             if labels[text, i] != NO_LABEL:
-                scores[text, i] = _mean(shelves, vectors[text], labels[text, i], decoded)
+                scores[text, i] = _mean(shelves, vectors[text], labels[text, i])
 
 
 @compiled
-def _mean(shelves, vectors, label, decoded):  # type: ignore[no-untyped-def]
-    """Return the mean probability of a label's buckets, by rows in float16."""
+def _mean(shelves, vectors, label):  # type: ignore[no-untyped-def]
+    """Return the mean probability of a label's buckets, by both bytes of rows."""
     total, members = np.float32(0), len(vectors)
     for member in range(members):
         bucket = shelves.buckets[label, member]
-        score = float16_dot(shelves.bits[bucket], vectors[member], decoded) + shelves.rows.biases[bucket]
+        score = fine_dot(shelves.rows, shelves.fine, bucket, vectors[member]) + shelves.rows.biases[bucket]
         total += np.float32(1) / (np.float32(1) + np.exp(-score))
     return total / np.float32(members)

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from laconic.kernels.jit import compiled
-from laconic.packed.engine.row_kernels import Grid, choose, fetch_run, float16_dot, quantise, score_run
+from laconic.packed.engine.row_kernels import Grid, choose, fetch_run, fine_dot, quantise, score_run
 from laconic.packed.engine.search_kernels import SearchLimits, Tree, near_clusters
 from laconic.types import NO_LABEL
 
@@ -44,7 +44,7 @@ class Own(NamedTuple):
     """Classifier rows in label order."""
 
     rows: Grid
-    bits: Int[np.ndarray, "labels dim"]
+    fine: Int[np.ndarray, "labels dim"]
     beta: float  # the rows' share of the score; nearness has the rest
     rescored: int
 
@@ -188,7 +188,6 @@ def rank_candidates(near, blend, own, encoded, vectors, into):  # type: ignore[n
     most = blend.size
     some, nearness, by_rows = np.empty(most, np.int32), np.empty(most, np.float32), np.empty(most, np.float32)
     totals, scratch, chosen = np.empty(most, np.float32), np.empty(most, np.float32), np.empty(most, np.int32)
-    decoded = np.empty(vectors.shape[1], np.uint32)
     for text in range(len(labels)):
         vector = vectors[text]
         kept, largest, nearest = _candidates(near, blend, own, encoded[text], vector, some, nearness, by_rows)
@@ -196,7 +195,7 @@ def rank_candidates(near, blend, own, encoded, vectors, into):  # type: ignore[n
             totals[i] = own.beta * by_rows[i] / largest + (1 - own.beta) * nearness[i] / nearest
         last = choose(totals, kept, own.rescored, scratch, chosen)
         for i in range(last):
-            exact = _probability(own, some[chosen[i]], vector, decoded)
+            exact = _probability(own, some[chosen[i]], vector)
             scratch[i] = -(own.beta * exact / largest + (1 - own.beta) * nearness[chosen[i]] / nearest)
         best = np.argsort(scratch[:last], kind="mergesort")
         for i in range(min(last, labels.shape[1])):
@@ -209,7 +208,6 @@ def score_candidates(near, blend, own, encoded, vectors, into):  # type: ignore[
     labels, scores = into
     most = blend.size
     some, nearness, by_rows = np.empty(most, np.int32), np.empty(most, np.float32), np.empty(most, np.float32)
-    decoded = np.empty(vectors.shape[1], np.uint32)
     for text in range(len(labels)):
         vector = vectors[text]
         kept, largest, nearest = _candidates(near, blend, own, encoded[text], vector, some, nearness, by_rows)
@@ -219,13 +217,13 @@ def score_candidates(near, blend, own, encoded, vectors, into):  # type: ignore[
             if total < least:
                 last, least = i, total
         if kept > 0:
-            exact = _probability(own, some[last], vector, decoded)
+            exact = _probability(own, some[last], vector)
             least = own.beta * exact / largest + (1 - own.beta) * nearness[last] / nearest
         for j in range(labels.shape[1]):
             label = labels[text, j]
             if label == NO_LABEL:
                 continue
-            score = own.beta * _probability(own, label, vector, decoded) / largest
+            score = own.beta * _probability(own, label, vector) / largest
             place = 0
             while place < kept and some[place] != label:
                 place += 1
@@ -241,7 +239,7 @@ def _candidates(near, blend, own, encoded, vector, some, nearness, by_rows):  # 
 
     Returns how many labels there are, and the largest of either, by which others will be divided.
     """
-    numbers, decoded = np.empty(len(vector), np.int16), np.empty(len(vector), np.uint32)
+    numbers = np.empty(len(vector), np.int16)
     listed, near_by, count = shortlist(near, blend, _unit(encoded))
     scratch, first = np.empty(count, np.float32), np.empty(count, np.int32)
     kept = choose(near_by, count, blend.size, scratch, first)
@@ -258,7 +256,7 @@ def _candidates(near, blend, own, encoded, vector, some, nearness, by_rows):  # 
     largest = np.float32(1e-12)
     for i in range(kept):  # of those that may be the likeliest, rounding being what it is
         if by_rows[i] >= _CLOSE * by_rows[likeliest]:
-            largest = max(largest, _probability(own, some[i], vector, decoded))
+            largest = max(largest, _probability(own, some[i], vector))
     return kept, largest, nearest
 
 
@@ -271,8 +269,8 @@ def _unit(vector):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _probability(own, label, vector, decoded):  # type: ignore[no-untyped-def]
-    return _sigmoid(float16_dot(own.bits[label], vector, decoded) + own.rows.biases[label])
+def _probability(own, label, vector):  # type: ignore[no-untyped-def]
+    return _sigmoid(fine_dot(own.rows, own.fine, label, vector) + own.rows.biases[label])
 
 
 @compiled

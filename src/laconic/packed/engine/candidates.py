@@ -83,4 +83,4 @@ class Candidates(PackedRanker):
 
     @cached_property
     def _own(self) -> Own:
-        return Own(self.rows.grid, self.rows.bits, float(self.beta), self.rescored)
+        return Own(self.rows.grid, self.rows.second, float(self.beta), self.rescored)

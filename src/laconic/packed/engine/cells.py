@@ -69,5 +69,5 @@ class Cells(Part):
     def tree(self) -> Tree:
         groups = NO_ROWS if self.groups is None else self.groups.grid
         group_starts, starts, order = map(for_kernels, (self.group_starts, self.starts, self.order))
-        nothing = for_kernels(np.zeros((0, self.rows.dim), np.uint16))
+        nothing = for_kernels(np.zeros((0, self.rows.dim), np.int8))
         return Tree(groups, group_starts, self.middles.grid, starts, self.rows.grid, nothing, order)

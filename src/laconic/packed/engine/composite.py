@@ -107,7 +107,7 @@ class Reranked(PackedRanker):
     def _shares(self, inputs: Inputs, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:
         vectors = self.transform.apply(self.encoder.encode(inputs))
         found = np.zeros(labels.shape, dtype=np.float32)
-        probabilities(self.rows.bits, self.rows.grid.biases, vectors, np.ascontiguousarray(labels), found)
+        probabilities(self.rows.grid, self.rows.second, vectors, np.ascontiguousarray(labels), found)
         found /= largest_of(found)
         return found
 

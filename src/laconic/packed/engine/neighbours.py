@@ -27,7 +27,7 @@ from laconic.packed.engine.cells import Cells
 from laconic.packed.engine.pairs import Pairs, bags_of
 from laconic.packed.engine.parts import PerThread, scratch_for
 from laconic.packed.engine.ranker import PackedRanker
-from laconic.packed.engine.row_kernels import float16_dot
+from laconic.packed.engine.row_kernels import fine_dot
 from laconic.packed.engine.rows import check_exact
 from laconic.packed.engine.texts import Inputs, Ranked, Texts, check_features, size_of
 from laconic.types import NO_LABEL
@@ -102,7 +102,7 @@ class Neighbours(PackedRanker):
         cosines = np.zeros((size_of(inputs), width), dtype=np.float32)
         if isinstance(self.index, Cells):
             cells = self.index.enough_for(min(self.neighbours + _SPARE, self._num_texts))
-            exact = self.index.rows.bits, self._places
+            exact = self.index.rows.second, self._places
             _nearest_vectors(cells.tree, cells.limits, exact, _features(inputs, cells.rows.dim), (texts, cosines))
         else:
             _check_words(inputs)
@@ -192,15 +192,15 @@ def _look_up(index, word, weight, texts, totals):  # type: ignore[no-untyped-def
 
 @compiled
 def _nearest_vectors(tree, limits, exact, vectors, into):  # type: ignore[no-untyped-def]
-    """Compare more texts than wanted in float16, because coarse cosines may misorder the last."""
-    (bits, place_of), (texts, cosines) = exact, into
+    """Compare more texts than wanted in 16 bits, because coarse cosines may misorder the last."""
+    (fine, place_of), (texts, cosines) = exact, into
     found, places = np.empty(limits.capacity, np.float32), np.empty(limits.capacity, np.int32)
-    wanted, decoded = texts.shape[1] + _SPARE, np.empty(vectors.shape[1], np.uint32)
+    wanted = texts.shape[1] + _SPARE
     best, scratch = np.empty(wanted, np.int32), np.empty(wanted, np.float32)
     for text in range(len(texts)):
         kept = nearest_rows(tree, limits, vectors[text], found, places, wanted, best, scratch)
         for i in range(kept):
-            scratch[i] = -float16_dot(bits[place_of[best[i]]], vectors[text], decoded)
+            scratch[i] = -fine_dot(tree.rows, fine, place_of[best[i]], vectors[text])
         order = np.argsort(scratch[:kept], kind="mergesort")
         for i in range(min(kept, texts.shape[1])):
             texts[text, i], cosines[text, i] = best[order[i]], -scratch[order[i]]

@@ -1,4 +1,4 @@
-"""Kernels over label rows: scores of runs of rows, selection of the best, and re-scoring in float16.
+"""Kernels over label rows: scores of runs of rows, selection of the best, and re-scoring in 16 bits.
 
 Rows are int8 with a scale each. A text's vector is rounded to integers of 12 bits, so that what is lost is lost by
 the rows alone, and no sum of up to 8,000 products overflows.
@@ -22,6 +22,7 @@ _BYTE, _NUMBER = ir.IntType(8), ir.IntType(32)
 _BINS = 512
 _LINE = 64  # bytes that are fetched together
 _LARGEST = 2047.0
+FINENESS = 254.0  # steps of a row's second byte in one step of its first
 _LEAST = 1e-30  # what is smaller is nothing: what it would be stretched by has no end
 
 
@@ -63,15 +64,12 @@ def score_run(grid, first, last, numbers, scale, into, place):  # type: ignore[n
 
 
 @compiled_in_any_order
-def float16_dot(bits, vector, scratch):  # type: ignore[no-untyped-def]
-    """Return the product of a row of float16 bits and a vector. `scratch` is scratch of as many uint32."""
-    for i in range(len(bits)):
-        half = np.uint32(bits[i])
-        scratch[i] = ((half & np.uint32(0x7FFF)) << np.uint32(13)) | ((half & np.uint32(0x8000)) << np.uint32(16))
-    values, total = scratch.view(np.float32), np.float32(0)
-    for i in range(len(bits)):
-        total += (values[i] * np.float32(2.0**112)) * vector[i]
-    return total
+def fine_dot(grid, fine, row, vector):  # type: ignore[no-untyped-def]
+    """Return the product of a row and a vector, by both bytes of the row's numbers."""
+    coarse, second, step, total = grid.coarse[row], fine[row], np.float32(1 / FINENESS), np.float32(0)
+    for i in range(len(vector)):
+        total += (np.float32(coarse[i]) + np.float32(second[i]) * step) * vector[i]
+    return total * grid.scales[row]
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -200,12 +198,11 @@ def log_sigmoid(score):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def probabilities(bits, biases, vectors, labels, into):  # type: ignore[no-untyped-def]
-    """Write the probabilities of given labels by rows in float16; NO_LABEL keeps its value."""
-    decoded = np.empty(vectors.shape[1], np.uint32)
+def probabilities(grid, fine, vectors, labels, into):  # type: ignore[no-untyped-def]
+    """Write the probabilities of given labels by both bytes of their rows; NO_LABEL keeps its value."""
     for text in range(len(labels)):
         for i in range(labels.shape[1]):
             label = labels[text, i]
             if label >= 0:
-                score = float16_dot(bits[label], vectors[text], decoded) + biases[label]
+                score = fine_dot(grid, fine, label, vectors[text]) + grid.biases[label]
                 into[text, i] = np.float32(1) / (np.float32(1) + np.exp(-score))

@@ -1,4 +1,4 @@
-"""Quantised label rows: int8 with a scale each for search, and a float16 copy for the final scores."""
+"""Quantised label rows: a byte and a scale for search, and a second byte for the final scores."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from jaxtyping import Float, Int
 from laconic.errors import ModelError
 from laconic.kernels.checks import check_array, check_floats, check_kind, check_starts, for_kernels
 from laconic.packed.engine.parts import Part
-from laconic.packed.engine.row_kernels import MOST_DIM, Grid
+from laconic.packed.engine.row_kernels import FINENESS, MOST_DIM, Grid
 
 _LARGEST = 127.0
-_LARGEST_HALF = float(np.finfo(np.float16).max)
 _AT_ONCE = 1 << 16  # rows that are looked at together
 
 
@@ -25,13 +24,16 @@ class Rows(Part):
     coarse: np.ndarray  # int8, rows × dim
     scales: np.ndarray  # float32: what a row of `coarse` is to be multiplied with
     biases: np.ndarray  # float32
-    exact: np.ndarray | None = None  # float16, rows × dim
+    fine: np.ndarray | None = None  # int8, rows × dim: what `coarse` lacks, in steps of 1/254
+    exact: np.ndarray | None = None  # float16, rows × dim: what version 0.2 had instead of `fine`
 
     def __post_init__(self) -> None:
         check_array(self.coarse, "rows", np.int8, (None, None))
         count, dim = self.coarse.shape
         for name in ("scales", "biases"):
             check_floats(getattr(self, name), f"rows' {name}", (count,))
+        if self.fine is not None:
+            check_array(self.fine, "rows' second bytes", np.int8, (count, dim))
         if self.exact is not None:
             check_array(self.exact, "rows in float16", np.float16, (count, dim))
         if not 0 < dim <= MOST_DIM or not count:
@@ -39,6 +41,9 @@ class Rows(Part):
                 f"the packed model's rows must be 1 or more of 1 to {MOST_DIM:,} numbers, but are {count:,} of {dim:,};"
                 " pack it again"
             )
+        if self.exact is not None:
+            object.__setattr__(self, "fine", _second_bytes(self.exact, self.coarse, self.scales))
+            object.__setattr__(self, "exact", None)
 
     @staticmethod
     def of(rows: Float[np.ndarray, "rows dim"], biases: Float[np.ndarray, "rows"], *, with_exact: bool = True) -> Rows:
@@ -46,19 +51,10 @@ class Rows(Part):
         for first in range(0, len(rows), _AT_ONCE):
             part = slice(first, first + _AT_ONCE)
             largest = np.abs(rows[part]).max(1, initial=0)
-            if with_exact and not largest.max() <= _LARGEST_HALF:
-                raise ModelError(
-                    f"the model's rows reach {largest.max():g}, but float16 ends at {_LARGEST_HALF:,.0f}: it"
-                    " cannot be packed"
-                )
             scales[part] = np.where(largest > 0, largest, 1) / _LARGEST
             coarse[part] = np.rint(rows[part] / scales[part, None])
-        return Rows(
-            coarse=coarse,
-            scales=scales,
-            biases=np.array(biases, dtype=np.float32),
-            exact=rows.astype(np.float16) if with_exact else None,
-        )
+        fine = _second_bytes(rows, coarse, scales) if with_exact else None
+        return Rows(coarse=coarse, scales=scales, biases=np.array(biases, dtype=np.float32), fine=fine)
 
     @property
     def size(self) -> int:
@@ -73,10 +69,10 @@ class Rows(Part):
         return Grid(for_kernels(self.coarse), for_kernels(self.scales), for_kernels(self.biases))
 
     @property
-    def bits(self) -> np.ndarray:
-        """Return the float16 copy as integers, which kernels can read."""
-        assert self.exact is not None
-        return for_kernels(self.exact.view(np.uint16))
+    def second(self) -> np.ndarray:
+        """Return the second bytes, as kernels read them."""
+        assert self.fine is not None
+        return for_kernels(self.fine)
 
 
 class Sizes(NamedTuple):
@@ -92,10 +88,22 @@ class Sizes(NamedTuple):
 
 
 def check_exact(rows: Any, name: str) -> None:
-    """Refuse rows without a float16 copy."""
+    """Refuse rows without their second bytes."""
     check_kind(rows, name, Rows)
-    if rows.exact is None:
-        raise ModelError(f"the packed model's {name} are not there in float16; pack it again")
+    if rows.fine is None:
+        raise ModelError(f"the packed model's {name} are not there in two bytes; pack it again")
+
+
+def _second_bytes(
+    rows: Float[np.ndarray, "rows dim"], coarse: Int[np.ndarray, "rows dim"], scales: Float[np.ndarray, "rows"]
+) -> Int[np.ndarray, "rows dim"]:
+    """Return what the first bytes lack of the rows."""
+    fine = np.empty(rows.shape, dtype=np.int8)
+    for first in range(0, len(rows), _AT_ONCE):
+        part = slice(first, first + _AT_ONCE)
+        steps = rows[part].astype(np.float32) / np.where(scales[part, None] == 0, 1, scales[part, None]) - coarse[part]
+        fine[part] = np.rint(np.nan_to_num(FINENESS * steps).clip(-_LARGEST, _LARGEST))
+    return fine
 
 
 def check_groups(groups: Any, starts: Any, clusters: Rows) -> None:

@@ -141,4 +141,4 @@ class Searched(PackedRanker):
     def _tree(self) -> Tree:
         groups = NO_ROWS if self.groups is None else self.groups.grid
         group_starts, starts, order = map(for_kernels, (self.group_starts, self.starts, self.order))
-        return Tree(groups, group_starts, self.clusters.grid, starts, self.rows.grid, self.rows.bits, order)
+        return Tree(groups, group_starts, self.clusters.grid, starts, self.rows.grid, self.rows.second, order)

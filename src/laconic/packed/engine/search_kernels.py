@@ -1,6 +1,6 @@
 """The kernel from a text's vectors to its best labels: groups of clusters, clusters, labels.
 
-Every level is a run of rows that is scored at once. What the coarse rows find best is scored again in float16.
+Every level is a run of rows that is scored at once. What the coarse rows find best is scored again in 16 bits.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from laconic.kernels.jit import compiled
-from laconic.packed.engine.row_kernels import Grid, choose, fetch_run, float16_dot, log_sigmoid, quantise, score_run
+from laconic.packed.engine.row_kernels import Grid, choose, fetch_run, fine_dot, log_sigmoid, quantise, score_run
 from laconic.types import NO_LABEL
 
 _AHEAD = 2  # clusters
@@ -25,7 +25,7 @@ class Tree(NamedTuple):
     clusters: Grid
     starts: Int[np.ndarray, "clusters+1"]
     rows: Grid
-    bits: Int[np.ndarray, "labels dim"]  # the rows in float16
+    fine: Int[np.ndarray, "labels dim"]  # the second byte of the rows' numbers
     order: Int[np.ndarray, "labels"]  # the label of each place
 
 
@@ -34,7 +34,7 @@ class SearchLimits(NamedTuple):
 
     groups: int  # to probe
     clusters: int
-    rescored: int  # labels that are scored again in float16
+    rescored: int  # labels that are scored again in 16 bits
     capacity: int  # labels that the probed clusters have at most
     product: bool  # a label's probability is multiplied with its cluster's
     scored: int = 0  # clusters that the probed groups may have together; 0: there may be all
@@ -58,7 +58,6 @@ def search(tree, limits, vectors, labels, scores):  # type: ignore[no-untyped-de
     scratch, chosen = np.empty(width, np.float32), np.empty(width, np.int32)
     numbers = np.empty(vectors.for_clusters.shape[1], np.int16)
     own_numbers = np.empty(vectors.for_labels.shape[1], np.int16)
-    decoded = np.empty(vectors.for_labels.shape[1], np.uint32)
     for text in range(len(labels)):
         vector = vectors.for_labels[text]
         scale = quantise(vectors.for_clusters[text], numbers)
@@ -88,7 +87,7 @@ def search(tree, limits, vectors, labels, scores):  # type: ignore[no-untyped-de
         kept = choose(found, count, limits.rescored, scratch, chosen)
         for i in range(kept):
             place = places[chosen[i]]
-            total = float16_dot(tree.bits[place], vector, decoded) + tree.rows.biases[place]
+            total = fine_dot(tree.rows, tree.fine, place, vector) + tree.rows.biases[place]
             scratch[i] = log_sigmoid(total) + from_cluster[chosen[i]] if limits.product else total
         best = np.argsort(-scratch[:kept], kind="mergesort")
         for i in range(min(kept, labels.shape[1])):
@@ -124,7 +123,6 @@ def near_clusters(tree, limits, numbers, scale, scores, cluster_of, scratch, cho
 def score_places(tree, limits, vectors, places, scores):  # type: ignore[no-untyped-def]
     """Write the log-probabilities of the labels at these positions; -inf for NO_LABEL."""
     numbers = np.empty(vectors.for_clusters.shape[1], np.int16)
-    decoded = np.empty(vectors.for_labels.shape[1], np.uint32)
     of_cluster = np.empty(1, np.float32)
     for text in range(len(places)):
         scale = quantise(vectors.for_clusters[text], numbers)
@@ -133,7 +131,7 @@ def score_places(tree, limits, vectors, places, scores):  # type: ignore[no-unty
             if place == NO_LABEL:
                 scores[text, i] = -np.inf
                 continue
-            total = float16_dot(tree.bits[place], vectors.for_labels[text], decoded) + tree.rows.biases[place]
+            total = fine_dot(tree.rows, tree.fine, place, vectors.for_labels[text]) + tree.rows.biases[place]
             scores[text, i] = log_sigmoid(total)
             if limits.product and place >= tree.starts[0]:
                 cluster = np.searchsorted(tree.starts, place, side="right") - 1

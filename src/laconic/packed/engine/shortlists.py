@@ -27,7 +27,7 @@ from laconic.kernels.csr import add_products, clear, take_best
 from laconic.kernels.jit import compiled
 from laconic.packed.engine.pairs import Pairs, bags_of
 from laconic.packed.engine.parts import Part, PerThread, scratch_for
-from laconic.packed.engine.row_kernels import Grid, choose, float16_dot, quantise, score_run
+from laconic.packed.engine.row_kernels import Grid, choose, fine_dot, quantise, score_run
 from laconic.packed.engine.rows import Rows, Sizes
 from laconic.packed.engine.texts import Inputs, Ranked
 from laconic.packed.engine.transforms import Transform
@@ -42,7 +42,7 @@ class Leaves(NamedTuple):
     """Clusters as the kernel reads them."""
 
     rows: Grid
-    bits: Int[np.ndarray, "clusters dim"]
+    fine: Int[np.ndarray, "clusters dim"]
     starts: Int[np.ndarray, "clusters+1"]
     order: Int[np.ndarray, "labels"]
 
@@ -94,7 +94,7 @@ class ClusterLabels(Shortlist):
         check_whole(self.num_labels, "number of labels", 1)
         check_kind(self.transform, "transform of vectors for clusters", Transform)
         check_kind(self.clusters, "clusters", Rows)
-        if self.clusters.exact is None or self.clusters.dim != self.transform.width:
+        if self.clusters.fine is None or self.clusters.dim != self.transform.width:
             raise ModelError("the packed model's clusters do not fit their transform; pack it again")
         check_array(self.order, "order of labels", np.int32, (self.num_labels,))
         check_order(self.order, "order of labels")
@@ -127,7 +127,7 @@ class ClusterLabels(Shortlist):
 
     @cached_property
     def _leaves(self) -> Leaves:
-        return Leaves(self.clusters.grid, self.clusters.bits, for_kernels(self.starts), for_kernels(self.order))
+        return Leaves(self.clusters.grid, self.clusters.second, for_kernels(self.starts), for_kernels(self.order))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -188,13 +188,12 @@ def list_clusters(leaves, beam, vectors, into):  # type: ignore[no-untyped-def]
     clusters = len(leaves.starts) - 1
     scores, scratch = np.empty(clusters, np.float32), np.empty(clusters, np.float32)
     chosen, numbers = np.empty(clusters, np.int32), np.empty(vectors.shape[1], np.int16)
-    decoded = np.empty(vectors.shape[1], np.uint32)
     for text in range(len(labels)):
         scale = quantise(vectors[text], numbers)
         score_run(leaves.rows, 0, clusters, numbers, scale, scores, 0)
         probed, count = choose(scores, clusters, beam, scratch, chosen), 0
         for i in range(probed):
-            scratch[i] = -(float16_dot(leaves.bits[chosen[i]], vectors[text], decoded) + leaves.rows.biases[chosen[i]])
+            scratch[i] = -(fine_dot(leaves.rows, leaves.fine, chosen[i], vectors[text]) + leaves.rows.biases[chosen[i]])
         for best in np.argsort(scratch[:probed], kind="mergesort"):
             first, last = leaves.starts[chosen[best]], leaves.starts[chosen[best] + 1]
             for place in range(first, min(last, first + labels.shape[1] - count)):
