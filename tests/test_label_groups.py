@@ -303,7 +303,9 @@ def test_attributes_are_set_in_a_finished_model_and_its_packed_version(data: Pat
     (tmp_path / "more.csv").write_text("id,kind\nL0,third\nunheard,third\n")
     shown, told = shown_and_told("set-attributes", tmp_path / "m", tmp_path / "more.csv", "--out", tmp_path / "other")
     assert "1 label is not in the model, such as 'unheard'" in told
-    assert open_packed(tmp_path / "other" / "packed").label_attributes.by_label()[0] == {"kind": ["third"]}  # type: ignore[union-attr]
+    attributes = open_packed(tmp_path / "other" / "packed").label_attributes
+    assert attributes is not None
+    assert attributes.by_label()[0] == {"kind": ["third"]}
     (tmp_path / "more.csv").write_text("id,kind\nunheard,third\n")
     assert "none of its labels is in the model" in laconic(
         "set-attributes", tmp_path / "m", tmp_path / "more.csv", code=2

@@ -119,7 +119,7 @@ def test_python_takes_a_threshold_or_a_number_of_labels(folders: tuple[Path, Pat
     assert sum(one.predicted for one in every) == 12 * len(CORPUS.split("test"))
     assert sum(one.predicted for one in of_python(CORPUS, folders[0], threshold=2.0)) == 0
     frame = of_python(CORPUS, folders[0], as_frame=True)
-    assert list(frame.columns) == list(LabelFigures._fields)  # type: ignore[attr-defined]
+    assert list(frame.columns) == list(LabelFigures._fields)  # type: ignore[attr-defined]  # typed as a list or a frame
     with pytest.raises(ConfigError, match="exclude each other"):
         of_python(CORPUS, folders[0], threshold=0.5, k=1)
     with pytest.raises(ConfigError, match="k must be 1 or more"):

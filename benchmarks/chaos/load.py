@@ -33,7 +33,7 @@ def load(trial: Trial) -> dict[str, Any]:
 
 
 def proxied(trial: Trial) -> dict[str, Any]:
-    """The same loads with HAProxy in front, on the service's core, by the configuration that we deliver."""
+    """Measure loads with HAProxy in front, on the service's core, by the configuration that we deliver."""
     theirs, own = two_cores()
     requests = [question({"text": text}) for text in trial.texts[:_MOST_TEXTS]]
     with (

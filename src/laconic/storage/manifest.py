@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import zlib
 from collections.abc import Collection, Iterator, Mapping
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 
 from laconic.errors import ModelError, UserError
 from laconic.storage.json_files import parse_json, read_json
-from laconic.storage.verification import Content, contents_of, damaged_file, first_damaged, sha256_of
+from laconic.storage.verification import Content, contents_of, damaged_file, first_damaged
 from laconic.system.files import restore, set_aside
 from laconic.units import counted
 
@@ -222,7 +223,12 @@ def _restore(folder: Path) -> None:
 def version_of(folder: Path) -> str:
     """Return a short identifier of exactly these files."""
     with _reading(folder / MANIFEST):
-        return sha256_of(folder / MANIFEST)[:12]
+        return version_by((folder / MANIFEST).read_bytes())
+
+
+def version_by(manifest: bytes) -> str:
+    """Return the version of the model that has this manifest."""
+    return hashlib.sha256(manifest).hexdigest()[:12]
 
 
 def json_object(path: Path) -> dict[str, Any]:

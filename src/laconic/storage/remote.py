@@ -28,6 +28,7 @@ from laconic.storage.manifest import (
     check_replaceable,
     kind_of,
     listing_of,
+    version_by,
 )
 from laconic.storage.verification import first_damaged
 from laconic.system.files import left_behind, replacing
@@ -86,7 +87,7 @@ def push(
     foreign = [at for at, manifest in there.items() if all((at, manifest) != part[:2] for part in parts)]
     if foreign and not force:
         raise RemoteError(
-            f"{place}: another model is there (version {_version(there[foreign[0]])}); --force (Python: force=True) "
+            f"{place}: another model is there (version {version_by(there[foreign[0]])}); --force (Python: force=True) "
             "replaces it, or choose another name"
         )
     place.clear(there, keep={f"{part.prefix}{name}" for part in parts for name in part.listing.sizes})
@@ -377,9 +378,4 @@ def _bytes(parts: list[_Part]) -> int:
 def _transfer(parts: list[_Part], *, changed: bool) -> Transfer:
     files = sum(len(part.listing.sizes) + 1 for part in parts)
     own = sum(len(part.manifest) for part in parts)
-    return Transfer(_version(parts[0].manifest), files, _bytes(parts) + own, changed)
-
-
-def _version(manifest: bytes) -> str:
-    """Return a model's version as `version_of` does."""
-    return hashlib.sha256(manifest).hexdigest()[:12]
+    return Transfer(version_by(parts[0].manifest), files, _bytes(parts) + own, changed)
