@@ -6,6 +6,8 @@ few words, of its own and of the topics that it shares with its neighbours; a te
 words that say nothing. Label numbers are shuffled.
 
     python -m benchmarks.shapes
+
+`benchmarks.shape_files` writes such data as files.
 """
 
 from __future__ import annotations
@@ -101,6 +103,7 @@ class ShapedTexts:
     ids: Int[Tensor, "texts length"]  # words in reading order, PAD at the end
     starts: Int[Tensor, "texts+1"]  # of each text's labels in `labels`
     labels: Int[Tensor, "pairs"]
+    label_words: Int[Tensor, "labels words"]  # that each label's texts write; as ids
 
     def resident(self) -> Resident:
         counts = self.starts.diff()
@@ -152,6 +155,7 @@ def make(
         ids=_words(shape, length, starts, places, words, chance),
         starts=starts,
         labels=numbers[places],
+        label_words=words[numbers.argsort()] + FIRST_WORD,
     )
 
 

@@ -153,3 +153,14 @@ def test_the_estimator_chooses_too() -> None:
     model = Laconic(device="cpu").fit(["red rose", "deep sea"], [["flower"], ["water"]])
     assert model.model_.facts["method"] == "nearest"
     assert model.predict("a red rose", k=1)[0].label == "flower"
+
+
+def test_other_work_on_the_cores_takes_time_and_is_said() -> None:
+    quiet, busy = choice(), choice(share=0.25)
+    assert busy.method == quiet.method
+    assert busy.seconds == pytest.approx(4 * quiet.seconds, rel=0.2)  # but for what a step takes to begin
+    assert busy.why.endswith("on 2 cores beside other work")
+    assert quiet.why.endswith("on 2 cores")
+    budget = 1.5 * quiet.seconds
+    assert choice(budget=budget).method == "astec"
+    assert choice(budget=budget, share=0.25).method != "astec"

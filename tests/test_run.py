@@ -34,8 +34,8 @@ class Watched(Silent):
     def planned(self, memory, seconds):
         self.plans.append((memory, seconds))
 
-    def began(self, how, epochs, steps, done):
-        self.beginnings.append(how)
+    def entered(self, stage):
+        self.beginnings.append(stage)
 
 
 def kept(folder, watcher=None):
@@ -180,7 +180,7 @@ def test_members_are_told_apart_in_the_log_and_to_those_who_look_on(tmp_path):
     lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     told = [(line["stage"], line["epoch"]) for line in lines]
     assert told == [("member-0.train", 1), ("member-0.train", 2), ("member-1.train", 1), ("member-1.train", 2)]
-    assert [how.partition(", ")[0] for how in watcher.beginnings] == ["member 1 of 2", "member 2 of 2"]
+    assert [stage.partition(", ")[0] for stage in watcher.beginnings] == ["member 1 of 2", "member 2 of 2"]
 
 
 def test_a_single_model_is_no_member_of_anything(tmp_path):
@@ -224,13 +224,14 @@ def test_what_writes_for_tensorboard_is_closed_however_a_stage_ends(tmp_path, mo
     assert opened == closed
 
 
-def test_the_first_member_announces_for_all_and_finished_ones_take_memory():
+def test_the_first_member_announces_for_all_and_finished_ones_take_memory(monkeypatch):
+    monkeypatch.setattr("laconic.training.run.memory_held", lambda: 700)  # before training
     watcher = Watched()
     run = Run(None, watcher=watcher, device=CPU)
     run.report_costs(1000, 60.0, {})
     for number in range(3):
         run.member(number, of=3).report_costs(1000, 60.0, {})
-    assert watcher.plans == [(1000, 60.0), (1500, 180.0)]
+    assert watcher.plans == [(1700, 60.0), (2200, 180.0)]
 
 
 def test_an_ensemble_that_cannot_fit_is_refused_with_what_would_make_it_fit(monkeypatch):

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
+from benchmarks.shape_files import word, write
 from benchmarks.shapes import OF_LABELS, PAPER_SHAPES, DataShape, make
 
+from laconic.data import sources
+from laconic.data.prepare import label_texts
+from laconic.data.text import STOP_WORDS
 from laconic.data.vocabulary import bags
+from laconic.methods.registry import config_of
+from laconic.methods.train import train_model
+from laconic.predict.predictor import Predictor
+from laconic.training.run import Run
 from laconic.types import FIRST_WORD, PAD, Tokens
 
 SMALL = DataShape(texts=4000, words=900, labels=300, labels_a_text=3.5, up_to_4=0.4, up_to_8=0.7)
@@ -75,3 +85,22 @@ def test_a_seed_decides_the_texts() -> None:
     assert torch.equal(one.labels, again.labels)
     assert not torch.equal(one.ids, other.ids)
     assert not torch.equal(one.ids, make(SMALL, seed=1, part=1).ids)
+
+
+def test_files_of_a_shape_are_data_that_can_be_learnt(tmp_path: Path) -> None:
+    shape = DataShape(texts=3000, test_texts=300, words=400, labels=200, labels_a_text=2.0, up_to_4=0.4, up_to_8=0.7)
+    write(shape, tmp_path)
+    corpus = sources.read(str(tmp_path))
+    assert len(corpus.split("train")) == 3000
+    assert len(corpus.split("test")) == 300
+    assert len(corpus.labels) == 200
+    assert label_texts(corpus.labels) is not None
+    model = train_model(corpus, "nearest", config_of("nearest", {}), Run.unkept())
+    assert Predictor(model, "cpu").evaluate(corpus, "test").metrics["P@1"] > 30  # one label in 200 at random
+
+
+def test_every_number_is_spelt_as_another_word() -> None:
+    words = [word(number) for number in range(20_000)]
+    assert len(set(words)) == len(words)
+    assert not STOP_WORDS & set(words)
+    assert all(one.isalpha() for one in words)

@@ -39,7 +39,7 @@ def _table(results: Results, wanted: Callable[[str], bool]) -> str:
     entries = [*bench["entries"], *_pecos(results)]
     rows = [
         [
-            name_of(one),
+            name_of(one) + (" ²" if one.get("earlier") else ""),
             trained_on(one),
             *(number(one["figures"].get(name), 1) for name in USUAL),
             number(one["seconds"], 0),

@@ -217,8 +217,11 @@ class Stops(Silent):
     def planned(self, memory, seconds):
         self.plans.append((memory, seconds))
 
+    def entered(self, stage):
+        self.stage = stage
+
     def began(self, how, epochs, steps, done):
-        self.began_at.append((how.partition(",")[0], done, epochs * steps))
+        self.began_at.append((self.stage.partition(",")[0], done, epochs * steps))
 
     def stepped(self):
         self.left -= 1
@@ -245,7 +248,9 @@ def test_a_killed_run_goes_on_and_a_finished_member_is_not_trained_again(tmp_pat
         assert torch.equal(tensor, again.tensors[name]), name
 
 
-def test_what_it_takes_is_announced_once_and_members_add_up():
+def test_what_it_takes_is_announced_once_and_members_add_up(monkeypatch):
+    monkeypatch.setattr("laconic.training.run.memory_held", lambda: 0)
+
     def planned(**changes):
         watcher = Stops()
         trained(BRIEF | {"epochs": 1} | changes, Run(None, watcher=watcher, device=CPU))

@@ -17,10 +17,12 @@ from laconic.cli.options import (
     Device,
     ModelFolder,
     Separator,
+    err,
     out,
     print_note,
     read_corpus,
 )
+from laconic.cli.progress import waiting
 from laconic.cli.verb import command, option
 from laconic.errors import ConfigError, UserError
 from laconic.units import counted
@@ -120,11 +122,13 @@ def _pack(source: _Source, folder: Path, corpus: Corpus | None, device: str, *, 
     began = perf_counter()
     if corpus is not None:
         corpus = as_trained(corpus, [TrainedOn.of(source.model.facts, source.model.sketch)])
-    packed, cost = of_version(packed_model(source.model, corpus, device), source.version), None
+    with waiting(err, "packing"):
+        packed, cost = of_version(packed_model(source.model, corpus, device), source.version), None
     if corpus is not None and keep_texts:
         packed = with_texts(packed, corpus)
     if corpus is not None and (split := split_to_measure(corpus)):
-        packed, cost = measured(packed, source.model, corpus, split, device)
+        with waiting(err, "comparing the packed model with the model"):
+            packed, cost = measured(packed, source.model, corpus, split, device)
     write_packed(packed, folder)
     seconds, sizes = perf_counter() - began, [human_bytes(bytes_in(one)) for one in (folder, source.folder)]
     texts = f" It keeps {counted(packed.num_kept, 'training text')}." if packed.num_kept else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -13,6 +14,7 @@ from rich.progress import (
     MofNCompleteColumn,
     Progress,
     SpinnerColumn,
+    TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -87,16 +89,29 @@ def waiting(console: Console, title: str) -> Iterator[None]:
 
 
 @contextmanager
-def training_display(console: Console) -> Iterator[LineWatcher]:
-    """Report on a run: a progress bar on a terminal, and one line per epoch everywhere."""
-    from laconic.training.watchers import LineWatcher
+def training_display(console: Console, total: float | None = None) -> Iterator[LineWatcher]:
+    """Report on a run: a progress bar on a terminal, and a line per stage everywhere; epochs go to the log.
 
-    with counting(console) as bar:
-        bar.add_task("training", total=None)  # some parts, such as label trees, report no steps
+    `total` are the seconds of the whole run, where they have been announced.
+    """
+    from laconic.training.watchers import LineWatcher, log
 
-        def advance(stage: str, done: int, steps: int) -> None:
-            if bar.tasks[-1].description != stage:
-                bar.add_task(stage, total=steps)
-            bar.update(bar.tasks[-1].id, completed=done)
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task, stage = bar.add_task("training", total=None), "training"
 
-        yield LineWatcher(bar.console.print, advance)
+        def advance(what: str, fraction: float | None) -> None:
+            nonlocal stage
+            if what.partition(", epoch ")[0] != stage:
+                stage = what.partition(", epoch ")[0]
+                bar.reset(task, total=None, completed=0)
+            bar.update(task, description=what, total=None if fraction is None else 1.0, completed=fraction or 0.0)
+
+        yield LineWatcher(partial(bar.console.print, soft_wrap=True), advance, log.info, total=total)

@@ -27,6 +27,7 @@ class Recipe(NamedTuple):
     config: Any = None  # None: the method is still to be chosen, or the settings to be checked
     budget: float | None = None  # seconds, for the choice
     why: str = ""  # this method was chosen
+    seconds: float | None = None  # that a chosen method is estimated to take
 
     @property
     def words(self) -> str:
@@ -102,7 +103,9 @@ def settled_recipe(recipe: Recipe, corpus: Corpus, device: str, earlier: Choice 
     except ConfigError as error:
         raise ConfigError(f"{error} ({choice.method} was chosen; name a method that has it)") from None
     settings, config = config_for(choice, wanted)
-    return recipe._replace(method=choice.method, settings=settings, config=config, why=choice.why)
+    return recipe._replace(
+        method=choice.method, settings=settings, config=config, why=choice.why, seconds=choice.seconds
+    )
 
 
 def _with_options(method: str, settings: Settings, options: Mapping[str, float]) -> Settings:

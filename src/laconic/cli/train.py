@@ -40,6 +40,7 @@ from laconic.cli.options import (
     verbosity,
 )
 from laconic.cli.pack import KeepTexts
+from laconic.cli.progress import training_display, waiting
 from laconic.cli.recipe import Recipe, asked_recipe, checked_recipe, settled_recipe, usual_folder
 from laconic.cli.verb import command, option
 from laconic.errors import ConfigError
@@ -300,7 +301,8 @@ def _evaluated(model: SavedModel, corpus: Corpus, device: str, title: str) -> Sa
 
     if "test" in corpus.splits:
         texts = evaluation_texts(corpus, "test")
-        model, evaluation = scored(model, texts, device)
+        with waiting(err, "evaluating"):
+            model, evaluation = scored(model, texts, device)
         of = f"{texts}: {counted(evaluation.texts, 'text')}{seen_words(evaluation.seen)}"
     elif kept := model.facts.get("metrics"):
         evaluation = evaluation_of(kept)
@@ -369,7 +371,6 @@ def _trained(
 
     `asked` are the words in which a choice of the method was asked for; empty if one was named.
     """
-    from laconic.cli.progress import training_display
     from laconic.methods.distillation import Config as Distilling
     from laconic.methods.distillation import with_teacher_facts, with_teacher_labels
     from laconic.methods.train import Training
@@ -383,7 +384,7 @@ def _trained(
     finished = _Finished(job.folder, job.storage) if not job.force and kind_of(job.folder) else None
     labelled = corpus if teacher is None else with_teacher_labels(teacher, corpus, device, Distilling())
     began, anew = perf_counter(), not folder.exists()
-    with training_display(err) as watcher:
+    with training_display(err, recipe.seconds) as watcher:
         run = Run(
             folder, watcher=watcher, device=device, ignore_memory=job.ignore_memory, asked=asked, trackers=trackers
         )
@@ -393,7 +394,8 @@ def _trained(
         trained = training.run(run)
     trained = trained if teacher is None else with_teacher_facts(trained, teacher)
     made = {"command": _command()} | ({ASKED: asked} if asked else {})
-    took = {"seconds": round(perf_counter() - began, 2)} if anew else {}  # how long a stopped run took is not known
+    stages = [stage._asdict() for stage in run.stages]
+    took = {"seconds": round(perf_counter() - began, 2), "stages": stages} if anew else {}  # not known of a stopped run
     tracked = {"trackers": trackers.ids} if trackers.ids else {}
     return replace(trained, facts={**trained.facts, **made, **took, **tracked})
 

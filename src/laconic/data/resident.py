@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
@@ -128,10 +129,7 @@ def bounded(labels: csr_array) -> csr_array:
         span = slice(labels.indptr[row], labels.indptr[row + 1])
         rarest = np.argsort(frequency[labels.indices[span]], kind="stable")
         kept[span][rarest[most:]] = False
-    log.warning(
-        "texts with more than %d labels: %d; the %d rarest labels of each are learnt, %d pairs are not",
-        *(most, len(wide), most, np.count_nonzero(~kept)),
-    )
+    _warn_once(most, len(wide), int(np.count_nonzero(~kept)))
     starts = np.concatenate([[0], np.cumsum(kept)])[labels.indptr]
     return csr_array((labels.data[kept], labels.indices[kept], starts), shape=labels.shape)
 
@@ -156,3 +154,12 @@ def _in_rows(pairs: csr_array) -> Int[Tensor, "texts q"]:
 def _shares(weights: Float[np.ndarray, "pairs"]) -> Float[np.ndarray, "pairs"]:
     """Scale label weights to targets of at most 1: a cross-entropy has no minimum above that."""
     return (weights / max(float(weights.max(initial=1)), 1)).astype(np.float32)
+
+
+@cache
+def _warn_once(most: int, texts: int, pairs: int) -> None:
+    """Say it once of all stages of a run."""
+    log.warning(
+        "texts with more than %d labels: %d; the %d rarest labels of each are learnt, %d pairs are not",
+        *(most, texts, most, pairs),
+    )

@@ -2,8 +2,8 @@
 
 There is one recipe: a trained ranker, label trees, nearest texts, labels' own texts and a learnt space of texts and
 label texts, combined by a small network (methods/wrappers/fusion.py). The trained ranker differs, and takes most of the
-time. The choice depends on nothing that changes from one minute to the next, and it is stored with the run, so that an
-interrupted run resumes with it on another machine too.
+time, which is estimated for the cores that other processes leave at that moment. The choice is stored with the run, so
+that an interrupted run resumes with it, on another machine or a busier one too.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from laconic.methods import siamese
 from laconic.methods.config import MethodConfig
 from laconic.methods.costs import CPU, GPU
 from laconic.methods.registry import config_of
-from laconic.system.machine import usable_cores
+from laconic.system.machine import share_of_cores, usable_cores
 from laconic.units import counted, human_seconds
 
+_BUSY = 0.7  # a share of the cores below which it is said
 _FEW = 500  # texts; with fewer, too few can be held out to train the combining network
 _MANY = 1_000_000  # labels; with more, clusters of labels are searched
 _HELD_OUT = 0.1  # fraction of the texts that train the combining network; at most MOST_HELD_OUT texts
@@ -52,6 +53,11 @@ class Situation(NamedTuple):
     gpu: bool
     cores: int
     budget: float | None = None  # seconds; None: no limit
+    share: float = 1.0  # of the cores, that other processes leave
+
+    @property
+    def free_cores(self) -> float:
+        return self.cores * self.share
 
 
 class Choice(NamedTuple):
@@ -68,7 +74,8 @@ def describe_situation(corpus: Corpus, *, gpu: bool, budget: float | None) -> Si
     kind = "text" if split.texts is not None else "dense" if isinstance(split.features, np.ndarray) else "sparse"
     there = label_texts(corpus.labels) is not None
     pairs = int(split.labels.nnz)
-    return Situation(len(split), len(corpus.labels), pairs, kind, there, gpu, usable_cores(), budget)
+    sizes = len(split), len(corpus.labels), pairs
+    return Situation(*sizes, kind, there, gpu, usable_cores(), budget, share_of_cores())
 
 
 def choose(of: Situation) -> Choice:
@@ -100,14 +107,14 @@ def _from_best(of: Situation) -> Iterator[Choice]:
         yield _on_gpu(of)
     elif of.kind == "text":
         laptop = read_settings(preset_path("astec", "laptop"), [])
-        seconds = _ASTEC * of.texts / of.cores + _fusion_seconds(of)
+        seconds = _ASTEC * of.texts / of.free_cores + _fusion_seconds(of)
         yield Choice("astec", _with_wrappers(of, laptop), seconds, _describe("small Astec", of))
     for space in (True, False) if _has_space(of) else (False,):
-        seconds = _TREES * 3 * of.pairs / of.cores + _fusion_seconds(of, trees=0, space=space)
+        seconds = _TREES * 3 * of.pairs / of.free_cores + _fusion_seconds(of, trees=0, space=space)
         settings = _with_wrappers(of, {}, trees=0, space=space)
         yield Choice("trees", settings, seconds, _describe("label trees", of, trees=False, space=space))
     untrained = "nearest texts + label texts, without training"
-    yield Choice("nearest", {}, 1e-4 * of.texts / of.cores, untrained)
+    yield Choice("nearest", {}, 1e-4 * of.texts / of.free_cores, untrained)
 
 
 def _on_gpu(of: Situation) -> Choice:
@@ -127,14 +134,14 @@ def _has_space(of: Situation) -> bool:
 
 def _fusion_seconds(of: Situation, trees: int = 3, *, space: bool = True) -> float:
     """Estimate the time of fusion; trees are trained without the held-out texts, and again with them."""
-    seconds = (2 * trees * _TREES * of.pairs + _CHANNELS * of.texts) / of.cores
+    seconds = (2 * trees * _TREES * of.pairs + _CHANNELS * of.texts) / of.free_cores
     return seconds + _space_seconds(of) if space and _has_space(of) else seconds
 
 
 def _space_seconds(of: Situation) -> float:
     config = siamese.Config(embedding=_SPACE[of.gpu], length=_USUAL_WORDS)
     config = siamese.sized(config, of.texts, _USUAL_WORDS)
-    machine = GPU if of.gpu else CPU.times(of.cores)
+    machine = GPU if of.gpu else CPU.times(of.free_cores)
     stages = _GPU_STAGE * (1 + config.rounds) if of.gpu else 0.0
     return stages + siamese.training_costs(config, machine, words=of.texts, labels=of.labels, texts=of.texts).seconds
 
@@ -154,4 +161,5 @@ def _describe(learner: str, of: Situation, *, trees: bool = True, space: bool = 
 
 
 def _machine(choice: Choice, of: Situation) -> str:
-    return "on a GPU" if choice.method.startswith("inceptionxml") else f"on {counted(of.cores, 'core')}"
+    busy = " beside other work" * (of.share < _BUSY)
+    return f"on {'a GPU' if choice.method.startswith('inceptionxml') else counted(of.cores, 'core')}{busy}"

@@ -50,8 +50,10 @@ class Machine:
     bandwidth: float  # bytes per second
     launch: float  # seconds that any step takes, however small
 
-    def times(self, cores: int) -> Machine:
-        return replace(self, name=f"{cores} × {self.name}", flops=cores * self.flops, bandwidth=cores * self.bandwidth)
+    def times(self, cores: float) -> Machine:
+        return replace(
+            self, name=f"{cores:g} × {self.name}", flops=cores * self.flops, bandwidth=cores * self.bandwidth
+        )
 
 
 GPU = Machine(name="H200", flops=60e12, bandwidth=3.5e12, launch=1.5e-3)  # fp32 and tf32 mixed

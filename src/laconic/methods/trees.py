@@ -6,8 +6,9 @@ label under that node. A label's score is the product of probabilities along its
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -81,23 +82,36 @@ class Config(MethodConfig):
 
 def train(data: Dataset, config: Config, run: Run) -> Trained:
     learnt_from, _ = data.split(config.validation, config.seed)
-    ranker = build(learnt_from, config)
+    with run.stage("trees") as advance:
+        ranker = build(learnt_from, config, advance)
     if not calibrates_apart(data, config):
         return Trained(ranker, config)
     # One tree is enough: its scores are nearly as often true as the mean of several (docs/log.md).
     others, _ = calibration_parts(data, config.calibration)
-    return Trained(ranker, config, calibration_ranker=build(others, replace(config, trees=1)))
+    with run.stage("trees-for-calibration") as advance:
+        return Trained(ranker, config, calibration_ranker=build(others, replace(config, trees=1), advance))
 
 
-def build(data: Dataset, config: Config) -> TreesRanker:
-    """Train on all of the data; texts of weight 0 or without labels have no effect."""
+def build(data: Dataset, config: Config, advance: Callable[[float], None] = lambda fraction: None) -> TreesRanker:
+    """Train on all of the data; texts of weight 0 or without labels have no effect.
+
+    `advance` gets the fraction that is done, time and again.
+    """
     data = _weighted_texts(data)
     reading = _reading(data, config)
     rows = feature_rows(data.inputs, reading)
     learning = LearnSettings(config.cost, config.threshold, SolverSettings(_TOLERANCE, config.epochs))
     growing = GrowSettings(config.fan_out, config.leaf, learning)
-    trees = [grow_tree(data, rows, growing, config.seed + number) for number in range(config.trees)]
+    trees = [
+        grow_tree(data, rows, growing, config.seed + number, partial(_of_all, advance, number, config.trees))
+        for number in range(config.trees)
+    ]
     return TreesRanker(StoredForest.of(join_trees(trees)), reading, beam=config.beam)
+
+
+def _of_all(advance: Callable[[float], None], before: int, trees: int, fraction: float) -> None:
+    """Report the fraction of one tree as one of all trees."""
+    advance((before + fraction) / trees)
 
 
 def restore(config: Config, tensors: Mapping[str, Tensor]) -> TreesRanker:

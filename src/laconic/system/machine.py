@@ -8,9 +8,12 @@ Affinity masks and control groups (cgroups, of version 1 or 2) limit a process i
 
 from __future__ import annotations
 
+import hashlib
 import os
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from functools import cache
 from math import ceil
 from pathlib import Path, PurePosixPath
@@ -42,6 +45,45 @@ def free_memory(root: Path = _ROOT) -> int | None:
     spare = [_spare_memory(group) for group in _groups(root, "memory")]
     known = [number for number in [_available_memory(root), *spare] if number is not None]
     return max(0, min(known)) if known else None
+
+
+def share_of_cores(seconds: float = 0.2) -> float:
+    """Measure what other processes leave of the cores that this one may keep busy: from nearly 0 to 1."""
+    cores, block = usable_cores(), bytes(1 << 20)
+    began, used = time.perf_counter(), time.process_time()
+
+    def work(_: int) -> None:
+        while time.perf_counter() - began < seconds:
+            hashlib.sha256(block)  # gives the interpreter's lock away
+
+    with ThreadPoolExecutor(cores) as threads:
+        list(threads.map(work, range(cores)))
+    waited = time.perf_counter() - began
+    return min(1.0, max(0.01, (time.process_time() - used) / (waited * cores)))
+
+
+def memory_held() -> int:
+    """Return the bytes of memory that this process holds; 0 where the system does not say."""
+    return _status_bytes("VmRSS")
+
+
+def watch_memory_anew() -> None:
+    """Let `most_memory_held` count from now on, where the system can do that."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
+def most_memory_held() -> int:
+    """Return the bytes of memory that this process has held at most; 0 where the system does not say."""
+    return _status_bytes("VmHWM")
+
+
+def _status_bytes(name: str) -> int:
+    with suppress(OSError, ValueError):
+        for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
+            if line.startswith(f"{name}:"):
+                return int(line.split()[1]) << 10
+    return 0
 
 
 def use_one_core() -> None:

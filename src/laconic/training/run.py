@@ -21,12 +21,13 @@ from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
 from laconic.errors import ConfigError, TrainingError
 from laconic.system.files import writing
-from laconic.system.machine import free_memory
+from laconic.system.machine import free_memory, memory_held
 from laconic.system.write_errors import explained
 from laconic.trackers.run import Trackers
 from laconic.training.loop import EpochFacts, Silent, TrainState, Watcher, fit
 from laconic.training.optimizer import Plan
 from laconic.training.run_folder import RunFolder, fingerprint_of
+from laconic.training.stages import StageFacts, measured, title_of
 from laconic.training.tasks import Task
 from laconic.units import human_bytes
 
@@ -73,6 +74,7 @@ class Run:
     member_of: Member = Member()
     trackers: Trackers = field(default_factory=Trackers)  # are told of the run, besides its own log
     files: RunFolder | None = None  # by default that of `folder`; members share it
+    stages: list[StageFacts] = field(default_factory=list)  # those that this process has finished; members share them
     _uses: dict[str, str] = field(default_factory=dict, init=False)  # the kind of each name: stage or value
 
     def __post_init__(self) -> None:
@@ -127,7 +129,8 @@ class Run:
         finished = self.member_of.following / 4 if self.device.type == "cpu" else 0.0
         memory = round(memory * (1 + finished))
         if self.member_of.reports:
-            self.watcher.planned(memory, seconds * (1 + self.member_of.following))
+            held = memory_held() if self.device.type == "cpu" else 0  # the data and the libraries, before training
+            self.watcher.planned(held + memory, seconds * (1 + self.member_of.following))
         free = _free_memory(self.device)
         if free is None or memory <= free:
             return
@@ -152,10 +155,22 @@ class Run:
         """Train a stage, resume it, or load it if it is done."""
         kept = _StageFile(self.files, self._name(stage, "stage"), self.seconds)
         path = None if self.folder is None else self.folder / "metrics.jsonl"
-        with _tensorboard(self.folder) as board:
-            stage, title = self.member_of.prefix + stage, self.member_of.title
-            watcher = _Logged(self.watcher, path, stage, title, board, self.trackers)
+        with self.stage(stage), _tensorboard(self.folder) as board:
+            watcher = _Logged(self.watcher, path, self.member_of.prefix + stage, board, self.trackers)
             return fit(task, data, plan, checkpoints=kept, watcher=watcher, validate=validate, last_epoch=last_epoch)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[Callable[[float], None]]:
+        """Report a part of the run and measure it; yield what reports the fraction of it that is done."""
+        title = title_of(name)
+        if not title:
+            yield lambda fraction: None
+            return
+        self.watcher.entered(", ".join(filter(None, [self.member_of.title, title])))
+        began = time.perf_counter()
+        with measured(self.member_of.prefix + name, self.stages.append):
+            yield self.watcher.advanced
+        self.watcher.exited(time.perf_counter() - began)
 
     def remember(self, name: str, make: Callable[[], Mapping[str, Tensor]]) -> dict[str, Tensor]:
         """Return the tensors of `make`, on the CPU: computed once, and read from the folder when the run is resumed."""
@@ -163,7 +178,8 @@ class Run:
         found = None if self.files is None else self.files.load(file)
         if found is not None:
             return found[0]
-        made = _plain(make())
+        with self.stage(name):
+            made = _plain(make())
         if self.files is not None:
             self.files.save(file, made, {})
         return made
@@ -253,11 +269,8 @@ class _Logged:
     Epochs go to a line of the run's log, to TensorBoard where it is installed, and to the trackers of the run.
     """
 
-    def __init__(
-        self, watcher: Watcher, path: Path | None, stage: str, title: str, board: Any, trackers: Trackers
-    ) -> None:
-        self.watcher, self.path, self.stage, self.title = watcher, path, stage, title
-        self.board, self.trackers = board, trackers
+    def __init__(self, watcher: Watcher, path: Path | None, stage: str, board: Any, trackers: Trackers) -> None:
+        self.watcher, self.path, self.stage, self.board, self.trackers = watcher, path, stage, board, trackers
 
     def began(self, how: str, epochs: int, steps: int, done: int) -> None:
         if self.path is not None and self.path.exists():
@@ -266,13 +279,22 @@ class _Logged:
             kept = [line for line in lines if line["stage"] != self.stage or line["epoch"] * steps <= done]
             with writing(self.path) as file:
                 file.writelines(json.dumps(line).encode() + b"\n" for line in kept)
-        self.watcher.began(", ".join(filter(None, [self.title, how])), epochs, steps, done)
+        self.watcher.began(how, epochs, steps, done)
 
     def planned(self, memory: int, seconds: float) -> None:
         self.watcher.planned(memory, seconds)
 
+    def entered(self, stage: str) -> None:
+        self.watcher.entered(stage)
+
     def stepped(self) -> None:
         self.watcher.stepped()
+
+    def advanced(self, fraction: float) -> None:
+        self.watcher.advanced(fraction)
+
+    def exited(self, seconds: float) -> None:
+        self.watcher.exited(seconds)
 
     def ended(self, facts: EpochFacts) -> None:
         if self.path is not None:

@@ -14,38 +14,83 @@ from laconic.units import counted, human_bytes, human_seconds
 
 log = logging.getLogger(__name__)
 _REFRESH = 0.2  # seconds between two pictures of a progress bar in a notebook
+_SHORT = 3.0  # seconds of a stage without epochs that are not worth a line
+_SILENCE = 30.0  # seconds without a line after which an epoch has one
 
 
 class LineWatcher:
-    """Passes lines to `report`, one per stage and epoch, and each step's progress to `advance`.
+    """Passes a line per stage to `report`, one per epoch to `detail`, and progress to `advance`.
 
-    `advance` gets the stage's name, the steps that are done, and the steps that there are.
+    `advance` gets what is going on, and the fraction of it that is done; None where that is not known. A line per epoch
+    goes to `report` too where nothing was reported for half a minute.
     """
 
     def __init__(
-        self, report: Callable[[str], None], advance: Callable[[str, int, int], None] = lambda stage, done, steps: None
+        self,
+        report: Callable[[str], None],
+        advance: Callable[[str, float | None], None] = lambda what, fraction: None,
+        detail: Callable[[str], None] | None = None,
+        *,
+        total: float | None = None,
     ) -> None:
-        self.report, self.advance, self.stages = report, advance, 0
+        self.said, self.advance, self.detail = report, advance, detail or report
+        self.total = total  # seconds of the whole, where they are announced elsewhere
+        self.stage, self.epochs, self.steps, self.done = "training", 0, 0, 0
+        self.last: EpochFacts | None = None
+        self.began_at = self.said_at = time.monotonic()
+
+    def report(self, line: str) -> None:
+        self.said(line)
+        self.said_at = time.monotonic()
 
     def planned(self, memory: int, seconds: float) -> None:
-        self.report(f"Estimated: {human_bytes(memory)} of memory, {human_seconds(seconds)}")
+        time_needed = "" if self.total is not None else f", {human_seconds(seconds)}"
+        self.report(f"Estimated: {human_bytes(memory)} of memory{time_needed}")
+
+    def entered(self, stage: str) -> None:
+        self.stage, self.epochs, self.last = stage, 0, None
+        self.advance(stage, None)
 
     def began(self, how: str, epochs: int, steps: int, done: int) -> None:
-        self.epochs, self.stages, self.steps, self.done = epochs, self.stages + 1, epochs * steps, done
-        self.stage = f"Stage {self.stages}"
+        self.epochs, self.steps, self.done = epochs, epochs * steps, done
         resumed = ", done before" if done == self.steps else f", resumed at epoch {done // steps + 1}"
-        stage = f"{self.stage}: {counted(epochs, 'epoch')} of {counted(steps, 'step')}, {how}"
-        self.report(stage + (resumed if done else ""))
-        self.advance(self.stage, done, self.steps)
+        sizes = f"{counted(epochs, 'epoch')} of {counted(steps, 'step')}"
+        line = f"{self.stage}: {sizes}, {how}" + (resumed if done else "")
+        (self.report if done else self.detail)(line)
+        self._advance()
 
     def stepped(self) -> None:
         self.done += 1
-        self.advance(self.stage, self.done, self.steps)
+        self._advance()
+
+    def advanced(self, fraction: float) -> None:
+        self.advance(self.stage, fraction)
 
     def ended(self, facts: EpochFacts) -> None:
-        figures = ", ".join(f"{name} {figure:.2f}" for name, figure in facts.figures.items())
-        score = f", validation {figures}" if figures else ""
-        self.report(f"epoch {facts.epoch}/{self.epochs}: loss {facts.loss:.6f}{score}, {facts.seconds:.1f} s")
+        self.last = facts
+        line = f"epoch {facts.epoch}/{self.epochs}: {_figures(facts)}, {facts.seconds:.1f} s"
+        quiet = self.detail is not self.said and time.monotonic() - self.said_at >= _SILENCE
+        (self.report if quiet else self.detail)(f"{self.stage}, {line}" if quiet else line)
+
+    def exited(self, seconds: float) -> None:
+        if self.last is None and seconds < _SHORT:
+            return
+        trained = "" if self.last is None else f"{counted(self.last.epoch, 'epoch')}, {_figures(self.last)}, "
+        self.report(f"[{_clock(time.monotonic() - self.began_at)}] {self.stage}: {trained}{seconds:.1f} s")
+
+    def _advance(self) -> None:
+        epoch = min(self.epochs, 1 + self.done * self.epochs // max(1, self.steps))
+        self.advance(f"{self.stage}, epoch {epoch}/{self.epochs}", self.done / max(1, self.steps))
+
+
+def _figures(facts: EpochFacts) -> str:
+    figures = ", ".join(f"{name} {figure:.2f}" for name, figure in facts.figures.items())
+    return f"loss {facts.loss:.6f}" + (f", validation {figures}" if figures else "")
+
+
+def _clock(seconds: float) -> str:
+    """Return minutes and seconds."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
 
 
 def watcher_for(verbose: bool) -> LineWatcher:
@@ -86,8 +131,9 @@ class _Cell:
         self.lines.append(line)
         self._show()
 
-    def advance(self, stage: str, done: int, steps: int) -> None:
-        self.bar = f'{escape(stage)} <progress value="{done}" max="{steps}"></progress> {done:,} / {steps:,}'
+    def advance(self, what: str, fraction: float | None) -> None:
+        value = "" if fraction is None else f' value="{fraction:.4f}"'
+        self.bar = f'{escape(what)} <progress{value} max="1"></progress>'
         if time.monotonic() - self.at >= _REFRESH:
             self._show()
 

@@ -164,7 +164,8 @@ def _trees(name: str, data: Dataset, config: MethodConfig, run: Run) -> Ranker |
     if not _has_trees(_group(config), data):
         return None
     settings = _trees_config(config)
-    return restore_trees(settings, run.remember(name, lambda: build_trees(data, settings).state_dict()))
+    made = run.remember(name, lambda: build_trees(data, settings, run.watcher.advanced).state_dict())
+    return restore_trees(settings, made)
 
 
 def _trees_config(config: MethodConfig) -> Trees:

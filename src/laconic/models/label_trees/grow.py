@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -26,12 +27,37 @@ class GrowSettings(NamedTuple):
     learning: LearnSettings
 
 
-def grow_tree(data: Dataset, rows: Lists, growing: GrowSettings, seed: int) -> Forest:
-    """Grow one tree and learn its classifiers; `rows` are the features of the data's texts."""
+def grow_tree(
+    data: Dataset,
+    rows: Lists,
+    growing: GrowSettings,
+    seed: int,
+    advance: Callable[[float], None] = lambda fraction: None,
+) -> Forest:
+    """Grow one tree and learn its classifiers; `rows` are the features of the data's texts.
+
+    `advance` gets the fraction that is done, time and again.
+    """
     text_weights = np.ones(len(data)) if data.weights is None else data.weights.astype(np.float64)
     levels = grow_levels(data, fan_out=growing.fan_out, leaf=growing.leaf, seed=seed)
-    weights = [learn(rows, text_weights, problems_of(data, level), level.node_of, growing.learning) for level in levels]
+    bounds = np.cumsum([0.0, *(_work(data, level) for level in levels)])
+    weights = []
+    for level, (begin, end) in zip(levels, pairwise((bounds / bounds[-1]).tolist()), strict=True):
+        report = partial(_within, advance, begin, end)
+        problems = problems_of(data, level)
+        weights.append(learn(rows, text_weights, problems, level.node_of, growing.learning, report))
     return _tree_of(levels, weights)
+
+
+def _within(advance: Callable[[float], None], begin: float, end: float, fraction: float) -> None:
+    """Report a fraction of one part of the whole."""
+    advance(begin + fraction * (end - begin))
+
+
+def _work(data: Dataset, level: Level) -> float:
+    """Estimate how long a level takes beside others: pairs of a text and a child that its classifier sees."""
+    nodes = int(level.node_of[-1]) + 1
+    return float(min(data.labels.nnz, len(data) * nodes) * len(level.node_of) / nodes)
 
 
 def _tree_of(levels: Sequence[Level], weights: Sequence[Weights]) -> Forest:

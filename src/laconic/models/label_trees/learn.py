@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +15,7 @@ from laconic.models.label_trees.forest import Entries, Rows, quantise, rows_of
 from laconic.models.label_trees.solver import STATE, TOGETHER, SolverSettings, shuffle, solve
 from laconic.system.machine import usable_cores
 
+_REPORTED = 16  # units between two reports of progress
 EMPTY_SCORE = -1.0  # the score of a child without training texts
 
 
@@ -55,19 +58,28 @@ def learn(
     problems: Problems,
     node_of: Int[np.ndarray, "children"],
     learning: LearnSettings,
+    advance: Callable[[float], None] = lambda fraction: None,
 ) -> Weights:
-    """Learn the classifiers of one level. Rows of texts have length 1; weights do not depend on the thread count."""
+    """Learn the classifiers of one level. Rows of texts have length 1; weights do not depend on the thread count.
+
+    `advance` gets the fraction of the level that is learnt, time and again.
+    """
     units, costs = _units(node_of), learning.cost * text_weights
     biases = np.full(len(node_of), EMPTY_SCORE, dtype=np.float32)
     found: list[_Found] = [_Found(*(np.zeros(0),) * 3)] * len(units)
     num_features = int(texts.numbers.max(initial=-1)) + 1
-    largest_first = np.argsort(-np.diff(problems.starts)[units[:, 0]], kind="stable")
+    sizes = np.diff(problems.starts)[units[:, 0]]
+    largest_first = np.argsort(-sizes, kind="stable")
     waiting = iter(largest_first.tolist())
+    learnt = np.cumsum(sizes[largest_first]) / max(1, sizes.sum())  # fractions after so many units
+    done = count(1)
 
     def work(first: int, last: int) -> None:
         places = np.full(num_features, -1, dtype=np.int32)
         for number in waiting:  # whichever thread is free takes the next
             found[number] = _learn(texts, costs, problems, learning, units[number], (places, biases))
+            if (several := next(done)) % _REPORTED == 0:
+                advance(float(learnt[several - 1]))
 
     in_threads(usable_cores(), work)
     children, features, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
