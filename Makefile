@@ -6,7 +6,7 @@ TORCH := $(shell grep '^torch==' constraints.txt)
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo -n)
 MODEL ?= build/debian-laptop
 
-.PHONY: demo test test-slow test-types test-oldest test-annif test-browser check tutorials docs docs-serve bench chaos campaign screenshot chromium audit sbom requirements clean
+.PHONY: demo test test-slow test-ray test-types test-oldest test-annif test-browser check tutorials docs docs-serve bench chaos campaign screenshot chromium audit sbom requirements clean
 .DELETE_ON_ERROR:
 
 demo: .venv/laconic
@@ -19,6 +19,10 @@ test: .venv/dev
 # The variants that `make test` leaves out, and every property with many examples instead of few.
 test-slow: .venv/dev
 	LACONIC_TESTS=thorough $(BIN)/python -m pytest -n auto --dist worksteal -m 'slow or hypothesis'
+
+# A cluster of Ray with two cores on this machine, whose processes are killed.
+test-ray: .venv/dev
+	$(BIN)/python -m pytest tests/bulk/test_ray.py -m slow
 
 # The tests of `make test` with the annotations of all packages checked at run time.
 test-types: .venv/dev

@@ -22,6 +22,7 @@ LAYERS = [
     "cli",
     "serve",
     "analysis",
+    "bulk",
     "predict",
     "export",
     "packed",

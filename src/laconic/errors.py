@@ -9,6 +9,7 @@ EXTRAS = {
     "fsspec": "remote",
     "mlflow": "mlflow",
     "wandb": "wandb",
+    "ray": "ray",
     **dict.fromkeys(("numba", "fastapi", "granian", "prometheus_client", "pydantic", "starlette", "uvloop"), ""),
 }
 

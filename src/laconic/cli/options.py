@@ -62,6 +62,22 @@ Exact = Annotated[
 Threads = Annotated[
     int | None, option(MACHINE, "--threads N", "Packed models: number of threads. Default: all cores.", min=1)
 ]
+Engine = Annotated[
+    str,
+    option(
+        MACHINE,
+        "--engine NAME",
+        "ray: run on a cluster of Ray, or on all cores of this machine.",
+        autocompletion=lambda incomplete: _beginning(incomplete, ["ray"]),
+    ),
+]
+Address = Annotated[
+    str, option(MACHINE, "--address ADDRESS", "With --engine: address of the cluster; auto is the one of this machine.")
+]
+Workers = Annotated[
+    int | None,
+    option(MACHINE, "--workers N", "With --engine: number of processes. Default: one per core, or per GPU.", min=1),
+]
 NoVerify = Annotated[
     bool, option(MACHINE, "--no-verify", "Do not check the content of the model's files, only their sizes.")
 ]

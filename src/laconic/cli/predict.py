@@ -12,18 +12,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from laconic.cli.bulk import InParts, check_engine, predict_in_parts
 from laconic.cli.escape import escaped
 from laconic.cli.options import (
     DATA,
     METHOD,
     OUTPUT,
+    Address,
     Beam,
     ColumnNames,
     Device,
+    Engine,
     Exact,
     NoVerify,
     PredictionSettings,
     Threads,
+    Workers,
     column_names,
     err,
     print_note,
@@ -51,7 +55,8 @@ _FORMS = "lines, jsonl, csv, tsv or parquet. Default: by the file's suffix."
     group="Train and use",
     example='laconic predict model --text "photo editor"\n'
     "laconic predict model titles.csv --column text=title --out answers.csv\n"
-    "cat queries.txt | laconic predict model -k 3 --json",
+    "cat queries.txt | laconic predict model -k 3 --json\n"
+    "laconic predict model titles/ --engine ray --out answers/",
 )
 def predict(
     model: Annotated[Path, argument("MODEL", "A model folder, or a packed one.")],
@@ -98,9 +103,17 @@ def predict(
     exact: Exact = False,
     threads: Threads = None,
     no_verify: NoVerify = False,
+    engine: Engine = "",
+    address: Address = "",
+    workers: Workers = None,
     as_json: Annotated[bool, option(OUTPUT, "--json", "Print JSON, one object per text and line.")] = False,
     to: Annotated[
-        Path | None, option(OUTPUT, "--out FILE", "Write to this .jsonl, .csv, .tsv or .parquet file.")
+        Path | None,
+        option(
+            OUTPUT,
+            "--out FILE",
+            "Write to this .jsonl, .csv, .tsv or .parquet file; with --engine, to a folder of Parquet files.",
+        ),
     ] = None,
     csv_safe: Annotated[
         bool,
@@ -129,6 +142,19 @@ def predict(
 
     least = parse_min_score(min_score)
     paths = _paths(files or [])
+    wanted = LabelFilter(_names(allow), _names(block), _where(where or []))
+    overrides = read_settings(None, settings or [])
+    speed = Speed(beam=beam, exact=exact, threads=threads)
+    check_engine(
+        engine,
+        without={"--address": address, "--workers": workers},
+        within={"--text": texts, "--json": as_json, "--csv-safe": csv_safe, "--explain": explain, "--threads": threads},
+    )
+    if engine:
+        asked = {"column": _text_column(columns), "k": k, "min_score": least, "device": device, "settings": overrides}
+        how = InParts(form=form, skip_bad=skip_bad, verify=not no_verify, address=address, workers=workers)
+        predict_in_parts(model, paths, to, {**asked, **wanted._asdict(), "speed": speed}, how)
+        return
     if texts and (paths or form or columns):
         raise ConfigError("--text takes the place of a file, of --format and of --column; leave one of them out")
     destination = None if to is None else _destination(to, paths, as_json)
@@ -139,11 +165,7 @@ def predict(
     _reading(
         paths[0] if paths else Path("-"), form=form, columns=columns
     )  # reports wrong settings before the model is opened
-    speed = Speed(beam=beam, exact=exact, threads=threads)
-    predictor = open_model(
-        model, device=device, settings=read_settings(None, settings or []), speed=speed, verify=not no_verify
-    )
-    wanted = LabelFilter(_names(allow), _names(block), _where(where or []))
+    predictor = open_model(model, device=device, settings=overrides, speed=speed, verify=not no_verify)
     bad = _Tally()
     reading = partial(_reading, form=form, columns=columns, fields=predictor.fields)
     most = places(k, least, predictor.threshold)
@@ -185,12 +207,17 @@ def _paths(files: Sequence[str]) -> list[Path]:
 
 def _reading(path: Path, *, form: str, columns: list[str] | None, fields: str = "") -> Reading:
     """Return how texts are read: the form of the file, and the column of the texts; `fields` are the model's."""
-    from laconic.config import configure, read_settings
-    from laconic.data.formats.tabular import Columns
     from laconic.data.streams import Reading, form_of
 
-    column = configure(Columns, read_settings(None, column_names(columns))).text
-    return Reading(form=form or form_of(path) or "lines", column=column, fields=fields)
+    return Reading(form=form or form_of(path) or "lines", column=_text_column(columns), fields=fields)
+
+
+def _text_column(columns: list[str] | None) -> str:
+    """Return the column of the texts that --column names; empty: none is."""
+    from laconic.config import configure, read_settings
+    from laconic.data.formats.tabular import Columns
+
+    return configure(Columns, read_settings(None, column_names(columns))).text
 
 
 def _destination(to: Path, files: Sequence[Path], as_json: bool) -> Destination:

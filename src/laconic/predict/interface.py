@@ -17,11 +17,12 @@ from laconic.data.evaluation_texts import TrainedOn, check_unseen
 from laconic.data.fields import spec_in_facts
 from laconic.evaluation.calibration import Calibration
 from laconic.evaluation.thresholds import Aim, Threshold, find_thresholds
+from laconic.packed.engine.texts import Ranked
 from laconic.packed.folder import PackedModel
 from laconic.packed.strings import LabelNames
 from laconic.predict.explain import Explained
 from laconic.predict.label_filter import Find, LabelFilter, make_finder
-from laconic.predict.prediction import Answer, Prediction, check_question, named
+from laconic.predict.prediction import Answer, Prediction, RankedTexts, check_question, named
 
 if TYPE_CHECKING:
     from laconic.evaluation.dataset_view import DatasetView, Evaluable
@@ -68,17 +69,27 @@ class TextPredictor(ABC):
         where: Where | None = None,
     ) -> list[Answer]:
         """Return the predictions of each text with the number of words that the model knows."""
+        labels, scores, known = self.rank_texts(texts, k, self.permitted(LabelFilter(allow, block, where)))
+        return [Answer(*one) for one in zip(named(labels, scores, self.names), known.tolist(), strict=True)]
+
+    def rank_texts(
+        self, texts: Sequence[str], k: int, permitted: Bool[np.ndarray, "labels"] | None = None
+    ) -> RankedTexts:
+        """Return the best k of the permitted labels (None: all) of each text, by their numbers."""
         check_question(k, reads_texts=self.reads_texts)
-        wanted = LabelFilter(allow, block, where)
-        if not wanted.given:
-            return self._answers(texts, min(k, len(self.names)), None)
-        permitted = wanted.permitted(self._find, self.attributes, len(self.names))
-        return self._answers(texts, min(k, int(np.count_nonzero(permitted))), permitted)
+        among = len(self.names) if permitted is None else int(np.count_nonzero(permitted))
+        ranked, known = self._rank_texts(texts, min(k, among), permitted)
+        return RankedTexts(ranked.labels, self._calibrated(ranked.scores), known)
+
+    def permitted(self, wanted: LabelFilter) -> Bool[np.ndarray, "labels"] | None:
+        """Return which labels fulfil what is asked of them; None: nothing is asked."""
+        return wanted.permitted(self.find, self.attributes, len(self.names)) if wanted.given else None
 
     def known_words(self, texts: Sequence[str]) -> list[int]:
         """Count the words of each text that the model knows."""
         check_question(1, reads_texts=self.reads_texts)
-        return self._known_words(texts)
+        counts: list[int] = self._known_words(texts).tolist()
+        return counts
 
     def evaluate(
         self,
@@ -152,24 +163,22 @@ class TextPredictor(ABC):
         """Return a label's own text; empty if it has none."""
 
     @abstractmethod
-    def _answers(self, texts: Sequence[str], k: int, permitted: Bool[np.ndarray, "labels"] | None) -> list[Answer]:
-        """Answer with the best k of the permitted labels (None: all), of which there are at least k."""
+    def _rank_texts(
+        self, texts: Sequence[str], k: int, permitted: Bool[np.ndarray, "labels"] | None
+    ) -> tuple[Ranked, Int[np.ndarray, "texts"]]:
+        """Return the best k of the permitted labels (None: all), of which there are at least k, and known words."""
 
     @abstractmethod
-    def _known_words(self, texts: Sequence[str]) -> list[int]: ...
+    def _known_words(self, texts: Sequence[str]) -> Int[np.ndarray, "texts"]: ...
 
     @abstractmethod
     def _ranking(self, rows: Rows, k: int, on_batch: Callable[[int], None]) -> Ranking:
         """Return the best k labels of tokenised rows."""
 
     @cached_property
-    def _find(self) -> Find:
+    def find(self) -> Find:
+        """Return the function that finds the numbers of label names."""
         return self.names.numbers_of if isinstance(self.names, LabelNames) else make_finder(self.names)
-
-    def _named(
-        self, labels: Int[np.ndarray, "texts k"], scores: Float[np.ndarray, "texts k"]
-    ) -> list[list[Prediction]]:
-        return named(labels, self._calibrated(scores), self.names)
 
     def _calibrated(self, scores: Float[np.ndarray, "texts k"]) -> Float[np.ndarray, "texts k"]:
         return scores if self.calibration is None else self.calibration.apply(scores)

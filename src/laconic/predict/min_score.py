@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
 
 from laconic.errors import ConfigError, ModelError
 from laconic.evaluation.thresholds import Threshold
-from laconic.predict.prediction import Prediction
+from laconic.predict.label_filter import Find
+from laconic.predict.prediction import Prediction, RankedTexts
 
 STORED = "stored"
 USUAL_K = 5  # labels per text
@@ -32,6 +36,35 @@ def reaching(predictions: Iterable[Prediction], min_score: MinScore, stored: Thr
         threshold = _stored(min_score, stored)
         return [one for one in predictions if threshold.reached(one.label, one.score)]
     return [one for one in predictions if one.score >= min_score]
+
+
+class Limits(NamedTuple):
+    """The scores that labels must reach, by their numbers."""
+
+    score: float
+    own: Int[np.ndarray, "n"]  # labels with a limit of their own, the smallest number first
+    own_scores: Float[np.ndarray, "n"]
+
+    @staticmethod
+    def of(min_score: MinScore, stored: Threshold | None, find: Find) -> Limits | None:
+        """Return the limits that a lowest score stands for; None: all labels are kept."""
+        if min_score is None:
+            return None
+        if not isinstance(min_score, str):
+            return Limits(min_score, np.zeros(0, dtype=np.int64), np.zeros(0))
+        threshold = _stored(min_score, stored)
+        numbers, scores = find([*threshold.labels]), np.array([*threshold.labels.values()], dtype=np.float64)
+        order = numbers.argsort()
+        return Limits(threshold.score, numbers[order], scores[order])
+
+    def reached(self, ranked: RankedTexts) -> Bool[np.ndarray, "texts k"]:
+        """Return which places of a ranking have a score that is not lower."""
+        needed = np.full(ranked.labels.shape, self.score)
+        if len(self.own):
+            places = self.own.searchsorted(ranked.labels).clip(max=len(self.own) - 1)
+            needed = np.where(self.own[places] == ranked.labels, self.own_scores[places], needed)
+        enough: Bool[np.ndarray, "texts k"] = ranked.scores.astype(np.float64) >= needed
+        return enough
 
 
 def places(k: int | None, min_score: MinScore, stored: Threshold | None) -> int:

@@ -161,10 +161,10 @@ def _row(answered: Answered, shape: Shape) -> list[Any]:
     entry, predictions, known = answered
     cells = [cell for prediction in predictions for cell in prediction[:2]]
     missing = [None] * (2 * shape.places - len(cells))
-    return [entry.text, *(_cell(entry.fields.get(name)) for name in shape.kept), *cells, *missing, known]
+    return [entry.text, *(cell_text(entry.fields.get(name)) for name in shape.kept), *cells, *missing, known]
 
 
-def _cell(value: Any) -> str | None:
+def cell_text(value: Any) -> str | None:
     if value is None:
         return None
     return _encodable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))

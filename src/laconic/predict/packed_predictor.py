@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -21,7 +20,7 @@ from laconic.packed.tokenizer import Reader
 from laconic.predict.explain import Explained, near_texts, word_contributions
 from laconic.predict.interface import TextPredictor
 from laconic.predict.label_filter import Rankable, joined, rank_among
-from laconic.predict.prediction import Answer, Prediction, check_question, known_words
+from laconic.predict.prediction import Prediction, check_question, known_words
 from laconic.types import NO_LABEL
 
 if TYPE_CHECKING:
@@ -60,25 +59,27 @@ class PackedPredictor(TextPredictor):
 
         return DatasetView.of(self.model)
 
-    def _answers(self, texts: Sequence[str], k: int, permitted: Bool[np.ndarray, "labels"] | None) -> list[Answer]:
+    def _rank_texts(
+        self, texts: Sequence[str], k: int, permitted: Bool[np.ndarray, "labels"] | None
+    ) -> tuple[Ranked, Int[np.ndarray, "texts"]]:
         assert self._reader is not None
         reader = self._reader
 
-        def part(first: int, last: int) -> list[Answer]:
+        def part(first: int, last: int) -> tuple[Ranked, Int[np.ndarray, "texts"]]:
             read = reader.read(texts[first:last])
             if permitted is None:
-                ranked = self.ranker.rank(read, k)
-            else:
-                ranked = rank_among(_numbered(self.ranker, read), read.size, permitted, k)
-            return [Answer(*one) for one in zip(self._named(*ranked), self._known(read), strict=True)]
+                return self.ranker.rank(read, k), self._known(read)
+            return rank_among(_numbered(self.ranker, read), read.size, permitted, k), self._known(read)
 
-        return list(chain.from_iterable(self._in_parts(len(texts), part)))
+        parts = self._in_parts(len(texts), part)
+        known = [counts for _, counts in parts] or [np.zeros(0, dtype=np.int64)]
+        return joined([ranked for ranked, _ in parts], k), np.concatenate(known)
 
-    def _known_words(self, texts: Sequence[str]) -> list[int]:
+    def _known_words(self, texts: Sequence[str]) -> Int[np.ndarray, "texts"]:
         assert self._reader is not None
         return self._known(self._reader.read(texts))
 
-    def _known(self, texts: Texts) -> list[int]:
+    def _known(self, texts: Texts) -> Int[np.ndarray, "texts"]:
         assert self.model.vocabulary is not None
         return known_words(texts.ids, texts.starts, self.model.vocabulary)
 
@@ -113,7 +114,7 @@ class PackedPredictor(TextPredictor):
         check_question(1, reads_texts=self.reads_texts)
         assert self._reader is not None
         reader = self._reader
-        labels = self._find([prediction.label for prediction in predictions])
+        labels = self.find([prediction.label for prediction in predictions])
         words = word_contributions(reader, self._probabilities, text, labels) if predictions else []
         texts = near_texts(reader, self.model.kept_texts, text, labels)
         return [Explained(*one, own, near) for one, own, near in zip(predictions, words, texts, strict=True)]
@@ -130,7 +131,7 @@ class PackedPredictor(TextPredictor):
         own = self.model.label_texts
         if own is None:
             return [""] * len(labels)
-        return ["" if number == NO_LABEL else own[number] for number in self._find(labels).tolist()]
+        return ["" if number == NO_LABEL else own[number] for number in self.find(labels).tolist()]
 
     def _in_parts(self, count: int, work: Callable[[int, int], A]) -> list[A]:
         """Return the results of work(first, last) on consecutive parts of 0..count."""

@@ -31,11 +31,21 @@ class Answer(NamedTuple):
     """Words of the text that the model knows. 0: the labels say nothing about the text."""
 
 
-def known_words(ids: Int[np.ndarray, "total"], bounds: Int[np.ndarray, "bounds"], vocabulary: Vocabulary) -> list[int]:
+class RankedTexts(NamedTuple):
+    """The labels of texts as arrays, best first; where a text has fewer, the rest are NO_LABEL."""
+
+    labels: Int[np.ndarray, "texts k"]
+    scores: Float[np.ndarray, "texts k"]  # probabilities where the model is calibrated
+    known_words: Int[np.ndarray, "texts"]
+
+
+def known_words(
+    ids: Int[np.ndarray, "total"], bounds: Int[np.ndarray, "bounds"], vocabulary: Vocabulary
+) -> Int[np.ndarray, "texts"]:
     """Count the known words of each text; text t is `ids[bounds[t]:bounds[t + 1]]`."""
     known = (ids >= FIRST_WORD) & (ids < FIRST_WORD + len(vocabulary.words))
     before = np.concatenate([[0], known.cumsum()])
-    counts: list[int] = np.diff(before[bounds]).tolist()
+    counts: Int[np.ndarray, "texts"] = np.diff(before[bounds])
     return counts
 
 

@@ -28,7 +28,7 @@ from laconic.predict.explain import Explained
 from laconic.predict.gpu import optimise_ranker
 from laconic.predict.interface import TextPredictor
 from laconic.predict.label_filter import Rankable, rank_among
-from laconic.predict.prediction import Answer, Prediction, known_words
+from laconic.predict.prediction import Prediction, known_words
 from laconic.storage.model_folder import SavedModel, read_model
 from laconic.training.run import device_named
 from laconic.types import Inputs, Ranking, Tokens
@@ -61,16 +61,17 @@ class Predictor(TextPredictor):
         model = read_model(Path(folder), verify=verify)
         return Predictor(model if not settings else with_settings(model, settings), device)
 
-    def _answers(self, texts: Sequence[str], k: int, permitted: Bool[np.ndarray, "labels"] | None) -> list[Answer]:
+    def _rank_texts(
+        self, texts: Sequence[str], k: int, permitted: Bool[np.ndarray, "labels"] | None
+    ) -> tuple[Ranked, Int[np.ndarray, "texts"]]:
         rows, counts = self._read(texts)
         ranker = self._quick if permitted is None else RankerAmong(self._quick, permitted)
-        labels, scores = rank_all(ranker, rows, k)
-        return [Answer(*one) for one in zip(self._named(labels.numpy(), scores.numpy()), counts, strict=True)]
+        return Ranked(*map(_plain, rank_all(ranker, rows, k))), counts
 
-    def _known_words(self, texts: Sequence[str]) -> list[int]:
+    def _known_words(self, texts: Sequence[str]) -> Int[np.ndarray, "texts"]:
         return self._read(texts)[1]
 
-    def _read(self, texts: Sequence[str]) -> tuple[csr_array, list[int]]:
+    def _read(self, texts: Sequence[str]) -> tuple[csr_array, Int[np.ndarray, "texts"]]:
         """Return the rows of texts, and how many words of each the model knows."""
         assert self.view.tokenizer is not None
         rows = self.view.tokenizer.rows(texts)

@@ -128,9 +128,9 @@ def left_behind(folder: Path) -> list[Path]:
     return [*_partials(folder), *(path for path in (set_aside(folder), lock_of(folder)) if path.exists())]
 
 
-def sweep_files(folder: Path, also: str) -> None:
-    """Remove the half-written files of killed writers, and those of a pattern, from a folder with no other writer."""
-    for path in (*folder.glob(f".*{_PARTIAL}*"), *folder.glob(also)):
+def sweep_files(folder: Path, *also: str) -> None:
+    """Remove the half-written files of killed writers, and those of patterns, from a folder with no other writer."""
+    for path in (one for pattern in (f".*{_PARTIAL}*", *also) for one in folder.glob(pattern)):
         path.unlink(missing_ok=True)
 
 

@@ -76,7 +76,7 @@ class RunFolder:
             raise TrainingError(f"{self.path}: this is a file, where the run's folder belongs; move it away")
         if (self.path / FINISHED).exists():
             shutil.rmtree(self.path)
-        sweep_files(self.path, also=_TEMPORARY)
+        sweep_files(self.path, _TEMPORARY)
         if not self._has_files():  # nothing trained yet that could be lost
             self._entries = {}
             (self.path / MANIFEST).unlink(missing_ok=True)

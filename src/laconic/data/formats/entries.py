@@ -94,15 +94,20 @@ def of_parquet(path: Path, file: Any, named: Columns, on_bad: OnBad) -> Entries:
         number, cells = row
         place = f"{path}, row {number}"
         values = [_cell(cell, f"{place}: {name!r}") for cell, name in zip(cells, read, strict=True)]
-        own = ["" if value is None and len(texts) > 1 else value for value in values[: len(texts)]]
-        for name, value in zip(read, own, strict=False):
-            if not isinstance(value, str):
-                raise DataError(f"{place}: {name!r} is {excerpt(repr(value))}, where a text is needed; write one")
-        joined = _joined([text(value, place) for value in own], weights)
+        joined = text_of_cells(values[: len(texts)], read[: len(texts)], weights, place)
         return Entry(joined, dict(zip(names, values[len(texts) :], strict=True)))
 
     rows = enumerate(_parquet_rows(path, file, read), 1)
     return Entries(_good(rows, entry, on_bad), columns=names)
+
+
+def text_of_cells(values: Sequence[Any], names: Sequence[str], weights: Sequence[int], place: str) -> str:
+    """Return the text that the cells of a row hold in the columns of these names; one of several may be missing."""
+    own = ["" if value is None and len(values) > 1 else value for value in values]
+    for name, value in zip(names, own, strict=True):
+        if not isinstance(value, str):
+            raise DataError(f"{place}: {name!r} is {excerpt(repr(value))}, where a text is needed; write one")
+    return _joined([text(value, place) for value in own], weights)
 
 
 def _good(rows: Iterable[R], entry: Callable[[R], Entry], on_bad: OnBad) -> Iterator[Entry]:

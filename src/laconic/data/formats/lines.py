@@ -43,10 +43,10 @@ def lines(path: Path, *, may_be_empty: bool = False) -> Iterator[tuple[int, str]
         raise DataError(f"{path}: the file is empty")
 
 
-def numbered(file: IO[bytes], name: str) -> Iterator[tuple[int, bytes]]:
-    """Yield every line of an open file as bytes, with its number from 1; one that is too long is an error."""
+def numbered(file: IO[bytes], name: str, first: int = 1) -> Iterator[tuple[int, bytes]]:
+    """Yield every line of an open file as bytes, numbered from `first` on; one that is too long is an error."""
     longest = LONGEST_LINE.get()
-    for number, line in enumerate(iter(partial(file.readline, longest + 1), b""), 1):
+    for number, line in enumerate(iter(partial(file.readline, longest + 1), b""), first):
         if len(line) > longest:
             check_line(line, f"{name}:{number}")
         yield number, (line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line).rstrip(b"\r\n")
