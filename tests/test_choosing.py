@@ -161,6 +161,7 @@ def test_other_work_on_the_cores_takes_time_and_is_said() -> None:
     assert busy.seconds == pytest.approx(4 * quiet.seconds, rel=0.2)  # but for what a step takes to begin
     assert busy.why.endswith("on 2 cores beside other work")
     assert quiet.why.endswith("on 2 cores")
+    assert "work" not in choice(texts=100, share=0.25).why, "what takes a second needs no excuse"
     budget = 1.5 * quiet.seconds
     assert choice(budget=budget).method == "astec"
     assert choice(budget=budget, share=0.25).method != "astec"

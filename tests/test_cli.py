@@ -296,6 +296,7 @@ def test_inspect_tells_what_every_method_would_cost(data):
     assert list(costs) == ["inceptionxml", "inceptionxml+", "astec", "decaf"]
     shown = laconic("inspect", data)
     assert "inceptionxml+" in shown
+    assert "laconic train would choose nearest texts, as 6 texts are too little to train on" in shown
     assert f"{sum(costs['inceptionxml+']['parameters'].values()):,}" in shown
 
 

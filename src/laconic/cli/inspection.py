@@ -20,6 +20,7 @@ from laconic.data.text import Splitter
 from laconic.data.tokenizer import Tokenizer
 from laconic.data.vectors import read_vectors
 from laconic.data.vocabulary import VocabularyConfig
+from laconic.methods.auto import Choice, choose, describe_situation
 from laconic.methods.estimates import expected_costs, model_cost
 from laconic.methods.wrappers.ensemble import ensemble_size, first_member
 from laconic.packed.folder import open_packed
@@ -27,6 +28,7 @@ from laconic.predict.load import packed_of
 from laconic.storage.manifest import PACKED, PACKED_MODEL, check_hashes
 from laconic.storage.model_folder import read_model
 from laconic.system.files import bytes_in
+from laconic.training.run import device_named
 
 
 class Inspection(NamedTuple):
@@ -38,14 +40,17 @@ class Inspection(NamedTuple):
 
 def inspect_data(corpus: Corpus, *, length: int, vectors: Path | None) -> Inspection:
     facts = describe(corpus, length=length)
-    costs = expected_costs(facts)
+    costs, choice = expected_costs(facts), _choice(corpus)
     shown: list[Table | str] = [*facts_tables(facts), *reading_tables(facts), *([cost_table(costs)] if costs else [])]
+    if choice is not None:
+        shown.append(f"laconic train would choose {choice.why}")
     coverage = None if vectors is None else _coverage(vectors, corpus)
     if coverage is not None:
         shown.append(
             "{file}: {words:.1%} of the words have a vector, {occurrences:.1%} of their uses".format(**coverage)
         )
-    return Inspection(asdict(facts) | {"costs": costs, "vectors": coverage}, shown)
+    chosen = None if choice is None else {"method": choice.method, "seconds": round(choice.seconds, 1)}
+    return Inspection(asdict(facts) | {"costs": costs, "choice": chosen, "vectors": coverage}, shown)
 
 
 def inspect_model(folder: Path, *, verify: bool) -> Inspection:
@@ -80,6 +85,14 @@ def inspect_packed(folder: Path, *, verify: bool) -> Inspection:
 def _attributes(attributes: LabelAttributes | None) -> dict[str, Any]:
     """Return the attributes of labels with their numbers of values and labels, if there are any."""
     return {} if attributes is None else {"label_attributes": attributes.summary()}
+
+
+def _choice(corpus: Corpus) -> Choice | None:
+    """Return what training would choose here without a budget; None where there is nothing to train on."""
+    name = "train" if "train" in corpus.splits else "all"
+    if name not in corpus.splits or not corpus.splits[name].labels.nnz:
+        return None
+    return choose(describe_situation(corpus, gpu=device_named("auto").type == "cuda", budget=None))
 
 
 def plot_data(corpus: Corpus, folder: Path) -> None:

@@ -26,7 +26,7 @@ from laconic.methods.registry import config_of
 from laconic.system.machine import share_of_cores, usable_cores
 from laconic.units import counted, human_seconds
 
-_BUSY = 0.7  # a share of the cores below which it is said
+_BUSY, _LONG = 0.7, 10.0  # a share of the cores below which it is said, of what takes so many seconds
 _FEW = 500  # texts; with fewer, too few can be held out to train the combining network
 _MANY = 1_000_000  # labels; with more, clusters of labels are searched
 _HELD_OUT = 0.1  # fraction of the texts that train the combining network; at most MOST_HELD_OUT texts
@@ -161,5 +161,5 @@ def _describe(learner: str, of: Situation, *, trees: bool = True, space: bool = 
 
 
 def _machine(choice: Choice, of: Situation) -> str:
-    busy = " beside other work" * (of.share < _BUSY)
+    busy = " beside other work" * (of.share < _BUSY and choice.seconds >= _LONG)
     return f"on {'a GPU' if choice.method.startswith('inceptionxml') else counted(of.cores, 'core')}{busy}"
