@@ -5,7 +5,7 @@ Nothing here is measured on more than one GPU. A step of InceptionXML with all l
     encoder + rows × labels × dim / GPUs + 2 × latency + 2 × (GPUs - 1) / GPUs × 4 × batch × dim / bandwidth
 
 where `encoder` is that of a step's profile, `rows` what is left of the step measured on one GPU, per number of all
-label rows, and latency and bandwidth are those of the links: what vendors say of the bandwidth, and a usual latency of NCCL.
+label rows, and latency and bandwidth are those of the links: the vendors' bandwidth, and a usual latency of NCCL.
 """
 
 from __future__ import annotations
