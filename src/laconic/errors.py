@@ -34,6 +34,10 @@ class TrainingError(UserError):
     """A run that cannot go on as it was set up."""
 
 
+class LostRankError(TrainingError):
+    """A run of several processes, one of which has ended or does not answer."""
+
+
 def install_hint(extra: str) -> str:
     """Return the command that installs an extra of the distribution; an empty one is the distribution itself."""
     wheel = f"{_DISTRIBUTION.replace('-', '_')}-VERSION-py3-none-any.whl"

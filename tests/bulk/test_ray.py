@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -131,6 +132,19 @@ def test_a_model_travels_to_a_machine_that_does_not_see_it(
     assert here == elsewhere.here() == tmp_path / "laconic" / "models" / copy.version
     table = pa.table({"text": TEXTS})
     assert bulk.BatchPredictor(here)(table).equals(bulk.BatchPredictor(model)(table))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_an_evaluation_on_ray_is_that_of_one_process(model: Path, ray: Any, tmp_path: Path) -> None:
+    labels = ["|".join(f"L{label}" for label in {number % 12, number % 5}) for number in range(9000)]
+    lines = (f"{text},{label}\n" for text, label in zip(many_texts(9000), labels, strict=True))
+    (tmp_path / "test.csv").write_text("text,labels\n" + "".join(lines))
+    asked = ["evaluate", model / "packed", tmp_path / "test.csv", "--json"]
+    alone = json.loads(laconic(*asked, "--per-label", tmp_path / "alone.csv"))
+    assert alone["texts"] == 9000
+    assert json.loads(laconic(*asked, "--engine", "ray", "--per-label", tmp_path / "ray.csv")) == alone
+    assert (tmp_path / "ray.csv").read_text() == (tmp_path / "alone.csv").read_text()
 
 
 def _driver(model: Path, titles: Path, folder: Path) -> subprocess.Popen[bytes]:

@@ -65,7 +65,11 @@ def check_question(folder: Path, question: Question, *, verify: bool = True) -> 
 
 
 def open_labeller(folder: Path, question: Question, *, verify: bool = True) -> Labeller:
-    """Open exactly this folder, a model or a packed one; a packed one answers with one thread."""
+    """Open exactly this folder, a model or a packed one, for a question."""
+    return Labeller(open_predictor(folder, question, verify=verify), question)
+
+
+def open_predictor(folder: Path, question: Question, *, verify: bool = True) -> TextPredictor:
+    """Open exactly this folder; a packed model answers with one thread."""
     speed = replace(question.speed, threads=1) if is_packed(folder) else question.speed
-    predictor = open_folder(folder, device=question.device, settings=question.settings, speed=speed, verify=verify)
-    return Labeller(predictor, question)
+    return open_folder(folder, device=question.device, settings=question.settings, speed=speed, verify=verify)

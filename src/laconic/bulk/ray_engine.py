@@ -6,20 +6,19 @@ killed is started again by Ray and gets its unit once more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from laconic.bulk.job import Job, Totals, finish, finished, opened_job
 from laconic.bulk.labeller import Labeller, Question, open_labeller
 from laconic.bulk.model_copy import ModelCopy
 from laconic.bulk.part import Receipt, answer_unit
-from laconic.bulk.ray_cluster import connected, needs_of, workers_of
+from laconic.bulk.ray_cluster import connected, workers_of
+from laconic.bulk.ray_pool import results, start_actors
 from laconic.bulk.units import Unit
 from laconic.errors import DataError, UserError
 
-_RETRIES = 10  # of a unit whose actor was killed
 _STORE = 256 << 20  # bytes: receipts need little
 
 
@@ -35,13 +34,14 @@ def answer_job(
             with connected(address, _STORE) as several:
                 model = ModelCopy.of(job.model, travels=several)
                 count = min(workers_of(job.question.device, workers), len(units))
-                for receipt in _answered(_actors(job, model, count), units):
+                given = model, job.question, job.folder, job.skip_bad
+                for _, receipt in results(start_actors(UnitActor, given, count, job.question.device), units):
                     on_part(receipt)
         return finish(job)
 
 
 class UnitActor:
-    """A model that answers units. Errors of the user are returned: Ray would wrap them, and try again."""
+    """A model that answers units."""
 
     def __init__(self, model: ModelCopy, question: Question, folder: Path, skip_bad: bool) -> None:
         self._model, self._question, self._folder, self._skip_bad = model, question, folder, skip_bad
@@ -58,7 +58,7 @@ class UnitActor:
             return error
         return None
 
-    def answer(self, unit: Unit) -> Receipt | UserError:
+    def work(self, unit: Unit) -> Receipt | UserError:
         """Write the part of a unit."""
         try:
             return answer_unit(unit, self._labeller, self._folder, skip_bad=self._skip_bad)
@@ -69,46 +69,3 @@ class UnitActor:
     def _labeller(self) -> Labeller:
         folder = self._model.here()
         return open_labeller(folder, self._question, verify=folder != self._model.folder)  # which was verified
-
-
-def _actors(job: Job, model: ModelCopy, count: int) -> list[Any]:
-    import ray
-
-    options = {**needs_of(job.question.device), "max_restarts": -1, "max_task_retries": _RETRIES}
-    actor = ray.remote(UnitActor).options(**options)
-    return [actor.remote(model, job.question, job.folder, job.skip_bad) for _ in range(count)]
-
-
-def _answered(actors: Sequence[Any], units: Sequence[Unit]) -> Iterator[Receipt]:
-    """Yield receipts as parts are written. An actor gets a unit when it is free; one that never starts gets none."""
-    import ray
-
-    queue, left = iter(units), len(units)
-    waiting: dict[Any, tuple[Any, Unit | None]] = {actor.open.remote(): (actor, None) for actor in actors}
-    try:
-        while left:
-            (done,), _ = ray.wait([*waiting])
-            actor, unit = waiting.pop(done)
-            found = _result(done, unit)
-            if found is not None:
-                left -= 1
-                yield found
-            following = next(queue, None)
-            if following is not None:
-                waiting[actor.answer.remote(following)] = actor, following
-    finally:
-        for actor in actors:
-            ray.kill(actor)
-
-
-def _result(done: Any, unit: Unit | None) -> Receipt | None:
-    import ray
-
-    try:
-        found: Receipt | UserError | None = ray.get(done)
-    except ray.exceptions.RayError as error:
-        what = "a process could not be started" if unit is None else f"{unit}: its process ended too often"
-        raise DataError(f"{what} ({error}); run the command again, or look at Ray's logs") from None
-    if isinstance(found, UserError):
-        raise found
-    return found

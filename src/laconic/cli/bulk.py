@@ -1,15 +1,18 @@
-"""Run `predict` on a cluster of Ray: from files and folders to a folder of parts."""
+"""Run `predict` and `evaluate` on a cluster of Ray."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from laconic.cli.options import err, out, print_note
 from laconic.errors import ConfigError, install_hint
 from laconic.units import counted
+
+if TYPE_CHECKING:
+    from laconic.predict.interface import RankRows
 
 ENGINES = ("ray",)
 
@@ -64,3 +67,13 @@ def predict_in_parts(
     if totals.bad:
         skipped = counted(totals.bad, "text was", "texts were")
         print_note(f"{skipped} skipped because of errors, which are listed in {to / '_bad'}")
+
+
+def ranks_on(engine: str, model: Path, asked: Mapping[str, Any], address: str, workers: int | None) -> RankRows | None:
+    """Return a function that ranks rows on a cluster, or None without an engine; `asked` are values of a question."""
+    if not engine:
+        return None
+    from laconic.bulk.labeller import Question
+    from laconic.bulk.ray_ranks import RanksOnRay
+
+    return RanksOnRay(model, Question(**asked), address, workers)

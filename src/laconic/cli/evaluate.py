@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from laconic.cli.bulk import check_engine, ranks_on
 from laconic.cli.options import (
     DATA,
     METHOD,
     OUTPUT,
+    Address,
     AllMetrics,
     AsJson,
     Beam,
@@ -20,6 +22,7 @@ from laconic.cli.options import (
     Constants,
     Data,
     Device,
+    Engine,
     Exact,
     JsonFile,
     KeepSelf,
@@ -32,6 +35,7 @@ from laconic.cli.options import (
     SplitName,
     Threads,
     Track,
+    Workers,
     err,
     out,
     print_constants,
@@ -74,6 +78,9 @@ def evaluate(
     exact: Exact = False,
     threads: Threads = None,
     no_verify: NoVerify = False,
+    engine: Engine = "",
+    address: Address = "",
+    workers: Workers = None,
     every: AllMetrics = False,
     as_json: AsJson = False,
     json_file: JsonFile = None,
@@ -93,14 +100,15 @@ def evaluate(
     about = {"model": str(model), "data_name": data}
     trackers = trackers_named(track, f"{model.resolve().name} on {Path(data).name}", about)
     speed = Speed(beam=beam, exact=exact, threads=threads)
-    predictor = open_folder(
-        model, device=device, settings=read_settings(None, settings or []), speed=speed, verify=not no_verify
-    )
+    overrides = read_settings(None, settings or [])
+    check_engine(engine, without={"--address": address, "--workers": workers}, within={"--threads": threads})
+    rank = ranks_on(engine, model, {"device": device, "settings": overrides, "speed": speed}, address, workers)
+    predictor = open_folder(model, device=device, settings=overrides, speed=speed, verify=not no_verify)
     corpus = read_corpus(data, columns, separator, model=model, keep_self=keep_self, propensity=propensity)
     texts = evaluation_texts(corpus, split, [predictor.trained_on])
     with progress(err, "ranking", len(texts.texts)) as bar:
         evaluation = predictor.evaluate(
-            texts.corpus, texts.split, lambda done: bar.advance(bar.task_ids[0], done), shuffle=shuffle_words
+            texts.corpus, texts.split, lambda done: bar.advance(bar.task_ids[0], done), shuffle=shuffle_words, rank=rank
         )
     with trackers:
         trackers.begin({"split": texts.name, "texts": evaluation.texts, "version": version_of(model)})

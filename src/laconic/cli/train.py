@@ -7,6 +7,7 @@ import logging
 import shlex
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 from importlib.util import find_spec
@@ -41,16 +42,20 @@ from laconic.cli.options import (
 )
 from laconic.cli.pack import KeepTexts
 from laconic.cli.progress import training_display, waiting
+from laconic.cli.ranks import connected, hush_later_ranks, launch
 from laconic.cli.recipe import Recipe, asked_recipe, checked_recipe, settled_recipe, usual_folder
 from laconic.cli.verb import command, option
 from laconic.errors import ConfigError
 from laconic.units import counted
 
 if TYPE_CHECKING:
+    import torch
+
     from laconic.data.corpus import Corpus
     from laconic.methods.train import Training
     from laconic.storage.model_folder import SavedModel
     from laconic.storage.tensors import Storage
+    from laconic.system.ranks import Ranks
     from laconic.trackers.run import Trackers
 
 verbs = typer.Typer()
@@ -137,6 +142,12 @@ def train(
     separator: Separator = None,
     propensity: Constants = "",
     device: Device = "auto",
+    gpus: Annotated[
+        int | None,
+        option(
+            MACHINE, "--gpus N", "Spread the labels over N GPUs of this machine; torchrun does so over machines.", min=1
+        ),
+    ] = None,
     ignore_memory: Annotated[
         bool, option(MACHINE, "--ignore-memory", "Train even if the estimated memory exceeds what is free.")
     ] = False,
@@ -164,6 +175,10 @@ def train(
     """
     from laconic.units import bytes_of
 
+    hush_later_ranks()
+    if gpus is not None:
+        launch(gpus, device)
+        return
     if keep_texts and not packing:
         raise ConfigError("--keep-texts stores texts in the packed model, but --no-pack makes none; leave one out")
     own = [f"validation={validation}"] * (validation is not None) + ["refit=true"] * refit
@@ -198,13 +213,18 @@ def train(
         packing=packing,
         keep_texts=keep_texts,
     )
-    with verbosity(quiet=quiet, verbose=verbose):
+    with (
+        connected(device) as (ranks, own_device),
+        verbosity(quiet=quiet or not ranks.is_first, verbose=verbose and ranks.is_first),
+    ):
         if folder is None:
             err.print(f"Model folder: {job.folder} (--out names another)", soft_wrap=True)
         about = {"folder": str(job.folder), "data_name": data, "command": _command()}
-        trackers = trackers_named(track, job.folder.resolve().name, about)
-        with interruptible(RESUME), sole_writer(job.folder), trackers:
-            _train(job, recipe, trackers, lambda: _corpus(data, columns, separator, propensity, test))
+        trackers = trackers_named(track if ranks.is_first else None, job.folder.resolve().name, about)
+        lock = sole_writer(job.folder) if ranks.is_first else nullcontext()
+        with interruptible(RESUME), lock, trackers:
+            among = _Among(ranks, own_device, trackers)
+            _train(job, recipe, among, lambda: _corpus(data, columns, separator, propensity, test))
 
 
 class _Job(NamedTuple):
@@ -223,7 +243,15 @@ class _Job(NamedTuple):
     keep_texts: bool
 
 
-def _train(job: _Job, recipe: Recipe, trackers: Trackers, read: Callable[[], Corpus]) -> None:
+class _Among(NamedTuple):
+    """What is connected to a training: its ranks, this one's device, and trackers."""
+
+    ranks: Ranks
+    device: torch.device
+    trackers: Trackers
+
+
+def _train(job: _Job, recipe: Recipe, among: _Among, read: Callable[[], Corpus]) -> None:
     """Train, evaluate, write and pack a model; whatever is wrong is reported as early as it can be known."""
     from laconic.export.pack import check_texts
     from laconic.methods.rerun import earlier_choice
@@ -231,6 +259,7 @@ def _train(job: _Job, recipe: Recipe, trackers: Trackers, read: Callable[[], Cor
     from laconic.system.files import bytes_in
 
     recipe = checked_recipe(recipe)
+    _check_several(job, recipe, among.ranks)
     corpus = read()
     if job.keep_texts:
         check_texts(corpus)
@@ -240,7 +269,11 @@ def _train(job: _Job, recipe: Recipe, trackers: Trackers, read: Callable[[], Cor
     if recipe.why:
         err.print(f"Chosen: {recipe.why}", soft_wrap=True)
     _log_settings(recipe)
-    trained = _trained(job, recipe, corpus, asked, trackers)
+    trained = _trained(job, recipe, corpus, asked, among)
+    among.ranks.close()
+    if not among.ranks.is_first:
+        return
+    trackers = among.trackers
     if trained is None:
         out.print(f"{job.folder}: already trained with this data and these settings; --force trains it anew")
         if job.packing and not _is_packed(job.folder, keep_texts=job.keep_texts):
@@ -273,6 +306,21 @@ def _train(job: _Job, recipe: Recipe, trackers: Trackers, read: Callable[[], Cor
     out.print(f"{job.folder}: {recipe.words}{members}, {learnt_from}, {counted(bytes_in(job.folder), 'byte')}")
     for report in reports:
         report()
+
+
+def _check_several(job: _Job, recipe: Recipe, ranks: Ranks) -> None:
+    """Refuse, before data is read, what several ranks cannot train together."""
+    from laconic.methods.registry import check_shardable
+
+    if ranks.world == 1:
+        return
+    if recipe.config is None:
+        raise ConfigError(
+            "--method auto is for one process; with several, name a method, such as --method inceptionxml"
+        )
+    if job.teacher is not None:
+        raise ConfigError("--teacher is for one process; leave it out, or start one process")
+    check_shardable(recipe.method, recipe.config, job.ensemble)
 
 
 def _corpus(data: str, columns: list[str] | None, separator: str | None, propensity: str, test: float | None) -> Corpus:
@@ -364,9 +412,7 @@ def _is_packed(model: Path, *, keep_texts: bool) -> bool:
     return packed is not None and (packed.num_kept > 0 or not keep_texts)
 
 
-def _trained(
-    job: _Job, recipe: Recipe, corpus: Corpus, asked: Mapping[str, Any], trackers: Trackers
-) -> SavedModel | None:
+def _trained(job: _Job, recipe: Recipe, corpus: Corpus, asked: Mapping[str, Any], among: _Among) -> SavedModel | None:
     """Train and return the model with the command and duration; None if the same model is already there.
 
     `asked` are the words in which a choice of the method was asked for; empty if one was named.
@@ -376,20 +422,29 @@ def _trained(
     from laconic.methods.train import Training
     from laconic.storage.manifest import kind_of
     from laconic.storage.model_folder import RUN, read_model
-    from laconic.training.run import Run, device_named
+    from laconic.training.run import Run
     from laconic.training.run_folder import ASKED
 
-    device, folder = device_named(job.device), job.folder / RUN
+    (ranks, device, trackers), folder = among, job.folder / RUN
     teacher = None if job.teacher is None else read_model(job.teacher)
     finished = _Finished(job.folder, job.storage) if not job.force and kind_of(job.folder) else None
     labelled = corpus if teacher is None else with_teacher_labels(teacher, corpus, device, Distilling())
     began, anew = perf_counter(), not folder.exists()
     with training_display(err, recipe.seconds) as watcher:
         run = Run(
-            folder, watcher=watcher, device=device, ignore_memory=job.ignore_memory, asked=asked, trackers=trackers
+            folder,
+            watcher=watcher,
+            device=device,
+            ignore_memory=job.ignore_memory,
+            asked=asked,
+            trackers=trackers,
+            ranks=ranks,
         )
         training = Training.of(labelled, recipe.method, recipe.config, job.ensemble)
-        if finished and not run.unfinished(training.facts) and finished.is_made_by(training):
+        (is_there,) = ranks.any(
+            bool(ranks.is_first and finished and not run.unfinished(training.facts) and finished.is_made_by(training))
+        )
+        if is_there:
             return None
         trained = training.run(run)
     trained = trained if teacher is None else with_teacher_facts(trained, teacher)

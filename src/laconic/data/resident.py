@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from laconic.data.dataset import Dataset, label_counts, unless
+from laconic.data.shards import Shard
 from laconic.data.tokenizer import padded
 from laconic.types import NO_LABEL, PAD, Batch, Inputs, Tokens
 
@@ -38,11 +39,22 @@ class Resident:
 
     @staticmethod
     def of(
-        data: Dataset, length: int, device: torch.device, negatives: Int[Tensor, "texts n"] | None = None
+        data: Dataset,
+        length: int,
+        device: torch.device,
+        negatives: Int[Tensor, "texts n"] | None = None,
+        shard: Shard | None = None,
     ) -> Resident:
-        """Return all of the data; texts are cut at `length` words, and their labels where `bounded` says."""
+        """Return all of the data; texts are cut at `length` words, and their labels where `bounded` says.
+
+        With a shard, labels of other ranks are left out, and its own are numbered from 0.
+        """
         labels = bounded(data.labels)
         left_out = None if data.leave_out is None else unless(data.leave_out.astype(np.float32), labels)
+        shares = None if (labels.data == 1).all() else _shares(labels.data)
+        if shard is not None and shard.ranks.world > 1:
+            labels, shares = _own(labels, shares, shard)
+            left_out = None if left_out is None else _own(left_out, None, shard)[0]
         inputs: Inputs
         if isinstance(data.inputs, csr_array):
             inputs = Tokens(*(part.to(device) for part in padded(data.inputs, length)))
@@ -53,7 +65,7 @@ class Resident:
             starts=torch.from_numpy(labels.indptr[:-1].astype(np.int64)).to(device),
             counts=torch.from_numpy(np.diff(labels.indptr).astype(np.int64)).to(device),
             labels=torch.from_numpy(labels.indices.astype(np.int64)).to(device),
-            targets=None if (labels.data == 1).all() else torch.from_numpy(_shares(labels.data)).to(device),
+            targets=None if shares is None else torch.from_numpy(shares).to(device),
             weights=None if data.weights is None else torch.from_numpy(data.weights).to(device),
             width=max(1, int(np.diff(labels.indptr).max(initial=0))),
             negatives=None if negatives is None else negatives.to(device),
@@ -149,6 +161,16 @@ def _in_rows(pairs: csr_array) -> Int[Tensor, "texts q"]:
     rows = np.full(there.shape, NO_LABEL, dtype=np.int32)
     rows[there] = pairs.indices
     return torch.from_numpy(rows)
+
+
+def _own(
+    pairs: csr_array, values: Float[np.ndarray, "pairs"] | None, shard: Shard
+) -> tuple[csr_array, Float[np.ndarray, "own"] | None]:
+    """Return the pairs of a shard's labels, numbered from its first, and of `values` those of these pairs."""
+    kept = (pairs.indices >= shard.first) & (pairs.indices < shard.last)
+    starts = np.concatenate([[0], np.cumsum(kept)])[pairs.indptr]
+    own = csr_array((pairs.data[kept], pairs.indices[kept] - shard.first, starts), shape=(pairs.shape[0], len(shard)))
+    return own, None if values is None else values[kept]
 
 
 def _shares(weights: Float[np.ndarray, "pairs"]) -> Float[np.ndarray, "pairs"]:

@@ -22,7 +22,7 @@ from laconic.data.vocabulary import Vocabulary
 from laconic.errors import DataError, ModelError
 from laconic.evaluation.evaluate import Truth, truth_in_numbers_of
 from laconic.evaluation.metrics import Propensity, TrainingCounts
-from laconic.storage.facts import ModelFacts
+from laconic.evaluation.row_check import check_rows
 
 
 @runtime_checkable
@@ -103,14 +103,3 @@ def _training(facts: Mapping[str, Any], label_counts: Int[np.ndarray, "labels"])
         }:
             return TrainingCounts(per_label=label_counts, texts=texts, propensity=Propensity(a=a, b=b))
     raise ModelError("the model lacks the number of training texts or the propensity's constants; copy the model again")
-
-
-def check_rows(rows: Rows, facts: Mapping[str, Any], *, reads_texts: bool) -> None:
-    """Refuse rows of another kind or width than those that the model was trained on."""
-    about = ModelFacts(facts)
-    wanted = about.inputs, about.sizes["inputs"]
-    kind = "text" if reads_texts else "sparse" if isinstance(rows, csr_array) else "dense"
-    if (kind, rows.shape[1]) != wanted:
-        raise DataError(
-            f"the model reads {wanted[1]} {wanted[0]} inputs, but this data has {rows.shape[1]} {kind} ones"
-        )

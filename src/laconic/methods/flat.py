@@ -11,6 +11,7 @@ from torch import Tensor
 
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
+from laconic.data.shards import Shard
 from laconic.evaluation.evaluate import validation_figures
 from laconic.methods.common import (
     build_encoder,
@@ -28,6 +29,7 @@ from laconic.methods.warm_up import before_rows, check_label_texts, start_rows, 
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import Encoder
 from laconic.models.rankers import FlatRanker
+from laconic.system.ranks import ALONE, Ranks
 from laconic.training.loop import TrainState
 from laconic.training.optimizer import Plan
 from laconic.training.run import Run
@@ -37,10 +39,10 @@ C = TypeVar("C", bound=FlatConfig)
 Parts = tuple[Encoder, LinearClassifier]
 
 
-def build(config: Encoding, num_ids: int, num_labels: int) -> Parts:
-    """Build an encoder and a row per label, with nothing in between."""
+def build(config: Encoding, num_ids: int, num_labels: int, ranks: Ranks = ALONE) -> Parts:
+    """Build an encoder and a row per label, with nothing in between; several ranks share the rows."""
     encoder = build_encoder(config, num_ids)
-    return encoder, LinearClassifier(encoder.dim, num_labels)
+    return encoder, LinearClassifier(encoder.dim, num_labels, shard=Shard.even(ranks, num_labels))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +94,7 @@ def fit_flat(
         start_rows(classifier, encoder, data, config.row_start, run.device)
     task = AllLabels(encoder, classifier, dropout=training.dropout, chunk=training.chunk, precision=training.precision)
     validate = (lambda: validation_figures(ranker, held)) if len(held) else None
-    resident = Resident.of(data, config.length, run.device)
+    resident = Resident.of(data, config.length, run.device, shard=classifier.shard)
     state = run.fit(stage, task, resident, training.plan, validate=validate, last_epoch=last_epoch)
     return ranker.eval(), state
 

@@ -13,6 +13,7 @@ from functools import partial
 from torch import Tensor
 
 from laconic.data.dataset import Dataset
+from laconic.data.shards import Shard
 from laconic.methods.common import build_encoder, train_and_refit, usual_length
 from laconic.methods.config import InceptionConfig
 from laconic.methods.costs import Shape, report_inception_costs, training_memory
@@ -22,6 +23,7 @@ from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import Encoder
 from laconic.models.layers import Residual
 from laconic.models.rankers import FlatRanker
+from laconic.system.ranks import ALONE, Ranks
 from laconic.training.run import Run
 
 _SMALLEST_CHUNK = 1024  # labels; below it matrix products are too small to be fast
@@ -41,22 +43,24 @@ class Config(InceptionConfig):
 
 def train(data: Dataset, config: Config, run: Run) -> Trained:
     config = with_sizes(config, len(data), usual_length(data, config, "inceptionxml"))
-    words, labels = data.inputs.shape[1], data.num_labels
+    words, labels = data.inputs.shape[1], -(-data.num_labels // run.ranks.world)  # labels of one rank
     config = _with_chunk(config, shape_of(config, words, labels), run)
     shape = partial(shape_of, words=words, labels=labels)
     report_inception_costs(run, config, shape, len(data), chunk=min(config.chunk, labels), small_batch=128)
     plan = config.plan(eps=config.eps, optimiser=config.optimiser)
-    return train_and_refit(partial(fit_flat, flat_training(config, plan, partial(build, config))), data, config, run)
+    training = flat_training(config, plan, partial(build, config, ranks=run.ranks))
+    return train_and_refit(partial(fit_flat, training), data, config, run)
 
 
 def restore(config: Config, tensors: Mapping[str, Tensor]) -> FlatRanker:
     return restore_flat("inceptionxml", build, config, tensors)
 
 
-def build(config: Config, num_ids: int, num_labels: int) -> tuple[Encoder, LinearClassifier]:
+def build(config: Config, num_ids: int, num_labels: int, ranks: Ranks = ALONE) -> tuple[Encoder, LinearClassifier]:
     encoder = build_encoder(config, num_ids)
     width = config.hidden or encoder.dim
-    return encoder, LinearClassifier(width, num_labels, transform=Residual(encoder.dim, width, dropout=config.dropout))
+    transform = Residual(encoder.dim, width, dropout=config.dropout)
+    return encoder, LinearClassifier(width, num_labels, transform=transform, shard=Shard.even(ranks, num_labels))
 
 
 def shape_of(config: Config, words: int, labels: int) -> Shape:

@@ -41,10 +41,18 @@ class Method:
     """Settings that can be changed without training."""
     train_members: Callable[[int], Callable[[Dataset, Any, Run], Trained]] | None = None
     """Returns what trains that many members, where members share something. None: each is trained by itself."""
+    why_unsharded: Callable[[Any], str] = lambda config: "it has no part that several processes could share"
+    """Why settings keep several processes from sharing the labels. Empty: they can."""
 
 
 def _starts_from_label_texts(config: Any) -> bool:
     return bool(config.warm_up.epochs or config.row_start)
+
+
+def _starts_unsharded(config: Any) -> str:
+    """Say which setting needs the rows of all labels in one process."""
+    started = "warm_up.epochs" if config.warm_up.epochs else "row_start"
+    return f"{started} needs all labels in one process" if _starts_from_label_texts(config) else ""
 
 
 METHODS = {
@@ -63,6 +71,7 @@ METHODS = {
         inceptionxml.train,
         inceptionxml.restore,
         reads_label_texts=_starts_from_label_texts,
+        why_unsharded=_starts_unsharded,
     ),
     "inceptionxml+": Method(
         inceptionxml_plus.Config,
@@ -86,7 +95,13 @@ METHODS = {
         prediction_settings=frozenset({"answer_beam"}),
         train_members=lambda members: partial(decaf.train_members, members),
     ),
-    "xml-cnn": Method(xml_cnn.Config, xml_cnn.train, xml_cnn.restore, reads_label_texts=_starts_from_label_texts),
+    "xml-cnn": Method(
+        xml_cnn.Config,
+        xml_cnn.train,
+        xml_cnn.restore,
+        reads_label_texts=_starts_from_label_texts,
+        why_unsharded=_starts_unsharded,
+    ),
     "mach": Method(mach.Config, mach.train, mach.restore),
 }
 
@@ -168,6 +183,20 @@ def ensemble_of(method_name: str, members: int, *, over: Collection[str] = ()) -
         train=several(members) if several else partial(train_members, method.train, members),
         restore=partial(restore_members, method.restore, members),
     )
+
+
+def check_shardable(method_name: str, config: MethodConfig, members: int) -> None:
+    """Refuse a training that several processes cannot share."""
+    method = _method_named(method_name)
+    unshared = [f"{name} is learnt by one process" for name in wrappers_of(config) if name != "extra_texts"]
+    unshared += ["an ensemble is trained by one process"] * (members > 1)
+    why = method.why_unsharded(config) or next(iter(unshared), "")
+    if why:
+        able = ", ".join(name for name, one in METHODS.items() if not one.why_unsharded(one.config()))
+        raise ConfigError(
+            f"{method_name} cannot be trained by several processes: {why}; start one process, or use --method with one "
+            f"of {able}"
+        )
 
 
 def _method_named(name: str) -> Method:

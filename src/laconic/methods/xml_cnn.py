@@ -20,6 +20,7 @@ from laconic.methods.costs import Machine, TrainingCosts, flat_costs, report_cos
 from laconic.methods.flat import FlatTraining, build, fit_flat, flat_training, restore_flat, with_sizes
 from laconic.methods.result import Trained
 from laconic.models.rankers import FlatRanker
+from laconic.system.ranks import ALONE, Ranks
 from laconic.training.optimizer import Halving
 from laconic.training.run import Run
 
@@ -50,16 +51,18 @@ def train(data: Dataset, config: Config, run: Run) -> Trained:
     words, labels = data.inputs.shape[1], data.num_labels
 
     def costs(one: Config, machine: Machine) -> TrainingCosts:
-        return flat_costs(_training(one), one, words=words, labels=labels, texts=len(data), machine=machine)[0]
+        return flat_costs(_training(one, run.ranks), one, words=words, labels=labels, texts=len(data), machine=machine)[
+            0
+        ]
 
     report_costs(run, config, costs, _REMEDIES)
-    return train_and_refit(partial(fit_flat, _training(config)), data, config, run)
+    return train_and_refit(partial(fit_flat, _training(config, run.ranks)), data, config, run)
 
 
 def restore(config: Config, tensors: Mapping[str, Tensor]) -> FlatRanker:
     return restore_flat("xml-cnn", build, config, tensors)
 
 
-def _training(config: Config) -> FlatTraining:
+def _training(config: Config, ranks: Ranks = ALONE) -> FlatTraining:
     plan = config.plan(schedule=Halving(after=config.halve_after), eps=config.eps, lazy=config.lazy)
-    return flat_training(config, plan, partial(build, config))
+    return flat_training(config, plan, partial(build, config, ranks=ranks))

@@ -45,20 +45,22 @@ class FlatRanker(Ranker):
     def __init__(self, encoder: Encoder, classifier: Classifier, *, chunk: int = 1 << 17) -> None:
         super().__init__()
         self.encoder, self.classifier = encoder, classifier
-        self.num_labels, self.num_ids, self.chunk = classifier.num_labels, encoder.num_ids, chunk
+        self.num_labels, self.num_ids, self.chunk = classifier.shard.total, encoder.num_ids, chunk
 
     def rank(self, inputs: Inputs, k: int) -> Ranking:
         transformed = self.classifier.transform(self.encoder(inputs))
-        parts = [self._best_of(transformed, first, k) for first in range(0, self.num_labels, self.chunk)]
+        parts = [self._best_of(transformed, first, k) for first in range(0, self.classifier.num_labels, self.chunk)]
         labels, scores = join_rankings(parts, 1)
-        best = scores.topk(min(k, scores.shape[1]))
-        return pad_ranking(Ranking(labels.gather(1, best.indices), best.values.sigmoid()), k)
+        own = scores.topk(min(k, scores.shape[1]))
+        best = self.classifier.shard.best(Ranking(labels.gather(1, own.indices), own.values), k)
+        return pad_ranking(Ranking(best.labels, best.scores.sigmoid()), k)
 
     def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
-        return self.classifier.score(self.encoder(inputs), labels).sigmoid()
+        shard = self.classifier.shard
+        return shard.ranks.sum(self.classifier.score(self.encoder(inputs), shard.numbered(labels))).sigmoid()
 
     def _best_of(self, transformed: Float[Tensor, "batch dim"], first: int, k: int) -> Ranking:
-        last = min(first + self.chunk, self.num_labels)
+        last = min(first + self.chunk, self.classifier.num_labels)
         best = self.classifier.score_range(transformed, slice(first, last)).topk(min(k, last - first))
         return Ranking(best.indices + first, best.values)
 

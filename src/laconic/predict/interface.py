@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from laconic.evaluation.evaluate import Evaluation
     from laconic.evaluation.label_report import LabelReport
     from laconic.types import Ranking
+
+
+# Rows, labels to rank and a function that hears of rows that are done, to the best labels of the rows.
+RankRows: TypeAlias = Callable[[Rows, int, Callable[[int], None]], Ranked]
 
 
 class TextPredictor(ABC):
@@ -98,16 +102,18 @@ class TextPredictor(ABC):
         on_batch: Callable[[int], None] = lambda done: None,
         *,
         shuffle: int | None = None,
+        rank: RankRows | None = None,
     ) -> Evaluation:
         """Evaluate all metrics on a split of the data, which may number its labels differently.
 
-        `shuffle` is a seed for shuffling the words of each text.
+        `shuffle` is a seed for shuffling the words of each text. `rank` ranks rows in the place of this predictor, such
+        as several processes that have the same model.
         """
         from laconic.evaluation.evaluate import evaluate, places_needed  # with torch, which packed models do without
         from laconic.evaluation.label_sets import limits_of
 
         rows, truth = self.view.rows_and_truth(corpus, split_name, shuffle=shuffle)
-        ranking = self._ranking(rows, places_needed(truth), on_batch)
+        ranking = _ranking((rank or self.rank_rows)(rows, places_needed(truth), on_batch))
         seen = self.trained_on.overlap(corpus.split(split_name))
         limits = limits_of(self.threshold, self.names)
         return evaluate(ranking, truth, calibration=self.calibration, limits=limits, seen=seen)
@@ -130,7 +136,7 @@ class TextPredictor(ABC):
             limits = Found(threshold, {})
         rows, truth = self.view.rows_and_truth(corpus, split_name)
         most = min(max(KS) if k is None else k, len(self.names))
-        ranking = self._ranking(rows, places_needed(truth, (most,)), lambda done: None)
+        ranking = _ranking(self.rank_rows(rows, places_needed(truth, (most,))))
         scored = Scored.of(ranking, truth, self.calibration)
         return label_report(scored, truth, None if k is not None else limits, FIRST if k is None else k)
 
@@ -149,7 +155,7 @@ class TextPredictor(ABC):
         check_unseen(corpus, split_name, self.trained_on)
         rows, truth = self.view.rows_and_truth(corpus, split_name)
         k = min(k, len(self.names))
-        ranking = self._ranking(rows, places_needed(truth, (k,)), on_batch)
+        ranking = _ranking(self.rank_rows(rows, places_needed(truth, (k,)), on_batch))
         scored = Scored.of(ranking, truth, self.calibration)
         found = find_thresholds(scored.first(k), aim)
         return scored.threshold(found, aim, k, self.names)
@@ -172,7 +178,7 @@ class TextPredictor(ABC):
     def _known_words(self, texts: Sequence[str]) -> Int[np.ndarray, "texts"]: ...
 
     @abstractmethod
-    def _ranking(self, rows: Rows, k: int, on_batch: Callable[[int], None]) -> Ranking:
+    def rank_rows(self, rows: Rows, k: int, on_batch: Callable[[int], None] = lambda done: None) -> Ranked:
         """Return the best k labels of tokenised rows."""
 
     @cached_property
@@ -182,3 +188,11 @@ class TextPredictor(ABC):
 
     def _calibrated(self, scores: Float[np.ndarray, "texts k"]) -> Float[np.ndarray, "texts k"]:
         return scores if self.calibration is None else self.calibration.apply(scores)
+
+
+def _ranking(ranked: Ranked) -> Ranking:
+    import torch  # which answers do without
+
+    from laconic.types import Ranking
+
+    return Ranking(*map(torch.from_numpy, ranked))

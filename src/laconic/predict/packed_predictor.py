@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 
 from laconic.data.dataset import Rows
 from laconic.errors import ConfigError
+from laconic.evaluation.row_check import check_rows
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.texts import Inputs, Ranked, Some, Texts, inputs_of, some
 from laconic.packed.folder import PackedModel, open_packed
@@ -25,7 +26,6 @@ from laconic.types import NO_LABEL
 
 if TYPE_CHECKING:
     from laconic.evaluation.dataset_view import DatasetView
-    from laconic.types import Ranking
 
 A = TypeVar("A")
 _AT_ONCE = 256  # texts that a thread answers together: their vectors stay in its cache
@@ -83,17 +83,8 @@ class PackedPredictor(TextPredictor):
         assert self.model.vocabulary is not None
         return known_words(texts.ids, texts.starts, self.model.vocabulary)
 
-    def _ranking(self, rows: Rows, k: int, on_batch: Callable[[int], None]) -> Ranking:
-        import torch  # which answers do without
-
-        from laconic.types import Ranking
-
-        return Ranking(*map(torch.from_numpy, self.rank_rows(rows, k, on_batch)))
-
     def rank_rows(self, rows: Rows, k: int, on_batch: Callable[[int], None] = lambda done: None) -> Ranked:
         """Return the best k labels of tokenised rows."""
-        from laconic.evaluation.dataset_view import check_rows
-
         check_rows(rows, self.facts, reads_texts=self.reads_texts)
         inputs = inputs_of(rows)
 

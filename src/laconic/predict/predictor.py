@@ -77,8 +77,9 @@ class Predictor(TextPredictor):
         rows = self.view.tokenizer.rows(texts)
         return rows, known_words(rows.indices, rows.indptr, self.view.tokenizer.vocabulary)
 
-    def _ranking(self, rows: Rows, k: int, on_batch: Callable[[int], None]) -> Ranking:
-        return rank_all(self._quick, rows, k, on_batch)
+    def rank_rows(self, rows: Rows, k: int, on_batch: Callable[[int], None] = lambda done: None) -> Ranked:
+        """Return the best k labels of tokenised rows."""
+        return Ranked(*map(_plain, rank_all(self._quick, rows, k, on_batch)))
 
     def text_of(self, label: str) -> str:
         return self._label_texts.get(label, "")

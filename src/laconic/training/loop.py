@@ -8,6 +8,7 @@ bits as an uninterrupted one (on one CPU thread; a GPU adds in no fixed order).
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 import time
@@ -22,11 +23,17 @@ import torch
 from torch import Tensor, nn
 
 from laconic.data.resident import Resident
+from laconic.data.shards import Shard
 from laconic.errors import ConfigError, TrainingError
+from laconic.models.classifiers import shards_of
+from laconic.system.ranks import ALONE, Ranks
 from laconic.training.optimizer import Adam, Plan
 from laconic.training.step import Step
 from laconic.training.tasks import Task
 from laconic.units import counted
+
+log = logging.getLogger(__name__)
+_AGREED = 16  # steps after which several ranks ask each other whether to save or to stop
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,11 +109,12 @@ def fit(
     watcher: Watcher,
     validate: Callable[[], Mapping[str, float]] | None = None,
     last_epoch: int = 0,
+    ranks: Ranks = ALONE,
 ) -> TrainState:
     """Train the task; it ends with the weights of the best epoch or, without validation, of the last.
 
     `validate` returns figures, the first of which chooses the epoch. `last_epoch` stops early without changing the
-    schedule.
+    schedule. Several ranks take each step together, and agree on when to save and when to stop.
     """
     device = data.starts.device
     steps = data.steps(plan.batch_size)
@@ -118,10 +126,10 @@ def fit(
     ):
         torch.manual_seed(plan.seed)
         optimiser = Adam(dict(task.named_parameters()), plan, plan.epochs * steps, task.tables, task.rows())
-        step = Step(task.train(), data, optimiser)
+        step = Step(task.train(), data, optimiser, ranks)
         how = step.capture(plan.batch_size)
         torch.manual_seed(plan.seed)
-        loop = _Loop(task, step, plan, checkpoints, watcher, validate)
+        loop = _Loop(task, step, plan, checkpoints, watcher, validate, ranks)
         loop.resume(steps, last_epoch or plan.epochs)
         watcher.began(how, plan.epochs, steps, loop.state.epoch * steps + loop.state.step)
         with _deferred_interrupts() as stop:
@@ -211,6 +219,7 @@ class _Loop:
     checkpoints: Checkpoints
     watcher: Watcher
     validate: Callable[[], Mapping[str, float]] | None
+    ranks: Ranks
     state: TrainState = field(default_factory=TrainState)
     finished: bool = False  # by an earlier process
     best: dict[str, Tensor] = field(default_factory=dict)  # kept on the CPU: a second copy might not fit on the GPU
@@ -224,9 +233,10 @@ class _Loop:
             self.watcher.stepped()
             if not rows.is_cuda:
                 self._check_finite()
-            if state.step < len(order):
+            if state.step < len(order) and (self.ranks.world == 1 or state.step % _AGREED == 0):
                 self._save_if_due(stop)
         self._check_finite()
+        self._replicate()
         loss = float(self.step.loss_sum) / len(order)
         self.step.loss_sum.zero_()
         state.epoch, state.step = state.epoch + 1, 0
@@ -239,11 +249,23 @@ class _Loop:
         self._save_if_due(stop)
 
     def _save_if_due(self, stop: list[Callable[[], Any]]) -> None:
-        if stop or self.checkpoints.due():
+        stops, is_due = self.ranks.any(bool(stop), self.checkpoints.due())
+        if stops or is_due:
             self.save()
         if stop:
             stop[0]()  # raises
             stop.clear()  # or not: then training goes on
+        elif stops:
+            raise KeyboardInterrupt  # another rank was asked to stop
+
+    def _replicate(self) -> None:
+        """Make what all ranks have the same again: sums on a GPU have no fixed order, so replicas may drift apart."""
+        if self.ranks.world == 1:
+            return
+        cut = {*sharded_tensors(self.task), "random.cpu", "random.cuda"}
+        largest = self.ranks.replicate(tensor for name, tensor in self._tensors().items() if name not in cut)
+        if largest:
+            log.info("the replicas of the encoder differed by %.1e at most", largest)
 
     def save(self) -> None:
         self._check_weights()
@@ -330,6 +352,12 @@ class _Loop:
                 f"the loss was not a finite number at step {bad + 1} (epoch {self.state.epoch + 1}); the last good "
                 "checkpoint is kept. A lower learning rate often helps (--set learning_rate=...)"
             )
+
+
+def sharded_tensors(task: Task) -> dict[str, Shard]:
+    """Return the shards of those tensors of a checkpoint that are spread over several ranks."""
+    prefixes = ("task.", "best.", "adam.mean.", "adam.square.")
+    return {prefix + name: shard for name, shard in shards_of(task).items() for prefix in prefixes}
 
 
 def restored_state(facts: Any, *, steps: int, epochs: int) -> TrainState:

@@ -37,14 +37,17 @@ def all_labels_loss(
     *,
     chunk: int,
     precision: torch.dtype = torch.float32,
+    over: int = 0,
 ) -> Float[Tensor, ""]:
-    """Return the mean binary cross-entropy of every text with every label.
+    """Return the mean binary cross-entropy of every text with every label: its sum / (batch × labels).
+
+    `over` is the number of labels to divide by, where these are a part of them; 0: of these labels.
 
     The gradient is σ(z) − y. On a GPU scores are never stored, and their gradients are, in half precision; on a CPU
     labels are processed in chunks, forward and again backward. `precision` is that of the products there; sums and the
     loss are in float32.
     """
-    text_weights, wanted = _text_weights(batch, vectors, weight.shape[0]), _targets(batch, vectors)
+    text_weights, wanted = _text_weights(batch, vectors, over or len(weight)), _targets(batch, vectors)
     loss: Tensor
     if _by_kernels(vectors):
         loss = _EveryLabelCrossEntropy.apply(vectors, weight, bias, batch.positives, wanted, text_weights)  # type: ignore[no-untyped-call]

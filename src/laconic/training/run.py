@@ -19,12 +19,14 @@ from torch import Tensor
 
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
+from laconic.data.shards import Shard
 from laconic.errors import ConfigError, TrainingError
 from laconic.system.files import writing
 from laconic.system.machine import free_memory, memory_held
+from laconic.system.ranks import ALONE, Ranks
 from laconic.system.write_errors import explained
 from laconic.trackers.run import Trackers
-from laconic.training.loop import EpochFacts, Silent, TrainState, Watcher, fit
+from laconic.training.loop import EpochFacts, Silent, TrainState, Watcher, fit, sharded_tensors
 from laconic.training.optimizer import Plan
 from laconic.training.run_folder import RunFolder, fingerprint_of
 from laconic.training.stages import StageFacts, measured, title_of
@@ -74,12 +76,13 @@ class Run:
     member_of: Member = Member()
     trackers: Trackers = field(default_factory=Trackers)  # are told of the run, besides its own log
     files: RunFolder | None = None  # by default that of `folder`; members share it
+    ranks: Ranks = ALONE  # the processes that train together
     stages: list[StageFacts] = field(default_factory=list)  # those that this process has finished; members share them
     _uses: dict[str, str] = field(default_factory=dict, init=False)  # the kind of each name: stage or value
 
     def __post_init__(self) -> None:
         if self.files is None and self.folder is not None:
-            self.files = RunFolder(self.folder)
+            self.files = RunFolder(self.folder, self.ranks)
 
     @staticmethod
     def unkept(device: str = "cpu", *, ignore_memory: bool = False) -> Run:
@@ -119,9 +122,10 @@ class Run:
         return self.files is not None and self.files.is_unfinished(facts)
 
     def fits(self, memory: int) -> bool:
-        """Return whether this many bytes are free, as far as is known."""
+        """Return whether this many bytes are free, as far as is known, on every rank."""
         free = _free_memory(self.device)
-        return free is None or memory <= free
+        (lacking,) = self.ranks.any(free is not None and memory > free)
+        return not lacking
 
     def report_costs(self, memory: int, seconds: float, remedies: Mapping[str, int]) -> None:
         """Report the costs of a run, and refuse one that does not fit; `remedies` maps options to bytes."""
@@ -153,11 +157,21 @@ class Run:
         last_epoch: int = 0,
     ) -> TrainState:
         """Train a stage, resume it, or load it if it is done."""
-        kept = _StageFile(self.files, self._name(stage, "stage"), self.seconds)
-        path = None if self.folder is None else self.folder / "metrics.jsonl"
-        with self.stage(stage), _tensorboard(self.folder) as board:
+        kept = _StageFile(self.files, self._name(stage, "stage"), self.seconds, sharded_tensors(task))
+        folder = self.folder if self.ranks.is_first else None
+        path = None if folder is None else folder / "metrics.jsonl"
+        with self.stage(stage), _tensorboard(folder) as board:
             watcher = _Logged(self.watcher, path, self.member_of.prefix + stage, board, self.trackers)
-            return fit(task, data, plan, checkpoints=kept, watcher=watcher, validate=validate, last_epoch=last_epoch)
+            return fit(
+                task,
+                data,
+                plan,
+                checkpoints=kept,
+                watcher=watcher,
+                validate=validate,
+                last_epoch=last_epoch,
+                ranks=self.ranks,
+            )
 
     @contextmanager
     def stage(self, name: str) -> Iterator[Callable[[float], None]]:
@@ -173,16 +187,24 @@ class Run:
         self.watcher.exited(time.perf_counter() - began)
 
     def remember(self, name: str, make: Callable[[], Mapping[str, Tensor]]) -> dict[str, Tensor]:
-        """Return the tensors of `make`, on the CPU: computed once, and read from the folder when the run is resumed."""
+        """Return the tensors of `make`, on the CPU: computed once, and read from the folder when the run is resumed.
+
+        Of several ranks the first one computes them; without a folder, each does.
+        """
         file = self._name(name, "value")
         found = None if self.files is None else self.files.load(file)
-        if found is not None:
+        (missing,) = self.ranks.any(found is None)
+        if found is not None and not missing:
             return found[0]
         with self.stage(name):
-            made = _plain(make())
-        if self.files is not None:
-            self.files.save(file, made, {})
-        return made
+            made = _plain(make()) if self.ranks.is_first or self.files is None else {}
+            if self.files is not None:
+                self.files.save(file, made, {})
+        if self.files is None or self.ranks.is_first:
+            return made
+        found = self.files.load(file)
+        assert found is not None, "the first rank has written it"
+        return found[0]
 
     def member(self, number: int, of: int | None = None) -> Run:
         """Return this run for one member of an ensemble, counted from 0, with files and log lines of its own.
@@ -229,14 +251,14 @@ def fingerprint(data: Dataset, names: Sequence[str] = ()) -> str:
 
 
 class _StageFile:
-    """A stage's checkpoint, saved every `seconds`."""
+    """A stage's checkpoint, saved every `seconds`; tensors that have shards are spread over several ranks."""
 
-    def __init__(self, folder: RunFolder | None, name: str, seconds: float) -> None:
-        self.folder, self.name, self.seconds = folder, name, seconds
+    def __init__(self, folder: RunFolder | None, name: str, seconds: float, shards: Mapping[str, Shard]) -> None:
+        self.folder, self.name, self.seconds, self.shards = folder, name, seconds, shards
         self.saved_at = time.monotonic()
 
     def load(self) -> tuple[dict[str, Tensor], Any] | None:
-        found = None if self.folder is None else self.folder.load(self.name)
+        found = None if self.folder is None else self.folder.load(self.name, self.shards)
         if found is None:
             return None
         tensors, metadata = found
@@ -250,7 +272,7 @@ class _StageFile:
 
     def save(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
         if self.folder is not None:
-            self.folder.save(self.name, _plain(tensors), {"state": json.dumps(facts)})
+            self.folder.save(self.name, _plain(tensors), {"state": json.dumps(facts)}, self.shards)
         self.saved_at = time.monotonic()
 
     def damaged(self, what: str) -> TrainingError:

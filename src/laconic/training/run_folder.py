@@ -1,9 +1,10 @@
 """The folder of a run: its facts, its checkpoints, and a manifest by which damage is noticed.
 
 run.json            laconic's version, what the run was asked for, and the facts that decide its result
-STAGE.safetensors   a stage's checkpoint, with its progress among the metadata
+STAGE.safetensors   a stage's checkpoint, with its progress among the metadata; a training by several ranks writes it in
+                    pieces (pieces.py)
 NAME.safetensors    a value that is computed once, such as clusters or shortlists
-manifest.json       size and CRC-32 of each of these safetensors files
+manifest.json       size and CRC-32 of each of these safetensors files, and which of them are pieces of a checkpoint
 metrics.jsonl       a line per epoch
 trackers.json       identifiers of this run at trackers of experiments, if it has any
 
@@ -24,10 +25,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from torch import Tensor
 
 from laconic import __version__
+from laconic.data.shards import Shard
 from laconic.errors import TrainingError
 from laconic.storage.json_files import read_json, write_json
 from laconic.storage.manifest import MANIFEST
@@ -35,6 +37,8 @@ from laconic.storage.model_folder import FINISHED
 from laconic.storage.tensors import save_tensors
 from laconic.storage.verification import crc32_of
 from laconic.system.files import replacing_file, sweep_files
+from laconic.system.ranks import ALONE, Ranks
+from laconic.training.pieces import PATTERN, own_piece, piece_names, read_pieces
 
 Entry = Mapping[str, Any]  # bytes and crc32 of a file
 Entries = Sequence[Entry | None]  # what a file may be, the newest last; None: it may be missing
@@ -48,20 +52,31 @@ _TEMPORARY = ".tmp*"  # what safetensors writes to first; a kill leaves it
 class RunFolder:
     """The files of one run."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, ranks: Ranks = ALONE) -> None:
+        self.path, self.ranks = path, ranks
         self._fingerprint = ""  # of a run without facts
         self._entries: dict[str, Entries] | None = None  # None: the manifest was not read yet
+        self._pieces: dict[str, list[str]] = {}  # the files of each checkpoint that is in pieces
         self.has_loaded = False  # something of an earlier start
 
     def begin(self, facts: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
         """Start or resume a run; refuse to resume one that was started with other facts or is damaged."""
+        self._fingerprint = fingerprint_of(facts)
+        if self.ranks.is_first:
+            self._begin(facts, asked)
+        self.ranks.wait()
+        if not (self.path / _FACTS).exists():
+            raise TrainingError(
+                f"{self.path}: rank {self.ranks.rank} does not see the run that the first rank has begun; the model "
+                "folder must be on a file system that all machines share (--out)"
+            )
+
+    def _begin(self, facts: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
         if self.path.exists() and not self.path.is_dir():
             raise TrainingError(f"{self.path}: this is a file, where the run's folder belongs; move it away")
         if (self.path / FINISHED).exists():
             shutil.rmtree(self.path)
         sweep_files(self.path, _TEMPORARY)
-        self._fingerprint = fingerprint_of(facts)
         if not self._has_files():  # nothing trained yet that could be lost
             self._entries = {}
             (self.path / MANIFEST).unlink(missing_ok=True)
@@ -73,6 +88,10 @@ class RunFolder:
                 f"{self.path}: a run with {difference} was started here; run the same command to resume it, or remove "
                 f"{self.path} to start again"
             )
+        listed = {piece for pieces in self._checkpoints().values() for piece in pieces}
+        for path in self.path.glob(PATTERN):  # of a checkpoint that was not finished, or is replaced
+            if path.name not in listed:
+                path.unlink()
 
     def is_unfinished(self, facts: Mapping[str, Any]) -> bool:
         """Return whether there is a run with these facts that can be resumed."""
@@ -87,38 +106,110 @@ class RunFolder:
         found = self._json(_FACTS)
         return found if found.get(ASKED) == json.loads(_text(asked)) else {}
 
-    def load(self, name: str) -> tuple[dict[str, Tensor], dict[str, str]] | None:
-        """Return the tensors and metadata of a file; None if the run has not written it yet."""
-        path, entries = self.path / name, self._known().get(name)
-        if not path.exists() and (entries is None or None in entries):
+    def load(
+        self, name: str, shards: Mapping[str, Shard] | None = None
+    ) -> tuple[dict[str, Tensor], dict[str, str]] | None:
+        """Return the tensors and metadata of a file; None if the run has not written it yet.
+
+        Of tensors that have a shard, its rows alone are read.
+        """
+        entries = self._known().get(name)
+        pieces = self._checkpoints().get(name)
+        if pieces is not None and (entries is None or not (self.path / name).exists()):
+            return self._read(name, pieces, shards or {})
+        if not (self.path / name).exists() and (entries is None or None in entries):
             return None
+        return self._read(name, [name], shards or {})
+
+    def _read(
+        self, name: str, files: Sequence[str], shards: Mapping[str, Shard]
+    ) -> tuple[dict[str, Tensor], dict[str, str]]:
+        """Read a file, or the pieces of a checkpoint, after checking their content."""
+        for one in files:
+            self._check(one)
+        self.has_loaded = True
+
+        def check(path: Path, metadata: Mapping[str, str]) -> None:
+            if metadata.get("run") != self._fingerprint:
+                raise self.damaged(path.name, "it is of a run with other settings or data")
+
+        try:
+            tensors, metadata = read_pieces([self.path / one for one in files], shards, check)
+        except (SafetensorError, OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+            raise self.damaged(name, str(error)) from None
+        return tensors, metadata
+
+    def _check(self, name: str) -> None:
+        """Refuse a file that is not what the manifest says."""
+        path, entries = self.path / name, self._known().get(name)
         if entries is None or not path.is_file():
             raise self.damaged(name, "the manifest does not list it" if entries is None else "it is missing")
         found = _entry(path)
         if found not in entries:
             raise self.damaged(name, "its content is not what was written")
         self._known()[name] = [found]
-        self.has_loaded = True
-        try:
-            with safe_open(path, "pt") as file:
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no dict
-                metadata = file.metadata() or {}
-        except (SafetensorError, OSError) as error:
-            raise self.damaged(name, str(error)) from None
-        if metadata.get("run") != self._fingerprint:
-            raise self.damaged(name, "it is of a run with other settings or data")
-        return tensors, metadata
 
-    def save(self, name: str, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
-        """Write a file in one step; a kill meanwhile leaves the one that was there."""
+    def save(
+        self,
+        name: str,
+        tensors: Mapping[str, Tensor],
+        metadata: Mapping[str, str],
+        shards: Mapping[str, Shard] | None = None,
+    ) -> None:
+        """Write a file in one step; a kill meanwhile leaves the one that was there.
+
+        Where tensors have shards, every rank writes a piece.
+        """
+        if shards:
+            self._save_pieces(name, tensors, metadata, shards)
+            return
+        if self.ranks.is_first:
+            self._save(name, tensors, metadata)
+        self.ranks.wait()
+        if not self.ranks.is_first:
+            self._entries = None  # the manifest has changed
+
+    def _save(self, name: str, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
         before = self._known().get(name, [None])[-1]
         with replacing_file(self.path / name) as partial:
             save_tensors(tensors, partial, {"run": self._fingerprint, **metadata})
             entry = _entry(partial)
             self._write_manifest({**self._known(), name: [before, entry]})
         self._known()[name] = [entry]
-        if before is None:  # from now on it must be there
+        replaced = self._forget_pieces(name)
+        if before is None or replaced:  # from now on it must be there
             self._write_manifest(self._known())
+        self._remove(replaced)
+
+    def _save_pieces(
+        self, name: str, tensors: Mapping[str, Tensor], metadata: Mapping[str, str], shards: Mapping[str, Shard]
+    ) -> None:
+        """Write this rank's piece of a checkpoint; the first rank's manifest then replaces the checkpoint before."""
+        pieces = piece_names(name, self._checkpoints().get(name, ()), self.ranks.world)
+        own, rows = own_piece(tensors, shards, self.ranks)
+        with replacing_file(self.path / pieces[self.ranks.rank]) as partial:
+            told = metadata if self.ranks.is_first else {}
+            save_tensors(own, partial, {"run": self._fingerprint, **told, **rows})
+            entry = _entry(partial)
+        entries = [json.loads(text) for text in self.ranks.gather_texts(json.dumps(entry))]  # all pieces are in place
+        replaced = [*self._forget_pieces(name), *([name] if self._known().pop(name, None) else [])]
+        self._known().update({piece: [one] for piece, one in zip(pieces, entries, strict=True)})
+        self._pieces[name] = pieces
+        if self.ranks.is_first:
+            self._write_manifest(self._known())
+            self._remove(replaced)
+        self.ranks.wait()
+
+    def _forget_pieces(self, name: str) -> list[str]:
+        """Take the pieces of a checkpoint off the list; return their names."""
+        pieces = self._checkpoints().pop(name, [])
+        for piece in pieces:
+            self._known().pop(piece, None)
+        return pieces
+
+    def _remove(self, names: Sequence[str]) -> None:
+        for name in names:
+            (self.path / name).unlink(missing_ok=True)
 
     def damaged(self, name: str, what: str) -> TrainingError:
         """Return the error of a damaged file. It is not replaced: later stages might not fit the replacement."""
@@ -136,16 +227,27 @@ class RunFolder:
     def _known(self) -> dict[str, Entries]:
         """Return what the manifest says of each file."""
         if self._entries is None:
-            self._entries = self._read_manifest() if self._has_files() or (self.path / MANIFEST).exists() else {}
+            self._entries, self._pieces = {}, {}
+            if self._has_files() or (self.path / MANIFEST).exists():
+                self._entries, self._pieces = self._read_manifest()
         return self._entries
 
-    def _write_manifest(self, entries: Mapping[str, Entries]) -> None:
-        _write_json(self.path / MANIFEST, {"kind": "run", "format": _FORMAT, "files": entries})
+    def _checkpoints(self) -> dict[str, list[str]]:
+        """Return the files of each checkpoint that is in pieces."""
+        self._known()
+        return self._pieces
 
-    def _read_manifest(self) -> dict[str, Entries]:
-        match self._json(MANIFEST):
-            case {"kind": "run", "format": 1, "files": dict(files)} if all(isinstance(v, list) for v in files.values()):
-                return files
+    def _write_manifest(self, entries: Mapping[str, Entries]) -> None:
+        pieces = {"pieces": self._pieces} if self._pieces else {}
+        _write_json(self.path / MANIFEST, {"kind": "run", "format": _FORMAT, "files": entries, **pieces})
+
+    def _read_manifest(self) -> tuple[dict[str, Entries], dict[str, list[str]]]:
+        found = self._json(MANIFEST)
+        match found, found.get("pieces", {}):
+            case {"kind": "run", "format": 1, "files": dict(files)}, dict(pieces) if all(
+                isinstance(listed, list) for listed in (*files.values(), *pieces.values())
+            ):
+                return files, pieces
         raise self.damaged(MANIFEST, "it does not list the run's files")
 
     def _json(self, name: str) -> dict[str, Any]:

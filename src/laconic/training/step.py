@@ -13,6 +13,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from laconic.data.resident import Resident
+from laconic.errors import LostRankError
+from laconic.system.ranks import ALONE, Ranks
 from laconic.training.optimizer import Adam
 from laconic.training.tasks import Task
 
@@ -23,8 +25,8 @@ _WARM_UP = 3  # eager runs before a capture, as CUDA graphs want
 class Step:
     """A training step of a task on resident data."""
 
-    def __init__(self, task: Task, data: Resident, optimiser: Adam) -> None:
-        self.task, self.data, self.optimiser = task, data, optimiser
+    def __init__(self, task: Task, data: Resident, optimiser: Adam, ranks: Ranks = ALONE) -> None:
+        self.task, self.data, self.optimiser, self.ranks = task, data, optimiser, ranks
         device = optimiser.at.device
         self.loss_sum = torch.zeros((), dtype=torch.float64, device=device)
         self.first_bad = torch.full((), -1, dtype=torch.int64, device=device)
@@ -38,19 +40,27 @@ class Step:
         """Compile and capture the step where that works; return a description of the result."""
         if not self.optimiser.at.is_cuda:
             return "eager on the CPU"
+        if not self.ranks.captures:
+            return "eager on the GPU: several ranks share it"
         buffers = {name: buffer.clone() for name, buffer in self.task.named_buffers()}
+        captured: Callable[[Tensor], None] = self._eager
         try:
             if "encode" not in vars(self.task):  # a task of several stages is compiled once
                 vars(self.task)["encode"] = torch.compile(self.task.encode, dynamic=False)
-            self._run = self._captured(batch_size)
-            return "encoder compiled, step captured as a CUDA graph"
+            captured = self._captured(batch_size)
+        except LostRankError:
+            raise
         except Exception as error:  # noqa: BLE001 - whatever a compiler or a driver may raise, eager steps still work
             log.warning("the step cannot be captured (%s: %s)", type(error).__name__, str(error).partition("\n")[0])
-            vars(self.task).pop("encode", None)
             leave_capture(self.optimiser.at.device)
-            return "eager on the GPU: the step could not be captured"
         finally:
             self._undo(buffers)
+        (failed,) = self.ranks.any(captured == self._eager)  # all ranks replay a graph, or none does
+        if failed:
+            vars(self.task).pop("encode", None)
+            return "eager on the GPU: the step could not be captured"
+        self._run = captured
+        return "encoder compiled, step captured as a CUDA graph"
 
     def _eager(self, rows: Int[Tensor, "batch"]) -> None:
         for parameter in self.optimiser.parameters.values():
@@ -76,7 +86,9 @@ class Step:
         graph = torch.cuda.CUDAGraph()
         # With a higher priority than the optimiser's side stream, which would otherwise occupy the whole GPU.
         first = torch.cuda.Stream(priority=-1)  # type: ignore[no-untyped-call]
-        with torch.cuda.graph(graph, stream=first):
+        # Threads that watch communication must not spoil the capture.
+        mode = "global" if self.ranks.world == 1 else "thread_local"
+        with torch.cuda.graph(graph, stream=first, capture_error_mode=mode):
             self._eager(rows)
 
         def replay(wanted: Int[Tensor, "batch"]) -> None:

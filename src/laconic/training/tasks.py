@@ -60,9 +60,14 @@ class AllLabels(Task):
         rows, biases = _all_rows(self.classifier)
         assert biases is not None
         with torch.autocast(rows.device.type, self.precision, enabled=self.precision != torch.float32):
-            (vectors,) = self.encode(batch.inputs, progress)
-        batch = _neutralise_left_out(batch, vectors.float(), rows, biases)
-        return all_labels_loss(vectors.float(), rows, biases, batch, chunk=self.chunk, precision=self.precision)
+            (encoded,) = self.encode(batch.inputs, progress)
+        shard = self.classifier.shard
+        vectors = shard.ranks.sum_gradients(encoded.float())
+        batch = _neutralise_left_out(batch, vectors, rows, biases)
+        loss = all_labels_loss(
+            vectors, rows, biases, batch, chunk=self.chunk, precision=self.precision, over=shard.total
+        )
+        return shard.ranks.sum_losses(loss)
 
     def encode(self, inputs: Inputs, progress: Float[Tensor, ""]) -> Float[Tensor, "1 batch dim"]:
         return self.dropout(self.classifier.transform(self.encoder(inputs)))[None]

@@ -1,5 +1,8 @@
 """Classifiers: one row of weights per label, from free parameters, hash buckets or label texts."""
 
+from torch import nn
+
+from laconic.data.shards import Shard
 from laconic.models.classifiers.base import Classifier
 from laconic.models.classifiers.label_text import LabelText
 from laconic.models.classifiers.linear import HashedClassifier, LinearClassifier
@@ -10,4 +13,14 @@ CLASSIFIERS: dict[str, type[Classifier]] = {
     "label text": LabelText,
 }
 
-__all__ = ["CLASSIFIERS", "Classifier", "HashedClassifier", "LabelText", "LinearClassifier"]
+__all__ = ["CLASSIFIERS", "Classifier", "HashedClassifier", "LabelText", "LinearClassifier", "shards_of"]
+
+
+def shards_of(module: nn.Module) -> dict[str, Shard]:
+    """Return the shard of each tensor of a module's state that has rows of labels spread over several processes."""
+    found = {}
+    for name, part in module.named_modules():
+        if isinstance(part, LinearClassifier) and part.shard.ranks.world > 1:
+            own = [tensor for tensor in ("weight", "bias") if getattr(part, tensor) is not None]
+            found.update({f"{name}.{tensor}".removeprefix("."): part.shard for tensor in own})
+    return found

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from laconic.data.shards import Shard
 from laconic.types import NO_LABEL
 
 
@@ -16,16 +17,21 @@ class Classifier(nn.Module, ABC):
     """Scores labels by the inner product of their rows with a transformed vector."""
 
     num_labels: int
-    """Number of labels."""
+    """Number of labels that have a row here."""
     transform: nn.Module
     """Layer that every vector passes before it is multiplied with the rows."""
     bias: nn.Parameter | None
 
+    @property
+    def shard(self) -> Shard:
+        """Return which of all labels these are: all of them, unless the rows are spread over several processes."""
+        return Shard.whole(self.num_labels)
+
     @torch.no_grad()
     def start_from(self, fractions: Float[Tensor, "labels"]) -> None:
-        """Initialise biases so that every label's probability is its fraction of the texts."""
+        """Initialise biases so that every label's probability is its fraction of the texts, given for all labels."""
         assert self.bias is not None
-        self.bias.copy_(torch.logit(fractions.clamp(1e-7, 1 - 1e-7)))
+        self.bias.copy_(torch.logit(fractions[self.shard.own].clamp(1e-7, 1 - 1e-7)))
 
     @abstractmethod
     def rows(self, labels: Int[Tensor, "n"] | slice) -> Float[Tensor, "n dim"]:

@@ -2,22 +2,41 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from laconic.data.shards import Shard
 from laconic.models.classifiers.base import Classifier
+
+_SKIPPED = 1 << 22  # random numbers that are drawn and forgotten at a time
 
 
 class LinearClassifier(Classifier):
-    """A free row for every label and, optionally, a bias."""
+    """A free row for every label of a shard and, optionally, a bias. By default the shard is all labels."""
 
-    def __init__(self, dim: int, num_labels: int, *, transform: nn.Module | None = None, bias: bool = True) -> None:
+    def __init__(
+        self,
+        dim: int,
+        num_labels: int,
+        *,
+        transform: nn.Module | None = None,
+        bias: bool = True,
+        shard: Shard | None = None,
+    ) -> None:
         super().__init__()
-        self.num_labels = num_labels
+        self._shard = shard or Shard.whole(num_labels)
+        assert self._shard.total == num_labels
+        self.num_labels = len(self._shard)
         self.transform = transform or nn.Identity()
-        self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(num_labels, dim)))
-        self.bias = nn.Parameter(torch.zeros(num_labels)) if bias else None
+        self.weight = nn.Parameter(_xavier_rows(self._shard, dim))
+        self.bias = nn.Parameter(torch.zeros(self.num_labels)) if bias else None
+
+    @property
+    def shard(self) -> Shard:
+        return self._shard
 
     @torch.no_grad()
     def spread(self, reach: float) -> None:
@@ -34,6 +53,24 @@ class LinearClassifier(Classifier):
             count = len(range(self.num_labels)[labels]) if isinstance(labels, slice) else len(labels)
             return torch.zeros((), device=self.weight.device).expand(count)
         return self.bias[labels]
+
+
+def _xavier_rows(shard: Shard, dim: int) -> Float[Tensor, "labels dim"]:
+    """Draw the rows of a shard, equal to those of the same labels in a matrix of all labels.
+
+    Every rank draws the numbers of all rows, as the random state must be the same on all; it keeps its own.
+    """
+    reach = math.sqrt(3.0) * math.sqrt(2.0 / float(dim + shard.total))  # xavier_uniform_ of all labels
+    _skip_random(shard.first * dim)
+    rows = torch.empty(len(shard), dim).uniform_(-reach, reach)
+    _skip_random((shard.total - shard.last) * dim)
+    return rows
+
+
+def _skip_random(numbers: int) -> None:
+    """Draw so many random numbers and forget them."""
+    for first in range(0, numbers, _SKIPPED):
+        torch.empty(min(_SKIPPED, numbers - first)).uniform_()
 
 
 class HashedClassifier(Classifier):

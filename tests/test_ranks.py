@@ -1,0 +1,357 @@
+"""Several ranks train the model that one process trains: the same losses, weights and labels, to the rounding of sums.
+
+The bounds: from equal weights a step's loss is within 1e-6 of its value and gradients within 2e-6 of their norm; after
+a training of some dozen steps, losses and rows of labels are within 1e-6, and all else within 5e-4 of its norm.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from laconic.data.resident import Resident
+from laconic.data.shards import Shard
+from laconic.errors import ConfigError, LostRankError, TrainingError
+from laconic.methods.registry import METHODS, check_shardable, config_of
+from laconic.methods.train import Training, train_model
+from laconic.models.classifiers import LinearClassifier, shards_of
+from laconic.models.encoders import Encoder
+from laconic.models.layers import Residual
+from laconic.models.rankers import FlatRanker
+from laconic.system.ranks import ALONE, Ranks
+from laconic.training.loop import Silent
+from laconic.training.run import Run
+from laconic.training.tasks import AllLabels
+from laconic.types import NO_LABEL, Batch, Inputs
+from tests.planted import planted_texts
+from tests.several import on_ranks
+
+WORLDS = (2, 3, 4)
+TEXTS, LABELS, DIM = 6, 37, 8
+
+
+class Turned(Encoder):
+    """The simplest encoder that can learn."""
+
+    dim, num_ids = DIM, 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.matrix = nn.Parameter(torch.randn(DIM, DIM))
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        assert isinstance(inputs, Tensor)
+        return inputs @ self.matrix
+
+
+def drawn(kind: str) -> Batch:
+    """Return a batch whose texts have labels of all ranks, soft targets, weights and left-out labels among them."""
+    generator = torch.Generator().manual_seed(3)
+    order = torch.stack([torch.randperm(LABELS, generator=generator) for _ in range(TEXTS)])
+    positives, left_out = order[:, :5].clone(), order[:, 5:7].clone()
+    positives[1, 2:], positives[2], left_out[0] = NO_LABEL, NO_LABEL, NO_LABEL
+    inputs, rest = torch.randn(TEXTS, DIM, generator=generator), kind == "all at once"
+    return Batch(
+        inputs,
+        positives,
+        torch.rand(TEXTS, 5, generator=generator) if rest else None,
+        torch.rand(TEXTS, generator=generator) if rest else None,
+        left_out=left_out if rest else None,
+    )
+
+
+def flat_task(ranks: Ranks, labels: int = LABELS) -> AllLabels:
+    torch.manual_seed(0)
+    encoder = Turned()
+    transform = Residual(DIM, DIM, dropout=0.0)
+    classifier = LinearClassifier(DIM, labels, transform=transform, shard=Shard.even(ranks, labels))
+    return AllLabels(encoder, classifier, dropout=0.3, chunk=10)
+
+
+def one_step(ranks: Ranks, kind: str) -> dict[str, Any]:
+    """Return loss and gradients of a step; those of label rows joined."""
+    task, batch = flat_task(ranks), drawn(kind)
+    shard = task.classifier.shard
+    own = batch._replace(
+        positives=shard.numbered(batch.positives),
+        left_out=None if batch.left_out is None else shard.numbered(batch.left_out),
+    )
+    torch.manual_seed(1)
+    loss = task(own, torch.tensor(0.5))
+    loss.backward()
+    return {"loss": loss.detach().numpy(), **whole({name: one.grad for name, one in task.named_parameters()}, task)}
+
+
+def whole(tensors: dict[str, Any], task: nn.Module) -> dict[str, Any]:
+    """Return the tensors with rows joined on the first rank, as arrays."""
+    shards = shards_of(task)
+    joined = {name: shards[name].join(one) if name in shards else one for name, one in tensors.items()}
+    return {name: one.detach().numpy() for name, one in joined.items() if one is not None}
+
+
+def far(found: dict[str, Any], expected: dict[str, Any]) -> dict[str, float]:
+    """Return the distance of each array from what is expected, as a fraction of its norm."""
+    assert found.keys() == expected.keys()
+    return {
+        name: float(np.linalg.norm(found[name] - expected[name]) / max(np.linalg.norm(expected[name]), 1e-12))
+        for name in expected
+    }
+
+
+@pytest.mark.parametrize("kind", ["plain", "all at once"])
+@pytest.mark.parametrize("world", WORLDS)
+def test_a_step_has_the_loss_and_gradients_of_one_process(world: int, kind: str) -> None:
+    (expected,) = on_ranks(1, one_step, kind)
+    first, *others = on_ranks(world, one_step, kind)
+    assert max(far(first, expected).values()) < 2e-6
+    assert first["loss"] == pytest.approx(expected["loss"], rel=1e-6)
+    for other in others:  # what is replicated is the same on all ranks, to the bit
+        assert all(np.array_equal(other[name], first[name]) for name in other)
+
+
+@pytest.mark.parametrize("shape", [(37, 8), (5, 3), (1000, 7)])
+def test_rows_are_drawn_as_if_by_one_process(shape: tuple[int, int]) -> None:
+    labels, dim = shape
+    torch.manual_seed(4)
+    expected, after = nn.init.xavier_uniform_(torch.empty(labels, dim)), torch.rand(3)
+    rows = []
+    for rank in range(3):
+        torch.manual_seed(4)
+        ranks = Imagined(rank, 3)
+        rows.append(LinearClassifier(dim, labels, shard=Shard.even(ranks, labels)).weight.detach())
+        assert torch.equal(torch.rand(3), after), "what is drawn later is the same too"
+    assert torch.equal(torch.cat(rows), expected)
+
+
+class Imagined(type(ALONE)):  # type: ignore[misc]
+    """A rank of several that cannot talk to the others."""
+
+    def __init__(self, rank: int, world: int) -> None:
+        super().__init__()
+        self.rank, self.world = rank, world
+
+
+def test_data_keeps_the_labels_of_its_shard() -> None:
+    data = Training.of(planted_texts(), "inceptionxml", config_of("inceptionxml", {})).data
+    whole_rows = Resident.of(data, 8, torch.device("cpu")).take(torch.arange(20)).positives
+    for rank in range(3):
+        shard = Shard.even(Imagined(rank, 3), data.num_labels)
+        own = Resident.of(data, 8, torch.device("cpu"), shard=shard).take(torch.arange(20)).positives
+        for mine, all_of in zip(own.tolist(), whole_rows.tolist(), strict=True):
+            expected = {label - shard.first for label in all_of if shard.first <= label < shard.last}
+            assert {label for label in mine if label != NO_LABEL} == expected
+
+
+def ranked(ranks: Ranks, k: int) -> list[Any]:
+    task = flat_task(ranks).eval()
+    ranker = FlatRanker(task.encoder, task.classifier, chunk=7)
+    inputs = torch.randn(9, DIM, generator=torch.Generator().manual_seed(5))
+    with torch.no_grad():
+        best = ranker.rank(inputs, k)
+        return [best.labels.numpy(), best.scores.numpy(), ranker.score(inputs, best.labels).numpy()]
+
+
+@pytest.mark.parametrize("k", [1, 5, 11, LABELS, LABELS + 3])
+def test_the_best_labels_of_all_ranks_are_those_of_one_process(k: int) -> None:
+    (expected,) = on_ranks(1, ranked, k)
+    for found in on_ranks(4, ranked, k):  # k may be more than a rank has
+        assert np.array_equal(found[0], expected[0])
+        np.testing.assert_allclose(found[1], expected[1], rtol=1e-6)
+        np.testing.assert_allclose(found[2], expected[2], rtol=1e-6, atol=1e-9)
+
+
+# Whole trainings
+
+SMALL = {"epochs": 2, "batch_size": 12, "embedding": 16, "validation": 0.1, "seed": 3}  # 46 steps
+
+
+def settings_of(method: str, **more: Any) -> Any:
+    return config_of(method, {**SMALL, **more})
+
+
+class Dying(Silent):
+    """A watcher that kills its process at a step."""
+
+    def __init__(self, step: int) -> None:
+        self.left = step
+
+    def stepped(self) -> None:
+        self.left -= 1
+        if not self.left:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Leaving(Dying):
+    """A watcher that interrupts its process at a step."""
+
+    def stepped(self) -> None:
+        self.left -= 1
+        if not self.left:
+            raise KeyboardInterrupt
+
+
+def trained(
+    ranks: Ranks, method: str, folder: Path | None = None, dies: int | None = None, at: int = 20
+) -> dict[str, Any] | None:
+    """Train; return the history and, on the first rank, all weights. `dies` is the rank that is killed at a step."""
+    watcher = Silent() if dies is None else Leaving(at) if dies < 0 else Dying(at) if dies == ranks.rank else Silent()
+    run = Run(folder, watcher=watcher, device=torch.device("cpu"), seconds=0.0, ranks=ranks)
+    try:
+        model = train_model(corpus(), method, settings_of(method), run)
+    except KeyboardInterrupt:
+        return None
+    losses = [line["loss"] for line in model.facts["training"]["epochs"]]
+    tensors = {name: tensor.numpy() for name, tensor in model.tensors.items()}
+
+    return {"losses": losses, "tensors": tensors, "sent": dict(ranks.sent)}
+
+
+@cache
+def corpus() -> Any:
+    return planted_texts(num_labels=LABELS, num_texts=300, seed=1)
+
+
+@cache
+def alone(method: str) -> dict[str, Any]:
+    (found,) = on_ranks(1, trained, method)
+    assert found is not None
+    return dict(found)
+
+
+def check_same_training(found: dict[str, Any], method: str) -> None:
+    expected = alone(method)
+    np.testing.assert_allclose(found["losses"], expected["losses"], rtol=1e-6)
+    distances = far(found["tensors"], expected["tensors"])
+    assert distances["classifier.weight"] < 1e-6
+    assert max(distances.values()) < 5e-4  # biases before a norm have no gradient but that of rounding
+
+
+SHARDED = ["inceptionxml", "xml-cnn"]
+
+
+@pytest.mark.parametrize(("world", "method"), [*((world, "inceptionxml") for world in WORLDS), (2, "xml-cnn")])
+def test_a_training_has_the_losses_and_weights_of_one_process(world: int, method: str) -> None:
+    first, *others = on_ranks(world, trained, method)
+    check_same_training(first, method)
+    assert all(other["losses"] == first["losses"] and "classifier.weight" not in other["tensors"] for other in others)
+
+
+def test_a_run_goes_on_with_other_numbers_of_ranks(tmp_path: Path) -> None:
+    """4 ranks, then 2, then 1: each stops in the middle, and the last one ends the training."""
+    folder = tmp_path / "run"
+    assert on_ranks(4, trained, "inceptionxml", folder, -1, 20) == [None] * 4  # saved at step 16, within an epoch
+    assert len(list(folder.glob("train.?.*-of-00004.safetensors"))) == 4
+    assert on_ranks(2, trained, "inceptionxml", folder, -1, 10) == [None] * 2  # saved at the end of the epoch
+    assert len(list(folder.glob("train.?.*.safetensors"))) == 2, "the older pieces are gone"
+    (found,) = on_ranks(1, trained, "inceptionxml", folder)
+    check_same_training(found, "inceptionxml")
+    assert [path.name for path in folder.glob("*.safetensors")] == ["train.safetensors"]
+
+
+def test_a_run_of_one_process_goes_on_with_several(tmp_path: Path) -> None:
+    assert on_ranks(1, trained, "inceptionxml", tmp_path, -1, 20) == [None]
+    check_same_training(on_ranks(3, trained, "inceptionxml", tmp_path)[0], "inceptionxml")
+
+
+def test_a_run_that_goes_on_with_as_many_ranks_ends_with_the_same_bits(tmp_path: Path) -> None:
+    assert on_ranks(2, trained, "inceptionxml", tmp_path, -1, 20) == [None] * 2
+    first, unbroken = (on_ranks(2, trained, "inceptionxml", folder)[0] for folder in (tmp_path, None))
+    assert all(np.array_equal(first["tensors"][name], unbroken["tensors"][name]) for name in unbroken["tensors"])
+    assert first["losses"] == unbroken["losses"]
+
+
+@pytest.mark.parametrize("dies", [0, 2])
+def test_a_rank_that_is_killed_ends_all_ranks_and_the_run_goes_on(tmp_path: Path, dies: int) -> None:
+    found = on_ranks(3, trained, "inceptionxml", tmp_path, dies, 20)
+    assert found.pop(dies) == -signal.SIGKILL
+    assert all(isinstance(error, LostRankError) and "same command resumes" in str(error) for error in found)
+    check_same_training(on_ranks(2, trained, "inceptionxml", tmp_path)[0], "inceptionxml")
+
+
+def test_a_checkpoint_with_a_piece_missing_or_changed_is_refused(tmp_path: Path) -> None:
+    on_ranks(2, trained, "inceptionxml", tmp_path, -1, 20)
+    first, last = sorted(tmp_path.glob("train.?.*.safetensors"))
+    content = last.read_bytes()
+    for damage in (content[:-1], content[:-5] + b"12345", first.read_bytes(), None):
+        last.unlink()
+        if damage is not None:
+            last.write_bytes(damage)
+        with pytest.raises(TrainingError, match=f"{last.name}: this file of the run is damaged"):
+            on_ranks(1, trained, "inceptionxml", tmp_path)
+        last.write_bytes(content)
+
+
+def test_a_piece_that_a_killed_save_has_left_is_not_used(tmp_path: Path) -> None:
+    on_ranks(2, trained, "inceptionxml", tmp_path, -1, 20)
+    (stale,) = {path.name[6] for path in tmp_path.glob("train.?.*")} ^ {"a", "b"}
+    (tmp_path / f"train.{stale}.00001-of-00003.safetensors").write_bytes(b"half")
+    check_same_training(on_ranks(1, trained, "inceptionxml", tmp_path)[0], "inceptionxml")
+    assert [path.name for path in tmp_path.glob("*.safetensors")] == ["train.safetensors"]
+
+
+# What is sent
+
+
+def sent_in_steps(ranks: Ranks, labels: int, steps: int) -> int:
+    task, batch = flat_task(ranks, labels), drawn("plain")
+    own = batch._replace(positives=task.classifier.shard.numbered(batch.positives))
+    for _ in range(steps):
+        task(own, torch.tensor(0.5)).backward()
+    return sum(ranks.sent.values())
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_a_step_sends_the_gradient_of_the_vectors_whatever_the_number_of_labels(world: int) -> None:
+    few, many = (on_ranks(world, sent_in_steps, labels, 10) for labels in (LABELS, 10 * LABELS))
+    assert few == many
+    assert few[0] / 10 == pytest.approx(TEXTS * DIM * 4 * 2 * (world - 1) / world, rel=0.1)
+
+
+# What is refused
+
+
+def other_settings(ranks: Ranks) -> Any:
+    config = settings_of("inceptionxml", learning_rate=0.001 * (1 + ranks.rank))
+    run = Run(None, watcher=Silent(), device=torch.device("cpu"), ranks=ranks)
+    return train_model(corpus(), "inceptionxml", config, run)
+
+
+def other_data(ranks: Ranks) -> Any:
+    own = planted_texts(num_labels=LABELS, num_texts=300, seed=1 + ranks.rank)
+    run = Run(None, watcher=Silent(), device=torch.device("cpu"), ranks=ranks)
+    return train_model(own, "inceptionxml", settings_of("inceptionxml"), run)
+
+
+@pytest.mark.parametrize(("what", "named"), [(other_settings, "config.learning_rate = 0.002"), (other_data, "data = ")])
+def test_ranks_that_differ_are_refused_before_they_start(what: Any, named: str) -> None:
+    for error in on_ranks(2, what):
+        assert isinstance(error, TrainingError)
+        assert str(error).startswith(f"rank 1 has {named}")
+
+
+@pytest.mark.parametrize("method", sorted({*METHODS} - {*SHARDED}))
+def test_methods_that_cannot_be_sharded_say_so(method: str) -> None:
+    with pytest.raises(ConfigError, match=r"cannot be trained by several processes: .* --method with one of "):
+        check_shardable(method, config_of(method, {}), 1)
+
+
+@pytest.mark.parametrize("settings", [{"fusion": {}}, {"reranker": {}}, {"warm_up": {"epochs": 1}}, {"row_start": 1.0}])
+def test_settings_that_need_all_labels_in_one_process_are_refused(settings: dict[str, Any]) -> None:
+    (named,) = settings
+    with pytest.raises(ConfigError, match=f"inceptionxml cannot be trained by several processes: {named}"):
+        check_shardable("inceptionxml", config_of("inceptionxml", settings), 1)
+    with pytest.raises(ConfigError, match="an ensemble"):
+        check_shardable("inceptionxml", config_of("inceptionxml", {}), 2)
+
+
+def test_more_ranks_than_labels_are_refused() -> None:
+    with pytest.raises(ConfigError, match="2 labels cannot be spread over 3 ranks"):
+        Shard.even(Imagined(0, 3), 2)
