@@ -39,7 +39,7 @@ PROJECTS = {
     "ensemble": {"backend": "ensemble", "sources": "mllm,omikuji"},
     "laconic-nearest": {"backend": "laconic", "method": "nearest"},
     "laconic-trees": {"backend": "laconic", "method": "trees"},
-    "laconic-auto": {"backend": "laconic", "budget": "5m"},
+    "laconic-auto": {"backend": "laconic"},
 }
 COMMON = {"language": "en", "vocab": "yso", "analyzer": "snowball(english)", "limit": "100"}
 

@@ -5,6 +5,7 @@ are then tried over them.
 
     python -m benchmarks.combined_choices --data npm-names-deps
     python -m benchmarks.combined_choices --data debian-related --similar 0.8
+    python -m benchmarks.combined_choices --data debian-related --set warm_up.epochs=15 row_start=8 --siamese 256
     python -m benchmarks.combined_choices --data debian-related --device cpu --budget 2m --rows 2000
 """
 
@@ -23,7 +24,7 @@ from scipy.sparse.csgraph import connected_components
 from benchmarks._trainings import METRICS, Figures, Job, Material, few, material, prefixed, side_by_side
 from benchmarks.combined_quality import Remembering, combined
 from benchmarks.common import data_folder
-from laconic.config import configure
+from laconic.config import configure, merged, read_settings
 from laconic.data.catalogue import propensity_of
 from laconic.data.text import Splitter
 from laconic.evaluation.evaluate import Truth, evaluate, places_needed, rank_all
@@ -48,6 +49,7 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", default=["debian-related", "npm-names-deps", "eurlex57k-titles"])
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--budget", default="", help="as for train")
+    parser.add_argument("--set", dest="settings", nargs="*", default=[], help="further settings, as for train")
     parser.add_argument("--siamese", type=int, nargs="+", default=[0, 256])
     parser.add_argument("--rare", type=float, nargs="+", default=[0.0, 0.2, 0.3])
     parser.add_argument("--first", type=float, nargs="+", default=[0.5, 1.5, 2.5])
@@ -68,7 +70,8 @@ def job(name: str, options: Any) -> Job:
     choice = choose(
         Situation(*sizes, "text", data.label_inputs is not None, options.device == "cuda", usable_cores(), budget)
     )
-    return Job(name, "choices", 1, dict(choice.settings), choice.method)
+    called = ", ".join(["choices", *options.settings])
+    return Job(name, called, 1, merged(choice.settings, read_settings(None, options.settings)), choice.method)
 
 
 def cut(name: str, rows: int, similar: float = 0.0) -> Material:

@@ -243,3 +243,17 @@ def test_an_ensemble_that_cannot_fit_is_refused_with_what_would_make_it_fit(monk
     ):
         first.report_costs(1000, 60.0, {"--set small=true": 900, "--set tiny=true": 800})
     last.report_costs(1000, 60.0, {})
+
+
+def test_what_is_forgotten_leaves_the_folder_and_the_others_stay(tmp_path):
+    run = kept(tmp_path)
+    run.begin({"seed": 1})
+    for name in ("part-0", "part-negatives-1", "whole"):
+        run.remember(name, lambda: {"numbers": torch.arange(3)})
+    run.forget("part-")
+    assert sorted(path.name for path in tmp_path.glob("*.safetensors")) == ["whole.safetensors"]
+    again = kept(tmp_path)
+    again.begin({"seed": 1})
+    assert torch.equal(again.remember("whole", never)["numbers"], torch.arange(3))
+    again.forget("part-")  # once more, where nothing is left
+    assert again.remember("part-0", lambda: {"numbers": torch.zeros(1)})["numbers"].tolist() == [0]

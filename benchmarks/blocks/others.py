@@ -25,7 +25,7 @@ ANNIF = {
     "ensemble": "`ensemble` of mllm and omikuji",
     "laconic-nearest": "`laconic`, `method=nearest`",
     "laconic-trees": "`laconic`, `method=trees`",
-    "laconic-auto": "**`laconic`**, `budget=5m`",
+    "laconic-auto": "**`laconic`**, which chooses by itself",
 }
 LOADS = ("offered", "sent", "goodput", "p50_ms", "p99_ms")
 SERVERS = {

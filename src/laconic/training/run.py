@@ -206,6 +206,11 @@ class Run:
         assert found is not None, "the first rank has written it"
         return found[0]
 
+    def forget(self, prefix: str) -> None:
+        """Remove the files of stages and values whose names begin so: what was made of them is remembered itself."""
+        if self.files is not None:
+            self.files.forget(self.member_of.prefix + prefix)
+
     def member(self, number: int, of: int | None = None) -> Run:
         """Return this run for one member of an ensemble, counted from 0, with files and log lines of its own.
 

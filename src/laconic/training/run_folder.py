@@ -200,6 +200,19 @@ class RunFolder:
             self._remove(replaced)
         self.ranks.wait()
 
+    def forget(self, prefix: str) -> None:
+        """Remove files whose names begin so, which nothing that is resumed will need any more."""
+        if self.ranks.is_first:
+            gone = [name for name in self._known() if name.startswith(prefix)]
+            for name in gone:
+                del self._known()[name]
+            if gone:  # a kill from here on leaves files that the manifest does not list, and nobody reads
+                self._write_manifest(self._known())
+                self._remove(gone)
+        self.ranks.wait()
+        if not self.ranks.is_first:
+            self._entries = None
+
     def _forget_pieces(self, name: str) -> list[str]:
         """Take the pieces of a checkpoint off the list; return their names."""
         pieces = self._checkpoints().pop(name, [])

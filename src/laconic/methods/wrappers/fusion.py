@@ -151,6 +151,7 @@ def _siamese(data: Dataset, config: MethodConfig, run: Run) -> SiameseRanker | N
         f"fusion-space-{settings.embedding}",
         lambda: siamese.fit(data, nothing, sized, run, "fusion-siamese").state_dict(),
     )
+    run.forget("fusion-siamese-")
     return siamese.restore(settings, learnt)
 
 
