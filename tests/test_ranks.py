@@ -23,19 +23,22 @@ from laconic.errors import ConfigError, LostRankError, TrainingError
 from laconic.methods.registry import METHODS, check_shardable, config_of
 from laconic.methods.train import Training, train_model
 from laconic.models.classifiers import LinearClassifier, shards_of
+from laconic.models.clustering import random_tree
 from laconic.models.encoders import Encoder
-from laconic.models.layers import Residual
-from laconic.models.rankers import FlatRanker
+from laconic.models.layers import Residual, SpectralResidual
+from laconic.models.rankers import FlatRanker, ShortlistRanker
+from laconic.models.shortlisters.clusters import Clusters, label_shard
 from laconic.system.ranks import ALONE, Ranks
 from laconic.training.loop import Silent
 from laconic.training.run import Run
-from laconic.training.tasks import AllLabels
+from laconic.training.tasks import AllLabels, ClustersAndLabels
 from laconic.types import NO_LABEL, Batch, Inputs
 from tests.planted import planted_texts
 from tests.several import on_ranks
 
 WORLDS = (2, 3, 4)
 TEXTS, LABELS, DIM = 6, 37, 8
+CLUSTERS, TOP = 8, 6
 
 
 class Turned(Encoder):
@@ -76,14 +79,34 @@ def flat_task(ranks: Ranks, labels: int = LABELS) -> AllLabels:
     return AllLabels(encoder, classifier, dropout=0.3, chunk=10)
 
 
-def one_step(ranks: Ranks, kind: str) -> dict[str, Any]:
-    """Return loss and gradients of a step; those of label rows joined."""
-    task, batch = flat_task(ranks), drawn(kind)
-    shard = task.classifier.shard
-    own = batch._replace(
+def plus_task(ranks: Ranks, labels: int = LABELS) -> ClustersAndLabels:
+    torch.manual_seed(0)
+    encoder, tree = Turned(), random_tree(labels, CLUSTERS, 0)
+    clusters = Shard.even(ranks, CLUSTERS)
+    meta, classifier = (
+        LinearClassifier(DIM, shard.total, transform=SpectralResidual(DIM, DIM, dropout=0.0), shard=shard)
+        for shard in (clusters, label_shard(clusters, tree.starts))
+    )
+    return ClustersAndLabels(
+        encoder, Clusters(meta, tree), classifier, top=TOP, dropouts=(0.3, 0.3), detached=0.2, chunk=10
+    )
+
+
+TASKS = {"all labels": flat_task, "clusters": plus_task}
+
+
+def own_batch(kind: str, shard: Shard) -> Batch:
+    batch = drawn(kind)
+    return batch._replace(
         positives=shard.numbered(batch.positives),
         left_out=None if batch.left_out is None else shard.numbered(batch.left_out),
     )
+
+
+def one_step(ranks: Ranks, name: str, kind: str) -> dict[str, Any]:
+    """Return loss and gradients of a step; those of label rows joined."""
+    task: Any = TASKS[name](ranks)
+    own = own_batch(kind, task.classifier.shard)
     torch.manual_seed(1)
     loss = task(own, torch.tensor(0.5))
     loss.backward()
@@ -106,11 +129,11 @@ def far(found: dict[str, Any], expected: dict[str, Any]) -> dict[str, float]:
     }
 
 
-@pytest.mark.parametrize("kind", ["plain", "all at once"])
-@pytest.mark.parametrize("world", WORLDS)
-def test_a_step_has_the_loss_and_gradients_of_one_process(world: int, kind: str) -> None:
-    (expected,) = on_ranks(1, one_step, kind)
-    first, *others = on_ranks(world, one_step, kind)
+@pytest.mark.parametrize(("world", "kind"), [(2, "plain"), *((world, "all at once") for world in WORLDS)])
+@pytest.mark.parametrize("name", TASKS)
+def test_a_step_has_the_loss_and_gradients_of_one_process(world: int, name: str, kind: str) -> None:
+    (expected,) = on_ranks(1, one_step, name, kind)
+    first, *others = on_ranks(world, one_step, name, kind)
     assert max(far(first, expected).values()) < 2e-6
     assert first["loss"] == pytest.approx(expected["loss"], rel=1e-6)
     for other in others:  # what is replicated is the same on all ranks, to the bit
@@ -150,22 +173,59 @@ def test_data_keeps_the_labels_of_its_shard() -> None:
             assert {label for label in mine if label != NO_LABEL} == expected
 
 
-def ranked(ranks: Ranks, k: int) -> list[Any]:
+def ranked(ranks: Ranks) -> list[Any]:
+    """Return the best k labels for some k, more than a rank has and more than there are among them."""
     task = flat_task(ranks).eval()
     ranker = FlatRanker(task.encoder, task.classifier, chunk=7)
     inputs = torch.randn(9, DIM, generator=torch.Generator().manual_seed(5))
     with torch.no_grad():
-        best = ranker.rank(inputs, k)
+        rankings = [ranker.rank(inputs, k) for k in (1, 5, 11, LABELS, LABELS + 3)]
+        return [[*map(Tensor.numpy, best), ranker.score(inputs, best.labels).numpy()] for best in rankings]
+
+
+def test_the_best_labels_of_all_ranks_are_those_of_one_process() -> None:
+    (expected,) = on_ranks(1, ranked)
+    for found in on_ranks(4, ranked):
+        for ours, theirs in zip(found, expected, strict=True):
+            assert np.array_equal(ours[0], theirs[0])
+            np.testing.assert_allclose(ours[1], theirs[1], rtol=1e-6)
+            there = theirs[0] != NO_LABEL
+            np.testing.assert_allclose(ours[2][there], theirs[2][there], rtol=1e-6)
+
+
+def picked(ranks: Ranks) -> Any:
+    """Return the clusters that a rank picks for some texts, by their numbers among all."""
+    task = plus_task(ranks).eval()
+    shard, batch = task.clusters.shard, own_batch("plain", task.classifier.shard)
+    vectors = torch.randn(TEXTS, DIM, generator=torch.Generator().manual_seed(5))
+    picks = task.clusters.pick(vectors, task.clusters.of(batch.positives), TOP).picks
+    return [{int(pick) + shard.first for pick in row if pick < len(shard)} for row in picks]
+
+
+@pytest.mark.parametrize("world", [2, 4])
+def test_ranks_pick_the_clusters_that_one_process_picks_each_once(world: int) -> None:
+    (expected,) = on_ranks(1, picked)
+    parts = on_ranks(world, picked)
+    for text, row in enumerate(expected):
+        assert sorted(pick for part in parts for pick in part[text]) == sorted(row)
+
+
+def shortlisted(ranks: Ranks, product: bool) -> list[Any]:
+    task = plus_task(ranks).eval()
+    ranker = ShortlistRanker(task.encoder, task.clusters, task.classifier, top=TOP, product=product)
+    inputs = torch.randn(9, DIM, generator=torch.Generator().manual_seed(5))
+    with torch.no_grad():
+        best = ranker.rank(inputs, 7)
         return [best.labels.numpy(), best.scores.numpy(), ranker.score(inputs, best.labels).numpy()]
 
 
-@pytest.mark.parametrize("k", [1, 5, 11, LABELS, LABELS + 3])
-def test_the_best_labels_of_all_ranks_are_those_of_one_process(k: int) -> None:
-    (expected,) = on_ranks(1, ranked, k)
-    for found in on_ranks(4, ranked, k):  # k may be more than a rank has
+@pytest.mark.parametrize("product", [True, False])
+def test_the_best_labels_of_all_ranks_clusters_are_those_of_one_process(product: bool) -> None:
+    (expected,) = on_ranks(1, shortlisted, product)
+    for found in on_ranks(3, shortlisted, product):
         assert np.array_equal(found[0], expected[0])
-        np.testing.assert_allclose(found[1], expected[1], rtol=1e-6)
-        np.testing.assert_allclose(found[2], expected[2], rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(found[1], expected[1], rtol=1e-5)
+        np.testing.assert_allclose(found[2], expected[2], rtol=1e-5)
 
 
 # Whole trainings
@@ -174,7 +234,8 @@ SMALL = {"epochs": 2, "batch_size": 12, "embedding": 16, "validation": 0.1, "see
 
 
 def settings_of(method: str, **more: Any) -> Any:
-    return config_of(method, {**SMALL, **more})
+    clusters = {"clusters": 16, "top": 6} if method == "inceptionxml+" else {}
+    return config_of(method, {**SMALL, **clusters, **more})
 
 
 class Dying(Silent):
@@ -234,26 +295,29 @@ def check_same_training(found: dict[str, Any], method: str) -> None:
     assert max(distances.values()) < 5e-4  # biases before a norm have no gradient but that of rounding
 
 
-SHARDED = ["inceptionxml", "xml-cnn"]
+SHARDED = ["inceptionxml", "inceptionxml+", "xml-cnn"]
+TRAININGS = [*((world, "inceptionxml") for world in WORLDS), (2, "inceptionxml+"), (4, "inceptionxml+"), (2, "xml-cnn")]
 
 
-@pytest.mark.parametrize(("world", "method"), [*((world, "inceptionxml") for world in WORLDS), (2, "xml-cnn")])
+@pytest.mark.parametrize(("world", "method"), TRAININGS)
 def test_a_training_has_the_losses_and_weights_of_one_process(world: int, method: str) -> None:
     first, *others = on_ranks(world, trained, method)
     check_same_training(first, method)
     assert all(other["losses"] == first["losses"] and "classifier.weight" not in other["tensors"] for other in others)
 
 
-def test_a_run_goes_on_with_other_numbers_of_ranks(tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", ["inceptionxml", "inceptionxml+"])
+def test_a_run_goes_on_with_other_numbers_of_ranks(tmp_path: Path, method: str) -> None:
     """4 ranks, then 2, then 1: each stops in the middle, and the last one ends the training."""
     folder = tmp_path / "run"
-    assert on_ranks(4, trained, "inceptionxml", folder, -1, 20) == [None] * 4  # saved at step 16, within an epoch
+    assert on_ranks(4, trained, method, folder, -1, 20) == [None] * 4  # saved at step 16, within an epoch
     assert len(list(folder.glob("train.?.*-of-00004.safetensors"))) == 4
-    assert on_ranks(2, trained, "inceptionxml", folder, -1, 10) == [None] * 2  # saved at the end of the epoch
+    assert on_ranks(2, trained, method, folder, -1, 10) == [None] * 2  # saved at the end of the epoch
     assert len(list(folder.glob("train.?.*.safetensors"))) == 2, "the older pieces are gone"
-    (found,) = on_ranks(1, trained, "inceptionxml", folder)
-    check_same_training(found, "inceptionxml")
-    assert [path.name for path in folder.glob("*.safetensors")] == ["train.safetensors"]
+    (found,) = on_ranks(1, trained, method, folder)
+    check_same_training(found, method)
+    assert (folder / "train.safetensors").exists()
+    assert not list(folder.glob("train.?.*"))
 
 
 def test_a_run_of_one_process_goes_on_with_several(tmp_path: Path) -> None:
@@ -300,19 +364,29 @@ def test_a_piece_that_a_killed_save_has_left_is_not_used(tmp_path: Path) -> None
 # What is sent
 
 
-def sent_in_steps(ranks: Ranks, labels: int, steps: int) -> int:
-    task, batch = flat_task(ranks, labels), drawn("plain")
-    own = batch._replace(positives=task.classifier.shard.numbered(batch.positives))
-    for _ in range(steps):
-        task(own, torch.tensor(0.5)).backward()
-    return sum(ranks.sent.values())
+def sent_in_steps(ranks: Ranks, name: str) -> list[float]:
+    """Return the bytes that a rank sends in a step, for some labels and for ten times as many."""
+    found = []
+    for labels in (LABELS, 10 * LABELS):
+        task: Any = TASKS[name](ranks, labels)
+        own, before = own_batch("plain", task.classifier.shard), sum(ranks.sent.values())
+        for _ in range(10):
+            task(own, torch.tensor(0.5)).backward()
+        found.append((sum(ranks.sent.values()) - before) / 10)
+    return found
 
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_a_step_sends_the_gradient_of_the_vectors_whatever_the_number_of_labels(world: int) -> None:
-    few, many = (on_ranks(world, sent_in_steps, labels, 10) for labels in (LABELS, 10 * LABELS))
-    assert few == many
-    assert few[0] / 10 == pytest.approx(TEXTS * DIM * 4 * 2 * (world - 1) / world, rel=0.1)
+    for few, many in on_ranks(world, sent_in_steps, "all labels"):
+        assert few == many == pytest.approx(TEXTS * DIM * 4 * 2 * (world - 1) / world, rel=0.1)
+
+
+@pytest.mark.parametrize("world", [2, 4])
+def test_a_step_with_clusters_sends_two_gradients_and_the_scores_of_the_best_clusters(world: int) -> None:
+    gradients, scores = 2 * TEXTS * DIM * 4 * 2 * (world - 1) / world, TEXTS * TOP * 4 * (world - 1)
+    for few, many in on_ranks(world, sent_in_steps, "clusters"):
+        assert few == many == pytest.approx(gradients + scores, rel=0.1)
 
 
 # What is refused

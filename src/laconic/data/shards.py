@@ -28,11 +28,11 @@ class Shard:
         return Shard(ALONE, (0, total))
 
     @staticmethod
-    def even(ranks: Ranks, total: int) -> Shard:
+    def even(ranks: Ranks, total: int, noun: str = "label") -> Shard:
         """Return the shard of this rank where every rank owns about as many rows."""
         if total < ranks.world:
             raise ConfigError(
-                f"{counted(total, 'label')} cannot be spread over {ranks.world} ranks; start as many ranks at most"
+                f"{counted(total, noun)} cannot be spread over {ranks.world} ranks; start as many ranks at most"
             )
         return Shard(ranks, tuple(total * rank // ranks.world for rank in range(ranks.world + 1)))
 
@@ -72,6 +72,21 @@ class Shard:
         labels = self.ranks.gather(functional.pad(own.labels + self.first, missing, value=NO_LABEL))
         best = torch.cat(scores, 1).topk(min(k, self.total))
         return Ranking(torch.cat(labels, 1).gather(1, best.indices), best.values)
+
+    def picked(self, own: Ranking, k: int) -> Int[Tensor, "batch k"]:
+        """Return those own rows that are among the best k of all ranks, from the best k (or all) of each.
+
+        All ranks together pick exactly k, as scores alone are gathered, and all choose alike among ties. Where a row
+        was not picked, its place has the number after the last own row.
+        """
+        if self.ranks.world == 1:
+            return own.labels
+        missing = (0, k - own.labels.shape[1])
+        scores = torch.cat(self.ranks.gather(functional.pad(own.scores, missing, value=-torch.inf)), 1)
+        chosen = torch.zeros_like(scores, dtype=torch.bool).scatter_(1, scores.topk(k).indices, True)
+        first = self.ranks.rank * k
+        labels = functional.pad(own.labels, missing, value=len(self))
+        return labels.masked_fill(~chosen[:, first : first + k], len(self))
 
     def join(self, rows: Tensor) -> Tensor | None:
         """Return the rows of all ranks on the first one's CPU; None on the others."""

@@ -24,9 +24,9 @@ def shortlist_figures(ranker: ShortlistRanker, rows: Rows, labels: csr_array) ->
         text, label = part.nonzero()
         known = label < ranker.num_labels
         at = torch.from_numpy(text[known].astype(np.int64))
-        clusters = ranker.clusters.of(ranker.places(torch.from_numpy(label[known].astype(np.int64)))).cpu()
+        clusters = ranker.clusters.of_places(ranker.places(torch.from_numpy(label[known].astype(np.int64)))).cpu()
         picked = ranker.picked(inputs).cpu()
-        true = torch.zeros(part.shape[0], ranker.clusters.classifier.num_labels, dtype=torch.bool)
+        true = torch.zeros(part.shape[0], ranker.clusters.shard.total, dtype=torch.bool)
         true[at, clusters] = True
         opened = torch.zeros_like(true).scatter_(1, picked, True)
         counts, found = (torch.zeros(part.shape[0]) for _ in range(2))

@@ -20,6 +20,7 @@ from torch import Tensor
 from laconic.config import Bounds, Choices
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
+from laconic.data.shards import Shard
 from laconic.errors import ConfigError, ModelError
 from laconic.evaluation.evaluate import validation_figures
 from laconic.evaluation.shortlists import shortlist_figures
@@ -46,7 +47,8 @@ from laconic.methods.warm_up import before_rows, check_label_texts, start_rows, 
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.clustering import Clustering, LabelTree
 from laconic.models.rankers import ShortlistRanker
-from laconic.models.shortlisters.clusters import Clusters
+from laconic.models.shortlisters.clusters import Clusters, label_shard
+from laconic.system.ranks import ALONE, Ranks
 from laconic.training.loop import TrainState
 from laconic.training.optimizer import OneCycle
 from laconic.training.run import Run
@@ -120,9 +122,15 @@ class Config(InceptionConfig):
 def train(data: Dataset, config: Config, run: Run) -> Trained:
     check_label_texts(data, config.warm_up, config.row_start)
     config = with_sizes(config, len(data), data.num_labels, usual_length(data, config, "inceptionxml+"))
-    shape = partial(shape_of, words=data.inputs.shape[1], labels=data.num_labels)
+    words, labels, world = data.inputs.shape[1], data.num_labels, run.ranks.world
+
+    def shape_of_rank(one: Config) -> Shape:
+        shape = shape_of(one, words, labels)
+        parts = {name: -(-getattr(shape, name) // world) for name in ("labels", "clusters", "top")}
+        return replace(shape, **parts)
+
     # Nothing is gathered on a CPU: rows are read cluster by cluster.
-    report_inception_costs(run, config, shape, len(data), chunk=0, small_batch=64)
+    report_inception_costs(run, config, shape_of_rank, len(data), chunk=0, small_batch=64)
     return train_and_refit(_fit, data, config, run)
 
 
@@ -143,12 +151,16 @@ def restore(config: Config, tensors: Mapping[str, Tensor]) -> ShortlistRanker:
     return restore_module("inceptionxml+", make, tensors)
 
 
-def build(config: Config, num_ids: int, tree: LabelTree) -> ShortlistRanker:
+def build(config: Config, num_ids: int, tree: LabelTree, ranks: Ranks = ALONE) -> ShortlistRanker:
     encoder = build_encoder(config, num_ids, projection_dropout=0.0)
     width = config.hidden or encoder.dim
     head = partial(head_layer, config.heads, encoder.dim, width, config.dropout)
-    meta = LinearClassifier(width, tree.num_clusters, transform=head(for_clusters=True))
-    classifier = LinearClassifier(width, len(tree.order), transform=head(for_clusters=False), bias=config.bias)
+    clusters = Shard.even(ranks, tree.num_clusters, "cluster")
+    labels = label_shard(clusters, tree.starts)
+    meta = LinearClassifier(width, tree.num_clusters, transform=head(for_clusters=True), shard=clusters)
+    classifier = LinearClassifier(
+        width, len(tree.order), transform=head(for_clusters=False), bias=config.bias, shard=labels
+    )
     trained = min(config.top or tree.num_clusters, tree.num_clusters)
     top, product = min(config.answer_top or trained, tree.num_clusters), config.ranking == "product"
     return ShortlistRanker(encoder, Clusters(meta, tree), classifier, top=top, product=product, trained=trained)
@@ -194,7 +206,7 @@ def _fit(
     make_tree = partial(clusters_of_labels, data, config.clusters, config.clustering, config.seed)
     tree = remember_tree(run, f"{stage}-clusters", make_tree)
     with seeded(config.seed):
-        ranker = build(config, data.inputs.shape[1], tree)
+        ranker = build(config, data.inputs.shape[1], tree, run.ranks)
     start_encoder(ranker.encoder, config, data)
     # Inside, labels are numbered in the order of the tree: a cluster is then a range.
     placed = data.renumbered(tree.places().numpy())
@@ -223,7 +235,7 @@ def _fit(
     state = run.fit(
         stage,
         task,
-        Resident.of(placed, config.length, run.device),
+        Resident.of(placed, config.length, run.device, shard=classifier.shard),
         plan,
         validate=figures if len(held) else None,
         last_epoch=last_epoch,

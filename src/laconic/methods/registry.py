@@ -79,6 +79,7 @@ METHODS = {
         inceptionxml_plus.restore,
         reads_label_texts=_starts_from_label_texts,
         prediction_settings=frozenset({"answer_top", "ranking"}),
+        why_unsharded=_starts_unsharded,
     ),
     "astec": Method(
         astec.Config,

@@ -88,7 +88,7 @@ class ShortlistRanker(Ranker):
         self.top, self.trained = top, trained or top
         self.product = product or top > self.trained
         self._always_product = product
-        self.num_labels, self.num_ids = classifier.num_labels, encoder.num_ids
+        self.num_labels, self.num_ids = classifier.shard.total, encoder.num_ids
 
     def rank(self, inputs: Inputs, k: int) -> Ranking:
         vectors = self.encoder(inputs)
@@ -98,13 +98,17 @@ class ShortlistRanker(Ranker):
         return join_rankings([self._best_of(some, Ranking(*clusters), k) for some, *clusters in parts])
 
     def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
-        vectors, places = self.encoder(inputs), self.places(labels.clamp(min=0))
-        of_clusters = self.clusters.classifier.score(vectors, self.clusters.of(places)) if self.product else None
-        return self._logs(self.classifier.score(vectors, places), of_clusters).exp().masked_fill(labels == NO_LABEL, 0)
+        shard, vectors = self.classifier.shard, self.encoder(inputs)
+        own = shard.numbered(self.places(labels.clamp(min=0)))
+        scores = shard.ranks.sum(self.classifier.score(vectors, own))
+        of_clusters = None
+        if self.product:
+            of_clusters = shard.ranks.sum(self.clusters.classifier.score(vectors, self.clusters.of(own)))
+        return self._logs(scores, of_clusters).exp().masked_fill(labels == NO_LABEL, 0)
 
     def with_beam(self, top: int) -> ShortlistRanker:
         """Return the ranker with that many probed clusters, or all there are."""
-        return self._like(self.encoder, self.clusters, self.classifier, min(top, self.clusters.classifier.num_labels))
+        return self._like(self.encoder, self.clusters, self.classifier, min(top, self.clusters.shard.total))
 
     def over(self, encoder: Encoder, clusters: Clusters, classifier: Classifier) -> ShortlistRanker:
         """Return a ranker of other parts with the same settings."""
@@ -128,9 +132,10 @@ class ShortlistRanker(Ranker):
         places = self.clusters.members(picked.labels)
         of_clusters = picked.scores.repeat_interleave(self.clusters.size, dim=1) if self.product else None
         logs = self._logs(self.classifier.score(vectors, places), of_clusters)
-        best = logs.masked_fill(places == NO_LABEL, -torch.inf).topk(min(k, places.shape[1]))
-        labels = self.clusters.order[places.gather(1, best.indices).clamp(min=0)]
-        return pad_ranking(Ranking(labels.masked_fill(best.values == -torch.inf, NO_LABEL), best.values.exp()), k)
+        own = logs.masked_fill(places == NO_LABEL, -torch.inf).topk(min(k, places.shape[1]))
+        best = self.classifier.shard.best(Ranking(places.gather(1, own.indices), own.values), k)
+        labels = self.clusters.order[best.labels.clamp(min=0)]
+        return pad_ranking(Ranking(labels.masked_fill(best.scores == -torch.inf, NO_LABEL), best.scores.exp()), k)
 
     def _logs(
         self, scores: Float[Tensor, "batch n"], of_clusters: Float[Tensor, "batch n"] | None

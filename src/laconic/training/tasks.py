@@ -148,17 +148,26 @@ class ClustersAndLabels(Task):
         meta, rows = self.clusters.classifier, self.classifier.weight
         assert meta.bias is not None
         with torch.autocast(rows.device.type, self.precision, enabled=self.precision != torch.float32):
-            for_clusters, for_labels = self.encode(batch.inputs, progress).float()
+            encoded = self.encode(batch.inputs, progress)
+        shard = meta.shard
+        for_clusters, for_labels = shard.ranks.sum_gradients(encoded.float())
         of_clusters = self._of_clusters(batch)
         shortlist = self.clusters.pick(for_clusters, of_clusters.positives, self.top)
         of_clusters = _neutralise_left_out(of_clusters, for_clusters, meta.weight, meta.bias)
         meta_loss = all_labels_loss(
-            for_clusters, meta.weight, meta.bias, of_clusters, chunk=self.chunk, precision=self.precision
+            for_clusters,
+            meta.weight,
+            meta.bias,
+            of_clusters,
+            chunk=self.chunk,
+            precision=self.precision,
+            over=shard.total,
         )
         batch = _within(batch, shortlist.picks, self.clusters.of)
         batch = _neutralise_left_out(batch, for_labels, rows, self.classifier.bias)
         scores = self.top * shortlist.size  # the authors' mean is over clusters padded to the largest size
-        return meta_loss + shortlist_loss(for_labels, rows, self.classifier.bias, batch, shortlist, over=scores)
+        loss = shortlist_loss(for_labels, rows, self.classifier.bias, batch, shortlist, over=scores)
+        return shard.ranks.sum_losses(meta_loss + loss)
 
     def encode(self, inputs: Inputs, progress: Float[Tensor, ""]) -> Float[Tensor, "2 batch dim"]:
         vectors = self.encoder(inputs)

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from laconic.data.shards import Shard
 from laconic.kernels.triton.shortlist import Shortlist, members
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.clustering import LabelTree
@@ -19,23 +20,32 @@ _ALWAYS = 1e4  # more than any score, and small enough to keep the order of true
 
 
 class Clusters(nn.Module):
-    """A classifier over the clusters of a label tree."""
+    """A classifier over the clusters of a label tree; several ranks share them, each with the labels of its own."""
 
     order: Tensor
     starts: Tensor
+    own_starts: Tensor
+    """Where the labels of each own cluster start, counted from the first own label."""
 
     def __init__(self, classifier: LinearClassifier, tree: LabelTree) -> None:
         super().__init__()
         self.classifier, self.size = classifier, tree.size
         self.register_buffer("order", tree.order)
         self.register_buffer("starts", tree.starts)
+        own = slice(self.shard.first, self.shard.last + 1)
+        self.register_buffer("own_starts", tree.starts[own] - tree.starts[own.start], persistent=False)
         # How many labels the smallest clusters have together: on the host, which asks for it.
         self._least = tree.starts.cpu().diff().sort().values.cumsum(0).numpy()
 
     def forward(self, vectors: Float[Tensor, "batch dim"], top: int) -> Ranking:
-        """Return the best clusters of each text, best first."""
-        best = self.classifier.score_all(vectors).topk(top)
-        return Ranking(best.indices, best.values)
+        """Return the best clusters of each text, best first, of all ranks."""
+        best = self.classifier.score_all(vectors).topk(min(top, len(self.shard)))
+        return self.shard.best(Ranking(best.indices, best.values), top)
+
+    @property
+    def shard(self) -> Shard:
+        """Return which of all clusters are owned here."""
+        return self.classifier.shard
 
     def enough(self, labels: int) -> int:
         """Return how many clusters have that many labels together, whichever they are, or the number of all."""
@@ -43,20 +53,34 @@ class Clusters(nn.Module):
         return min(max(-(-labels // usual), int(self._least.searchsorted(labels)) + 1), len(self._least))
 
     def members(self, clusters: Int[Tensor, "batch k"]) -> Int[Tensor, "batch n"]:
-        """Return the labels of these clusters."""
-        return members(clusters, self.starts, self.size)
+        """Return the own labels of these clusters, of all ranks' clusters; NO_LABEL for those of other ranks."""
+        own = self.shard.numbered(clusters)
+        return members(torch.where(own == NO_LABEL, len(self.shard), own), self.own_starts, self.size)
 
     def of(self, labels: Int[Tensor, "..."]) -> Int[Tensor, "..."]:
-        """Return the cluster of each label; NO_LABEL stays."""
-        cluster = torch.searchsorted(self.starts, labels.clamp(min=0), right=True) - 1
+        """Return the own cluster of each own label; NO_LABEL stays."""
+        cluster = torch.searchsorted(self.own_starts, labels.clamp(min=0), right=True) - 1
         return torch.where(labels == NO_LABEL, NO_LABEL, cluster)
+
+    def of_places(self, places: Int[Tensor, "..."]) -> Int[Tensor, "..."]:
+        """Return the cluster of each label among the clusters and labels of all ranks."""
+        return torch.searchsorted(self.starts, places, right=True) - 1
 
     @torch.no_grad()
     def pick(self, transformed: Float[Tensor, "batch dim"], true: Int[Tensor, "batch p"], top: int) -> Shortlist:
-        """Pick each text's clusters for training: its true ones first, at most `top`, then the best others."""
+        """Pick each text's clusters for training: its true ones first, at most `top`, then the best others.
+
+        Of the clusters that all ranks pick together, this rank has its own.
+        """
         scores = self.classifier.score_range(transformed, slice(0, self.classifier.num_labels))
         scores = scores.scatter_add(1, true.clamp(min=0), (true != NO_LABEL) * _ALWAYS)
-        return Shortlist(scores.topk(top, sorted=False).indices, self.starts, self.size)
+        best = scores.topk(min(top, len(self.shard)), sorted=False)
+        return Shortlist(self.shard.picked(Ranking(best.indices, best.values), top), self.own_starts, self.size)
+
+
+def label_shard(clusters: Shard, starts: Int[Tensor, "bounds"]) -> Shard:
+    """Return the shard of the labels whose clusters are of a shard."""
+    return Shard(clusters.ranks, tuple(starts[list(clusters.bounds)].tolist()))
 
 
 class OfClusters(Shortlister):
