@@ -109,6 +109,7 @@ def on_ray(place: Path, model: Path, out: Path, workers: int, titles: str = "tit
         "seconds": round(ended - begun - start, 1),
         "texts per second from the first part on": round((totals.rows - 16_384) / (ended - first[0])),
         "processor seconds of actors": [round(one, 1) for one in used],
+        "core hours for a billion texts": round(sum(used) / totals.rows * 1e9 / 3600, 1),
         "own megabytes of an actor": max(one["own"] for one in actors.values()),
         "proportional megabytes of an actor": max(one["proportional"] for one in actors.values()),
         "proportional megabytes of all processes": max(one["all"] for one in actors.values()),

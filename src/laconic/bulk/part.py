@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from laconic.bulk.labeller import Labeller
 from laconic.bulk.unit_reader import Wanted, pieces
 from laconic.bulk.units import Unit
+from laconic.data.formats.entries import OnBad
 from laconic.errors import DataError
 from laconic.storage.json_files import write_json
 from laconic.system.files import replacing_file, writing
@@ -59,16 +61,14 @@ def receipt_of(folder: Path, unit: Unit) -> Path:
     return folder / RECEIPTS / f"{unit.name}.json"
 
 
-def _write_part(unit: Unit, labeller: Labeller, path: Path, on_bad: Any) -> int:
+def _write_part(unit: Unit, labeller: Labeller, path: Path, on_bad: OnBad) -> int:
+    """Write texts with their answers; return their number."""
     import pyarrow.parquet
 
     rows, writer = 0, None
     with writing(path) as file:
         try:
-            for piece in pieces(unit, Wanted(labeller.column, labeller.fields), on_bad):
-                table = piece.table
-                for name, column in labeller.answers(piece.texts)._asdict().items():
-                    table = table.append_column(name, column)
+            for table in _labelled(unit, labeller, on_bad):
                 writer = writer or pyarrow.parquet.ParquetWriter(file, table.schema)
                 writer.write_table(table)
                 rows += table.num_rows
@@ -76,6 +76,14 @@ def _write_part(unit: Unit, labeller: Labeller, path: Path, on_bad: Any) -> int:
             if writer is not None:
                 writer.close()
     return rows
+
+
+def _labelled(unit: Unit, labeller: Labeller, on_bad: OnBad) -> Iterator[Any]:
+    """Yield tables of some texts with their answers."""
+    for texts, table in pieces(unit, Wanted(labeller.column, labeller.fields), on_bad):
+        for name, column in labeller.answers(texts)._asdict().items():
+            table = table.append_column(name, column)
+        yield table
 
 
 def _sha256(path: Path) -> str:

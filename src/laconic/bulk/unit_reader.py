@@ -21,8 +21,8 @@ from laconic.data.formats.tabular import check_cells
 from laconic.errors import DataError
 from laconic.predict.output import cell_text
 
-AT_ONCE = 16_384  # texts; a multiple of those that a model answers together
-_ROWS = 4096  # of Parquet that are unpacked at a time
+AT_ONCE = 4096  # texts; a multiple of those that a model answers together
+_ROWS = 1024  # of Parquet that are unpacked at a time
 _LONGEST_CELL = 1 << 20  # characters; a quote that is never closed would swallow all the rest
 
 
@@ -84,7 +84,7 @@ def _parquet_rows(file: Any, unit: Unit) -> Iterator[Any]:
     import pyarrow
 
     groups, skipped = _row_groups(file.metadata, unit.row - 1, unit.count or 0)
-    left, waiting = unit.count or 0, file.schema_arrow.empty_table()
+    left, waiting = unit.count or 0, pyarrow.Table.from_batches([], file.schema_arrow)  # empty_table imports pandas
     for batch in file.iter_batches(batch_size=_ROWS, row_groups=groups):
         rows = batch.slice(min(skipped, batch.num_rows), left)
         skipped, left = max(0, skipped - batch.num_rows), left - rows.num_rows
