@@ -42,7 +42,7 @@ def grow_tree(
     levels = grow_levels(data, fan_out=growing.fan_out, leaf=growing.leaf, seed=seed)
     bounds = np.cumsum([0.0, *(_work(data, level) for level in levels)])
     weights = []
-    for level, (begin, end) in zip(levels, pairwise((bounds / bounds[-1]).tolist()), strict=True):
+    for level, (begin, end) in zip(levels, pairwise((bounds / max(1.0, bounds[-1])).tolist()), strict=True):
         report = partial(_within, advance, begin, end)
         problems = problems_of(data, level)
         weights.append(learn(rows, text_weights, problems, level.node_of, growing.learning, report))
