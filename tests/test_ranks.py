@@ -24,35 +24,21 @@ from laconic.methods.registry import METHODS, check_shardable, config_of
 from laconic.methods.train import Training, train_model
 from laconic.models.classifiers import LinearClassifier, shards_of
 from laconic.models.clustering import random_tree
-from laconic.models.encoders import Encoder
 from laconic.models.layers import Residual, SpectralResidual
 from laconic.models.rankers import FlatRanker, ShortlistRanker
 from laconic.models.shortlisters.clusters import Clusters, label_shard
-from laconic.system.ranks import ALONE, Ranks
+from laconic.system.ranks import Alone, Ranks
 from laconic.training.loop import Silent
 from laconic.training.run import Run
 from laconic.training.tasks import AllLabels, ClustersAndLabels
-from laconic.types import NO_LABEL, Batch, Inputs
+from laconic.types import NO_LABEL, Batch
 from tests.planted import planted_texts
 from tests.several import on_ranks
+from tests.turned import Turned
 
 WORLDS = (2, 3, 4)
 TEXTS, LABELS, DIM = 6, 37, 8
 CLUSTERS, TOP = 8, 6
-
-
-class Turned(Encoder):
-    """The simplest encoder that can learn."""
-
-    dim, num_ids = DIM, 0
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.matrix = nn.Parameter(torch.randn(DIM, DIM))
-
-    def forward(self, inputs: Inputs) -> Tensor:
-        assert isinstance(inputs, Tensor)
-        return inputs @ self.matrix
 
 
 def drawn(kind: str) -> Batch:
@@ -73,7 +59,7 @@ def drawn(kind: str) -> Batch:
 
 def flat_task(ranks: Ranks, labels: int = LABELS) -> AllLabels:
     torch.manual_seed(0)
-    encoder = Turned()
+    encoder = Turned(DIM)
     transform = Residual(DIM, DIM, dropout=0.0)
     classifier = LinearClassifier(DIM, labels, transform=transform, shard=Shard.even(ranks, labels))
     return AllLabels(encoder, classifier, dropout=0.3, chunk=10)
@@ -81,7 +67,7 @@ def flat_task(ranks: Ranks, labels: int = LABELS) -> AllLabels:
 
 def plus_task(ranks: Ranks, labels: int = LABELS) -> ClustersAndLabels:
     torch.manual_seed(0)
-    encoder, tree = Turned(), random_tree(labels, CLUSTERS, 0)
+    encoder, tree = Turned(DIM), random_tree(labels, CLUSTERS, 0)
     clusters = Shard.even(ranks, CLUSTERS)
     meta, classifier = (
         LinearClassifier(DIM, shard.total, transform=SpectralResidual(DIM, DIM, dropout=0.0), shard=shard)
@@ -154,7 +140,7 @@ def test_rows_are_drawn_as_if_by_one_process(shape: tuple[int, int]) -> None:
     assert torch.equal(torch.cat(rows), expected)
 
 
-class Imagined(type(ALONE)):  # type: ignore[misc]
+class Imagined(Alone):
     """A rank of several that cannot talk to the others."""
 
     def __init__(self, rank: int, world: int) -> None:

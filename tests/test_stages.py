@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mmap import mmap
+from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
@@ -63,13 +63,11 @@ def test_label_trees_report_how_far_they_are(monkeypatch: pytest.MonkeyPatch) ->
     trees.train(data, trees.Config(trees=2, leaf=10, calibration=0.0), run)
     assert watcher.seen == ["entered label trees", "left"]
     assert [stage.stage for stage in run.stages] == ["trees"]
-    assert run.stages[0].seconds >= 0
     assert watcher.fractions[-1] == pytest.approx(1.0)
-    assert np.all(np.diff(np.sort(watcher.fractions)) >= 0)
     assert 0 < min(watcher.fractions) < 0.5 < max(watcher.fractions) <= 1 + 1e-9
 
 
-def test_what_is_remembered_is_a_stage_once(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_what_is_remembered_is_a_stage_once(tmp_path: Path) -> None:
     watcher = Notes()
     run = Run(tmp_path, watcher=watcher, device=torch.device("cpu"))
     for _ in range(2):
@@ -117,7 +115,7 @@ def test_short_work_has_no_line(seconds: float, lines: int) -> None:
 
 def test_one_time_is_announced() -> None:
     reported: list[str] = []
-    LineWatcher(reported.append, total=480.0).planned(2_000_000, 100.0)
+    LineWatcher(reported.append, is_time_known=True).planned(2_000_000, 100.0)
     LineWatcher(reported.append).planned(2_000_000, 100.0)
     assert reported == ["Estimated: 2.0 MB of memory", "Estimated: 2.0 MB of memory, about 2 minutes"]
 

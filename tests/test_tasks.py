@@ -13,11 +13,12 @@ from torch.nn import functional
 from laconic.kernels.triton.shortlist import Shortlist
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.clustering import random_tree
-from laconic.models.encoders import Encoder, Identity
+from laconic.models.encoders import Identity
 from laconic.models.layers import Residual, SpectralResidual
 from laconic.models.shortlisters.clusters import Clusters
 from laconic.training.tasks import AllLabels, ClustersAndLabels, PickedClusters, Shortlisted, Task
-from laconic.types import NO_LABEL, Batch, Inputs
+from laconic.types import NO_LABEL, Batch
+from tests.turned import Turned
 
 TEXTS, LABELS, CLUSTERS, DIM = 5, 22, 8, 6  # clusters of 2 or 3 labels
 POSITIVES = torch.tensor(
@@ -37,20 +38,6 @@ MORE: dict[str, dict[str, Tensor]] = {
 }
 
 
-class Turned(Encoder):
-    """The simplest encoder that can learn."""
-
-    dim, num_ids = DIM, 0
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.matrix = nn.Parameter(torch.randn(DIM, DIM))
-
-    def forward(self, inputs: Inputs) -> Tensor:
-        assert isinstance(inputs, Tensor)
-        return inputs @ self.matrix
-
-
 def jointly(
     *, top: int = 4, bias: bool = True, dropouts: tuple[float, float] = (0.0, 0.0), **options: Any
 ) -> ClustersAndLabels:
@@ -64,7 +51,7 @@ def jointly(
             nn.init.normal_(head.bias)
     clusters = Clusters(meta, random_tree(LABELS, CLUSTERS, 0))
     settings: dict[str, Any] = {"detached": 0.25, "chunk": 3} | options
-    return ClustersAndLabels(Turned(), clusters, classifier, top=top, dropouts=dropouts, **settings)
+    return ClustersAndLabels(Turned(DIM), clusters, classifier, top=top, dropouts=dropouts, **settings)
 
 
 def batch(**more: Tensor) -> Batch:
@@ -209,7 +196,7 @@ def test_tables_are_parameters_of_their_task() -> None:
 def test_all_labels_are_scored_with_what_encode_gives() -> None:
     torch.manual_seed(0)
     classifier = LinearClassifier(DIM, LABELS, transform=Residual(DIM, dropout=0.0))
-    task, texts = AllLabels(Turned(), classifier, dropout=0.0, chunk=5).eval(), batch()
+    task, texts = AllLabels(Turned(DIM), classifier, dropout=0.0, chunk=5).eval(), batch()
     wanted = torch.zeros(TEXTS, LABELS)
     for row, label in (POSITIVES != NO_LABEL).nonzero().tolist():
         wanted[row, POSITIVES[row, label]] = 1
@@ -219,17 +206,17 @@ def test_all_labels_are_scored_with_what_encode_gives() -> None:
 
 def all_labels() -> AllLabels:
     torch.manual_seed(0)
-    return AllLabels(Turned(), LinearClassifier(DIM, LABELS), dropout=0.0, chunk=5)
+    return AllLabels(Turned(DIM), LinearClassifier(DIM, LABELS), dropout=0.0, chunk=5)
 
 
 def shortlisted() -> Shortlisted:
     torch.manual_seed(0)
-    return Shortlisted(Turned(), LinearClassifier(DIM, LABELS), random=20 * LABELS)  # every label is drawn
+    return Shortlisted(Turned(DIM), LinearClassifier(DIM, LABELS), random=20 * LABELS)  # every label is drawn
 
 
 def opened() -> PickedClusters:
     torch.manual_seed(0)
-    return PickedClusters(Turned(), LinearClassifier(DIM, LABELS), random_tree(LABELS, CLUSTERS, 0).starts)
+    return PickedClusters(Turned(DIM), LinearClassifier(DIM, LABELS), random_tree(LABELS, CLUSTERS, 0).starts)
 
 
 LEFT_OUT = 10  # of a text whose only label is 0: in a cluster of its own

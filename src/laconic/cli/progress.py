@@ -89,10 +89,10 @@ def waiting(console: Console, title: str) -> Iterator[None]:
 
 
 @contextmanager
-def training_display(console: Console, total: float | None = None) -> Iterator[LineWatcher]:
+def training_display(console: Console, *, is_time_known: bool = False) -> Iterator[LineWatcher]:
     """Report on a run: a progress bar on a terminal, and a line per stage everywhere; epochs go to the log.
 
-    `total` are the seconds of the whole run, where they have been announced.
+    `is_time_known` says that the time of the whole run was announced before.
     """
     from laconic.training.watchers import LineWatcher, log
 
@@ -105,13 +105,13 @@ def training_display(console: Console, total: float | None = None) -> Iterator[L
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task, stage = bar.add_task("training", total=None), "training"
+        task = bar.add_task("training", total=None)
 
         def advance(what: str, fraction: float | None) -> None:
-            nonlocal stage
-            if what.partition(", epoch ")[0] != stage:
-                stage = what.partition(", epoch ")[0]
-                bar.reset(task, total=None, completed=0)
-            bar.update(task, description=what, total=None if fraction is None else 1.0, completed=fraction or 0.0)
+            if fraction is None:  # a stage begins
+                bar.reset(task, description=what, total=None)
+            else:
+                bar.update(task, description=what, total=1.0, completed=fraction)
 
-        yield LineWatcher(partial(bar.console.print, soft_wrap=True), advance, log.info, total=total)
+        report = partial(bar.console.print, soft_wrap=True)
+        yield LineWatcher(report, advance, log.info, is_time_known=is_time_known)

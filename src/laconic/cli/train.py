@@ -430,7 +430,7 @@ def _trained(job: _Job, recipe: Recipe, corpus: Corpus, asked: Mapping[str, Any]
     finished = _Finished(job.folder, job.storage) if not job.force and kind_of(job.folder) else None
     labelled = corpus if teacher is None else with_teacher_labels(teacher, corpus, device, Distilling())
     began, anew = perf_counter(), not folder.exists()
-    with training_display(err, recipe.seconds) as watcher:
+    with training_display(err, is_time_known=recipe.seconds is not None) as watcher:
         run = Run(
             folder,
             watcher=watcher,

@@ -204,10 +204,10 @@ class RunFolder:
         """Remove files whose names begin so, which nothing that is resumed will need any more."""
         if self.ranks.is_first:
             gone = [name for name in self._known() if name.startswith(prefix)]
-            for name in gone:
-                del self._known()[name]
+            self._entries = {name: entries for name, entries in self._known().items() if name not in gone}
+            self._pieces = {name: pieces for name, pieces in self._pieces.items() if not name.startswith(prefix)}
             if gone:  # a kill from here on leaves files that the manifest does not list, and nobody reads
-                self._write_manifest(self._known())
+                self._write_manifest(self._entries)
                 self._remove(gone)
         self.ranks.wait()
         if not self.ranks.is_first:

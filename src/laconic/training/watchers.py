@@ -21,8 +21,9 @@ _SILENCE = 30.0  # seconds without a line after which an epoch has one
 class LineWatcher:
     """Passes a line per stage to `report`, one per epoch to `detail`, and progress to `advance`.
 
-    `advance` gets what is going on, and the fraction of it that is done; None where that is not known. A line per epoch
-    goes to `report` too where nothing was reported for half a minute.
+    `advance` gets what is going on, and the fraction of the stage that is done; None where a stage begins. A line per
+    epoch goes to `report` too where nothing was reported for half a minute. `is_time_known` says that the time of the
+    whole run was announced before.
     """
 
     def __init__(
@@ -31,10 +32,10 @@ class LineWatcher:
         advance: Callable[[str, float | None], None] = lambda what, fraction: None,
         detail: Callable[[str], None] | None = None,
         *,
-        total: float | None = None,
+        is_time_known: bool = False,
     ) -> None:
         self.said, self.advance, self.detail = report, advance, detail or report
-        self.total = total  # seconds of the whole, where they are announced elsewhere
+        self.is_time_known = is_time_known
         self.stage, self.epochs, self.steps, self.done = "training", 0, 0, 0
         self.last: EpochFacts | None = None
         self.began_at = self.said_at = time.monotonic()
@@ -44,7 +45,7 @@ class LineWatcher:
         self.said_at = time.monotonic()
 
     def planned(self, memory: int, seconds: float) -> None:
-        time_needed = "" if self.total is not None else f", {human_seconds(seconds)}"
+        time_needed = "" if self.is_time_known else f", {human_seconds(seconds)}"
         self.report(f"Estimated: {human_bytes(memory)} of memory{time_needed}")
 
     def entered(self, stage: str) -> None:
