@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from laconic.data.pretrained import Pretrained
+from laconic.data.encoder_folder import Pretrained
 from laconic.data.vectors import WordVectors
 from laconic.system.sparse import csr_array
 

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 
 from laconic.data.corpus import Corpus, Labels, Split
 from laconic.data.dataset import Dataset, Rows, unless
-from laconic.data.pretrained import Pretrained
+from laconic.data.encoder_folder import Pretrained
 from laconic.data.text import Splitter
 from laconic.data.tokenizer import Tokenizer
 from laconic.data.vectors import read_vectors, spellings_of_feature

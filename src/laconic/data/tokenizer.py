@@ -10,7 +10,7 @@ import torch
 from scipy.sparse import csr_array
 
 from laconic.data.dataset import Rows
-from laconic.data.pretrained import Pretrained
+from laconic.data.encoder_folder import Pretrained
 from laconic.data.text import Splitter, word_table
 from laconic.data.vocabulary import Vocabulary, VocabularyConfig
 from laconic.types import PAD, Inputs, Tokens

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, TypeAlias
 import torch
 
 from laconic.config import Bounds, Choices, check_known, check_within
+from laconic.data.encoder_folder import FILES
 from laconic.data.label_texts import ExtraTexts
-from laconic.data.pretrained import FILES
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import VocabularyConfig
 from laconic.errors import ConfigError
@@ -39,7 +39,6 @@ NEURAL_BOUNDS: Bounds = {
     "row_start": (0, 100),
 }
 NEURAL_CHOICES: Choices = {
-    "encoder": ENCODERS,
     "precision": PRECISIONS,
     "optimiser": OPTIMISERS,
 }
@@ -64,11 +63,11 @@ def check_encoder(encoder: str, *, pretrained: bool) -> None:
     """Refuse an encoder that is neither known by name nor, where the method reads `pretrained` ones, a folder."""
     if encoder in ENCODERS or (pretrained and (encoder == TRANSFORMER or Path(encoder).is_dir())):
         return
-    names = ", ".join(ENCODERS)
+    names = " or ".join(ENCODERS)
     if encoder == TRANSFORMER or Path(encoder).is_dir():
-        raise ConfigError(f"encoder={encoder}: this method takes no pre-trained encoder; --encoder is one of {names}")
+        raise ConfigError(f"encoder={encoder}: this method takes no pre-trained encoder; --encoder is {names}")
     folder = f" or the folder of a pre-trained transformer ({', '.join(FILES)})" if pretrained else ""
-    raise ConfigError(f"encoder must be one of {names}{folder}, but {encoder!r} is {'neither' if folder else 'not'}")
+    raise ConfigError(f"encoder must be {names}{folder}, but is {encoder!r}")
 
 
 def check_batch_norm(batch_size: int, encoder: str = "") -> None:
@@ -92,7 +91,7 @@ class RerankerConfig:
         "seed": (-1, 1 << 40),
         "halve_after": (0.01, 1),
     }
-    choices: ClassVar[Choices] = NEURAL_CHOICES
+    choices: ClassVar[Choices] = {**NEURAL_CHOICES, "encoder": ENCODERS}
 
     size: int = 200
     """Best labels of the base method that are scored again. Symbol: |S| (DeepXML)."""
@@ -312,8 +311,6 @@ class EncoderConfig(NeuralConfig):
     """Whether the encoder `inception` has its two attention layers."""
     dropout: float = 0.5
     """Probability that a number inside the encoder is set to 0 in training."""
-
-    choices: ClassVar[Choices] = {name: names for name, names in NEURAL_CHOICES.items() if name != "encoder"}
 
     def __post_init__(self) -> None:
         super().__post_init__()

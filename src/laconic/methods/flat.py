@@ -25,7 +25,7 @@ from laconic.methods.common import (
     start_encoder,
 )
 from laconic.methods.config import PRECISIONS, ClassifierConfig, Encoding, FlatConfig
-from laconic.methods.pretrained import encoded_if_frozen
+from laconic.methods.transformer import encoded_if_frozen
 from laconic.methods.warm_up import before_rows, check_label_texts, start_rows, warm_up
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import Encoder

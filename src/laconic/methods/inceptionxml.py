@@ -18,8 +18,8 @@ from laconic.methods.common import build_encoder, train_and_refit, usual_length
 from laconic.methods.config import TRANSFORMER, InceptionConfig
 from laconic.methods.costs import Shape, report_inception_costs, report_transformer_costs, training_memory
 from laconic.methods.flat import fit_flat, flat_training, restore_flat, with_sizes
-from laconic.methods.pretrained import encoder_plan
 from laconic.methods.result import Trained
+from laconic.methods.transformer import encoder_plan
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import Encoder
 from laconic.models.layers import Residual

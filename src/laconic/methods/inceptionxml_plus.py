@@ -42,8 +42,8 @@ from laconic.methods.common import (
 from laconic.methods.config import PRECISIONS, TRANSFORMER, InceptionConfig
 from laconic.methods.costs import Shape, report_inception_costs, report_transformer_costs
 from laconic.methods.inception_ablations import HEADS, head_layer
-from laconic.methods.pretrained import encoded_if_frozen, encoder_plan
 from laconic.methods.result import Trained
+from laconic.methods.transformer import encoded_if_frozen, encoder_plan
 from laconic.methods.warm_up import before_rows, check_label_texts, start_rows, warm_up
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.clustering import Clustering, LabelTree

@@ -22,8 +22,8 @@ from laconic.data.sketch import TextSketch
 from laconic.data.tokenizer import Tokenizer
 from laconic.errors import DataError, TrainingError
 from laconic.methods.config import MethodConfig
-from laconic.methods.pretrained import pretrained_of, with_pretrained
 from laconic.methods.registry import check_shardable, ensemble_of, wrappers_of
+from laconic.methods.transformer import pretrained_of, with_pretrained
 from laconic.methods.validation import held_out_figures, held_out_of
 from laconic.methods.wrappers.calibrate import learnt_calibration
 from laconic.models.classifiers import shards_of

@@ -16,7 +16,7 @@ from laconic.data.resident import Resident
 from laconic.errors import DataError
 from laconic.methods.common import choose_batch_size, encoded, label_tokens
 from laconic.methods.config import NeuralConfig, WarmUp
-from laconic.methods.pretrained import encoder_plan
+from laconic.methods.transformer import encoder_plan
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import Encoder, Transformed, UnitVectors
 from laconic.training.run import Run

@@ -18,8 +18,8 @@ from laconic.methods.common import train_and_refit, usual_length
 from laconic.methods.config import ClassifierConfig
 from laconic.methods.costs import Machine, TrainingCosts, flat_costs, report_costs
 from laconic.methods.flat import FlatTraining, build, fit_flat, flat_training, restore_flat, with_sizes
-from laconic.methods.pretrained import encoder_plan
 from laconic.methods.result import Trained
+from laconic.methods.transformer import encoder_plan
 from laconic.models.rankers import FlatRanker
 from laconic.system.ranks import ALONE, Ranks
 from laconic.training.optimizer import Halving

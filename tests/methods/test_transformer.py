@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from laconic.config import configure
-from laconic.data.pretrained import read_pretrained
+from laconic.data.encoder_folder import read_pretrained
 from laconic.errors import ConfigError, DataError, ModelError
 from laconic.export.pack import pack
 from laconic.methods.registry import METHODS, config_of
@@ -132,7 +132,7 @@ def test_runs_of_two_encoders_are_not_the_same(folder: Path, tmp_path: Path) -> 
 
 
 def test_a_folder_that_is_not_there_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"or the folder of a pre-trained transformer .* but 'no/where' is neither"):
+    with pytest.raises(ConfigError, match=r"or the folder of a pre-trained transformer .* but is 'no/where'"):
         config_of("inceptionxml", {"encoder": "no/where"})
 
 

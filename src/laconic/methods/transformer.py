@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import torch
 
 from laconic.data.dataset import Dataset
-from laconic.data.pretrained import Pretrained, read_pretrained
+from laconic.data.encoder_folder import Pretrained, read_pretrained
 from laconic.data.text import Splitter
 from laconic.errors import ConfigError
 from laconic.methods.common import encoded

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from laconic.data.pretrained import Pretrained, read_pretrained
+from laconic.data.encoder_folder import Pretrained, read_pretrained
 from laconic.models.encoders import TransformerEncoder
 from laconic.types import FIRST_WORD, PAD, Tokens
 from tests.tiny_transformer import PIECES, tiny_tensors, tiny_transformer

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from safetensors.torch import load_file, save_file
 
-from laconic.data.pretrained import read_pretrained
+from laconic.data.encoder_folder import read_pretrained
 from laconic.errors import ConfigError
 from laconic.types import FIRST_WORD, PAD, UNKNOWN
 from tests.tiny_transformer import PIECES, tiny_tensors, tiny_transformer, tokenizer_json
