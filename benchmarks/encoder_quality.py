@@ -36,6 +36,7 @@ from laconic.training.run import Run
 
 OWN, TRANSFORMER = "inceptionxml", "transformer"
 LABEL_TEXTS = {"warm_up": {"epochs": 15}, "row_start": 8.0}
+FEWER = {"warm_up": {"epochs": 4, "batch_size": 512}, "row_start": 8.0}  # a transformer knows words already
 SIZES: dict[str, dict[str, Any]] = {  # by data: of InceptionXML as chosen before, of a transformer as good as may be
     "debian-related": {
         OWN: {"epochs": 28, "learning_rate": 0.003},
@@ -101,8 +102,7 @@ def plain(name: str, options: Any) -> dict[str, dict[str, Any]]:
     for rate in RATES:
         settings = encoder | {"transformer": {"learning_rate": rate}}
         found[f"{TRANSFORMER}, {rate:.0e}"] = settings
-        few = {"warm_up": {"epochs": 4, "batch_size": 512}, "row_start": 8.0}
-        found[f"{TRANSFORMER}, {rate:.0e}, label texts"] = settings | few
+        found[f"{TRANSFORMER}, {rate:.0e}, label texts"] = settings | FEWER
     found[f"{TRANSFORMER}, frozen"] = encoder | {"transformer": {"frozen": True}}
     return found
 
@@ -113,7 +113,7 @@ def fused(name: str, options: Any) -> dict[str, dict[str, Any]]:
     assert choice.method == OWN
     encoder = {"encoder": str(Path(options.encoder).resolve()), "transformer": {"learning_rate": 1e-4}}
     of_other = SIZES.get(name, SIZES["debian-related"])[TRANSFORMER] | {"validation": choice.settings["validation"]}
-    return {"combined": choice.settings, "combined, transformer": choice.settings | of_other | encoder}
+    return {"combined": choice.settings, "combined, transformer": choice.settings | of_other | encoder | FEWER}
 
 
 def best_of(name: str, every: dict[str, dict[str, Any]], options: Any) -> dict[str, dict[str, Any]]:
