@@ -10,6 +10,8 @@ EXTRAS = {
     "mlflow": "mlflow",
     "wandb": "wandb",
     "ray": "ray",
+    "tokenizers": "transformers",
+    **dict.fromkeys(("onnx", "onnxruntime", "onnxscript"), "onnx"),
     **dict.fromkeys(("numba", "fastapi", "granian", "prometheus_client", "pydantic", "starlette", "uvloop"), ""),
 }
 
