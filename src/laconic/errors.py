@@ -11,6 +11,7 @@ EXTRAS = {
     "wandb": "wandb",
     "ray": "ray",
     "tokenizers": "transformers",
+    "snowballstemmer": "languages",
     **dict.fromkeys(("onnx", "onnxruntime", "onnxscript"), "onnx"),
     **dict.fromkeys(("numba", "fastapi", "granian", "prometheus_client", "pydantic", "starlette", "uvloop"), ""),
 }
