@@ -38,7 +38,7 @@ from laconic.methods.common import (
     start_encoder,
     usual_length,
 )
-from laconic.methods.config import NEURAL_BOUNDS, UNORDERED, EncoderConfig, WarmUp
+from laconic.methods.config import NEURAL_BOUNDS, EncoderConfig, WarmUp
 from laconic.methods.costs import Machine, TrainingCosts, bag_reading, report_costs, with_warm_up
 from laconic.methods.deepxml import Parts, Plans, scores_by_beta
 from laconic.methods.deepxml import train as train_four_modules
@@ -286,7 +286,7 @@ def with_sizes(config: Config, texts: int, labels: int, usual: int, pairs: int) 
         config,
         epochs=surrogate.epochs + extreme.epochs,
         batch_size=choose_batch_size(config.batch_size, texts, 256),
-        length=choose_length(config.length, usual, ordered=config.encoder not in UNORDERED),
+        length=choose_length(config.length, usual, encoder=config.encoder),
         surrogate=surrogate,
         shortlist=replace(config.shortlist, neighbour_power=config.shortlist.neighbour_power or 3.0),
         extreme=extreme,

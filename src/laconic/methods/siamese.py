@@ -124,7 +124,7 @@ def sized(config: Config, texts: int, usual: int) -> Config:
         config,
         epochs=choose_epochs(config.epochs, texts, 0.5),
         batch_size=choose_batch_size(config.batch_size, texts, 1024),
-        length=choose_length(config.length, usual, ordered=False),
+        length=choose_length(config.length, usual, encoder="bag"),
     )
 
 
