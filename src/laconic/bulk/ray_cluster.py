@@ -9,6 +9,10 @@ from contextlib import contextmanager
 from laconic.errors import ConfigError
 from laconic.system.machine import usable_cores
 
+# Of actors. Arrow's own allocators keep what was used once, tens of megabytes; `pyarrow.set_memory_pool` would leave
+# them to the readers and writers of Parquet.
+_VARIABLES = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
+
 
 @contextmanager
 def connected(address: str = "", store: int | None = None) -> Iterator[bool]:
@@ -24,9 +28,10 @@ def connected(address: str = "", store: int | None = None) -> Iterator[bool]:
     address = address or os.environ.get("RAY_ADDRESS", "")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would report to its makers
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # which Ray warns of otherwise
+    given = {"log_to_driver": False, "logging_level": "ERROR", "runtime_env": {"env_vars": _VARIABLES}}
     own = {"num_cpus": usable_cores(), "object_store_memory": store, "include_dashboard": False}
     try:
-        ray.init(address or "local", log_to_driver=False, logging_level="ERROR", **({} if address else own))
+        ray.init(address or "local", **given, **({} if address else own))
     except (ConnectionError, ValueError) as error:
         raise ConfigError(
             f"--address {address}: no cluster of Ray was found there ({error}); `ray start --head` starts one"
