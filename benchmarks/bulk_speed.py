@@ -2,10 +2,10 @@
 
 A small model (`nearest`, every twelfth text of debian-related) answers titles that are mixed from those of the data.
 
-    python -m benchmarks.bulk_speed [rates] [memory] [kills] [long]     all but the last unless parts are named
-    python -m benchmarks.bulk_speed long=200000                         fewer texts than 20 million
+    python -m benchmarks.bulk_speed [PART ...]      rates, memory and kills; long, if it is named
+    python -m benchmarks.bulk_speed long=200000     fewer texts than 20 million
 
-Rates want two idle cores; memory and kills do not depend on what else runs. Reading and writing 20 million texts takes
+Rates want two idle cores; the others do not depend on what else runs. Reading and writing 20 million texts takes
 about 3 GB below TMPDIR.
 """
 
@@ -45,12 +45,11 @@ def main(parts: list[str]) -> None:
         place = Path(folder)
         model = small_model(place)
         check_question(model, Question())  # as the command does: kernels are compiled here, and not by the first actor
-        for part in parts or ["rates", "memory", "kills"]:
+        known = {"rates": rates, "memory": memory, "kills": kills}
+        for part in parts or known:
             name, _, count = part.partition("=")
-            if name == "long":
-                save_beside("bulk_speed", name, long(place, model, int(count or LONG)))
-            else:
-                save_beside("bulk_speed", name, {"rates": rates, "memory": memory, "kills": kills}[name](place, model))
+            found = long(place, model, int(count or LONG)) if name == "long" else known[name](place, model)
+            save_beside("bulk_speed", name, found)
 
 
 def small_model(place: Path) -> Path:
@@ -65,8 +64,11 @@ def small_model(place: Path) -> Path:
     return place / "model" / "packed"
 
 
-def write_titles(paths: list[Path], count: int) -> None:
-    """Write titles that are the beginning of one title and the end of another, some at a time."""
+def write_titles(paths: list[Path], count: int, labels: int = 0) -> None:
+    """Write titles that are the beginning of one title and the end of another, some at a time.
+
+    With a number of labels, each title gets three of them.
+    """
     generator = random.Random(1)
     words = [text.split() for split in read("debian-related").splits.values() for text in split.texts or ()]
 
@@ -77,10 +79,15 @@ def write_titles(paths: list[Path], count: int) -> None:
     for path in paths:
         path.parent.mkdir(exist_ok=True)
         left = count // len(paths)
-        with pq.ParquetWriter(path, pa.schema({"title": pa.string()})) as file:
+        schema = pa.schema({"title": pa.string()} | ({"labels": pa.list_(pa.string())} if labels else {}))
+        with pq.ParquetWriter(path, schema) as file:
             while left:
                 some = min(left, UNIT)
-                file.write_table(pa.table({"title": [title() for _ in range(some)]}))
+                columns: dict[str, Any] = {"title": [title() for _ in range(some)]}
+                if labels:
+                    numbers = [sorted(generator.sample(range(labels), 3)) for _ in range(some)]
+                    columns["labels"] = [[f"label {number}" for number in own] for own in numbers]
+                file.write_table(pa.table(columns, schema=schema))
                 left -= some
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from contextlib import contextmanager
 from laconic.errors import ConfigError
 from laconic.system.machine import usable_cores
 
+_PARTS_OF_GPU = 10_000  # in which Ray counts
 # Of actors. Arrow's own allocators keep what was used once, tens of megabytes; `pyarrow.set_memory_pool` would leave
 # them to the readers and writers of Parquet.
 _VARIABLES = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
@@ -53,6 +55,12 @@ def workers_of(device: str, workers: int | None) -> int:
     return workers or there
 
 
-def needs_of(device: str) -> dict[str, int]:
-    """Return the resources of an actor, as options of Ray."""
-    return {"num_cpus": 1, "num_gpus": 1 if device == "cuda" else 0}
+def needs_of(device: str, workers: int) -> dict[str, float]:
+    """Return the resources of an actor, as options of Ray; more actors than GPUs share them, each with a core."""
+    import ray
+
+    if device != "cuda":
+        return {"num_cpus": 1, "num_gpus": 0}
+    gpus = max(1, int(ray.cluster_resources().get("GPU", 0)))
+    together = -(-workers // gpus)
+    return {"num_cpus": 1, "num_gpus": 1 if together == 1 else math.floor(_PARTS_OF_GPU / together) / _PARTS_OF_GPU}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
 from typing import NamedTuple
@@ -21,7 +22,8 @@ REMEDY = "double a quote inside quotes, and close every quote"
 _BLOCK = 1 << 20  # bytes that are looked at together
 
 
-class Range(NamedTuple):
+@dataclass(frozen=True)
+class Range:
     """Some lines of a table."""
 
     row: int  # number of the first line

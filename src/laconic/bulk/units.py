@@ -8,7 +8,7 @@ many shows in the last bits of scores.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from laconic.bulk.line_ends import line_starts
@@ -76,7 +76,7 @@ def _units(file: Path, form: str, number: str, texts: int) -> Iterator[Unit]:
         yield unit(0, None)
     elif form in ("csv", "tsv"):
         ranges = table_ranges(file, "\t" if form == "tsv" else "", texts)
-        yield from (Unit(file=file, form=form, name=name(at), **one._asdict()) for at, one in enumerate(ranges))
+        yield from (Unit(file=file, form=form, name=name(at), **asdict(one)) for at, one in enumerate(ranges))
     else:
         yield from (unit(at, texts, byte) for at, byte in enumerate(line_starts(file, texts)))
 
