@@ -40,14 +40,15 @@ build/oldest/made: pyproject.toml constraints.txt
 	--editable '.[train,track]' pytest pytest-xdist hypothesis beartype
 	@touch $@
 
-# The backend of Annif, with a real Annif in an environment of its own.
+# The backend of Annif, with a real Annif in an environment of its own. Where NLTK does not find its punkt_tab by itself,
+# NLTK_DATA must name the folder that holds it.
 test-annif: build/annif/made
 	build/annif/bin/python -m pytest tests/test_annif_backend.py
 
 build/annif/made: pyproject.toml constraints.txt
 	$(PYTHON) -m venv --clear build/annif
 	build/annif/bin/python -m pip install --quiet -c constraints.txt $(TORCH)
-	build/annif/bin/python -m pip install --quiet -c constraints.txt --editable '.[train]' 'annif[omikuji,fasttext]' \
+	build/annif/bin/python -m pip install --quiet -c constraints.txt --editable '.[annif]' \
 	pytest pytest-xdist hypothesis beartype
 	@touch $@
 

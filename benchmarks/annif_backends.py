@@ -3,6 +3,7 @@
 Annif lives in an environment of its own, in which laconic is installed too:
 
     make test-annif
+    build/annif/bin/python -m pip install 'annif[omikuji,fasttext]'     they may have to be built
     build/annif/bin/python -m nltk.downloader -d build/annif/nltk_data punkt_tab
     python -m benchmarks.annif_backends --annif build/annif/bin/annif
 

@@ -126,11 +126,11 @@ def made(case: Case) -> Task:
     return AllLabels(encoder, classifier, dropout=0.5, chunk=config.chunk).cuda().train()
 
 
-def jointly(config: inceptionxml_plus.Config, num_ids: int, labels: int) -> Jointly:
+def jointly(config: inceptionxml_plus.Config, num_ids: int, labels: int) -> ClustersAndLabels:
     with torch.device("cuda"):
         ranker = inceptionxml_plus.build(config, num_ids, random_tree(labels, config.clusters, 0))
     assert isinstance(ranker.classifier, LinearClassifier)
-    task = Jointly(
+    task = ClustersAndLabels(
         ranker.encoder,
         ranker.clusters,
         ranker.classifier,
@@ -143,7 +143,7 @@ def jointly(config: inceptionxml_plus.Config, num_ids: int, labels: int) -> Join
 
 
 @torch.no_grad()
-def scatter(task: Jointly) -> None:
+def scatter(task: ClustersAndLabels) -> None:
     """Make texts pick clusters as far apart as those of a model at the end of training, or further."""
     task.clusters.classifier.weight.normal_()
     assert task.clusters.classifier.bias is not None
@@ -151,7 +151,7 @@ def scatter(task: Jointly) -> None:
 
 
 @torch.no_grad()
-def touched(task: Jointly, data: Resident, rows: torch.Tensor) -> float:
+def touched(task: ClustersAndLabels, data: Resident, rows: torch.Tensor) -> float:
     """Return the share of clusters that any text of the batch picks."""
     batch = data.take(rows)
     vectors = task.encode(batch.inputs, torch.zeros((), device="cuda"))[0]

@@ -96,7 +96,14 @@ def train(
         str,
         option(METHOD, "--preset NAME", "Preset name (laptop) or TOML file. Without --method, implies inceptionxml."),
     ] = "",
-    encoder: Annotated[str, option(METHOD, "--encoder NAME", "inception, bag or cnn. Default: the method's own.")] = "",
+    encoder: Annotated[
+        str,
+        option(
+            METHOD,
+            "--encoder NAME",
+            "inception, bag or cnn, or the folder of a pre-trained transformer. Default: the method's own.",
+        ),
+    ] = "",
     epochs: Annotated[int | None, number_option("--epochs N", "Number of epochs.")] = None,
     batch_size: Annotated[int | None, number_option("--batch-size N", "Texts per training step.")] = None,
     learning_rate: Annotated[

@@ -23,6 +23,7 @@ from laconic.data.tokenizer import Tokenizer
 from laconic.errors import DataError, TrainingError
 from laconic.methods.config import MethodConfig
 from laconic.methods.registry import check_shardable, ensemble_of, wrappers_of
+from laconic.methods.transformer import pretrained_of, with_pretrained
 from laconic.methods.validation import held_out_figures, held_out_of
 from laconic.methods.wrappers.calibrate import learnt_calibration
 from laconic.models.classifiers import shards_of
@@ -54,7 +55,12 @@ class Training:
             raise DataError(f"{corpus.source}: there are no training texts")
         corpus.check_labelled()
         with_label_texts = method.reads_label_texts(config)
-        prepared = prepare(corpus, config.text, config.vocabulary, with_label_texts=with_label_texts)
+        pretrained = pretrained_of(config)
+        if pretrained is not None:
+            config = with_pretrained(config, pretrained)
+        prepared = prepare(
+            corpus, config.text, config.vocabulary, with_label_texts=with_label_texts, pretrained=pretrained
+        )
         data, tokenizer = prepared
         if config.vectors:
             data = with_vectors(prepared, corpus, Path(config.vectors))
@@ -72,6 +78,7 @@ class Training:
             "data": fingerprint(self.data, [*labels.names, *(labels.texts or ()), *_attributes(labels)]),
             "ensemble": self.members,
             "test": 0 if holdout is None else holdout.fraction,
+            **({} if self.data.pretrained is None else {"encoder": self.data.pretrained.digest}),
         }
 
     def _check_ranks(self, ranks: Ranks) -> None:
