@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from laconic import __version__
 from laconic.config import method_called, settings_of
+from laconic.data.class_weight import ClassWeight, label_weights
 from laconic.data.corpus import Corpus, Labels, Split
 from laconic.data.dataset import Dataset, label_counts
 from laconic.data.prepare import prepare, with_vectors
@@ -22,7 +24,7 @@ from laconic.data.sketch import TextSketch
 from laconic.data.tokenizer import Tokenizer
 from laconic.errors import DataError, TrainingError
 from laconic.methods.config import MethodConfig
-from laconic.methods.registry import check_shardable, ensemble_of, wrappers_of
+from laconic.methods.registry import check_shardable, check_weighable, ensemble_of, wrappers_of
 from laconic.methods.transformer import pretrained_of, with_pretrained
 from laconic.methods.validation import held_out_figures, held_out_of
 from laconic.methods.wrappers.calibrate import learnt_calibration
@@ -45,9 +47,17 @@ class Training:
     members: int
     data: Dataset
     tokenizer: Tokenizer | None  # None: the inputs are features, not texts
+    class_weight: ClassWeight = None
 
     @classmethod
-    def of(cls, corpus: Corpus, method_name: str, config: MethodConfig, members: int = 1) -> Training:
+    def of(
+        cls,
+        corpus: Corpus,
+        method_name: str,
+        config: MethodConfig,
+        members: int = 1,
+        class_weight: ClassWeight = None,
+    ) -> Training:
         """Prepare the corpus's training split; several members are an ensemble."""
         method_name = method_called(method_name)
         method = ensemble_of(method_name, members, over=wrappers_of(config))
@@ -64,8 +74,17 @@ class Training:
         data, tokenizer = prepared
         if config.vectors:
             data = with_vectors(prepared, corpus, Path(config.vectors))
+        weights = label_weights(class_weight, corpus.labels.names, data.label_counts)
+        if weights is not None:
+            check_weighable(method_name, config)
         return cls(
-            corpus=corpus, method_name=method_name, config=config, members=members, data=data, tokenizer=tokenizer
+            corpus=corpus,
+            method_name=method_name,
+            config=config,
+            members=members,
+            data=replace(data, label_weights=weights),
+            tokenizer=tokenizer,
+            class_weight=class_weight,
         )
 
     @cached_property
@@ -79,7 +98,17 @@ class Training:
             "ensemble": self.members,
             "test": 0 if holdout is None else holdout.fraction,
             **({} if self.data.pretrained is None else {"encoder": self.data.pretrained.digest}),
+            **self._weighed,
         }
+
+    @property
+    def _weighed(self) -> dict[str, Any]:
+        """Return what model.json says of the weights of labels; nothing where all weigh the same."""
+        given = self.class_weight
+        if given is None:
+            return {}
+        named = {str(name): float(weight) for name, weight in given.items()} if isinstance(given, Mapping) else given
+        return {"class_weight": named}
 
     def _check_ranks(self, ranks: Ranks) -> None:
         """Refuse ranks that would not train the same: of another version, with other data or other settings."""
@@ -112,7 +141,8 @@ class Training:
             facts=_facts(corpus, data, self.method_name)
             | {"config": settings_of(trained.config), **trained.facts, "run": self.facts}
             | calibration
-            | ({} if figures is None else {"metrics": figures}),
+            | ({} if figures is None else {"metrics": figures})
+            | self._weighed,
             tensors=_whole_tensors(trained.ranker),
             labels=corpus.labels,
             label_counts=label_counts(corpus.split("train").labels),
@@ -121,9 +151,16 @@ class Training:
         )
 
 
-def train_model(corpus: Corpus, method_name: str, config: MethodConfig, run: Run, members: int = 1) -> SavedModel:
+def train_model(
+    corpus: Corpus,
+    method_name: str,
+    config: MethodConfig,
+    run: Run,
+    members: int = 1,
+    class_weight: ClassWeight = None,
+) -> SavedModel:
     """Train on the corpus's training split, or resume an interrupted run; several members are an ensemble."""
-    return Training.of(corpus, method_name, config, members).run(run)
+    return Training.of(corpus, method_name, config, members, class_weight).run(run)
 
 
 def _whole_tensors(ranker: Ranker) -> dict[str, Tensor]:
