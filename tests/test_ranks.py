@@ -27,10 +27,11 @@ from laconic.models.clustering import random_tree
 from laconic.models.layers import Residual, SpectralResidual
 from laconic.models.rankers import FlatRanker, ShortlistRanker
 from laconic.models.shortlisters.clusters import Clusters, label_shard
+from laconic.predict.predictor import Predictor
 from laconic.system.ranks import Alone, Ranks
 from laconic.training.loop import Silent
 from laconic.training.run import Run
-from laconic.training.tasks import AllLabels, ClustersAndLabels
+from laconic.training.tasks import AllLabels, ClustersAndLabels, Shortlisted
 from laconic.types import NO_LABEL, Batch
 from tests.planted import planted_texts
 from tests.several import on_ranks
@@ -53,6 +54,7 @@ def drawn(kind: str) -> Batch:
         positives,
         torch.rand(TEXTS, 5, generator=generator) if rest else None,
         torch.rand(TEXTS, generator=generator) if rest else None,
+        negatives=order[:, 3:19],  # of which some are positives, and some left out
         left_out=left_out if rest else None,
     )
 
@@ -78,13 +80,23 @@ def plus_task(ranks: Ranks, labels: int = LABELS) -> ClustersAndLabels:
     )
 
 
-TASKS = {"all labels": flat_task, "clusters": plus_task}
+def listed_task(ranks: Ranks, labels: int = LABELS) -> Shortlisted:
+    torch.manual_seed(0)
+    encoder, transform = Turned(DIM), Residual(DIM, DIM, dropout=0.3)
+    classifier = LinearClassifier(DIM, labels, transform=transform, shard=Shard.even(ranks, labels))
+    classifier.spread(0.5)
+    return Shortlisted(encoder, classifier, random=6, likely=torch.arange(1.0, labels + 1))
+
+
+TASKS = {"all labels": flat_task, "clusters": plus_task, "shortlists": listed_task}
 
 
 def own_batch(kind: str, shard: Shard) -> Batch:
     batch = drawn(kind)
+    assert batch.negatives is not None
     return batch._replace(
         positives=shard.numbered(batch.positives),
+        negatives=shard.own_lists(batch.negatives),
         left_out=None if batch.left_out is None else shard.numbered(batch.left_out),
     )
 
@@ -109,10 +121,14 @@ def whole(tensors: dict[str, Any], task: nn.Module) -> dict[str, Any]:
 def far(found: dict[str, Any], expected: dict[str, Any]) -> dict[str, float]:
     """Return the distance of each array from what is expected, as a fraction of its norm."""
     assert found.keys() == expected.keys()
-    return {
-        name: float(np.linalg.norm(found[name] - expected[name]) / max(np.linalg.norm(expected[name]), 1e-12))
-        for name in expected
-    }
+    return {name: _distance(found[name], expected[name]) for name in expected}
+
+
+def _distance(found: Any, expected: Any) -> float:
+    if np.array_equal(found, expected):
+        return 0.0
+    one, other = np.float64(found), np.float64(expected)
+    return float(np.linalg.norm(one - other) / max(np.linalg.norm(other), 1e-12))
 
 
 @pytest.mark.parametrize(("world", "kind"), [(2, "plain"), *((world, "all at once") for world in WORLDS)])
@@ -281,8 +297,9 @@ def check_same_training(found: dict[str, Any], method: str) -> None:
     assert max(distances.values()) < 5e-4  # biases before a norm have no gradient but that of rounding
 
 
-SHARDED = ["inceptionxml", "inceptionxml+", "xml-cnn"]
+SHARDED = ["inceptionxml", "inceptionxml+", "xml-cnn", "astec"]
 TRAININGS = [*((world, "inceptionxml") for world in WORLDS), (2, "inceptionxml+"), (4, "inceptionxml+"), (2, "xml-cnn")]
+TRAININGS += [(3, "astec")]
 
 
 @pytest.mark.parametrize(("world", "method"), TRAININGS)
@@ -304,6 +321,42 @@ def test_a_run_goes_on_with_other_numbers_of_ranks(tmp_path: Path, method: str) 
     check_same_training(found, method)
     assert (folder / "train.safetensors").exists()
     assert not list(folder.glob("train.?.*"))
+
+
+# The combined default, and starts from label texts
+
+FUSION = {"trees": 1, "siamese": 8, "width": 6, "neighbours": 8, "epochs": 3, "hidden": 8}
+COMBINED: dict[str, dict[str, Any]] = {
+    "astec": {"fusion": FUSION, "extra_texts": {"share": 0.2}, "validation": 0.3},
+    "inceptionxml": {"fusion": {**FUSION, "siamese": 0}, "warm_up": {"epochs": 1}, "row_start": 2.0, "validation": 0.3},
+}
+
+
+def combined(ranks: Ranks, method: str, folder: Path | None) -> dict[str, Any]:
+    """Train a method with all that the default puts over it; return what its model has."""
+    corpus = planted_texts(num_labels=LABELS, num_texts=200, seed=1, with_label_texts=True)
+    run = Run(folder, watcher=Silent(), device=torch.device("cpu"), ranks=ranks)
+    model = train_model(corpus, method, config_of(method, {**SMALL, **COMBINED[method]}), run)
+    answers = Predictor(model).predict(list(corpus.split("test").texts or ()), k=3) if ranks.is_first else []
+    tensors = {name: tensor.numpy() for name, tensor in model.tensors.items() if ".order." not in name}
+    return {"tensors": tensors, "facts": dict(model.facts), "answers": [[*map(tuple, one)] for one in answers]}
+
+
+@pytest.mark.parametrize("method", COMBINED)
+def test_the_combined_model_is_that_of_one_process(tmp_path: Path, method: str) -> None:
+    (expected,) = on_ranks(1, combined, method, None)
+    first, _ = on_ranks(2, combined, method, tmp_path)
+    distances = far(first["tensors"], expected["tensors"])
+    assert max(distances.values()) < 5e-3, distances
+    assert all(not distance for name, distance in distances.items() if name.startswith(("trees", "nearest", "siamese")))
+    labels = [[[label for label, _ in answer] for answer in one["answers"]] for one in (first, expected)]
+    assert labels[0] == labels[1]
+    for part in ("fusion", "training"):
+        ours, theirs = ([line["loss"] for line in one["facts"][part]["epochs"]] for one in (first, expected))
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4)
+    assert first["facts"]["calibration"]["how"] == expected["facts"]["calibration"]["how"]
+    again, _ = on_ranks(2, combined, method, tmp_path)  # of what is remembered
+    assert all(np.array_equal(again["tensors"][name], first["tensors"][name]) for name in first["tensors"])
 
 
 def test_a_run_of_one_process_goes_on_with_several(tmp_path: Path) -> None:
@@ -403,11 +456,9 @@ def test_methods_that_cannot_be_sharded_say_so(method: str) -> None:
         check_shardable(method, config_of(method, {}), 1)
 
 
-@pytest.mark.parametrize("settings", [{"fusion": {}}, {"reranker": {}}, {"warm_up": {"epochs": 1}}, {"row_start": 1.0}])
-def test_settings_that_need_all_labels_in_one_process_are_refused(settings: dict[str, Any]) -> None:
-    (named,) = settings
-    with pytest.raises(ConfigError, match=f"inceptionxml cannot be trained by several processes: {named}"):
-        check_shardable("inceptionxml", config_of("inceptionxml", settings), 1)
+def test_a_re_ranker_and_an_ensemble_are_refused() -> None:
+    with pytest.raises(ConfigError, match="inceptionxml cannot be trained by several processes: a re-ranker"):
+        check_shardable("inceptionxml", config_of("inceptionxml", {"reranker": {}}), 1)
     with pytest.raises(ConfigError, match="an ensemble"):
         check_shardable("inceptionxml", config_of("inceptionxml", {}), 2)
 

@@ -191,8 +191,9 @@ class ClustersAndLabels(Task):
 class Shortlisted(Task):
     """The loss of every text with its labels, hard negatives and random ones (DeepXML, module IV): a sum per text.
 
-    Positives among the negatives are removed, and left-out labels are not scored. `likely` is how often each label is
-    drawn; without it all are equally likely.
+    Positives among the negatives are removed, and left-out labels are not scored. `likely` is how often each of all
+    labels is drawn; without it all are equally likely. Of several ranks, each has the labels of its shard alone, and
+    all draw the same random ones.
     """
 
     tables = frozenset({"classifier.weight", "encoder.embedding.weight"})
@@ -214,26 +215,29 @@ class Shortlisted(Task):
         self.register_buffer("cumulative", cumulative, persistent=False)
 
     def forward(self, batch: Batch, progress: Float[Tensor, ""]) -> Float[Tensor, ""]:
-        (vectors,) = self.encode(batch.inputs, progress)
-        num_labels = self.classifier.num_labels
+        (encoded,) = self.encode(batch.inputs, progress)
+        shard, num_labels = self.classifier.shard, self.classifier.num_labels
+        vectors = shard.ranks.sum_gradients(encoded)
         hard = [] if batch.negatives is None else [batch.negatives]
-        labels = torch.cat([batch.positives, *hard, self._draw(len(vectors))], dim=1)
+        labels = torch.cat([batch.positives, *hard, shard.numbered(self._draw(len(vectors)))], dim=1)
         if batch.left_out is not None:
             labels = labels.masked_fill(_holds(batch.left_out, labels), NO_LABEL)
         picks = _unique(labels)
         # Every label is a cluster of its own; NO_LABEL becomes an empty one after the last.
         shortlist = Shortlist(torch.where(picks == NO_LABEL, num_labels, picks), self.starts, 1)
-        return shortlist_loss(vectors, *_all_rows(self.classifier), batch, shortlist, over=1)
+        loss = shortlist_loss(vectors, *_all_rows(self.classifier), batch, shortlist, over=1)
+        return shard.ranks.sum_losses(loss)
 
     def encode(self, inputs: Inputs, progress: Float[Tensor, ""]) -> Float[Tensor, "1 batch dim"]:
         return self.classifier.transform(self.encoder(inputs))[None]
 
     def _draw(self, texts: int) -> Int[Tensor, "texts random"]:
-        size, device = (texts, self.random), self.starts.device
+        """Draw labels of all ranks for each text."""
+        size, device, total = (texts, self.random), self.starts.device, self.classifier.shard.total
         if self.cumulative is None:
-            return torch.randint(self.classifier.num_labels, size, device=device)
+            return torch.randint(total, size, device=device)
         found = torch.searchsorted(self.cumulative, torch.rand(size, device=device), right=True)
-        return found.clamp(max=self.classifier.num_labels - 1)
+        return found.clamp(max=total - 1)
 
 
 class PickedClusters(Task):
