@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_array
 from torch import Tensor, nn
 
 from laconic.data.resident import Resident
@@ -22,16 +23,17 @@ from laconic.data.shards import Shard
 from laconic.errors import ConfigError, LostRankError, TrainingError
 from laconic.methods.registry import METHODS, check_shardable, config_of
 from laconic.methods.train import Training, train_model
-from laconic.models.classifiers import LinearClassifier, shards_of
+from laconic.models.classifiers import LabelText, LinearClassifier, shards_of
+from laconic.models.classifiers.label_text import Texts
 from laconic.models.clustering import random_tree
-from laconic.models.layers import Residual, SpectralResidual
+from laconic.models.layers import DocumentBlock, Residual, SpectralResidual
 from laconic.models.rankers import FlatRanker, ShortlistRanker
 from laconic.models.shortlisters.clusters import Clusters, label_shard
 from laconic.predict.predictor import Predictor
 from laconic.system.ranks import Alone, Ranks
 from laconic.training.loop import Silent
 from laconic.training.run import Run
-from laconic.training.tasks import AllLabels, ClustersAndLabels, Shortlisted
+from laconic.training.tasks import AllLabels, ClustersAndLabels, PickedClusters, Shortlisted
 from laconic.types import NO_LABEL, Batch
 from tests.planted import planted_texts
 from tests.several import on_ranks
@@ -88,15 +90,31 @@ def listed_task(ranks: Ranks, labels: int = LABELS) -> Shortlisted:
     return Shortlisted(encoder, classifier, random=6, likely=torch.arange(1.0, labels + 1))
 
 
-TASKS = {"all labels": flat_task, "clusters": plus_task, "shortlists": listed_task}
+def text_task(ranks: Ranks, labels: int = LABELS) -> PickedClusters:
+    """Return a task whose rows are made of label texts, by a word table that all ranks share."""
+    torch.manual_seed(0)
+    tree, clusters = random_tree(labels, CLUSTERS, 0), Shard.even(ranks, CLUSTERS)
+    shard, table = label_shard(clusters, tree.starts), nn.Embedding(11, DIM)
+    bags = csr_array(np.random.default_rng(0).random((labels, 11), dtype=np.float32))[shard.own]
+    transform, start = DocumentBlock(DIM, dropout=0.3), torch.randn(labels, DIM)[shard.own]
+    classifier = LabelText(Texts(bags, table), start, transform, dropout=0.3, shard=shard)
+    task = PickedClusters(Turned(DIM), classifier, tree.starts, clusters=clusters)
+    task.table = table
+    return task
 
 
-def own_batch(kind: str, shard: Shard) -> Batch:
-    batch = drawn(kind)
+TASKS = {"all labels": flat_task, "clusters": plus_task, "shortlists": listed_task, "label texts": text_task}
+
+
+def own_batch(kind: str, task: Any) -> Batch:
+    """Return what a rank has of a batch; for a task of picked clusters, negatives are clusters."""
+    batch, shard = drawn(kind), task.classifier.shard
     assert batch.negatives is not None
+    clusters = Shard.even(shard.ranks, CLUSTERS)
+    picked = batch.negatives % CLUSTERS
     return batch._replace(
         positives=shard.numbered(batch.positives),
-        negatives=shard.own_lists(batch.negatives),
+        negatives=clusters.numbered(picked) if isinstance(task, PickedClusters) else shard.own_lists(batch.negatives),
         left_out=None if batch.left_out is None else shard.numbered(batch.left_out),
     )
 
@@ -104,7 +122,7 @@ def own_batch(kind: str, shard: Shard) -> Batch:
 def one_step(ranks: Ranks, name: str, kind: str) -> dict[str, Any]:
     """Return loss and gradients of a step; those of label rows joined."""
     task: Any = TASKS[name](ranks)
-    own = own_batch(kind, task.classifier.shard)
+    own = own_batch(kind, task)
     torch.manual_seed(1)
     loss = task(own, torch.tensor(0.5))
     loss.backward()
@@ -198,7 +216,7 @@ def test_the_best_labels_of_all_ranks_are_those_of_one_process() -> None:
 def picked(ranks: Ranks) -> Any:
     """Return the clusters that a rank picks for some texts, by their numbers among all."""
     task = plus_task(ranks).eval()
-    shard, batch = task.clusters.shard, own_batch("plain", task.classifier.shard)
+    shard, batch = task.clusters.shard, own_batch("plain", task)
     vectors = torch.randn(TEXTS, DIM, generator=torch.Generator().manual_seed(5))
     picks = task.clusters.pick(vectors, task.clusters.of(batch.positives), TOP).picks
     return [{int(pick) + shard.first for pick in row if pick < len(shard)} for row in picks]
@@ -279,7 +297,7 @@ def trained(
 
 @cache
 def corpus() -> Any:
-    return planted_texts(num_labels=LABELS, num_texts=300, seed=1)
+    return planted_texts(num_labels=LABELS, num_texts=300, seed=1, with_label_texts=True)
 
 
 @cache
@@ -297,9 +315,9 @@ def check_same_training(found: dict[str, Any], method: str) -> None:
     assert max(distances.values()) < 5e-4  # biases before a norm have no gradient but that of rounding
 
 
-SHARDED = ["inceptionxml", "inceptionxml+", "xml-cnn", "astec"]
+SHARDED = ["inceptionxml", "inceptionxml+", "xml-cnn", "astec", "decaf"]
 TRAININGS = [*((world, "inceptionxml") for world in WORLDS), (2, "inceptionxml+"), (4, "inceptionxml+"), (2, "xml-cnn")]
-TRAININGS += [(3, "astec")]
+TRAININGS += [(3, "astec"), (2, "decaf")]
 
 
 @pytest.mark.parametrize(("world", "method"), TRAININGS)
@@ -408,7 +426,7 @@ def sent_in_steps(ranks: Ranks, name: str) -> list[float]:
     found = []
     for labels in (LABELS, 10 * LABELS):
         task: Any = TASKS[name](ranks, labels)
-        own, before = own_batch("plain", task.classifier.shard), sum(ranks.sent.values())
+        own, before = own_batch("plain", task), sum(ranks.sent.values())
         for _ in range(10):
             task(own, torch.tensor(0.5)).backward()
         found.append((sum(ranks.sent.values()) - before) / 10)
@@ -456,9 +474,11 @@ def test_methods_that_cannot_be_sharded_say_so(method: str) -> None:
         check_shardable(method, config_of(method, {}), 1)
 
 
-def test_a_re_ranker_and_an_ensemble_are_refused() -> None:
+def test_a_re_ranker_an_ensemble_and_an_ablation_are_refused() -> None:
     with pytest.raises(ConfigError, match="inceptionxml cannot be trained by several processes: a re-ranker"):
         check_shardable("inceptionxml", config_of("inceptionxml", {"reranker": {}}), 1)
+    with pytest.raises(ConfigError, match="decaf cannot be trained by several processes: shortlist=nearest"):
+        check_shardable("decaf", config_of("decaf", {"shortlist": "nearest"}), 1)
     with pytest.raises(ConfigError, match="an ensemble"):
         check_shardable("inceptionxml", config_of("inceptionxml", {}), 2)
 

@@ -95,6 +95,7 @@ METHODS = {
         reads_label_texts=lambda config: config.label_text or config.warm_up.epochs > 0,
         prediction_settings=frozenset({"answer_beam"}),
         train_members=lambda members: partial(decaf.train_members, members),
+        why_unsharded=lambda config: "shortlist=nearest needs all labels" if config.shortlist == "nearest" else "",
     ),
     "xml-cnn": Method(
         xml_cnn.Config,

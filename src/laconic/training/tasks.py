@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from laconic.data.shards import Shard
 from laconic.kernels.triton.shortlist import Shortlist
 from laconic.models.classifiers import Classifier, LinearClassifier
 from laconic.models.encoders import Encoder
@@ -244,7 +245,8 @@ class PickedClusters(Task):
     """The loss of every text with the labels of clusters that were picked for it before (DECAF, module IV): a mean.
 
     Labels are numbered cluster by cluster, and a batch's negatives are the picked clusters. Clusters of missing
-    positives are added or, where `missing` is False, missing positives are ignored, as in the published code.
+    positives are added or, where `missing` is False, missing positives are ignored, as in the published code. Of
+    several ranks, each has the clusters of a shard, and batches of these clusters and their labels alone.
     """
 
     tables = frozenset({"classifier.refinement"})
@@ -252,32 +254,42 @@ class PickedClusters(Task):
     cluster_of: Tensor
 
     def __init__(
-        self, encoder: Encoder, classifier: Classifier, starts: Int[Tensor, "bounds"], *, missing: bool = True
+        self,
+        encoder: Encoder,
+        classifier: Classifier,
+        starts: Int[Tensor, "bounds"],
+        *,
+        missing: bool = True,
+        clusters: Shard | None = None,
     ) -> None:
         super().__init__()
         self.encoder, self.classifier, self.missing = encoder, classifier, missing
         self.size = int(starts.diff().max())
-        self.register_buffer("starts", starts, persistent=False)
-        self.register_buffer("cluster_of", torch.repeat_interleave(starts.diff()), persistent=False)
+        clusters = clusters or Shard.whole(len(starts) - 1)
+        own = starts[clusters.first : clusters.last + 1] - starts[clusters.first]
+        self.register_buffer("starts", own, persistent=False)
+        self.register_buffer("cluster_of", torch.repeat_interleave(own.diff()), persistent=False)
 
     def forward(self, batch: Batch, progress: Float[Tensor, ""]) -> Float[Tensor, ""]:
-        (vectors,) = self.encode(batch.inputs, progress)
+        (encoded,) = self.encode(batch.inputs, progress)
+        ranks = self.classifier.shard.ranks
+        vectors = ranks.sum_gradients(encoded)
         rows, biases = _all_rows(self.classifier)
         picks = self._picks(batch)
         batch = _neutralise_left_out(_within(batch, picks, self._clusters), vectors, rows, biases)
         assert batch.negatives is not None
         scores = batch.negatives.shape[1] * self.size
-        return shortlist_loss(vectors, rows, biases, batch, Shortlist(picks, self.starts, self.size), over=scores)
+        loss = shortlist_loss(vectors, rows, biases, batch, Shortlist(picks, self.starts, self.size), over=scores)
+        return ranks.sum_losses(loss)
 
     def encode(self, inputs: Inputs, progress: Float[Tensor, ""]) -> Float[Tensor, "1 batch dim"]:
         return self.classifier.transform(self.encoder(inputs))[None]
 
     def _picks(self, batch: Batch) -> Int[Tensor, "batch k"]:
         assert batch.negatives is not None
-        if not self.missing:
-            return batch.negatives
-        picks = torch.cat([batch.negatives, self._clusters(batch.positives)], dim=1)
-        picks = _unique(picks)
+        picks = batch.negatives
+        if self.missing:
+            picks = _unique(torch.cat([picks, self._clusters(batch.positives)], dim=1))
         return torch.where(picks == NO_LABEL, len(self.starts) - 1, picks)  # one past the last is empty
 
     def _clusters(self, labels: Int[Tensor, "batch p"]) -> Int[Tensor, "batch p"]:
