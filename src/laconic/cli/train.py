@@ -435,7 +435,7 @@ def _trained(
     """
     from laconic.methods.distillation import Config as Distilling
     from laconic.methods.distillation import with_teacher_facts, with_teacher_labels
-    from laconic.methods.learning import shared_learning
+    from laconic.methods.fit import shared_learning
     from laconic.methods.train import Training
     from laconic.storage.manifest import kind_of
     from laconic.storage.model_folder import RUN, read_model

@@ -20,7 +20,7 @@ from laconic.data.sketch import TextSketch
 from laconic.data.tokenizer import Tokenizer
 from laconic.errors import DataError
 from laconic.methods.config import MethodConfig
-from laconic.methods.learning import Learning, Learnt
+from laconic.methods.fit import Learning, Learnt
 from laconic.methods.registry import ensemble_of, wrappers_of
 from laconic.storage.model_folder import SavedModel
 from laconic.training.run import Run, fingerprint

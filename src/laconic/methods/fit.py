@@ -1,4 +1,4 @@
-"""What every rank of a training does: learn from prepared data, together with the others."""
+"""Fit a method to prepared data: the part of a training that all of its ranks do together."""
 
 from __future__ import annotations
 
