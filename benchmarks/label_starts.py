@@ -1,9 +1,8 @@
 """What label texts are worth as a start: of an encoder, warmed up by contrast with them, and of the label rows.
 
-The texts that decide are cut off the training split; the test split is not looked at. Besides, as prototypes:
-"text in rows", InceptionXML with rows that are a free vector plus a linear map of the mean vector of the words of the
-label's text; and "siamese shortlist" and "siamese in shortlist", Astec whose shortlists are the labels that siamese
-finds, or one half of them.
+The texts that decide are cut off the training split; the test split is not looked at. Besides, "siamese shortlist" is
+Astec whose shortlists are the labels that siamese finds; and, as a prototype, "text in rows" is InceptionXML with rows
+that are a free vector plus a linear map of the mean vector of the words of the label's text.
 
     python -m benchmarks.label_starts --data debian-related npm-names-deps
     python -m benchmarks.label_starts --data debian-related --device cpu --preset laptop --rows 2000 --at-once 1
@@ -16,7 +15,6 @@ from functools import partial
 from shutil import which
 from time import perf_counter
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -30,25 +28,19 @@ from benchmarks.label_text_quality import BASES, HELD, base
 from laconic.config import configure, merged, preset_path, read_settings
 from laconic.data.dataset import Dataset
 from laconic.data.vocabulary import bags
-from laconic.methods import astec, inceptionxml, siamese
+from laconic.methods import inceptionxml, siamese
 from laconic.methods.common import train_and_refit, usual_length
 from laconic.methods.flat import fit_flat, flat_training, with_sizes
-from laconic.methods.label_shortlist import with_neighbour_weight
 from laconic.methods.registry import ensemble_of
 from laconic.methods.result import Trained
 from laconic.models.classifiers.base import Classifier
 from laconic.models.classifiers.label_text import Texts
 from laconic.models.classifiers.linear import LinearClassifier
 from laconic.models.encoders import Encoder, WordEncoder
-from laconic.models.shortlisters.base import Shortlister, join_rankings
-from laconic.models.shortlisters.selection import largest
-from laconic.models.siamese_ranker import SiameseRanker
 from laconic.training.run import Run
-from laconic.types import Inputs, Ranking
 
 METHODS = ("inceptionxml", "astec", "decaf")
-IN_ROWS, SIAMESE, HALF_SIAMESE = "text in rows", "siamese shortlist", "siamese in shortlist"
-PROTOTYPES = {"inceptionxml": [IN_ROWS], "astec": [SIAMESE, HALF_SIAMESE]}
+IN_ROWS = "text in rows"
 _SHOWN = ("P@1", "P@5", "PSP@5", "tail R@10", "training seconds")
 
 
@@ -97,8 +89,11 @@ def jobs_of(name: str, seed: int, options: Any) -> list[Job]:
                 way = {"warm_up": {"epochs": epochs}} | ({"row_start": score} if method != "decaf" else {})
                 called = f"{method}, warm_up={epochs}, row_start={score:g}{suffix}"
                 found.append(Job(name, called, seed, merged(settings, way), method))
-        for prototype in PROTOTYPES.get(method, []):
-            found.append(Job(name, f"{method}, {prototype}{suffix}", seed, settings, method, looks=(prototype,)))
+        if method == "inceptionxml":
+            found.append(Job(name, f"{method}, {IN_ROWS}{suffix}", seed, settings, method, looks=(IN_ROWS,)))
+        if method == "astec":
+            listing = merged(settings, {"shortlister": "siamese", "embedding": siamese.Config().embedding})
+            found.append(Job(name, f"{method}, siamese shortlist{suffix}", seed, listing, method))
     return found
 
 
@@ -119,12 +114,7 @@ class Training:
         have, run = cut(job.data, self.rows), Run.unkept(self.device)
         method = ensemble_of(job.method, 1, over=job.settings)
         config: Any = configure(method.config, {"seed": job.seed} | job.settings)
-        prototypes = {
-            (IN_ROWS,): train_with_text_in_rows,
-            (SIAMESE,): partial(train_with_siamese_shortlist, 1.0),
-            (HALF_SIAMESE,): partial(train_with_siamese_shortlist, 0.5),
-        }
-        train = prototypes.get(job.looks, method.train)
+        train = train_with_text_in_rows if job.looks else method.train
         started = perf_counter()
         ranker = train(have.prepared.data, config, run).ranker.to(run.device)
         seconds = perf_counter() - started
@@ -167,48 +157,6 @@ def train_with_text_in_rows(data: Dataset, config: inceptionxml.Config, run: Run
 
     training = flat_training(config, config.plan(eps=config.eps), build)
     return train_and_refit(partial(fit_flat, training), data, config, run)
-
-
-class WithSiamese(Shortlister):
-    """A shortlist of which a fraction is what siamese finds, scored by cosines; the rest is another's."""
-
-    def __init__(self, others: Shortlister, ranker: SiameseRanker, temperature: float, fraction: float) -> None:
-        super().__init__()
-        self.others, self.ranker, self.temperature, self.fraction = others, ranker, temperature, fraction
-        self.num_labels, self.size = others.num_labels, others.size
-
-    def forward(self, inputs: Inputs, vectors: Float[Tensor, "batch dim"], size: int) -> Ranking:
-        count = min(size, max(1, round(self.fraction * size)))
-        cosines = self.ranker.space(inputs) @ self.ranker.labels.weight.T * self.temperature
-        if count == size:
-            return largest(cosines, size)
-        listed = self.others(inputs, vectors, size - count)
-        cosines.scatter_(1, listed.labels.clamp(min=0), -1.0)
-        return join_rankings([listed, largest(cosines, count)], 1)
-
-
-def train_with_siamese_shortlist(fraction: float, data: Dataset, config: astec.Config, run: Run) -> Trained:
-    """Train Astec with shortlists of which that fraction is what siamese finds."""
-    learn, held = data.split(config.validation, config.seed)
-    own = siamese.with_sizes(siamese.Config(seed=config.seed), learn)
-    ranker = siamese.fit(learn, held.rows(np.arange(0)), own, run, "siamese")
-    shortlisting = astec._shortlisting
-
-    class Joined:
-        def __init__(self, config: astec.Config) -> None:
-            self.others = shortlisting(config)
-
-        def make(self, data: Dataset, vectors: Float[Tensor, "texts dim"], run: Run) -> Shortlister:
-            return WithSiamese(self.others.make(data, vectors, run), ranker, own.temperature, fraction)
-
-    with patch.object(astec, "_shortlisting", Joined), patch.object(astec, "with_neighbour_weight", _weighted):
-        return astec.train(data, config, run)
-
-
-def _weighted(shortlister: Shortlister, weight: float) -> Shortlister:
-    assert isinstance(shortlister, WithSiamese)
-    others = with_neighbour_weight(shortlister.others, weight)
-    return WithSiamese(others, shortlister.ranker, shortlister.temperature, shortlister.fraction)
 
 
 def show(name: str, rows: Figures) -> None:

@@ -1,7 +1,8 @@
 """Whether scores are probabilities, and whether a threshold keeps its promise on other texts.
 
-A tenth of the training texts is cut off as a validation split, which nothing that trains sees. The model is trained on
-the rest and calibrates itself. Thresholds for a precision are chosen on the validation split and reported on the test
+A tenth of the training texts is cut off as a validation split, which nothing that trains sees: at random, as the test
+split is, or of debian-related by whole sources, as its test split is. The model is trained on the rest and calibrates
+itself. Thresholds for a precision are chosen on the validation split and reported on the test
 split, beside the calibration error of the scores there. The method `auto` is what `laconic train` chooses by itself.
 
     python -m benchmarks.thresholds --methods nearest trees
@@ -15,7 +16,9 @@ Each row is kept as soon as it is measured; rows that are there already are not 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -23,6 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from jaxtyping import Int
 
 from benchmarks._trainings import Figures, Job, corpus_of, side_by_side
 from benchmarks.common import RESULTS, data_folder
@@ -44,6 +48,7 @@ DATASETS = ("debian-related", "npm-names-deps", "yso-titles", "eurlex57k-titles"
 FULL, LAPTOP = "full", "laptop"  # a method's own settings, or its preset
 WITHOUT_PRESET = ("nearest", "trees", "siamese")  # they have the same settings everywhere
 K = 20  # labels of a text among which a threshold is chosen
+_LARGEST = 50  # packages of a source, nearly always
 SEED = 29  # the seed of methods, by default
 
 
@@ -153,9 +158,21 @@ def _corpus(name: str, rows: int) -> Corpus:
     """Cut a tenth of the training texts off. It is not called valid, or the training would use it."""
     corpus = corpus_of(name)
     split, test = _first(corpus.split("train"), rows), _first(corpus.split("test"), rows)
-    cut = np.random.default_rng(0).permutation(len(split)) % 10 == 0
+    groups = _sources(split.ids or ()) if name == "debian-related" else np.arange(len(split))
+    cut = np.random.default_rng(0).permutation(groups.max() + 1)[groups] % 10 == 0
     parts = {"train": split.rows(np.flatnonzero(~cut)), "chosen": split.rows(np.flatnonzero(cut))}
     return replace(corpus, splits={**parts, "test": test})
+
+
+def _sources(ids: Sequence[str | None]) -> Int[np.ndarray, "texts"]:
+    """Group packages whose names begin alike, as those of one source do; numbers in names are versions mostly."""
+    names = [re.sub(r"[0-9.+]+(?=-|$)", "", id or "").split("-") for id in ids]
+    known = [1] * len(names)  # parts of a name that tell its source: more where they begin many names
+    for _ in range(4):
+        count = Counter(tuple(name[:parts]) for name, parts in zip(names, known, strict=True))
+        known = [parts + (count[tuple(name[:parts])] > _LARGEST) for name, parts in zip(names, known, strict=True)]
+    keys = ["-".join(name[:parts]) for name, parts in zip(names, known, strict=True)]
+    return np.unique(keys, return_inverse=True)[1]
 
 
 def _first(split: Split, rows: int) -> Split:

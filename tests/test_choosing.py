@@ -38,6 +38,15 @@ def test_features_without_words_in_order_get_trees_which_say_where_they_run() ->
         assert "on 2 cores" in found.why
 
 
+def test_inception_starts_from_label_texts_where_there_are_any_with_fewer_epochs_of_many_texts() -> None:
+    found = [choice(gpu=True, texts=texts) for texts in (100_000, 500_000, 5_000_000)]
+    assert [one.settings["warm_up"]["epochs"] for one in found] == [15, 8, 2]
+    assert all(one.settings["row_start"] > 0 for one in found)
+    without = choice(gpu=True, label_texts=False)
+    assert not {"warm_up", "row_start"} & set(without.settings)
+    config_of("inceptionxml", found[0].settings)
+
+
 def test_a_setting_of_another_method_says_which_was_chosen() -> None:
     with pytest.raises(ConfigError, match=r"chunk.*astec was chosen"):
         config_for(choice(), {"chunk": 5})

@@ -11,7 +11,9 @@ import pytest
 from scipy.sparse import csr_array
 
 from laconic.data.dataset import Dataset
+from laconic.data.encoder_folder import Pretrained
 from laconic.data.exchange import map_data, write_data
+from laconic.data.pieces import WordPiece
 from laconic.data.prepare import prepare
 from laconic.data.text import Splitter
 from laconic.data.vectors import WordVectors
@@ -30,12 +32,25 @@ def made(kind: str) -> Dataset:
     assert tokenizer is not None
     words = tokenizer.vocabulary
     left_out = csr_array((np.ones(2, dtype=bool), ([1, 5], [2, 3])), shape=data.labels.shape)
+    encoder = Pretrained(
+        layers=1,
+        heads=2,
+        inner=3,
+        dim=4,
+        positions=5,
+        weights={"first": np.ones((70, 300), dtype=np.float32), "second": np.zeros(0, dtype=np.float32)},
+        words=["a", "##b"],
+        pieces=WordPiece(longest=7),
+        rules="bert",
+        digest="0",
+    )
     vectors = WordVectors(np.eye(len(words.words), 5), np.arange(len(words.words)) % 2 == 0, words)
     return replace(
         data,
         leave_out=left_out,
         weights=np.linspace(0, 1, len(data)),
         word_vectors=vectors,
+        pretrained=encoder,
         validation=data.rows(np.arange(7)),
     )
 
@@ -49,6 +64,10 @@ def check_same(found: Any, expected: Any) -> None:
     elif isinstance(expected, np.ndarray):
         assert found.dtype == expected.dtype
         np.testing.assert_array_equal(found, expected)
+    elif isinstance(expected, dict):
+        assert found.keys() == expected.keys()
+        for name in expected:
+            check_same(found[name], expected[name])
     elif hasattr(expected, "__dataclass_fields__"):
         for field in fields(expected):
             check_same(getattr(found, field.name), getattr(expected, field.name))

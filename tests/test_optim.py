@@ -65,6 +65,26 @@ def test_the_steps_are_torchs():
         torch.testing.assert_close(plain, other.detach(), rtol=1e-4, atol=1e-6)
 
 
+def test_pretrained_parameters_have_a_rate_of_their_own():
+    plan = replace(PLAN, pretrained_rate=0.001)
+    both = {name: nn.Parameter(torch.ones(4)) for name in ("encoder.layers.0", "classifier")}
+    alone = {name: nn.Parameter(torch.ones(4)) for name in both}
+    ours = Adam(both, plan, 6, pretrained={"encoder.layers.0"})
+    each = [
+        Adam({"encoder.layers.0": alone["encoder.layers.0"]}, replace(PLAN, learning_rate=0.001), 6),
+        Adam({"classifier": alone["classifier"]}, PLAN, 6),
+    ]
+    for seed in range(6):
+        for name, parameter in both.items():
+            parameter.grad = torch.randn(4, generator=torch.Generator().manual_seed(seed))
+            alone[name].grad = parameter.grad.clone()
+        for one in (ours, *each):
+            step(one)
+    for name, parameter in both.items():
+        torch.testing.assert_close(parameter, alone[name])
+    assert not torch.allclose(both["classifier"], both["encoder.layers.0"])
+
+
 def test_where_it_may_not_go_only_the_clock_moves():
     weight = nn.Parameter(torch.ones(3))
     ours = Adam({"weight": weight}, PLAN, 5)

@@ -96,7 +96,14 @@ def train(
         str,
         option(METHOD, "--preset NAME", "Preset name (laptop) or TOML file. Without --method, implies inceptionxml."),
     ] = "",
-    encoder: Annotated[str, option(METHOD, "--encoder NAME", "inception, bag or cnn. Default: the method's own.")] = "",
+    encoder: Annotated[
+        str,
+        option(
+            METHOD,
+            "--encoder NAME",
+            "inception, bag or cnn, or the folder of a pre-trained transformer. Default: the method's own.",
+        ),
+    ] = "",
     epochs: Annotated[int | None, number_option("--epochs N", "Number of epochs.")] = None,
     batch_size: Annotated[int | None, number_option("--batch-size N", "Texts per training step.")] = None,
     learning_rate: Annotated[
@@ -459,7 +466,7 @@ def _trained(
             ranks=ranks,
         )
         training = None if corpus is None else Training.of(corpus, recipe.method, recipe.config, job.ensemble)
-        learning = shared_learning(None if training is None else training.learning, recipe.config, ranks)
+        learning = shared_learning(None if training is None else training.learning, ranks)
         is_made = False
         if training is not None and finished is not None and ranks.is_first and not run.unfinished(training.facts):
             is_made = finished.is_made_by(training)

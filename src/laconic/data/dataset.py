@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from laconic.data.encoder_folder import Pretrained
 from laconic.data.vectors import WordVectors
 from laconic.system.sparse import csr_array
 
@@ -26,6 +27,7 @@ class Dataset:
     leave_out: csr_array | None = None  # pairs that are neither true nor false; `prepare` leaves them out of `labels`
     weights: Float[np.ndarray, "texts"] | None = None
     word_vectors: WordVectors | None = None  # to start from
+    pretrained: Pretrained | None = None  # the encoder to start from, whose pieces the inputs then are
     words: Sequence[str] | None = None  # spellings of the token ids from FIRST_WORD on; None: inputs are no texts
     ordered: bool = False  # whether token rows are in reading order
     validation: Dataset | None = None  # where the data came with texts to choose by

@@ -15,12 +15,16 @@ from typing import Any
 import numpy as np
 
 from laconic.data.dataset import Dataset
+from laconic.data.encoder_folder import Pretrained
+from laconic.data.pieces import WordPiece
 from laconic.data.vectors import WordVectors
 from laconic.data.vocabulary import Vocabulary
 from laconic.errors import DataError
 from laconic.system.sparse import csr_array
 
-_KINDS: Mapping[str, Callable[..., Any]] = {kind.__name__: kind for kind in (Dataset, WordVectors, Vocabulary)}
+_KINDS: Mapping[str, Callable[..., Any]] = {
+    kind.__name__: kind for kind in (Dataset, WordVectors, Vocabulary, Pretrained, WordPiece)
+}
 _HEADER = "data.json"
 _SMALL = 1 << 16  # bytes of a file that is read rather than mapped
 
@@ -56,7 +60,9 @@ def _described(value: Any, folder: Path) -> Any:
         return {"kind": "csr", "of": parts, "shape": list(value.shape)}
     if isinstance(value, np.ndarray):
         return {"kind": "array", "of": _stored(value, folder)}
-    if value is None or isinstance(value, bool | int | float):
+    if isinstance(value, Mapping):
+        return {"kind": "mapping", "of": {name: _described(one, folder) for name, one in value.items()}}
+    if value is None or isinstance(value, bool | int | float | str):
         return value
     return {"kind": "words", "of": _stored(np.frombuffer(json.dumps(list(value)).encode(), dtype=np.uint8), folder)}
 
@@ -69,6 +75,8 @@ def _restored(value: Any, folder: Path) -> Any:
             return _mapped(name, folder)
         case {"kind": "words", "of": name}:
             return json.loads(_mapped(name, folder).tobytes())
+        case {"kind": "mapping", "of": own}:
+            return {name: _restored(part, folder) for name, part in own.items()}
         case {"kind": kind, "of": own}:
             return _KINDS[kind](**{name: _restored(part, folder) for name, part in own.items()})
     return value

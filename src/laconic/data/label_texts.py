@@ -135,7 +135,8 @@ def _targets(labels: Int[np.ndarray, "n"], others: csr_array) -> csr_array:
 def with_known_words(rows: csr_array) -> Bool[np.ndarray, "rows"]:
     """Return which token rows have a known word."""
     of_row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-    return np.bincount(of_row[rows.indices >= FIRST_WORD], minlength=rows.shape[0]) > 0
+    known = (rows.indices >= FIRST_WORD) & (rows.data != 0)  # tokens around a text weigh nothing
+    return np.bincount(of_row[known], minlength=rows.shape[0]) > 0
 
 
 def _weights(data: Dataset, more: int, weight: float) -> Float[np.ndarray, "texts"] | None:

@@ -15,6 +15,7 @@ from scipy.sparse import csr_array
 
 from laconic.data.corpus import Corpus, Labels, Split
 from laconic.data.dataset import Dataset, Rows, unless
+from laconic.data.encoder_folder import Pretrained
 from laconic.data.text import Splitter
 from laconic.data.tokenizer import Tokenizer
 from laconic.data.vectors import read_vectors, spellings_of_feature
@@ -33,20 +34,35 @@ class Prepared(NamedTuple):
 
 
 def prepare(
-    corpus: Corpus, splitter: Splitter, vocabulary: VocabularyConfig, *, with_label_texts: bool = True
+    corpus: Corpus,
+    splitter: Splitter,
+    vocabulary: VocabularyConfig,
+    *,
+    with_label_texts: bool = True,
+    pretrained: Pretrained | None = None,
 ) -> Prepared:
-    """Prepare the training split; words are counted in its texts and, if wanted, in the labels' texts."""
+    """Prepare the training split; words are counted in its texts and, if wanted, in the labels' texts.
+
+    With a pre-trained encoder the words are its own pieces.
+    """
     split = corpus.split("train")
     texts = label_texts(corpus.labels) if with_label_texts else None
     tokenizer = None
     if split.texts is not None:
-        tokenizer = Tokenizer.of(chain(split.texts, texts or ()), splitter, vocabulary)
+        every = chain(split.texts, texts or ())
+        if pretrained is None:
+            tokenizer = Tokenizer.of(every, splitter, vocabulary)
+        else:
+            tokenizer = Tokenizer.of_pretrained(every, splitter, pretrained)
+    elif pretrained is not None:
+        raise DataError(f"a pre-trained encoder reads texts, but {corpus.source} has features; leave --encoder out")
     data = Dataset(
         inputs=input_rows(split, tokenizer),
         labels=taught_labels(split.labels, split.leave_out),
         label_inputs=_label_inputs(corpus.labels, texts, tokenizer),
         leave_out=split.leave_out,
         weights=split.weights,
+        pretrained=pretrained,
         words=None if tokenizer is None else tokenizer.vocabulary.words,
         ordered=tokenizer is not None,
         validation=_validation(corpus, tokenizer),

@@ -12,11 +12,13 @@ from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Int
 
+from laconic.config import Choices, check_known
+from laconic.data.bert_words import bert_words
 from laconic.errors import ConfigError
 
 # English function words; "us", "may" and "let" are not among them, because US, May and to let are worth keeping.
@@ -34,15 +36,20 @@ STOP_WORDS = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class Splitter:
-    """How a text is split into words: by our cleaning, or, where a pattern is given, into that pattern's matches."""
+    """How a text is split into words: by our cleaning, by BERT's, or into the matches of a pattern."""
+
+    choices: ClassVar[Choices] = {"rules": ("words", "bert", "bert-cased")}
 
     stop_words: bool = True
     """Whether English function words such as "the" are left out."""
     pattern: str = ""
-    """Regular expression; each match in the lower-cased text is a word. Empty: texts are split by laconic's own rules.
+    """Regular expression; each match in the lower-cased text is a word. Empty: texts are split by `text.rules`."""
+    rules: str = "words"
+    """Rules by which texts are split: laconic's own, or BERT's, which keep signs; a pre-trained encoder brings its own.
     """
 
     def __post_init__(self) -> None:
+        check_known(self, self.choices, "text.")
         try:
             re.compile(self.pattern)
         except (re.error, OverflowError, RecursionError) as error:
@@ -52,9 +59,14 @@ class Splitter:
 
     def words(self, text: str) -> list[str]:
         """Return the words in reading order. Text of stop words alone keeps them; of signs alone, its raw words."""
-        cut = self._matches(text) if self.pattern else clean(text)
+        cut = self._cut(text)
         kept = [word for word in cut if word not in STOP_WORDS] if self.stop_words else cut
         return kept or cut or text.lower().split()
+
+    def _cut(self, text: str) -> list[str]:
+        if self.pattern:
+            return self._matches(text)
+        return clean(text) if self.rules == "words" else bert_words(text, cased=self.rules == "bert-cased")
 
     def _matches(self, text: str) -> list[str]:
         return [word for match in self._compiled.finditer(text.lower()) for word in match.group().split()]

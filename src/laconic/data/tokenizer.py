@@ -10,6 +10,7 @@ import torch
 from scipy.sparse import csr_array
 
 from laconic.data.dataset import Rows
+from laconic.data.encoder_folder import Pretrained
 from laconic.data.text import Splitter, word_table
 from laconic.data.vocabulary import Vocabulary, VocabularyConfig
 from laconic.types import PAD, Inputs, Tokens
@@ -26,6 +27,11 @@ class Tokenizer:
     def of(texts: Iterable[str], splitter: Splitter, config: VocabularyConfig) -> Tokenizer:
         """Count the vocabulary of these texts."""
         return Tokenizer(splitter, Vocabulary.of(word_table(texts, splitter), config))
+
+    @staticmethod
+    def of_pretrained(texts: Iterable[str], splitter: Splitter, encoder: Pretrained) -> Tokenizer:
+        """Count the pieces of a pre-trained encoder in these texts."""
+        return Tokenizer(splitter, Vocabulary.of_pieces(word_table(texts, splitter), encoder.words, encoder.pieces))
 
     def rows(self, texts: Iterable[str]) -> csr_array:
         return self.vocabulary.tokens(word_table(texts, self.splitter))

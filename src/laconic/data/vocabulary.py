@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from laconic.config import Bounds, check_within
+from laconic.data.pieces import WordPiece
 from laconic.data.subwords import MOST_BUCKETS, subwords_of
 from laconic.data.text import WordTable
 from laconic.system.sparse import csr_array
@@ -50,6 +51,7 @@ class Vocabulary:
     sublinear: bool = False
     # In how many texts each bucket stands; empty: there are no sub-words.
     subword_counts: Int[np.ndarray, "buckets"] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    pieces: WordPiece | None = None  # how words are cut into pieces, which `words` then are; None: they are not cut
 
     @staticmethod
     def of(table: WordTable, config: VocabularyConfig) -> Vocabulary:
@@ -66,6 +68,16 @@ class Vocabulary:
             subword_counts=_subword_counts(table, config.subwords),
         )
 
+    @staticmethod
+    def of_pieces(table: WordTable, words: Sequence[str], pieces: WordPiece) -> Vocabulary:
+        """Count in how many of these texts each piece of a pre-trained encoder's vocabulary stands."""
+        cut = pieces.cut(table, frozenset(words))
+        number, counts = {word: at for at, word in enumerate(words)}, np.zeros(len(words), dtype=np.int64)
+        for word, count in zip(cut.words, _text_counts(cut), strict=True):
+            if word in number:
+                counts[number[word]] = count
+        return Vocabulary(words=words, text_counts=counts, num_texts=len(table.lengths), pieces=pieces)
+
     @property
     def num_ids(self) -> int:
         return FIRST_WORD + len(self.words) + len(self.subword_counts)
@@ -76,8 +88,14 @@ class Vocabulary:
 
     @cached_property
     def word_weights(self) -> Float[np.ndarray, "ids"]:
-        """Return inverse document frequencies by token id, smoothed by one text; PAD and UNKNOWN weigh 0."""
-        return np.concatenate([np.zeros(FIRST_WORD), self._idf(self.text_counts)]).astype(np.float32)
+        """Return inverse document frequencies by token id, smoothed by one text; PAD and UNKNOWN weigh 0.
+
+        So do the tokens that stand before and after every text.
+        """
+        weights = np.concatenate([np.zeros(FIRST_WORD), self._idf(self.text_counts)]).astype(np.float32)
+        if self.pieces is not None:
+            weights[[self.ids[self.pieces.first], self.ids[self.pieces.last]]] = 0
+        return weights
 
     @cached_property
     def subword_weights(self) -> Float[np.ndarray, "buckets"]:
@@ -90,8 +108,10 @@ class Vocabulary:
     def extended(self, table: WordTable, min_count: int) -> Vocabulary:
         """Return the vocabulary with the words of further texts after its own, by the rule that made it.
 
-        Weights of known words stay as they are, as do those of sub-words.
+        Weights of known words stay as they are, as do those of sub-words. Pieces are those of the encoder, always.
         """
+        if self.pieces is not None:
+            return self
         counts = _text_counts(table)
         new = [at for at, word in enumerate(table.words) if word not in self.ids and counts[at] >= min_count]
         new.sort(key=lambda at: (-counts[at], table.words[at]))
@@ -107,6 +127,8 @@ class Vocabulary:
         A matrix that is not summed up: a word that stands twice in a text stands twice in its row. The weights of a
         row add up, per word and per bucket, to tf-idf with length 1; `bags` sums them.
         """
+        if self.pieces is not None:
+            table = self.pieces.cut(table, self.ids)
         ids = np.array([self.ids.get(word, UNKNOWN) for word in table.words], dtype=np.int32)
         indices = ids[table.ids] if len(ids) else table.ids
         rows = csr_array((self.word_weights[indices], indices, table.starts), shape=(len(table.lengths), self.num_ids))

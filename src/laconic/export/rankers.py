@@ -34,6 +34,7 @@ from laconic.models.rankers import (
     ShortlistRanker,
 )
 from laconic.models.shortlisters.nearest import NearestBags, NearestVectors
+from laconic.models.shortlisters.space import NearestInSpace
 from laconic.models.trees_ranker import TreesRanker
 from laconic.packed.engine.blend import Blended
 from laconic.packed.engine.buckets import Buckets
@@ -47,6 +48,8 @@ from laconic.packed.engine.pairs import Pairs
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.rows import Rows
 from laconic.packed.engine.search import Searched
+from laconic.packed.engine.shortlists import Shortlist
+from laconic.packed.engine.space_labels import SpaceLabels
 from laconic.packed.engine.texts import Inputs, Ranked, Some, size_of, some
 from laconic.packed.engine.trees import Trees
 
@@ -105,7 +108,7 @@ def _(ranker: ShortlistRanker, tuning_texts: Inputs | None = None, device: torch
 @torch.no_grad()
 def _(ranker: CandidatesRanker, tuning_texts: Inputs | None = None, device: torch.device = CPU) -> PackedRanker:
     """Probe as many cells as it takes."""
-    dim, shortlist = ranker.encoder.dim, pack_shortlist(ranker.shortlister, ranker.encoder.dim)
+    dim, shortlist = ranker.encoder.dim, _pack_shortlist(ranker, tuning_texts, device)
     encoder, rows = pack_encoder(ranker.encoder), Rows.of(*rows_of(ranker.classifier))
     transform = pack_transform(ranker.classifier.transform, dim)
     beta, size = float(ranker.beta), ranker.shortlister.size
@@ -115,6 +118,18 @@ def _(ranker: CandidatesRanker, tuning_texts: Inputs | None = None, device: torc
     else:
         part = Blended(encoder=encoder, transform=transform, rows=rows, shortlist=shortlist, beta=beta, size=size)
     return _tuned(part, _split(tuning_texts)[1], share=NEARLY, most=shortlist.cells)
+
+
+def _pack_shortlist(ranker: CandidatesRanker, tuning_texts: Inputs | None, device: torch.device) -> Shortlist:
+    """Convert the shortlister; that of a learnt space searches it as a packed ranker does."""
+    shortlister, dim = ranker.shortlister, ranker.encoder.dim
+    if not isinstance(shortlister, NearestInSpace):
+        return pack_shortlist(shortlister, dim)
+    space, bias = pack_ranker(shortlister.siamese, tuning_texts, device), shortlister.siamese.labels.bias
+    assert isinstance(space, Searched)
+    assert bias is not None
+    numbers = {"temperature": float(shortlister.temperature), "bias": float(bias[0])}
+    return SpaceLabels(num_labels=shortlister.num_labels, space=space, width=dim, **numbers)
 
 
 @pack_ranker.register

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 from laconic.config import Bounds, Choices, check_known, check_within
 from laconic.data.dataset import Dataset
-from laconic.errors import ConfigError
+from laconic.errors import ConfigError, DataError
+from laconic.methods import siamese
 from laconic.methods.astec_ablations import (
     GROUPS,
     NEGATIVES,
@@ -37,7 +38,7 @@ from laconic.methods.common import (
     start_encoder,
     usual_length,
 )
-from laconic.methods.config import NEURAL_BOUNDS, UNORDERED, EncoderConfig, WarmUp
+from laconic.methods.config import NEURAL_BOUNDS, EncoderConfig, WarmUp
 from laconic.methods.costs import Machine, TrainingCosts, bag_reading, report_costs, with_warm_up
 from laconic.methods.deepxml import Parts, Plans, scores_by_beta
 from laconic.methods.deepxml import train as train_four_modules
@@ -129,7 +130,9 @@ class Config(EncoderConfig):
     surrogate: Surrogate = Surrogate()
     """Module I, in which the encoder learns."""
     shortlister: str = "nearest"
-    """How labels are shortlisted: by nearest centroids and texts, or by clusters learnt on the encoder's vectors."""
+    """How labels are shortlisted: by nearest centroids and texts, by clusters learnt on the encoder's vectors, or by
+    their own texts, in a space that is learnt first (siamese).
+    """
     shortlist: Nearness = Nearness()
     """Module II, the search for the nearest labels."""
     label_texts: int = 0
@@ -168,8 +171,11 @@ class Config(EncoderConfig):
             raise ConfigError("surrogate.groups=none keeps word vectors fixed, but warm_up.epochs trains them; use one")
         if self.extreme.fine_tuned and self.shortlister != "nearest":
             raise ConfigError(
-                "extreme.fine_tuned changes the vectors that shortlister=clusters was trained on; use nearest"
+                f"extreme.fine_tuned builds the shortlist again, but shortlister={self.shortlister} is trained once; "
+                "use nearest"
             )
+        if self.label_texts and self.shortlister == "siamese":
+            raise ConfigError("shortlister=siamese finds labels by their texts already; leave label_texts at 0")
 
 
 def train(data: Dataset, config: Config, run: Run) -> Trained:
@@ -177,6 +183,8 @@ def train(data: Dataset, config: Config, run: Run) -> Trained:
     sizes = {"words": data.inputs.shape[1], "labels": data.num_labels, "texts": len(data)}
     report_costs(run, config, partial(training_costs, **sizes, ranks=run.ranks.world), _REMEDIES)
     check_label_texts(data, config.warm_up, config.row_start)
+    if config.shortlister == "siamese" and not siamese.suits(data):
+        raise DataError("shortlister=siamese needs labels with texts, but this data has none; use nearest")
     learn, held = data.split(config.validation, config.seed)
     with seeded(config.seed):
         encoder = build_encoder(config, data.inputs.shape[1])
@@ -278,7 +286,7 @@ def with_sizes(config: Config, texts: int, labels: int, usual: int, pairs: int) 
         config,
         epochs=surrogate.epochs + extreme.epochs,
         batch_size=choose_batch_size(config.batch_size, texts, 256),
-        length=choose_length(config.length, usual, ordered=config.encoder not in UNORDERED),
+        length=choose_length(config.length, usual, encoder=config.encoder),
         surrogate=surrogate,
         shortlist=replace(config.shortlist, neighbour_power=config.shortlist.neighbour_power or 3.0),
         extreme=extreme,
@@ -306,12 +314,21 @@ def training_costs(
     search = 4 * texts * (labels + texts * neighbours) * dim / machine.flops
     epochs = config.surrogate.epochs * surrogate * (groups > 0) + config.extreme.epochs * extreme
     costs = TrainingCosts(memory, -(-texts // batch) * epochs + search)
+    if config.shortlister == "siamese":
+        settings = siamese.sized(siamese.space_config(dim, config), texts, config.length)
+        space = siamese.training_costs(settings, machine, words=words, labels=labels, texts=texts)
+        costs = TrainingCosts(max(costs.memory, space.memory), costs.seconds + space.seconds)
     return with_warm_up(costs, config.warm_up, bag_reading(words, config), texts=texts, machine=machine)
 
 
 def has_neighbours(config: Config) -> bool:
     """Return whether vectors of training texts are kept."""
     return config.shortlister == "nearest" and config.shortlist.neighbours > 0
+
+
+def shortlists_by_text(config: Config) -> bool:
+    """Return whether labels are shortlisted by their own texts."""
+    return config.label_texts > 0 or config.shortlister == "siamese"
 
 
 def _plan(config: Config, stage: Surrogate | Extreme) -> Plan:
@@ -331,6 +348,7 @@ def _shortlisting(config: Config) -> Shortlisting:
         transform=partial(_transform, config),
         clusters=lambda data: _tree(config, data, max(data.num_labels // 6, 1)),
         plan=lambda: _plan(config, replace(config.surrogate, epochs=config.extreme.epochs)),
+        space=siamese.space_config(config.embedding, config),
         seed=config.seed,
     )
 

@@ -23,6 +23,7 @@ from laconic.methods import siamese
 from laconic.methods.config import MethodConfig
 from laconic.methods.costs import CPU, GPU
 from laconic.methods.registry import config_of
+from laconic.methods.warm_up import WARM_UP_BATCH
 from laconic.system.machine import share_of_cores, usable_cores
 from laconic.units import counted, human_seconds
 
@@ -39,6 +40,11 @@ _LARGE = 200_000  # texts; with more, larger batches take fewer steps and lose n
 # two on similar machines.
 _ASTEC, _TREES, _CHANNELS = 8e-3, 1.6e-4, 1e-3  # per text; per pair and tree; per text
 _GPU_STEP, _GPU_START, _GPU_STAGE = 1.6e-3, 30.0, 8.0
+_WARM_UP, _MOST_WARM = (
+    15,
+    4_000_000,
+)  # epochs in which InceptionXML starts from label texts; texts times epochs, at most
+_ROW_START = 8.0  # how much labels score above their bias at first, for their own text
 _SPACE = {True: 256, False: 128}  # dimensions of the space of texts and label texts, with a GPU and without
 
 
@@ -123,7 +129,12 @@ def _on_gpu(of: Situation) -> Choice:
     batch, rate = (128, 0.003) if of.texts < _LARGE else (512, 0.005)
     own: Settings = {"epochs": epochs, "batch_size": batch, "learning_rate": rate}
     own |= {"prior": of.texts >= _LARGE} if method == "inceptionxml" else {}
-    seconds = _GPU_START + _GPU_STEP * epochs * of.texts / batch + _fusion_seconds(of)
+    steps = epochs * of.texts / batch
+    if _has_space(of):
+        warm = int(np.clip(_MOST_WARM // of.texts, 2, _WARM_UP))
+        own |= {"warm_up": {"epochs": warm}, "row_start": _ROW_START}
+        steps += warm * of.texts / WARM_UP_BATCH
+    seconds = _GPU_START + _GPU_STEP * steps + _fusion_seconds(of)
     return Choice(method, _with_wrappers(of, own), seconds, _describe("InceptionXML", of))
 
 

@@ -19,10 +19,10 @@ from laconic.data.tokenizer import padded
 from laconic.data.vectors import permuted
 from laconic.errors import ConfigError, DataError, ModelError
 from laconic.evaluation.evaluate import batches
-from laconic.methods.config import UNORDERED, Encoding, MethodConfig, WordStart
+from laconic.methods.config import TRANSFORMER, UNORDERED, ClassifierConfig, Encoding, MethodConfig, WordStart
 from laconic.methods.result import Trained
 from laconic.models.clustering import Clustering, LabelTree, cluster_labels
-from laconic.models.encoders import ENCODERS, Encoder, WordEncoder
+from laconic.models.encoders import ENCODERS, Encoder, TransformerEncoder, WordEncoder
 from laconic.models.rankers import Ranker
 from laconic.training.loop import TrainState
 from laconic.training.run import Run
@@ -67,6 +67,10 @@ def remember_tree(run: Run, name: str, make: Callable[[], LabelTree]) -> LabelTr
 
 def build_encoder(config: Encoding, num_ids: int, **more: Any) -> Encoder:
     """Build an encoder for inputs of `num_ids` tokens or features; `more` is passed to the inception encoder alone."""
+    if isinstance(config, ClassifierConfig) and config.encoder == TRANSFORMER:
+        own = config.transformer
+        sizes = {"layers": own.layers, "heads": own.heads, "inner": own.inner}
+        return TransformerEncoder(num_ids=num_ids, length=config.length, embedding=config.embedding, **sizes)
     more = {"attention": config.attention, **more} if config.encoder == "inception" else {}
     return ENCODERS[config.encoder](
         num_ids=num_ids, length=config.length, embedding=config.embedding, dropout=config.dropout, **more
@@ -83,7 +87,12 @@ def sizes_from(tensors: Mapping[str, Tensor], config: C) -> tuple[C, int]:
 
 
 def start_encoder(encoder: Encoder, config: WordStart, data: Dataset) -> None:
-    """Initialise the encoder with the data's word vectors, if there are any, permuted where the config says so."""
+    """Initialise the encoder with the data's word vectors, if there are any, permuted where the config says so.
+
+    A transformer takes the weights of the data's pre-trained one.
+    """
+    if isinstance(encoder, TransformerEncoder) and data.pretrained is not None:
+        encoder.load(data.pretrained.weights)
     if data.word_vectors is None:
         return
     assert isinstance(encoder, WordEncoder)
@@ -109,7 +118,8 @@ def usual_length(data: Dataset, config: Encoding, method: str) -> int:
             f"{method} with the encoder {config.encoder} reads words in their order, but this data has features "
             f"without any; --encoder {UNORDERED[0]} or --method nearest would work"
         )
-    return usual_words(data.inputs)
+    most = data.inputs.shape[1] if data.pretrained is None else data.pretrained.positions
+    return min(usual_words(data.inputs), most)
 
 
 def usual_words(rows: csr_array) -> int:
@@ -117,9 +127,13 @@ def usual_words(rows: csr_array) -> int:
     return int(np.quantile(np.diff(rows.indptr), 0.995, method="inverted_cdf"))
 
 
-def choose_length(length: int, usual: int, *, ordered: bool) -> int:
-    """Choose how many words to read: all of a text without order (it may have many sub-words), else 32 at most."""
-    return length or int(np.clip(usual, 4, 32 if ordered else 4096))
+def choose_length(length: int, usual: int, *, encoder: str) -> int:
+    """Choose how many words to read: all of a text without order (it may have many sub-words), else 32 at most.
+
+    A transformer reads 128 pieces of words at most.
+    """
+    most = 4096 if encoder in UNORDERED else 128 if encoder == TRANSFORMER else 32
+    return length or int(np.clip(usual, 4, most))
 
 
 def choose_epochs(epochs: int, texts: int, fraction: float = 1.0) -> int:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
 import torch
 
 from laconic.config import Bounds, Choices, check_known, check_within
+from laconic.data.encoder_folder import FILES
 from laconic.data.label_texts import ExtraTexts
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import VocabularyConfig
@@ -16,6 +18,7 @@ from laconic.models.encoders import ENCODERS
 from laconic.training.optimizer import OPTIMISERS, Plan
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16}
+TRANSFORMER = "transformer"  # the encoder of a model that was trained from a pre-trained one
 UNORDERED = ("bag", "mlp")  # encoders that do not depend on the order of words
 
 NEURAL_BOUNDS: Bounds = {
@@ -36,7 +39,6 @@ NEURAL_BOUNDS: Bounds = {
     "row_start": (0, 100),
 }
 NEURAL_CHOICES: Choices = {
-    "encoder": ENCODERS,
     "precision": PRECISIONS,
     "optimiser": OPTIMISERS,
 }
@@ -55,6 +57,17 @@ def check_subwords(encoder: str, vocabulary: VocabularyConfig) -> None:
             f"vocabulary.subwords must be 0 for the encoder {encoder}, which reads words in their order, but is "
             f"{vocabulary.subwords}; --encoder {UNORDERED[0]} reads sub-words"
         )
+
+
+def check_encoder(encoder: str, *, pretrained: bool) -> None:
+    """Refuse an encoder that is neither known by name nor, where the method reads `pretrained` ones, a folder."""
+    if encoder in ENCODERS or (pretrained and (encoder == TRANSFORMER or Path(encoder).is_dir())):
+        return
+    names = " or ".join(ENCODERS)
+    if encoder == TRANSFORMER or Path(encoder).is_dir():
+        raise ConfigError(f"encoder={encoder}: this method takes no pre-trained encoder; --encoder is {names}")
+    folder = f" or the folder of a pre-trained transformer ({', '.join(FILES)})" if pretrained else ""
+    raise ConfigError(f"encoder must be {names}{folder}, but is {encoder!r}")
 
 
 def check_batch_norm(batch_size: int, encoder: str = "") -> None:
@@ -78,7 +91,7 @@ class RerankerConfig:
         "seed": (-1, 1 << 40),
         "halve_after": (0.01, 1),
     }
-    choices: ClassVar[Choices] = NEURAL_CHOICES
+    choices: ClassVar[Choices] = {**NEURAL_CHOICES, "encoder": ENCODERS}
 
     size: int = 200
     """Best labels of the base method that are scored again. Symbol: |S| (DeepXML)."""
@@ -169,6 +182,35 @@ class FusionConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Transformer:
+    """Settings of a pre-trained transformer as the encoder; its sizes are those of its folder."""
+
+    bounds: ClassVar[Bounds] = {
+        "learning_rate": (1e-9, 100),
+        "rising": (0, 1),
+        "layers": (0, 1 << 10),
+        "heads": (0, 1 << 10),
+        "inner": (0, 1 << 16),
+    }
+
+    learning_rate: float = 1e-4
+    """Learning rate of the encoder's own weights at its peak; `learning_rate` is that of the label rows."""
+    rising: float = 0.1
+    """Fraction of the steps in which both learning rates rise to their peak."""
+    frozen: bool = False
+    """Whether the encoder keeps its weights while label rows are trained: its vectors are then computed once."""
+    layers: int = 0
+    """Layers of the encoder that are used, from the first on. 0: all layers of the folder's model."""
+    heads: int = 0
+    """Attention heads of a layer. 0: as the folder's config.json says, which a model that is trained keeps here."""
+    inner: int = 0
+    """Width inside a layer's perceptron. 0: as the folder's config.json says, which a trained model keeps here."""
+
+    def __post_init__(self) -> None:
+        check_within(self, self.bounds, "transformer.")
+
+
+@dataclass(frozen=True, kw_only=True)
 class WarmUp:
     """Settings of a warm-up: the encoder first learns that a text is nearest to the texts of its own labels."""
 
@@ -209,6 +251,7 @@ class MethodConfig:
 
     # Values of methods that lack these settings. Without an annotation they are no settings themselves.
     batch_size = 0
+    encoder = ""
     seed = 29
     validation = 0.0
     calibration = 0.0
@@ -261,7 +304,9 @@ class EncoderConfig(NeuralConfig):
     """Settings of a neural method whose encoder can be chosen."""
 
     encoder: str = "bag"
-    """Encoder of texts: a bag of words, an MLP over it, a CNN or InceptionXML's; "dense" is for dense features."""
+    """Encoder of texts: a bag of words (bag), an MLP over it (mlp), a CNN (cnn) or InceptionXML's (inception); dense is
+    for dense features.
+    """
     attention: bool = True
     """Whether the encoder `inception` has its two attention layers."""
     dropout: float = 0.5
@@ -269,6 +314,7 @@ class EncoderConfig(NeuralConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_encoder(self.encoder, pretrained=hasattr(self, TRANSFORMER))
         check_subwords(self.encoder, self.vocabulary)
 
 
@@ -303,6 +349,8 @@ class ClassifierConfig(FlatConfig):
     """Whether label biases start at the labels' log-odds instead of 0, with which rare labels need far fewer steps."""
     chunk: int = 65_536
     """Labels, or clusters, scored at a time; fewer need less memory."""
+    transformer: Transformer = Transformer()
+    """Settings of a pre-trained encoder, where `encoder` is its folder."""
     warm_up: WarmUp = WarmUp()
     """Training of the encoder by contrast of texts and label texts, before its own training."""
     row_start: float = 0.0
@@ -316,7 +364,9 @@ class InceptionConfig(ClassifierConfig):
     """Settings of InceptionXML and InceptionXML+."""
 
     encoder: str = "inception"
-    """Encoder of texts: InceptionXML's own, a bag of words, an MLP over it or a CNN; "dense" is for dense features."""
+    """Encoder of texts: InceptionXML's own (inception), a bag of words (bag), an MLP over it (mlp) or a CNN (cnn);
+    dense is for dense features; or the folder of a pre-trained transformer.
+    """
     hidden: int = 0
     """Width of the layer before the label rows. 0: the encoder's width. The paper's model for 3 million labels has 300.
     """

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from math import ceil
 from typing import Any, NamedTuple, TypeVar
 
@@ -28,7 +28,7 @@ from laconic.config import C
 from laconic.errors import ConfigError
 from laconic.methods.common import choose_batch_size
 from laconic.methods.config import ClassifierConfig, FlatConfig, InceptionConfig, NeuralConfig, WarmUp
-from laconic.methods.flat import FlatTraining
+from laconic.methods.flat import FlatTraining, build, flat_training
 from laconic.methods.warm_up import WARM_UP_BATCH
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import WordEncoder
@@ -315,6 +315,16 @@ def report_inception_costs(
     remedies: list[dict[str, int | str]] = [{"optimiser": "adam-bf16"}] if gpu else []
     remedies += [{"batch_size": small_batch}, {"embedding": 128}, {"embedding": 64, "batch_size": 32}]
     report_costs(run, config, costs, remedies)
+
+
+def report_transformer_costs(run: Run, config: InceptionConfig, *, words: int, labels: int, texts: int) -> None:
+    """Report what a training with a transformer will take, as if every label were scored."""
+
+    def costs(one: InceptionConfig, machine: Machine) -> TrainingCosts:
+        training = flat_training(one, one.plan(optimiser=one.optimiser), partial(build, one))
+        return flat_costs(training, one, words=words, labels=labels, texts=texts, machine=machine)[0]
+
+    report_costs(run, config, costs, [{"chunk": 8192}, {"batch_size": 32}])
 
 
 # Flat methods: XML-CNN, and a member of MACH

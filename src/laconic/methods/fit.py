@@ -21,7 +21,7 @@ from laconic.data.dataset import Dataset
 from laconic.data.exchange import map_data, write_data
 from laconic.errors import TrainingError
 from laconic.methods.config import MethodConfig
-from laconic.methods.registry import check_shardable, ensemble_of, wrappers_of
+from laconic.methods.registry import check_shardable, config_of, ensemble_of, wrappers_of
 from laconic.methods.validation import held_out_figures, held_out_of
 from laconic.methods.wrappers.calibrate import learnt_calibration
 from laconic.models.classifiers import shards_of
@@ -84,7 +84,7 @@ class Learning:
                 )
 
 
-def shared_learning(own: Learning | None, config: MethodConfig, ranks: Ranks) -> Learning:
+def shared_learning(own: Learning | None, ranks: Ranks) -> Learning:
     """Return what this rank learns: its own, or that of the rank of its machine which has read the data."""
     if ranks.world == 1:
         assert own is not None
@@ -98,12 +98,12 @@ def shared_learning(own: Learning | None, config: MethodConfig, ranks: Ranks) ->
             told[1] = [str(folder), own.method_name, own.members, own.facts, judged]
         ranks.wait()  # however long it takes to write the data
         every = [json.loads(text) for text in ranks.gather_texts(json.dumps(told))]
-        learning = own or _of_reader(told[0], every, config)
+        learning = own or _of_reader(told[0], every)
         ranks.wait()  # until all have mapped the files
         return learning
 
 
-def _of_reader(host: str, every: list[Any], config: MethodConfig) -> Learning:
+def _of_reader(host: str, every: list[Any]) -> Learning:
     """Return what the rank of this machine that has read the data learns."""
     read = next((read for name, read in every if name == host and read is not None), None)
     if read is None:
@@ -111,7 +111,7 @@ def _of_reader(host: str, every: list[Any], config: MethodConfig) -> Learning:
     folder, method_name, members, facts, judged = read
     return Learning(
         method_name=method_name,
-        config=config,
+        config=config_of(method_name, facts["config"]),
         members=members,
         data=map_data(Path(folder)),
         facts=facts,

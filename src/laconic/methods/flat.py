@@ -24,7 +24,8 @@ from laconic.methods.common import (
     sizes_from,
     start_encoder,
 )
-from laconic.methods.config import PRECISIONS, UNORDERED, ClassifierConfig, Encoding, FlatConfig
+from laconic.methods.config import PRECISIONS, ClassifierConfig, Encoding, FlatConfig
+from laconic.methods.transformer import encoded_if_frozen
 from laconic.methods.warm_up import before_rows, check_label_texts, start_rows, warm_up
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import Encoder
@@ -74,14 +75,17 @@ def with_sizes(config: C, texts: int, usual: int, *, batch_size: int = 128, frac
         config,
         epochs=choose_epochs(config.epochs, texts, fraction),
         batch_size=choose_batch_size(config.batch_size, texts, batch_size),
-        length=choose_length(config.length, usual, ordered=config.encoder not in UNORDERED),
+        length=choose_length(config.length, usual, encoder=config.encoder),
     )
 
 
 def fit_flat(
     training: FlatTraining, stage: str, data: Dataset, held: Dataset, config: FlatConfig, run: Run, last_epoch: int = 0
 ) -> tuple[FlatRanker, TrainState]:
-    """Train a stage; `held` chooses the epoch, and where it is empty the last epoch is kept."""
+    """Train a stage; `held` chooses the epoch, and where it is empty the last epoch is kept.
+
+    The vectors of an encoder that is frozen are computed once, and label rows are trained on them.
+    """
     with seeded(training.plan.seed):
         encoder, classifier = training.build(data.inputs.shape[1], data.num_labels)
     start_encoder(encoder, config, data)
@@ -92,8 +96,10 @@ def fit_flat(
         check_label_texts(data, config.warm_up, config.row_start)
         warm_up(f"{stage}-warm-up", before_rows(encoder, classifier), data, config.warm_up, config, run)
         start_rows(classifier, encoder, data, config.row_start, run.device)
-    task = AllLabels(encoder, classifier, dropout=training.dropout, chunk=training.chunk, precision=training.precision)
-    validate = (lambda: validation_figures(ranker, held)) if len(held) else None
+    reader, data, held = encoded_if_frozen(encoder, config, data, held, run.device)
+    task = AllLabels(reader, classifier, dropout=training.dropout, chunk=training.chunk, precision=training.precision)
+    learnt = FlatRanker(reader, classifier)
+    validate = (lambda: validation_figures(learnt, held)) if len(held) else None
     resident = Resident.of(data, config.length, run.device, shard=classifier.shard)
     state = run.fit(stage, task, resident, training.plan, validate=validate, last_epoch=last_epoch)
     return ranker.eval(), state

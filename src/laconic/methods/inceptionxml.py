@@ -15,10 +15,11 @@ from torch import Tensor
 from laconic.data.dataset import Dataset
 from laconic.data.shards import Shard
 from laconic.methods.common import build_encoder, train_and_refit, usual_length
-from laconic.methods.config import InceptionConfig
-from laconic.methods.costs import Shape, report_inception_costs, training_memory
+from laconic.methods.config import TRANSFORMER, InceptionConfig
+from laconic.methods.costs import Shape, report_inception_costs, report_transformer_costs, training_memory
 from laconic.methods.flat import fit_flat, flat_training, restore_flat, with_sizes
 from laconic.methods.result import Trained
+from laconic.methods.transformer import encoder_plan
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import Encoder
 from laconic.models.layers import Residual
@@ -44,10 +45,13 @@ class Config(InceptionConfig):
 def train(data: Dataset, config: Config, run: Run) -> Trained:
     config = with_sizes(config, len(data), usual_length(data, config, "inceptionxml"))
     words, labels = data.inputs.shape[1], -(-data.num_labels // run.ranks.world)  # labels of one rank
-    config = _with_chunk(config, shape_of(config, words, labels), run)
-    shape = partial(shape_of, words=words, labels=labels)
-    report_inception_costs(run, config, shape, len(data), chunk=min(config.chunk, labels), small_batch=128)
-    plan = config.plan(eps=config.eps, optimiser=config.optimiser)
+    if config.encoder == TRANSFORMER:
+        report_transformer_costs(run, config, words=words, labels=labels, texts=len(data))
+    else:
+        config = _with_chunk(config, shape_of(config, words, labels), run)
+        shape = partial(shape_of, words=words, labels=labels)
+        report_inception_costs(run, config, shape, len(data), chunk=min(config.chunk, labels), small_batch=128)
+    plan = config.plan(eps=config.eps, optimiser=config.optimiser, **encoder_plan(config))
     training = flat_training(config, plan, partial(build, config, ranks=run.ranks))
     return train_and_refit(partial(fit_flat, training), data, config, run)
 

@@ -39,10 +39,11 @@ from laconic.methods.common import (
     train_and_refit,
     usual_length,
 )
-from laconic.methods.config import PRECISIONS, UNORDERED, InceptionConfig
-from laconic.methods.costs import Shape, report_inception_costs
+from laconic.methods.config import PRECISIONS, TRANSFORMER, InceptionConfig
+from laconic.methods.costs import Shape, report_inception_costs, report_transformer_costs
 from laconic.methods.inception_ablations import HEADS, head_layer
 from laconic.methods.result import Trained
+from laconic.methods.transformer import encoded_if_frozen, encoder_plan
 from laconic.methods.warm_up import before_rows, check_label_texts, start_rows, warm_up
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.clustering import Clustering, LabelTree
@@ -129,8 +130,11 @@ def train(data: Dataset, config: Config, run: Run) -> Trained:
         parts = {name: -(-getattr(shape, name) // world) for name in ("labels", "clusters", "top")}
         return replace(shape, **parts)
 
-    # Nothing is gathered on a CPU: rows are read cluster by cluster.
-    report_inception_costs(run, config, shape_of_rank, len(data), chunk=0, small_batch=64)
+    if config.encoder == TRANSFORMER:
+        report_transformer_costs(run, config, words=words, labels=labels // world, texts=len(data))
+    else:
+        # Nothing is gathered on a CPU: rows are read cluster by cluster.
+        report_inception_costs(run, config, shape_of_rank, len(data), chunk=0, small_batch=64)
     return train_and_refit(_fit, data, config, run)
 
 
@@ -181,7 +185,7 @@ def with_sizes(config: Config, texts: int, labels: int, usual: int) -> Config:
         epochs=epochs,
         batch_size=batch_size,
         learning_rate=config.learning_rate or float(np.clip(rate, 0.002, 0.008)),
-        length=choose_length(config.length, usual, ordered=config.encoder not in UNORDERED),
+        length=choose_length(config.length, usual, encoder=config.encoder),
         clusters=clusters,
         top=top,
         answer_top=min(config.answer_top or top, clusters),
@@ -217,8 +221,9 @@ def _fit(
     assert isinstance(classifier, LinearClassifier)
     warm_up(f"{stage}-warm-up", before_rows(ranker.encoder, classifier), placed, config.warm_up, config, run)
     start_rows(classifier, ranker.encoder, placed, config.row_start, run.device)
+    reader, placed, held = encoded_if_frozen(ranker.encoder, config, placed, held, run.device)
     task = ClustersAndLabels(
-        ranker.encoder,
+        reader,
         ranker.clusters,
         classifier,
         top=max(config.top, _usual_clusters(placed, tree)),
@@ -227,10 +232,12 @@ def _fit(
         chunk=config.chunk,
         precision=PRECISIONS[config.precision],
     )
-    plan = config.plan(schedule=OneCycle(warm_up=0.33), eps=config.eps, optimiser=config.optimiser, lazy=config.lazy)
+    schedule = {"schedule": OneCycle(warm_up=0.33), **encoder_plan(config)}
+    plan = config.plan(eps=config.eps, optimiser=config.optimiser, lazy=config.lazy, **schedule)
+    learnt = ranker.over(reader, ranker.clusters, classifier)
 
     def figures() -> dict[str, float]:
-        return validation_figures(ranker, held) | shortlist_figures(ranker, held.inputs, held.labels)
+        return validation_figures(learnt, held) | shortlist_figures(learnt, held.inputs, held.labels)
 
     state = run.fit(
         stage,

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
 from laconic.errors import DataError
-from laconic.methods.common import remember_tree, seeded
+from laconic.methods import siamese
+from laconic.methods.common import remember_tree, seeded, tensors_under
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.clustering import LabelTree
 from laconic.models.clustering.groups import of_tree
@@ -20,23 +21,25 @@ from laconic.models.shortlisters.base import Shortlister
 from laconic.models.shortlisters.clusters import Clusters, OfClusters
 from laconic.models.shortlisters.label_texts import WithLabelTexts
 from laconic.models.shortlisters.labels import NearestLabels, Nearness
+from laconic.models.shortlisters.space import NearestInSpace
 from laconic.training.optimizer import Plan
 from laconic.training.run import Run
 from laconic.training.tasks import AllLabels
 
-SHORTLISTERS = ("nearest", "clusters")
+SHORTLISTERS = ("nearest", "clusters", "siamese")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shortlisting:
     """How a shortlister is made and restored."""
 
-    kind: str  # nearest: labels near the text; clusters: labels of learnt clusters
+    kind: str  # nearest: labels near the text; clusters: labels of learnt clusters; siamese: labels near by their texts
     nearness: Nearness
     label_texts: int  # shortlist entries for labels whose own texts are near
     transform: Callable[[int], nn.Module]  # before the clusters' classifier, for vectors of that width
     clusters: Callable[[Dataset], LabelTree]
     plan: Callable[[], Plan]  # of the clusters' classifier
+    space: siamese.Config  # of siamese
     seed: int
 
     def make(self, data: Dataset, vectors: Float[Tensor, "texts dim"], run: Run) -> Shortlister:
@@ -45,6 +48,9 @@ class Shortlisting:
         shortlister: Shortlister
         if self.kind == "clusters":
             shortlister = self._train(data, vectors, run)
+        elif self.kind == "siamese":
+            space = siamese.learn_space(data, self.space, run, "shortlister").to(run.device)
+            shortlister = NearestInSpace(space, self.nearness.size, self.space.temperature)
         else:
             shortlister = NearestLabels.of(vectors.to(run.device), data.labels, self.nearness, self.seed)
         if data.label_inputs is None or not self.label_texts:
@@ -61,6 +67,11 @@ class Shortlisting:
             if len(tree.order) != num_labels:
                 raise ValueError(f"{name}.clusters.order has {len(tree.order)} labels, classifier.weight {num_labels}")
             shortlister = self._over(tree, encoder.dim)
+        elif self.kind == "siamese":
+            space = siamese.restore(self.space, tensors_under(tensors, f"{name}.siamese."))
+            if space.num_labels != num_labels:
+                raise ValueError(f"{name}.siamese has {space.num_labels} labels, classifier.weight {num_labels}")
+            shortlister = NearestInSpace(space, self.nearness.size, self.space.temperature)
         else:
             shortlister = NearestLabels.of_tensors(tensors, name, self.nearness, num_labels)
             if shortlister.centres.shape[1] != encoder.dim:

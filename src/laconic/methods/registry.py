@@ -84,7 +84,7 @@ METHODS = {
         astec.Config,
         astec.train,
         astec.restore,
-        reads_label_texts=lambda config: config.label_texts > 0 or _starts_from_label_texts(config),
+        reads_label_texts=lambda config: astec.shortlists_by_text(config) or _starts_from_label_texts(config),
         prediction_settings=frozenset({"beta", "votes", "shortlist"}),
         why_unsharded=_is_sharded,
     ),

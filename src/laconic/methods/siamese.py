@@ -37,7 +37,7 @@ from laconic.methods.common import (
     start_encoder,
     usual_words,
 )
-from laconic.methods.config import NEURAL_BOUNDS, NeuralConfig
+from laconic.methods.config import NEURAL_BOUNDS, MethodConfig, NeuralConfig
 from laconic.methods.costs import Machine, TrainingCosts, report_costs
 from laconic.methods.result import Trained
 from laconic.models.classifiers import LinearClassifier
@@ -51,6 +51,7 @@ from laconic.types import FIRST_WORD, NO_LABEL
 _MOST_GRAMS = 40  # of a word
 _USUAL_GRAMS = 12
 _USUAL = 2000  # texts that say how large scores are
+_ALL_WORDS = 64  # that a space of another method reads: titles are shorter
 _REMEDIES = ({"embedding": 64}, {"embedding": 64, "grams": 4096})
 
 
@@ -123,7 +124,7 @@ def sized(config: Config, texts: int, usual: int) -> Config:
         config,
         epochs=choose_epochs(config.epochs, texts, 0.5),
         batch_size=choose_batch_size(config.batch_size, texts, 1024),
-        length=choose_length(config.length, usual, ordered=False),
+        length=choose_length(config.length, usual, encoder="bag"),
     )
 
 
@@ -174,6 +175,22 @@ def fit(data: Dataset, held: Dataset, config: Config, run: Run, name: str) -> Si
         plan = config.plan(epochs=epochs, seed=config.seed + number, lazy=True)
         run.fit(f"{name}-{number}", task, resident, plan, validate=validate)
     return _ranker(encoder, data, config)
+
+
+def space_config(width: int, config: MethodConfig) -> Config:
+    """Return the settings of a space that serves another method; texts are not cut but in its training."""
+    return Config(embedding=width, seed=config.seed, vocabulary=config.vocabulary, length=_ALL_WORDS)
+
+
+def learn_space(data: Dataset, config: Config, run: Run, name: str) -> SiameseRanker:
+    """Train a space that serves another method, or take it from the run, where files of its training are removed."""
+    # On a GPU, training takes time for every place of a word: it has no more of them than most texts have words.
+    sized, nothing = with_sizes(replace(config, length=0), data), data.rows(np.arange(0))
+    learnt = run.remember(
+        f"{name}-space-{config.embedding}", lambda: fit(data, nothing, sized, run, f"{name}-siamese").state_dict()
+    )
+    run.forget(f"{name}-siamese-")
+    return restore(config, learnt)
 
 
 def restore(config: Config, tensors: Mapping[str, Tensor]) -> SiameseRanker:

@@ -22,6 +22,7 @@ from laconic.errors import DataError
 from laconic.methods.config import MethodConfig
 from laconic.methods.fit import Learning, Learnt
 from laconic.methods.registry import ensemble_of, wrappers_of
+from laconic.methods.transformer import pretrained_of, with_pretrained
 from laconic.storage.model_folder import SavedModel
 from laconic.training.run import Run, fingerprint
 
@@ -46,7 +47,12 @@ class Training:
             raise DataError(f"{corpus.source}: there are no training texts")
         corpus.check_labelled()
         with_label_texts = method.reads_label_texts(config)
-        prepared = prepare(corpus, config.text, config.vocabulary, with_label_texts=with_label_texts)
+        pretrained = pretrained_of(config)
+        if pretrained is not None:
+            config = with_pretrained(config, pretrained)
+        prepared = prepare(
+            corpus, config.text, config.vocabulary, with_label_texts=with_label_texts, pretrained=pretrained
+        )
         data, tokenizer = prepared
         if config.vectors:
             data = with_vectors(prepared, corpus, Path(config.vectors))
@@ -69,6 +75,7 @@ class Training:
             "data": fingerprint(self.data, [*labels.names, *(labels.texts or ()), *_attributes(labels)]),
             "ensemble": self.members,
             "test": 0 if holdout is None else holdout.fraction,
+            **({} if self.data.pretrained is None else {"encoder": self.data.pretrained.digest}),
         }
         return Learning(
             method_name=self.method_name,

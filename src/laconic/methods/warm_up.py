@@ -16,6 +16,7 @@ from laconic.data.resident import Resident
 from laconic.errors import DataError
 from laconic.methods.common import choose_batch_size, encoded, label_tokens
 from laconic.methods.config import NeuralConfig, WarmUp
+from laconic.methods.transformer import encoder_plan
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import Encoder, Transformed, UnitVectors
 from laconic.training.run import Run
@@ -56,6 +57,7 @@ def warm_up(stage: str, encoder: Encoder, data: Dataset, settings: WarmUp, confi
         batch_size=choose_batch_size(settings.batch_size, len(data), WARM_UP_BATCH),
         learning_rate=settings.learning_rate or config.learning_rate,
         lazy=True,
+        **encoder_plan(config),
     )
     run.fit(stage, task, Resident.of(data, config.length, run.device), plan)
 

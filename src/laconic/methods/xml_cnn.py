@@ -19,6 +19,7 @@ from laconic.methods.config import ClassifierConfig
 from laconic.methods.costs import Machine, TrainingCosts, flat_costs, report_costs
 from laconic.methods.flat import FlatTraining, build, fit_flat, flat_training, restore_flat, with_sizes
 from laconic.methods.result import Trained
+from laconic.methods.transformer import encoder_plan
 from laconic.models.rankers import FlatRanker
 from laconic.system.ranks import ALONE, Ranks
 from laconic.training.optimizer import Halving
@@ -64,5 +65,6 @@ def restore(config: Config, tensors: Mapping[str, Tensor]) -> FlatRanker:
 
 
 def _training(config: Config, ranks: Ranks = ALONE) -> FlatTraining:
-    plan = config.plan(schedule=Halving(after=config.halve_after), eps=config.eps, lazy=config.lazy)
+    schedule = {"schedule": Halving(after=config.halve_after), **encoder_plan(config)}
+    plan = config.plan(eps=config.eps, lazy=config.lazy, **schedule)
     return flat_training(config, plan, partial(build, config, ranks=ranks))

@@ -15,7 +15,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from laconic.config import configure
 from laconic.data.attributes import LabelAttributes, checked_names
 from laconic.data.corpus import Labels
 from laconic.data.evaluation_texts import TrainedOn
+from laconic.data.pieces import WordPiece
 from laconic.data.sketch import TextSketch
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import Vocabulary
@@ -221,6 +222,7 @@ def _vocabulary_facts(vocabulary: Vocabulary | None) -> dict[str, Any] | None:
         "num_texts": vocabulary.num_texts,
         "sublinear": vocabulary.sublinear,
         "subwords": len(vocabulary.subword_counts),
+        **({} if vocabulary.pieces is None else {"pieces": asdict(vocabulary.pieces)}),
     }
 
 
@@ -245,8 +247,19 @@ def _read_vocabulary(folder: Path, facts: Any, subwords: Tensor) -> Vocabulary |
                 num_texts=num_texts,
                 sublinear=sublinear,
                 subword_counts=subwords.numpy(),
+                pieces=_read_pieces(others.get("pieces"), folder),
             )
     raise ModelError(f"{folder}/model.json: num_texts and sublinear of the vocabulary are needed, but it has {facts!r}")
+
+
+def _read_pieces(facts: Any, folder: Path) -> WordPiece | None:
+    """Return how words are cut into pieces; most models do not cut any."""
+    if facts is None:
+        return None
+    try:
+        return configure(WordPiece, facts)
+    except (ConfigError, TypeError, AttributeError) as error:
+        raise ModelError(f"{folder}/model.json: the vocabulary's pieces are not known: {error}") from None
 
 
 def _check_subwords(counts: Tensor, expected: Any, num_texts: int, folder: Path) -> None:

@@ -125,7 +125,9 @@ def fit(
         torch.random.fork_rng([device] if device.type == "cuda" else []),  # restores the caller's random state
     ):
         torch.manual_seed(plan.seed)
-        optimiser = Adam(dict(task.named_parameters()), plan, plan.epochs * steps, task.tables, task.rows())
+        optimiser = Adam(
+            dict(task.named_parameters()), plan, plan.epochs * steps, task.tables, task.rows(), task.pretrained()
+        )
         step = Step(task.train(), data, optimiser, ranks)
         how = step.capture(plan.batch_size)
         torch.manual_seed(plan.seed)

@@ -74,6 +74,7 @@ class Plan:
     epochs: int
     batch_size: int
     learning_rate: float = 0.005  # at its peak
+    pretrained_rate: float = 0.0  # that of pre-trained parameters; 0: that of all others
     schedule: OneCycle | Halving = OneCycle()
     beta2: float = 0.999
     eps: float = 1e-8
@@ -102,7 +103,7 @@ class Adam:
     """Adam over named parameters; as in the published code, no weight decay and no clipping.
 
     Where the plan is lazy, only rows of the `tables` with a gradient are updated. The plan may use Adagrad for label
-    `rows` instead, which keeps one number per row.
+    `rows` instead, which keeps one number per row. `pretrained` parameters have the plan's rate for them.
     """
 
     def __init__(
@@ -112,9 +113,12 @@ class Adam:
         steps: int,
         tables: Collection[str] = (),
         rows: Collection[str] = (),
+        pretrained: Collection[str] = (),
     ) -> None:
         self.parameters = dict(parameters)
         self.lazy = frozenset(tables) if plan.lazy else frozenset()
+        self.slow = frozenset(pretrained) if plan.pretrained_rate else frozenset()
+        self.slowness = plan.pretrained_rate / plan.learning_rate
         by_row = frozenset(rows) if plan.optimiser.startswith("adagrad") else frozenset()
         both = {name: torch.zeros_like(parameter) for name, parameter in parameters.items() if name not in by_row}
         self.means, self.squares = both, {name: torch.zeros_like(tensor) for name, tensor in both.items()}
@@ -178,11 +182,13 @@ class Adam:
 
     @torch.no_grad()
     def _update(self, names: Iterable[str], clock: Float[Tensor, "7"]) -> None:
+        slow = torch.cat([clock[:1] * self.slowness, clock[1:]]) if self.slow else clock
         for name in names:
             parameter, gradient = self.parameters[name], self.parameters[name].grad
             assert gradient is not None
             update = self._update_rows if name in self.lazy else self._update_all
-            update(parameter, gradient.contiguous(), self.means[name], self.squares[name], clock)
+            own = slow if name in self.slow else clock
+            update(parameter, gradient.contiguous(), self.means[name], self.squares[name], own)
 
     @torch.no_grad()
     def _step_on_host(self) -> None:
@@ -192,14 +198,16 @@ class Adam:
             tensors = (parameter.detach(), self.means[name], self.squares[name])
             touched, gradients = _touched_rows(parameter.grad) if name in self.lazy else (None, parameter.grad)
             rows = tensors if touched is None else tuple(tensor[touched] for tensor in tensors)
-            groups.append((tensors, touched, (rows[0], gradients, *rows[1:])))
-        self._fused([rows for _, _, rows in groups])
-        for tensors, touched, (weights, _, *moments) in groups:
+            groups.append((name, tensors, touched, (rows[0], gradients, *rows[1:])))
+        for factor, slow in ((1.0, False), (self.slowness, True)):
+            if of_rate := [rows for name, _, _, rows in groups if (name in self.slow) == slow]:
+                self._fused(of_rate, factor)
+        for _, tensors, touched, (weights, _, *moments) in groups:
             if touched is not None:
                 for tensor, new in zip(tensors, (weights, *moments), strict=True):
                     tensor[touched] = new
 
-    def _fused(self, groups: list[tuple[Tensor, ...]]) -> None:
+    def _fused(self, groups: list[tuple[Tensor, ...]], factor: float) -> None:
         rate, beta1, beta2, eps, *_ = self.table[int(self.at)].tolist()
         weights, gradients, means, squares = (list(parts) for parts in zip(*groups, strict=True))
         fused_adam(
@@ -213,7 +221,7 @@ class Adam:
             amsgrad=False,
             beta1=beta1,
             beta2=beta2,
-            lr=rate,
+            lr=factor * rate,
             weight_decay=0.0,
             eps=eps,
             maximize=False,

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from laconic.data.shards import Shard
 from laconic.kernels.triton.shortlist import Shortlist
 from laconic.models.classifiers import Classifier, LinearClassifier
-from laconic.models.encoders import Encoder
+from laconic.models.encoders import Encoder, TransformerEncoder
 from laconic.models.shortlisters.clusters import Clusters, joined
 from laconic.training.losses import all_labels_loss, shortlist_loss
 from laconic.types import NO_LABEL, Batch, Inputs
@@ -28,6 +28,11 @@ class Task(nn.Module, ABC):
         """Return the names of parameters with an independent row for each label or cluster."""
         linear = [name for name, part in self.named_modules() if isinstance(part, LinearClassifier)]
         return frozenset(f"{name}.weight" for name in linear)
+
+    def pretrained(self) -> frozenset[str]:
+        """Return the names of parameters of pre-trained encoders, which may have a learning rate of their own."""
+        encoders = [(name, part) for name, part in self.named_modules() if isinstance(part, TransformerEncoder)]
+        return frozenset(f"{name}.{inner}" for name, part in encoders for inner, _ in part.named_parameters())
 
     @abstractmethod
     def forward(self, batch: Batch, progress: Float[Tensor, ""]) -> Float[Tensor, ""]:

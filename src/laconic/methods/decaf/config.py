@@ -158,7 +158,7 @@ def with_sizes(config: Config, texts: int, labels: int, usual: int) -> Config:
         config,
         epochs=sum(module.epochs for module in (surrogate, shortlister, ranker)),
         batch_size=choose_batch_size(config.batch_size, texts, 256),
-        length=choose_length(config.length, usual, ordered=False),
+        length=choose_length(config.length, usual, encoder="bag"),
         clusters=config.clusters or 1 << int(np.log2(np.clip(labels // config.cluster_size, 1, _MOST_CLUSTERS))),
         surrogate=surrogate,
         shortlister=shortlister,

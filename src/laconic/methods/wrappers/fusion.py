@@ -45,7 +45,6 @@ from laconic.training.run import Run
 from laconic.training.tasks_fusion import Combining
 
 _AT_ONCE = 1000  # texts whose candidates are scored at a time
-_ALL_WORDS = 64  # that the space of texts and label texts reads: titles are shorter
 _DUPLICATE = 0.9  # a cosine above which two texts are near-duplicates
 _EVIDENCE = "fusion-evidence"  # what the channels say of held-out texts
 _TRAINED_TEXTS = 150_000  # texts times epochs for the combiner; more no longer help (docs/log.md)
@@ -177,21 +176,11 @@ def _siamese(data: Dataset, config: MethodConfig, run: Run) -> SiameseRanker | N
     """Train the space of texts and label texts; None where it is not wanted or labels have no texts."""
     if not _group(config).siamese or not siamese.suits(data):
         return None
-    settings, nothing = _siamese_config(config), data.rows(np.arange(0))
-    # On a GPU, training takes time for every place of a word: it has no more of them than most texts have words.
-    sized = siamese.with_sizes(replace(settings, length=0), data)
-    learnt = run.remember(
-        f"fusion-space-{settings.embedding}",
-        lambda: siamese.fit(data, nothing, sized, run, "fusion-siamese").state_dict(),
-    )
-    run.forget("fusion-siamese-")
-    return siamese.restore(settings, learnt)
+    return siamese.learn_space(data, _siamese_config(config), run, "fusion")
 
 
 def _siamese_config(config: MethodConfig) -> siamese.Config:
-    """Return the settings of the space; texts are not cut but in its training."""
-    width = max(8, _group(config).siamese)
-    return siamese.Config(embedding=width, seed=config.seed, vocabulary=config.vocabulary, length=_ALL_WORDS)
+    return siamese.space_config(max(8, _group(config).siamese), config)
 
 
 def _trees(name: str, data: Dataset, config: MethodConfig, run: Run) -> Ranker | None:

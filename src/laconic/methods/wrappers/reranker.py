@@ -33,7 +33,7 @@ from laconic.methods.common import (
     tensors_under,
     usual_length,
 )
-from laconic.methods.config import UNORDERED, MethodConfig, RerankerConfig, check_subwords, plan_from
+from laconic.methods.config import MethodConfig, RerankerConfig, check_subwords, plan_from
 from laconic.methods.result import Trained
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import Encoder
@@ -129,7 +129,7 @@ def with_sizes(config: RerankerConfig, data: Dataset, base: MethodConfig) -> Rer
         batch_size=batch_size,
         learning_rate=config.learning_rate or float(np.clip(rate, 0.002, 0.02)),
         seed=base.seed if config.seed < 0 else config.seed,
-        length=choose_length(config.length, usual, ordered=config.encoder not in UNORDERED),
+        length=choose_length(config.length, usual, encoder=config.encoder),
     )
 
 

@@ -7,6 +7,7 @@ from laconic.models.encoders.base import Encoder, Transformed, UnitVectors, Word
 from laconic.models.encoders.cnn import CnnEncoder
 from laconic.models.encoders.dense import DenseEncoder, Identity
 from laconic.models.encoders.inception import InceptionEncoder
+from laconic.models.encoders.transformer import TransformerEncoder
 from laconic.models.encoders.unit import SpellingEncoder, UnitEncoder
 
 WORD_ENCODERS: dict[str, Callable[..., WordEncoder]] = {
@@ -30,6 +31,7 @@ __all__ = [
     "SpellingEncoder",
     "SumEncoder",
     "Transformed",
+    "TransformerEncoder",
     "UnitEncoder",
     "UnitVectors",
     "WordEncoder",

@@ -16,11 +16,12 @@ from laconic.packed.engine.parts import Part
 from laconic.packed.engine.rows import Rows
 from laconic.packed.engine.search import Searched
 from laconic.packed.engine.shortlists import ClusterLabels, WordLabels
+from laconic.packed.engine.space_labels import SpaceLabels
 from laconic.packed.engine.transforms import Layer, Unchanged
 from laconic.packed.engine.trees import Trees
 
 _ENCODERS = (Given, Inception, Layered, Summed, Unit, Windows, Layer, Unchanged)
-_SHORTLISTS = (NearLabels, ClusterLabels, WordLabels)
+_SHORTLISTS = (NearLabels, ClusterLabels, WordLabels, SpaceLabels)
 _RANKERS = (Searched, Candidates, Blended, Buckets, Averaged, Reranked, Neighbours, Trees, Fused)
 PARTS: dict[str, type[Part]] = {
     kind.__name__: kind for kind in (*_ENCODERS, Rows, Cells, Pairs, TreeOrder, *_SHORTLISTS, *_RANKERS)

@@ -1,6 +1,7 @@
 """Packed shortlisters: the labels to score for each text, with their similarities.
 
-Here are those of learnt clusters, and labels whose own texts share words with a text; near_labels.py has the third.
+Here are those of learnt clusters, and labels whose own texts share words with a text; the others are in near_labels.py
+and space_labels.py.
 """
 
 from __future__ import annotations
