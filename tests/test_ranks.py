@@ -39,9 +39,13 @@ from tests.planted import planted_texts
 from tests.several import on_ranks
 from tests.turned import Turned
 
-WORLDS = (2, 3, 4)
 TEXTS, LABELS, DIM = 6, 37, 8
 CLUSTERS, TOP = 8, 6
+
+
+def slow(*values: Any) -> Any:
+    """Return a variant of a test that is left to the slow ones."""
+    return pytest.param(*values, marks=pytest.mark.slow)
 
 
 def drawn(kind: str) -> Batch:
@@ -149,7 +153,9 @@ def _distance(found: Any, expected: Any) -> float:
     return float(np.linalg.norm(one - other) / max(np.linalg.norm(other), 1e-12))
 
 
-@pytest.mark.parametrize(("world", "kind"), [(2, "plain"), *((world, "all at once") for world in WORLDS)])
+@pytest.mark.parametrize(
+    ("world", "kind"), [(2, "plain"), slow(2, "all at once"), (3, "all at once"), slow(4, "all at once")]
+)
 @pytest.mark.parametrize("name", TASKS)
 def test_a_step_has_the_loss_and_gradients_of_one_process(world: int, name: str, kind: str) -> None:
     (expected,) = on_ranks(1, one_step, name, kind)
@@ -222,7 +228,7 @@ def picked(ranks: Ranks) -> Any:
     return [{int(pick) + shard.first for pick in row if pick < len(shard)} for row in picks]
 
 
-@pytest.mark.parametrize("world", [2, 4])
+@pytest.mark.parametrize("world", [slow(2), 4])
 def test_ranks_pick_the_clusters_that_one_process_picks_each_once(world: int) -> None:
     (expected,) = on_ranks(1, picked)
     parts = on_ranks(world, picked)
@@ -316,8 +322,8 @@ def check_same_training(found: dict[str, Any], method: str) -> None:
 
 
 SHARDED = ["inceptionxml", "inceptionxml+", "xml-cnn", "astec", "decaf"]
-TRAININGS = [*((world, "inceptionxml") for world in WORLDS), (2, "inceptionxml+"), (4, "inceptionxml+"), (2, "xml-cnn")]
-TRAININGS += [(3, "astec"), (2, "decaf")]
+TRAININGS = [(4, "inceptionxml"), (2, "inceptionxml+"), (3, "astec"), (2, "decaf")]
+TRAININGS += [slow(2, "inceptionxml"), slow(3, "inceptionxml"), slow(4, "inceptionxml+"), slow(2, "xml-cnn")]
 
 
 @pytest.mark.parametrize(("world", "method"), TRAININGS)
@@ -327,7 +333,7 @@ def test_a_training_has_the_losses_and_weights_of_one_process(world: int, method
     assert all(other["losses"] == first["losses"] and "classifier.weight" not in other["tensors"] for other in others)
 
 
-@pytest.mark.parametrize("method", ["inceptionxml", "inceptionxml+"])
+@pytest.mark.parametrize("method", ["inceptionxml", slow("inceptionxml+")])
 def test_a_run_goes_on_with_other_numbers_of_ranks(tmp_path: Path, method: str) -> None:
     """4 ranks, then 2, then 1: each stops in the middle, and the last one ends the training."""
     folder = tmp_path / "run"
@@ -345,8 +351,8 @@ def test_a_run_goes_on_with_other_numbers_of_ranks(tmp_path: Path, method: str) 
 
 FUSION = {"trees": 1, "siamese": 8, "width": 6, "neighbours": 8, "epochs": 3, "hidden": 8}
 COMBINED: dict[str, dict[str, Any]] = {
-    "astec": {"fusion": FUSION, "extra_texts": {"share": 0.2}, "validation": 0.3},
-    "inceptionxml": {"fusion": {**FUSION, "siamese": 0}, "warm_up": {"epochs": 1}, "row_start": 2.0, "validation": 0.3},
+    "astec": {"fusion": {**FUSION, "siamese": 0}, "extra_texts": {"share": 0.2}, "validation": 0.3},
+    "inceptionxml": {"fusion": FUSION, "warm_up": {"epochs": 1}, "row_start": 2.0, "validation": 0.3},
 }
 
 
@@ -360,7 +366,7 @@ def combined(ranks: Ranks, method: str, folder: Path | None) -> dict[str, Any]:
     return {"tensors": tensors, "facts": dict(model.facts), "answers": [[*map(tuple, one)] for one in answers]}
 
 
-@pytest.mark.parametrize("method", COMBINED)
+@pytest.mark.parametrize("method", ["astec", slow("inceptionxml")])
 def test_the_combined_model_is_that_of_one_process(tmp_path: Path, method: str) -> None:
     (expected,) = on_ranks(1, combined, method, None)
     first, _ = on_ranks(2, combined, method, tmp_path)
@@ -373,7 +379,11 @@ def test_the_combined_model_is_that_of_one_process(tmp_path: Path, method: str) 
         ours, theirs = ([line["loss"] for line in one["facts"][part]["epochs"]] for one in (first, expected))
         np.testing.assert_allclose(ours, theirs, rtol=1e-4)
     assert first["facts"]["calibration"]["how"] == expected["facts"]["calibration"]["how"]
-    again, _ = on_ranks(2, combined, method, tmp_path)  # of what is remembered
+
+
+@pytest.mark.slow
+def test_a_combined_model_is_made_again_of_what_is_remembered(tmp_path: Path) -> None:
+    first, again = (on_ranks(2, combined, "astec", tmp_path)[0] for _ in range(2))
     assert all(np.array_equal(again["tensors"][name], first["tensors"][name]) for name in first["tensors"])
 
 
@@ -389,7 +399,7 @@ def test_a_run_that_goes_on_with_as_many_ranks_ends_with_the_same_bits(tmp_path:
     assert first["losses"] == unbroken["losses"]
 
 
-@pytest.mark.parametrize("dies", [0, 2])
+@pytest.mark.parametrize("dies", [slow(0), 2])
 def test_a_rank_that_is_killed_ends_all_ranks_and_the_run_goes_on(tmp_path: Path, dies: int) -> None:
     found = on_ranks(3, trained, "inceptionxml", tmp_path, dies, 20)
     assert found.pop(dies) == -signal.SIGKILL
@@ -433,7 +443,7 @@ def sent_in_steps(ranks: Ranks, name: str) -> list[float]:
     return found
 
 
-@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("world", [2, slow(3), 4])
 def test_a_step_sends_the_gradient_of_the_vectors_whatever_the_number_of_labels(world: int) -> None:
     for few, many in on_ranks(world, sent_in_steps, "all labels"):
         assert few == many == pytest.approx(TEXTS * DIM * 4 * 2 * (world - 1) / world, rel=0.1)
