@@ -37,7 +37,7 @@ build/oldest/made: pyproject.toml constraints.txt
 	$(PYTHON) -m tests.oldest > build/oldest/constraints.txt
 	build/oldest/bin/python -m pip install --quiet -c build/oldest/constraints.txt $(TORCH)
 	build/oldest/bin/python -m pip install --quiet -c build/oldest/constraints.txt -c constraints.txt \
-	--editable '.[train,track]' pytest pytest-xdist hypothesis beartype
+	--editable '.[train,track]' pytest pytest-xdist hypothesis beartype pandas triton hatchling
 	@touch $@
 
 # The backend of Annif, with a real Annif in an environment of its own. Where NLTK does not find its punkt_tab by itself,

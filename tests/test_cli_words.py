@@ -23,6 +23,7 @@ from laconic.cli.verb import BUNDLED_NAMES
 from laconic.data.catalogue import BUNDLED
 from laconic.data.output import write_folder
 from laconic.data.sources import read
+from laconic.methods import auto
 from tests.planted import planted_texts
 from tests.test_cli import data, laconic, model, shown_and_told
 
@@ -217,7 +218,10 @@ def test_such_an_option_is_refused_for_a_method_that_was_chosen(data: Path, tmp_
     assert "(nearest was chosen; name a method that has it)" in refused
 
 
-def test_options_of_training_reach_the_learnt_ranker_of_a_combined_model(tmp_path: Path) -> None:
+def test_options_of_training_reach_the_learnt_ranker_of_a_combined_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auto, "share_of_cores", lambda: 1.0)
     write_folder(planted_texts(num_texts=600), tmp_path / "data")
     command = ["train", tmp_path / "data", "--device", "cpu", "--no-pack", "--out", tmp_path / "m", "--budget", "1s"]
     laconic(*command, "--method", "auto", "--seed", 5, "--set", "fusion.trees=0")
@@ -303,7 +307,8 @@ echo "${COMPREPLY[@]}"
 # Demo
 
 
-def test_the_demo_shows_a_combined_model() -> None:
+def test_the_demo_shows_a_combined_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auto, "share_of_cores", lambda: 1.0)
     choice = cli_demo._choice(read(cli_demo.DATA))
     assert "fusion" in choice.settings
     assert choice.seconds <= 180

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,13 @@ if TYPE_CHECKING:
     from laconic.training.watchers import LineWatcher
 
 
+@contextmanager
+def _shown(bar: Progress) -> Iterator[Progress]:
+    """Show a display while it is used; without a terminal it is not even begun, since rich may end it with a line."""
+    with nullcontext(bar) if bar.disable else bar:
+        yield bar
+
+
 def counting(console: Console) -> Progress:
     """Return a progress display for tasks of known size."""
     columns = (
@@ -42,7 +49,7 @@ def counting(console: Console) -> Progress:
 @contextmanager
 def progress(console: Console, title: str, total: int) -> Iterator[Progress]:
     """Show one bar with the time left."""
-    with counting(console) as bar:
+    with _shown(counting(console)) as bar:
         bar.add_task(title, total=total)
         yield bar
 
@@ -54,7 +61,7 @@ def reading_progress(console: Console, size: int | None) -> Iterator[Callable[[i
     Yield a function of the texts just read and of the position reached in the file.
     """
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[shown]}"), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with _shown(Progress(*columns, console=console, transient=True, disable=not console.is_terminal)) as bar:
         task = bar.add_task("answering", total=size, texts=0, shown="")
 
         def advance(texts: int, position: int) -> None:
@@ -74,7 +81,7 @@ def byte_progress(console: Console, title: str) -> Iterator[Callable[[int, int],
         TransferSpeedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with _shown(Progress(*columns, console=console, transient=True, disable=not console.is_terminal)) as bar:
         task = bar.add_task(title, total=None)
         yield lambda done, of: bar.update(task, completed=done, total=of)
 
@@ -83,7 +90,7 @@ def byte_progress(console: Console, title: str) -> Iterator[Callable[[int, int],
 def waiting(console: Console, title: str) -> Iterator[None]:
     """Show that something goes on whose end is unknown, and for how long it has."""
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with _shown(Progress(*columns, console=console, transient=True, disable=not console.is_terminal)) as bar:
         bar.add_task(title, total=None)
         yield
 
@@ -104,7 +111,7 @@ def training_display(console: Console, *, is_time_known: bool = False) -> Iterat
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with _shown(Progress(*columns, console=console, transient=True, disable=not console.is_terminal)) as bar:
         task = bar.add_task("training", total=None)
 
         def advance(what: str, fraction: float | None) -> None:
