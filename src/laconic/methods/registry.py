@@ -43,6 +43,8 @@ class Method:
     """Returns what trains that many members, where members share something. None: each is trained by itself."""
     why_unsharded: Callable[[Any], str] = lambda config: "it has no part that several processes could share"
     """Why settings keep several processes from sharing the labels. Empty: they can."""
+    weighs_labels: bool = False
+    """Whether the true pairs of labels can have weights."""
 
 
 def _starts_from_label_texts(config: Any) -> bool:
@@ -62,8 +64,16 @@ METHODS = {
         reads_label_texts=lambda config: True,
         on_gpu=False,
         prediction_settings=frozenset({"neighbours", "power", "label_text"}),
+        weighs_labels=True,
     ),
-    "trees": Method(trees.Config, trees.train, trees.restore, on_gpu=False, prediction_settings=frozenset({"beam"})),
+    "trees": Method(
+        trees.Config,
+        trees.train,
+        trees.restore,
+        on_gpu=False,
+        prediction_settings=frozenset({"beam"}),
+        weighs_labels=True,
+    ),
     "siamese": Method(siamese.Config, siamese.train, siamese.restore, reads_label_texts=lambda config: True),
     "inceptionxml": Method(
         inceptionxml.Config,
@@ -71,6 +81,7 @@ METHODS = {
         inceptionxml.restore,
         reads_label_texts=_starts_from_label_texts,
         why_unsharded=_is_sharded,
+        weighs_labels=True,
     ),
     "inceptionxml+": Method(
         inceptionxml_plus.Config,
@@ -103,6 +114,7 @@ METHODS = {
         xml_cnn.restore,
         reads_label_texts=_starts_from_label_texts,
         why_unsharded=_is_sharded,
+        weighs_labels=True,
     ),
     "mach": Method(mach.Config, mach.train, mach.restore),
 }
@@ -198,6 +210,22 @@ def check_shardable(method_name: str, config: MethodConfig, members: int) -> Non
         raise ConfigError(
             f"{method_name} cannot be trained by several processes: {why}; start one process, or use --method with one "
             f"of {able}"
+        )
+
+
+def check_weighable(method_name: str, config: MethodConfig) -> None:
+    """Refuse weights of labels where training would not apply them to all that it learns."""
+    over = [name for name in wrappers_of(config) if name != "extra_texts"]
+    if over:
+        raise ConfigError(
+            f"class_weight does not reach what {over[0]} learns; leave one of them out (fusion has a setting of its "
+            "own, fusion.rare, by which rare labels weigh more)"
+        )
+    if not _method_named(method_name).weighs_labels:
+        able = ", ".join(name for name, one in METHODS.items() if one.weighs_labels)
+        raise ConfigError(
+            f"{method_name} has no class_weight: it also learns groups of labels, to which no weight of one label "
+            f"belongs; methods that have it are {able}"
         )
 
 

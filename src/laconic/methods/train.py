@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +13,7 @@ import numpy as np
 
 from laconic import __version__
 from laconic.config import method_called, settings_of
+from laconic.data.class_weight import ClassWeight, label_weights
 from laconic.data.corpus import Corpus, Labels, Split
 from laconic.data.dataset import Dataset, label_counts
 from laconic.data.prepare import prepare, with_vectors
@@ -21,7 +22,7 @@ from laconic.data.tokenizer import Tokenizer
 from laconic.errors import DataError
 from laconic.methods.config import MethodConfig
 from laconic.methods.fit import Learning, Learnt
-from laconic.methods.registry import ensemble_of, wrappers_of
+from laconic.methods.registry import check_weighable, ensemble_of, wrappers_of
 from laconic.methods.transformer import pretrained_of, with_pretrained
 from laconic.storage.model_folder import SavedModel
 from laconic.training.run import Run, fingerprint
@@ -37,9 +38,17 @@ class Training:
     members: int
     data: Dataset
     tokenizer: Tokenizer | None  # None: the inputs are features, not texts
+    class_weight: ClassWeight = None
 
     @classmethod
-    def of(cls, corpus: Corpus, method_name: str, config: MethodConfig, members: int = 1) -> Training:
+    def of(
+        cls,
+        corpus: Corpus,
+        method_name: str,
+        config: MethodConfig,
+        members: int = 1,
+        class_weight: ClassWeight = None,
+    ) -> Training:
         """Prepare the corpus's training split; several members are an ensemble."""
         method_name = method_called(method_name)
         method = ensemble_of(method_name, members, over=wrappers_of(config))
@@ -56,8 +65,17 @@ class Training:
         data, tokenizer = prepared
         if config.vectors:
             data = with_vectors(prepared, corpus, Path(config.vectors))
+        weights = label_weights(class_weight, corpus.labels.names, data.label_counts)
+        if weights is not None:
+            check_weighable(method_name, config)
         return cls(
-            corpus=corpus, method_name=method_name, config=config, members=members, data=data, tokenizer=tokenizer
+            corpus=corpus,
+            method_name=method_name,
+            config=config,
+            members=members,
+            data=replace(data, label_weights=weights),
+            tokenizer=tokenizer,
+            class_weight=class_weight,
         )
 
     @property
@@ -76,6 +94,7 @@ class Training:
             "ensemble": self.members,
             "test": 0 if holdout is None else holdout.fraction,
             **({} if self.data.pretrained is None else {"encoder": self.data.pretrained.digest}),
+            **self._weighed,
         }
         return Learning(
             method_name=self.method_name,
@@ -86,6 +105,15 @@ class Training:
             judged=None if "test" in self.corpus.splits else self.corpus.constants(),
         )
 
+    @property
+    def _weighed(self) -> dict[str, Any]:
+        """Return what model.json says of the weights of labels; nothing where all weigh the same."""
+        given = self.class_weight
+        if given is None:
+            return {}
+        named = {str(name): float(weight) for name, weight in given.items()} if isinstance(given, Mapping) else given
+        return {"class_weight": named}
+
     def run(self, run: Run) -> SavedModel:
         """Train, or resume a run that was interrupted. Of several ranks the first one returns the whole model."""
         return self.model(self.learning.run(run))
@@ -94,7 +122,7 @@ class Training:
         """Return the model of what was learnt from this training's data."""
         corpus = self.corpus
         return SavedModel(
-            facts=_facts(corpus, self.data, self.method_name) | learnt.facts,
+            facts=_facts(corpus, self.data, self.method_name) | learnt.facts | self._weighed,
             tensors=learnt.tensors,
             labels=corpus.labels,
             label_counts=label_counts(corpus.split("train").labels),
@@ -103,9 +131,16 @@ class Training:
         )
 
 
-def train_model(corpus: Corpus, method_name: str, config: MethodConfig, run: Run, members: int = 1) -> SavedModel:
+def train_model(
+    corpus: Corpus,
+    method_name: str,
+    config: MethodConfig,
+    run: Run,
+    members: int = 1,
+    class_weight: ClassWeight = None,
+) -> SavedModel:
     """Train on the corpus's training split, or resume an interrupted run; several members are an ensemble."""
-    return Training.of(corpus, method_name, config, members).run(run)
+    return Training.of(corpus, method_name, config, members, class_weight).run(run)
 
 
 def _attributes(labels: Labels) -> list[str]:

@@ -14,7 +14,7 @@ from laconic.kernels.triton.shortlist import Shortlist
 from laconic.models.classifiers import Classifier, LinearClassifier
 from laconic.models.encoders import Encoder, TransformerEncoder
 from laconic.models.shortlisters.clusters import Clusters, joined
-from laconic.training.losses import all_labels_loss, shortlist_loss
+from laconic.training.losses import all_labels_loss, shortlist_loss, weigh_positives
 from laconic.types import NO_LABEL, Batch, Inputs
 
 
@@ -44,9 +44,13 @@ class Task(nn.Module, ABC):
 
 
 class AllLabels(Task):
-    """The loss of every text with every label (InceptionXML, section 4.3)."""
+    """The loss of every text with every label (InceptionXML, section 4.3).
+
+    `label_weights` are those of labels' true pairs; without them all weigh 1.
+    """
 
     tables = frozenset({"encoder.embedding.weight"})
+    label_weights: Tensor | None
 
     def __init__(
         self,
@@ -56,11 +60,13 @@ class AllLabels(Task):
         dropout: float,
         chunk: int,
         precision: torch.dtype = torch.float32,
+        label_weights: Float[Tensor, "labels"] | None = None,
     ) -> None:
         super().__init__()
         self.encoder, self.classifier = encoder, classifier
         self.dropout = nn.Dropout(dropout)
         self.chunk, self.precision = chunk, precision
+        self.register_buffer("label_weights", label_weights, persistent=False)
 
     def forward(self, batch: Batch, progress: Float[Tensor, ""]) -> Float[Tensor, ""]:
         rows, biases = _all_rows(self.classifier)
@@ -69,11 +75,16 @@ class AllLabels(Task):
             (encoded,) = self.encode(batch.inputs, progress)
         shard = self.classifier.shard
         vectors = shard.ranks.sum_gradients(encoded.float())
+        lacking: Float[Tensor, ""] | float = 0.0
+        if self.label_weights is not None:
+            true = batch.positives.clamp(min=0)
+            scores = _scores_of(true, vectors, rows, biases)
+            batch, lacking = weigh_positives(batch, scores, self.label_weights[true], over=shard.total)
         batch = _neutralise_left_out(batch, vectors, rows, biases)
         loss = all_labels_loss(
             vectors, rows, biases, batch, chunk=self.chunk, precision=self.precision, over=shard.total
         )
-        return shard.ranks.sum_losses(loss)
+        return shard.ranks.sum_losses(loss + lacking)
 
     def encode(self, inputs: Inputs, progress: Float[Tensor, ""]) -> Float[Tensor, "1 batch dim"]:
         return self.dropout(self.classifier.transform(self.encoder(inputs)))[None]
@@ -96,13 +107,22 @@ def _neutralise_left_out(
     """Return the batch with left-out pairs whose targets are their own predictions, so that their gradient is 0."""
     if batch.left_out is None:
         return batch
-    some = batch.left_out.clamp(min=0)
-    scores = (rows[some].float() @ vectors[:, :, None])[:, :, 0]
-    predicted = (scores if biases is None else scores + biases[some]).sigmoid()
+    predicted = _scores_of(batch.left_out.clamp(min=0), vectors, rows, biases).sigmoid()
     own = (batch.positives != NO_LABEL).to(predicted.dtype) if batch.targets is None else batch.targets
     return batch._replace(
         positives=torch.cat([batch.positives, batch.left_out], dim=1), targets=torch.cat([own, predicted], dim=1)
     )
+
+
+@torch.no_grad()
+def _scores_of(
+    labels: Int[Tensor, "batch n"],
+    vectors: Float[Tensor, "batch dim"],
+    rows: Float[Tensor, "labels dim"],
+    biases: Float[Tensor, "labels"] | None,
+) -> Float[Tensor, "batch n"]:
+    scores = (rows[labels].float() @ vectors[:, :, None])[:, :, 0]
+    return scores if biases is None else scores + biases[labels]
 
 
 def _holds(lists: Int[Tensor, "batch n"], labels: Int[Tensor, "batch k"]) -> Bool[Tensor, "batch k"]:
