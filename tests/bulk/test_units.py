@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from laconic.bulk.table_ranges import _single_lines
 from laconic.bulk.unit_reader import Piece, Wanted, pieces
 from laconic.bulk.units import Unit, files_in, units_of
 from laconic.data.formats.entries import OnBad
@@ -105,6 +106,22 @@ def test_units_of_tables_are_all_rows(
         whole, parts = _with_errors(units_of([path], texts=10_000)), _with_errors(units_of([path], texts=16))
         assert parts == whole
         assert len(units_of([path], texts=16)) > 10
+
+
+@pytest.mark.parametrize(
+    ("block", "alone"),
+    [
+        (b'"a","b ""c"""\r\n1,"x,\ry"\n,\n', True),
+        (b'"a\n",1\n', False),
+        (b'5" disk,"a\n', False),
+        (b'a "b",1\n', False),
+        (b'"a" ,1\n', False),
+        (b'"a,1\n', False),
+        (b"x\ry,1\n", False),
+    ],
+)
+def test_lines_that_are_a_row_each_are_known(block: bytes, alone: bool) -> None:
+    assert (_single_lines(",").fullmatch(block) is not None) == alone
 
 
 def _with_errors(units: list[Unit]) -> tuple[list[dict[str, str]], list[str]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
+
+import numpy as np
 
 _BLOCK = 1 << 22  # bytes that are searched at a time
 
@@ -18,12 +19,9 @@ def line_starts(file: Path, step: int) -> list[int]:
     return starts if starts[-1] < position or len(starts) == 1 else starts[:-1]
 
 
-def last_ends(block: bytes, lines: int, step: int) -> Iterator[int]:
-    """Yield the positions of line ends in a block after every `step`th line; `lines` ended before the block."""
+def last_ends(block: bytes, lines: int, step: int) -> list[int]:
+    """Return the positions of line ends in a block after every `step`th line; `lines` ended before the block."""
     if (lines + block.count(b"\n")) // step == lines // step:
-        return
-    at = -1
-    while (at := block.find(b"\n", at + 1)) >= 0:
-        lines += 1
-        if lines % step == 0:
-            yield at
+        return []
+    ends = np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == ord("\n"))
+    return ends[step - 1 - lines % step :: step].tolist()  # type: ignore[no-any-return]

@@ -1,14 +1,17 @@
 """Divide a table in CSV or TSV into ranges of lines that begin with a row.
 
-Cells in quotes may hold line ends, so rows are found by the reader of tables itself. Blocks of a file without quotes
-and without blank lines have a row per line, and their line ends are only counted.
+Cells in quotes may hold line ends, so rows are found by the reader of tables itself. Where a block of a file has no
+quotes, or none but those around cells of one line, and no blank lines, it has a row per line, and its line ends are
+only counted.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from io import BufferedReader
 from pathlib import Path
 from typing import NamedTuple
@@ -87,7 +90,8 @@ class _Table:
         block = self._file.read(_BLOCK)
         block = block[: block.rfind(b"\n") + 1]
         has_blank = block[:1] in (b"\n", b"\r") or b"\n\n" in block or b"\n\r" in block
-        block = b"" if b'"' in block or has_blank else block
+        if has_blank or (b'"' in block and not _single_lines(self._delimiter).fullmatch(block)):
+            block = b""
         self._file.seek(here + len(block))
         return block
 
@@ -106,3 +110,11 @@ class _Table:
     def _counted(self, lines: Lines) -> Lines:
         for self._line, line in lines:
             yield self._line, line
+
+
+@cache
+def _single_lines(delimiter: str) -> re.Pattern[bytes]:
+    """Return what matches lines that are a row each; others may be so too."""
+    sign = re.escape(delimiter.encode())
+    cell = rb'(?:"(?:[^"\n]++|"")*+"|[^"\r\n' + sign + rb"]*+)"
+    return re.compile(b"(?:" + cell + b"(?:" + sign + cell + rb")*+\r*+\n)*+")

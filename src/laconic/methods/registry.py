@@ -51,10 +51,9 @@ def _starts_from_label_texts(config: Any) -> bool:
     return bool(config.warm_up.epochs or config.row_start)
 
 
-def _starts_unsharded(config: Any) -> str:
-    """Say which setting needs the rows of all labels in one process."""
-    started = "warm_up.epochs" if config.warm_up.epochs else "row_start"
-    return f"{started} needs all labels in one process" if _starts_from_label_texts(config) else ""
+def _is_sharded(config: Any) -> str:
+    """Return no reason against sharding, whatever the settings."""
+    return ""
 
 
 METHODS = {
@@ -81,7 +80,7 @@ METHODS = {
         inceptionxml.train,
         inceptionxml.restore,
         reads_label_texts=_starts_from_label_texts,
-        why_unsharded=_starts_unsharded,
+        why_unsharded=_is_sharded,
         weighs_labels=True,
     ),
     "inceptionxml+": Method(
@@ -90,7 +89,7 @@ METHODS = {
         inceptionxml_plus.restore,
         reads_label_texts=_starts_from_label_texts,
         prediction_settings=frozenset({"answer_top", "ranking"}),
-        why_unsharded=_starts_unsharded,
+        why_unsharded=_is_sharded,
     ),
     "astec": Method(
         astec.Config,
@@ -98,6 +97,7 @@ METHODS = {
         astec.restore,
         reads_label_texts=lambda config: astec.shortlists_by_text(config) or _starts_from_label_texts(config),
         prediction_settings=frozenset({"beta", "votes", "shortlist"}),
+        why_unsharded=_is_sharded,
     ),
     "decaf": Method(
         decaf.Config,
@@ -106,13 +106,14 @@ METHODS = {
         reads_label_texts=lambda config: config.label_text or config.warm_up.epochs > 0,
         prediction_settings=frozenset({"answer_beam"}),
         train_members=lambda members: partial(decaf.train_members, members),
+        why_unsharded=lambda config: "shortlist=nearest needs all labels" if config.shortlist == "nearest" else "",
     ),
     "xml-cnn": Method(
         xml_cnn.Config,
         xml_cnn.train,
         xml_cnn.restore,
         reads_label_texts=_starts_from_label_texts,
-        why_unsharded=_starts_unsharded,
+        why_unsharded=_is_sharded,
         weighs_labels=True,
     ),
     "mach": Method(mach.Config, mach.train, mach.restore),
@@ -201,7 +202,7 @@ def ensemble_of(method_name: str, members: int, *, over: Collection[str] = ()) -
 def check_shardable(method_name: str, config: MethodConfig, members: int) -> None:
     """Refuse a training that several processes cannot share."""
     method = _method_named(method_name)
-    unshared = [f"{name} is learnt by one process" for name in wrappers_of(config) if name != "extra_texts"]
+    unshared = ["a re-ranker is trained by one process"] * (config.reranker is not None)
     unshared += ["an ensemble is trained by one process"] * (members > 1)
     why = method.why_unsharded(config) or next(iter(unshared), "")
     if why:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -11,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from laconic import __version__
 from laconic.config import method_called, settings_of
@@ -22,19 +19,13 @@ from laconic.data.dataset import Dataset, label_counts
 from laconic.data.prepare import prepare, with_vectors
 from laconic.data.sketch import TextSketch
 from laconic.data.tokenizer import Tokenizer
-from laconic.errors import DataError, TrainingError
+from laconic.errors import DataError
 from laconic.methods.config import MethodConfig
-from laconic.methods.registry import check_shardable, check_weighable, ensemble_of, wrappers_of
+from laconic.methods.fit import Learning, Learnt
+from laconic.methods.registry import check_weighable, ensemble_of, wrappers_of
 from laconic.methods.transformer import pretrained_of, with_pretrained
-from laconic.methods.validation import held_out_figures, held_out_of
-from laconic.methods.wrappers.calibrate import learnt_calibration
-from laconic.models.classifiers import shards_of
-from laconic.models.rankers import Ranker
 from laconic.storage.model_folder import SavedModel
-from laconic.system.machine import torch_within_cores
-from laconic.system.ranks import Ranks
 from laconic.training.run import Run, fingerprint
-from laconic.training.run_folder import differences
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -87,11 +78,16 @@ class Training:
             class_weight=class_weight,
         )
 
-    @cached_property
-    def facts(self) -> dict[str, Any]:
+    @property
+    def facts(self) -> Mapping[str, Any]:
         """Return what decides the result: another training with equal facts learns the same."""
+        return self.learning.facts
+
+    @cached_property
+    def learning(self) -> Learning:
+        """Return what several ranks do together; the rest of a training is the first one's."""
         holdout, labels = self.corpus.holdout, self.corpus.labels
-        return {
+        facts = {
             "method": self.method_name,
             "config": settings_of(self.config),
             "data": fingerprint(self.data, [*labels.names, *(labels.texts or ()), *_attributes(labels)]),
@@ -100,6 +96,14 @@ class Training:
             **({} if self.data.pretrained is None else {"encoder": self.data.pretrained.digest}),
             **self._weighed,
         }
+        return Learning(
+            method_name=self.method_name,
+            config=self.config,
+            members=self.members,
+            data=self.data,
+            facts=facts,
+            judged=None if "test" in self.corpus.splits else self.corpus.constants(),
+        )
 
     @property
     def _weighed(self) -> dict[str, Any]:
@@ -110,40 +114,16 @@ class Training:
         named = {str(name): float(weight) for name, weight in given.items()} if isinstance(given, Mapping) else given
         return {"class_weight": named}
 
-    def _check_ranks(self, ranks: Ranks) -> None:
-        """Refuse ranks that would not train the same: of another version, with other data or other settings."""
-        if ranks.world == 1:
-            return
-        check_shardable(self.method_name, self.config, self.members)
-        versions = {"laconic": __version__, "torch": torch.__version__}
-        told = [json.loads(text) for text in ranks.gather_texts(json.dumps({**versions, **self.facts}))]
-        for rank, facts in enumerate(told):
-            for difference in differences(facts, told[0]):
-                raise TrainingError(
-                    f"rank {rank} has {difference.replace('(now', '(rank 0:')}; start all ranks with the same version, "
-                    "data and command"
-                )
-
-    @torch_within_cores()
     def run(self, run: Run) -> SavedModel:
         """Train, or resume a run that was interrupted. Of several ranks the first one returns the whole model."""
-        corpus, data = self.corpus, self.data
-        method = ensemble_of(self.method_name, self.members, over=wrappers_of(self.config))
-        self._check_ranks(run.ranks)
-        run.begin(self.facts)
-        with run.blaming_its_files():
-            trained = method.train(data, self.config, run)
-        one_split = self.members == 1 or method.train_members is not None
-        held = held_out_of(trained, data, one_split=one_split)
-        calibration = learnt_calibration(held)
-        figures = None if "test" in corpus.splits else held_out_figures(held, data, corpus.constants())
+        return self.model(self.learning.run(run))
+
+    def model(self, learnt: Learnt) -> SavedModel:
+        """Return the model of what was learnt from this training's data."""
+        corpus = self.corpus
         return SavedModel(
-            facts=_facts(corpus, data, self.method_name)
-            | {"config": settings_of(trained.config), **trained.facts, "run": self.facts}
-            | calibration
-            | ({} if figures is None else {"metrics": figures})
-            | self._weighed,
-            tensors=_whole_tensors(trained.ranker),
+            facts=_facts(corpus, self.data, self.method_name) | learnt.facts | self._weighed,
+            tensors=learnt.tensors,
             labels=corpus.labels,
             label_counts=label_counts(corpus.split("train").labels),
             vocabulary=None if self.tokenizer is None else self.tokenizer.vocabulary,
@@ -161,19 +141,6 @@ def train_model(
 ) -> SavedModel:
     """Train on the corpus's training split, or resume an interrupted run; several members are an ensemble."""
     return Training.of(corpus, method_name, config, members, class_weight).run(run)
-
-
-def _whole_tensors(ranker: Ranker) -> dict[str, Tensor]:
-    """Return a ranker's state with the rows of all ranks, gathered on the first one; the others return none."""
-    shards = shards_of(ranker)
-    if not shards:
-        return ranker.state_dict()
-    tensors = {}
-    for name, tensor in ranker.state_dict().items():
-        whole = shards[name].join(tensor) if name in shards else tensor.cpu()
-        if whole is not None:
-            tensors[name] = whole
-    return tensors
 
 
 def _attributes(labels: Labels) -> list[str]:
