@@ -2,7 +2,11 @@
 
 A small model (`nearest`, every twelfth text of debian-related) answers titles that are mixed from those of the data.
 
-    python -m benchmarks.bulk_speed [rates] [kills] [long]      rates and kills unless parts are named
+    python -m benchmarks.bulk_speed [PART ...]      rates, memory and kills; long, if it is named
+    python -m benchmarks.bulk_speed long=200000     fewer texts than 20 million
+
+Rates want two idle cores; the others do not depend on what else runs. Reading and writing 20 million texts takes
+about 3 GB below TMPDIR.
 """
 
 from __future__ import annotations
@@ -26,9 +30,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.common import save_beside
+from laconic.bulk.labeller import Question, check_question
 from laconic.data.sources import read
 
-TEXTS, FILES, KILLS, LONG = 200_000, 40, 5, 2_000_000
+TEXTS, FILES, KILLS, LONG, FEW = 200_000, 40, 5, 20_000_000, 65_536
+UNIT = 16_384  # texts of a part
+IN_FILE = 500_000  # texts of a file among many, which is written by as many at a time as a part has
 TICKS = os.sysconf("SC_CLK_TCK")
 LACONIC = [sys.executable, "-m", "laconic"]
 
@@ -37,8 +44,12 @@ def main(parts: list[str]) -> None:
     with TemporaryDirectory() as folder:
         place = Path(folder)
         model = small_model(place)
-        for part in parts or ["rates", "kills"]:
-            save_beside("bulk_speed", part, {"rates": rates, "kills": kills, "long": long}[part](place, model))
+        check_question(model, Question())  # as the command does: kernels are compiled here, and not by the first actor
+        known = {"rates": rates, "memory": memory, "kills": kills}
+        for part in parts or known:
+            name, _, count = part.partition("=")
+            found = long(place, model, int(count or LONG)) if name == "long" else known[name](place, model)
+            save_beside("bulk_speed", name, found)
 
 
 def small_model(place: Path) -> Path:
@@ -53,8 +64,11 @@ def small_model(place: Path) -> Path:
     return place / "model" / "packed"
 
 
-def write_titles(paths: list[Path], count: int) -> None:
-    """Write titles that are the beginning of one title and the end of another."""
+def write_titles(paths: list[Path], count: int, labels: int = 0) -> None:
+    """Write titles that are the beginning of one title and the end of another, some at a time.
+
+    With a number of labels, each title gets three of them.
+    """
     generator = random.Random(1)
     words = [text.split() for split in read("debian-related").splits.values() for text in split.texts or ()]
 
@@ -64,7 +78,17 @@ def write_titles(paths: list[Path], count: int) -> None:
 
     for path in paths:
         path.parent.mkdir(exist_ok=True)
-        pq.write_table(pa.table({"title": [title() for _ in range(count // len(paths))]}), path)
+        left = count // len(paths)
+        schema = pa.schema({"title": pa.string()} | ({"labels": pa.list_(pa.string())} if labels else {}))
+        with pq.ParquetWriter(path, schema) as file:
+            while left:
+                some = min(left, UNIT)
+                columns: dict[str, Any] = {"title": [title() for _ in range(some)]}
+                if labels:
+                    numbers = [sorted(generator.sample(range(labels), 3)) for _ in range(some)]
+                    columns["labels"] = [[f"label {number}" for number in own] for own in numbers]
+                file.write_table(pa.table(columns, schema=schema))
+                left -= some
 
 
 def rates(place: Path, model: Path) -> dict[str, Any]:
@@ -87,15 +111,25 @@ def rates(place: Path, model: Path) -> dict[str, Any]:
     return found
 
 
+def memory(place: Path, model: Path) -> dict[str, Any]:
+    """Measure the memory of one actor and of two."""
+    write_titles([place / "few.parquet"], FEW)
+    kinds = "own megabytes of an actor", "proportional megabytes of an actor", "proportional megabytes of all processes"
+    found: dict[str, Any] = {"texts": FEW}
+    for workers in (1, 2):
+        measured = on_ray(place, model, place / f"memory-{workers}", workers, "few.parquet")
+        found[f"{workers} actors"] = {kind: measured[kind] for kind in kinds}
+    return found
+
+
 def on_ray(place: Path, model: Path, out: Path, workers: int, titles: str = "titles.parquet") -> dict[str, Any]:
     """Answer titles on a new cluster in this process; what its actors took is read from /proc."""
     from laconic.bulk.job import Job
-    from laconic.bulk.labeller import Question
     from laconic.bulk.ray_cluster import connected
     from laconic.bulk.ray_engine import answer_job
     from laconic.bulk.units import files_in, units_of
 
-    job = Job(folder=out, model=model, question=Question(), units=units_of(files_in([place / titles]), texts=16_384))
+    job = Job(folder=out, model=model, question=Question(), units=units_of(files_in([place / titles]), texts=UNIT))
     begun = time.perf_counter()
     with connected(store=256 << 20), watched("ray::UnitActor") as actors:
         start = time.perf_counter() - begun
@@ -107,7 +141,7 @@ def on_ray(place: Path, model: Path, out: Path, workers: int, titles: str = "tit
         "texts": totals.rows,
         "seconds of Ray's start": round(start, 1),
         "seconds": round(ended - begun - start, 1),
-        "texts per second from the first part on": round((totals.rows - 16_384) / (ended - first[0])),
+        "texts per second from the first part on": round((totals.rows - UNIT) / (ended - first[0])),
         "processor seconds of actors": [round(one, 1) for one in used],
         "core hours for a billion texts": round(sum(used) / totals.rows * 1e9 / 3600, 1),
         "own megabytes of an actor": max(one["own"] for one in actors.values()),
@@ -125,9 +159,9 @@ def watched(title: str) -> Iterator[dict[int, dict[str, float]]]:
     def watch() -> None:
         while not ended.wait(0.5):
             below = processes_below(os.getpid())
-            whole = sum(memory(pid).get("Pss", 0) for pid in below)
+            whole = sum(kilobytes(pid).get("Pss", 0) for pid in below)
             for pid in (pid for pid in below if below[pid].startswith(title)):
-                one, now = found.setdefault(pid, {}), memory(pid)
+                one, now = found.setdefault(pid, {}), kilobytes(pid)
                 own = now.get("Private_Clean", 0) + now.get("Private_Dirty", 0)
                 for name, value in (("own", own), ("proportional", now.get("Pss", 0)), ("all", whole)):
                     one[name] = max(one.get(name, 0), round(value / 1000))
@@ -158,7 +192,7 @@ def processes_below(root: int) -> dict[int, str]:
     return {pid: title for pid, title in titles.items() if is_below(pid)}
 
 
-def memory(pid: int) -> dict[str, float]:
+def kilobytes(pid: int) -> dict[str, float]:
     """Return the kilobytes of a process by kind; nothing if it has ended."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
@@ -225,12 +259,12 @@ def hashes(folder: Path) -> dict[str, str]:
     return {one["part"]: one["sha256"] for one in written}
 
 
-def long(place: Path, model: Path) -> dict[str, Any]:
-    """Answer the titles of one file many times over, each time under another name, with two actors."""
-    write_titles([place / "long" / "00.parquet"], TEXTS)
-    for number in range(1, LONG // TEXTS):
-        os.link(place / "long" / "00.parquet", place / "long" / f"{number:02}.parquet")
-    return {"load before": round(os.getloadavg()[0], 1)} | on_ray(place, model, place / "out-long", 2, "long")
+def long(place: Path, model: Path, count: int) -> dict[str, Any]:
+    """Answer very many titles, each mixed anew, with two actors; all of them are never in memory."""
+    before = round(os.getloadavg()[0], 1)
+    files = max(1, count // IN_FILE)
+    write_titles([place / "long" / f"{number:02}.parquet" for number in range(files)], count)
+    return {"load before": before} | on_ray(place, model, place / "out-long", 2, "long")
 
 
 def run(command: list[Any]) -> None:

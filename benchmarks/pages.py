@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from posixpath import relpath
 
-from benchmarks.blocks import astec, label_text, others, plus, plus_costs, several_gpus, which_method
+from benchmarks.blocks import astec, label_text, others, plus, plus_costs, several_gpus, thresholds, which_method
 from benchmarks.blocks.of_papers import of_paper
 from benchmarks.figures import complaints
 from benchmarks.tables import NotMeasuredError, Results, every_result
@@ -74,11 +74,13 @@ BLOCKS: Mapping[str, Mapping[str, Make]] = {
     },
     "docs/methods.md": {
         "calibration parts": others.calibration_parts,
+        "scores of methods": thresholds.calibration,
         "hidden labels": others.hidden_labels,
         "updated": others.updated,
     },
     "docs/which-method.md": {"compared": which_method.compared, "compared, picture": which_method.shown},
     "docs/results.md": {"first table": others.first_table, "each method": others.each_method},
+    "docs/guides/threshold.md": {"asked and given": thresholds.precision},
     "docs/guides/annif.md": {"backends of Annif": others.annif_backends},
     "docs/guides/several-gpus.md": {"what fits": several_gpus.what_fits, "step times": several_gpus.step_times},
     "docs/reference/service.md": {"load": others.load, "claims": others.claims},

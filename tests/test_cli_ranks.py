@@ -62,6 +62,18 @@ def test_a_model_of_two_ranks_opens_packs_and_predicts_like_one_of_one(data: Pat
 
 
 @pytest.mark.slow
+def test_the_default_is_chosen_by_one_rank_and_trained_by_all(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    write_folder(planted_texts(num_labels=20, num_texts=600, with_label_texts=True), folder)
+    code, printed, told = run(2, str(folder), "--device", "cpu", "--epochs", "3", "--out", str(tmp_path / "model"))
+    assert code == 0, told
+    assert told.count("Chosen: small Astec + label trees + nearest texts + label texts + siamese") == 1
+    assert printed.count("model/packed") == 1
+    predicted = open_folder(tmp_path / "model", device="cpu").predict(["baba bace", "difo cegu"], k=3)
+    assert all(len(answer) == 3 for answer in predicted)
+
+
+@pytest.mark.slow
 def test_what_ranks_cannot_train_is_refused_once(data: Path, tmp_path: Path) -> None:
     code, _, told = run(2, str(data), "--method", "trees", "--out", str(tmp_path / "model"))
     assert code != 0

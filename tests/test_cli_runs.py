@@ -108,7 +108,7 @@ def test_the_same_request_goes_on_with_its_choice_on_another_number_of_cores(
     small = {"epochs": 1, "embedding": 16, "validation": 0.0, "encoder": "bag"}
     monkeypatch.setattr(auto, "choose", chosen("inceptionxml", small))
     with monkeypatch.context() as patch:
-        patch.setattr("laconic.methods.train.learnt_calibration", stopped)
+        patch.setattr("laconic.methods.fit.learnt_calibration", stopped)
         laconic(*command, code=130)
     facts = json.loads((tmp_path / "m" / "run" / "run.json").read_text())
     assert facts["asked"]["budget"] == 300

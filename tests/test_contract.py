@@ -39,7 +39,7 @@ ABSENT = {
     ("TreesRanker", "swept"): "not offered; --set changes its beam",
 }
 # Rankers around another one that exist while something is computed and are never stored.
-TEMPORARY = {"ExactRanker", "ClustersRanker", "GraphRanker", "RankerAmong", "_WithoutItself"}
+TEMPORARY = {"ExactRanker", "ClustersRanker", "GraphRanker", "RankerAmong", "SharedBase", "_WithoutItself"}
 
 
 def subclasses(kind: type) -> Iterator[type]:

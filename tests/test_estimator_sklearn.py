@@ -19,6 +19,7 @@ from sklearn.base import clone
 import laconic.estimator
 from laconic import Laconic
 from laconic.errors import ConfigError, DataError, ModelError
+from laconic.estimator import scorer
 from laconic.system.machine import at_most_cores, usable_cores
 from tests.planted import planted_texts
 from tests.test_estimator import FEW_LABELS, FEW_TEXTS, LABELS, TEST_TEXTS, TEXTS, lists_of, nearest, unchecked
@@ -240,3 +241,23 @@ def test_a_notebook_shows_what_a_model_is() -> None:
     assert "not fitted" not in shown
     for name, value in (("method", "nearest"), ("neighbours", 20), ("labels", 3), ("training texts", 3)):
         assert f"<th>{name}</th><td>{value}</td>" in shown
+
+
+def test_f1_of_the_labels_that_reach_the_threshold_is_scikit_learns() -> None:
+    from sklearn.metrics import f1_score
+    from sklearn.preprocessing import MultiLabelBinarizer
+
+    texts = [f"{first} {second}" for first in ("rose", "sea", "oak") for second in ("red", "blue", "old")] * 40
+    labels = [[text.split()[0], "colour"] if "old" not in text else [text.split()[0]] for text in texts]
+    model = Laconic("nearest", neighbours=200).fit(texts, labels)
+    found, matrix = model.evaluate(texts[:30], labels[:30]), MultiLabelBinarizer().fit(labels)
+    truth, taken = (matrix.transform(sets) for sets in (labels[:30], model.predict_labels(texts[:30])))
+    for kind in ("micro", "macro"):
+        assert found[f"{kind} F1"] == pytest.approx(100 * f1_score(truth, taken, average=kind))
+        assert scorer(f"{kind} F1")(model, texts[:30], labels[:30]) == found[f"{kind} F1"]
+
+
+def test_a_scorer_of_a_threshold_says_why_a_model_has_none() -> None:
+    model = Laconic("nearest").fit(["red rose", "blue sea"], [["flower"], ["water"]])
+    with pytest.raises(ModelError, match="no micro F1 of this model, whose scores are not probabilities"):
+        scorer("micro F1")(model, ["a rose"], [["flower"]])

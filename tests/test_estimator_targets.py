@@ -211,7 +211,7 @@ def test_a_preset_is_read_and_settings_override_it(tmp_path: Path) -> None:
     model = Laconic("nearest", preset=str(preset), power=3.0).fit(FEW_TEXTS, FEW_LABELS)
     config = model.model_.facts["config"]
     assert (config["neighbours"], config["power"]) == (7, 3.0)
-    with pytest.raises(ConfigError, match="there is no preset 'desktop' for nearest"):
+    with pytest.raises(ConfigError, match="for nearest, nor such a file; its settings suit any machine"):
         Laconic("nearest", preset="desktop").fit(FEW_TEXTS, FEW_LABELS)
     with pytest.raises(ConfigError, match="preset 'laptop' is for a named method"):
         Laconic(preset="laptop").fit(FEW_TEXTS, FEW_LABELS)

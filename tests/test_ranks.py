@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_array
 from torch import Tensor, nn
 
 from laconic.data.resident import Resident
@@ -22,23 +23,29 @@ from laconic.data.shards import Shard
 from laconic.errors import ConfigError, LostRankError, TrainingError
 from laconic.methods.registry import METHODS, check_shardable, config_of
 from laconic.methods.train import Training, train_model
-from laconic.models.classifiers import LinearClassifier, shards_of
+from laconic.models.classifiers import LabelText, LinearClassifier, shards_of
+from laconic.models.classifiers.label_text import Texts
 from laconic.models.clustering import random_tree
-from laconic.models.layers import Residual, SpectralResidual
+from laconic.models.layers import DocumentBlock, Residual, SpectralResidual
 from laconic.models.rankers import FlatRanker, ShortlistRanker
 from laconic.models.shortlisters.clusters import Clusters, label_shard
+from laconic.predict.predictor import Predictor
 from laconic.system.ranks import Alone, Ranks
 from laconic.training.loop import Silent
 from laconic.training.run import Run
-from laconic.training.tasks import AllLabels, ClustersAndLabels
+from laconic.training.tasks import AllLabels, ClustersAndLabels, PickedClusters, Shortlisted
 from laconic.types import NO_LABEL, Batch
 from tests.planted import planted_texts
 from tests.several import on_ranks
 from tests.turned import Turned
 
-WORLDS = (2, 3, 4)
 TEXTS, LABELS, DIM = 6, 37, 8
 CLUSTERS, TOP = 8, 6
+
+
+def slow(*values: Any) -> Any:
+    """Return a variant of a test that is left to the slow ones."""
+    return pytest.param(*values, marks=pytest.mark.slow)
 
 
 def drawn(kind: str) -> Batch:
@@ -53,6 +60,7 @@ def drawn(kind: str) -> Batch:
         positives,
         torch.rand(TEXTS, 5, generator=generator) if rest else None,
         torch.rand(TEXTS, generator=generator) if rest else None,
+        negatives=order[:, 3:19],  # of which some are positives, and some left out
         left_out=left_out if rest else None,
     )
 
@@ -78,13 +86,39 @@ def plus_task(ranks: Ranks, labels: int = LABELS) -> ClustersAndLabels:
     )
 
 
-TASKS = {"all labels": flat_task, "clusters": plus_task}
+def listed_task(ranks: Ranks, labels: int = LABELS) -> Shortlisted:
+    torch.manual_seed(0)
+    encoder, transform = Turned(DIM), Residual(DIM, DIM, dropout=0.3)
+    classifier = LinearClassifier(DIM, labels, transform=transform, shard=Shard.even(ranks, labels))
+    classifier.spread(0.5)
+    return Shortlisted(encoder, classifier, random=6, likely=torch.arange(1.0, labels + 1))
 
 
-def own_batch(kind: str, shard: Shard) -> Batch:
-    batch = drawn(kind)
+def text_task(ranks: Ranks, labels: int = LABELS) -> PickedClusters:
+    """Return a task whose rows are made of label texts, by a word table that all ranks share."""
+    torch.manual_seed(0)
+    tree, clusters = random_tree(labels, CLUSTERS, 0), Shard.even(ranks, CLUSTERS)
+    shard, table = label_shard(clusters, tree.starts), nn.Embedding(11, DIM)
+    bags = csr_array(np.random.default_rng(0).random((labels, 11), dtype=np.float32))[shard.own]
+    transform, start = DocumentBlock(DIM, dropout=0.3), torch.randn(labels, DIM)[shard.own]
+    classifier = LabelText(Texts(bags, table), start, transform, dropout=0.3, shard=shard)
+    task = PickedClusters(Turned(DIM), classifier, tree.starts, clusters=clusters)
+    task.table = table
+    return task
+
+
+TASKS = {"all labels": flat_task, "clusters": plus_task, "shortlists": listed_task, "label texts": text_task}
+
+
+def own_batch(kind: str, task: Any) -> Batch:
+    """Return what a rank has of a batch; for a task of picked clusters, negatives are clusters."""
+    batch, shard = drawn(kind), task.classifier.shard
+    assert batch.negatives is not None
+    clusters = Shard.even(shard.ranks, CLUSTERS)
+    picked = batch.negatives % CLUSTERS
     return batch._replace(
         positives=shard.numbered(batch.positives),
+        negatives=clusters.numbered(picked) if isinstance(task, PickedClusters) else shard.own_lists(batch.negatives),
         left_out=None if batch.left_out is None else shard.numbered(batch.left_out),
     )
 
@@ -92,7 +126,7 @@ def own_batch(kind: str, shard: Shard) -> Batch:
 def one_step(ranks: Ranks, name: str, kind: str) -> dict[str, Any]:
     """Return loss and gradients of a step; those of label rows joined."""
     task: Any = TASKS[name](ranks)
-    own = own_batch(kind, task.classifier.shard)
+    own = own_batch(kind, task)
     torch.manual_seed(1)
     loss = task(own, torch.tensor(0.5))
     loss.backward()
@@ -109,13 +143,19 @@ def whole(tensors: dict[str, Any], task: nn.Module) -> dict[str, Any]:
 def far(found: dict[str, Any], expected: dict[str, Any]) -> dict[str, float]:
     """Return the distance of each array from what is expected, as a fraction of its norm."""
     assert found.keys() == expected.keys()
-    return {
-        name: float(np.linalg.norm(found[name] - expected[name]) / max(np.linalg.norm(expected[name]), 1e-12))
-        for name in expected
-    }
+    return {name: _distance(found[name], expected[name]) for name in expected}
 
 
-@pytest.mark.parametrize(("world", "kind"), [(2, "plain"), *((world, "all at once") for world in WORLDS)])
+def _distance(found: Any, expected: Any) -> float:
+    if np.array_equal(found, expected):
+        return 0.0
+    one, other = np.float64(found), np.float64(expected)
+    return float(np.linalg.norm(one - other) / max(np.linalg.norm(other), 1e-12))
+
+
+@pytest.mark.parametrize(
+    ("world", "kind"), [(2, "plain"), slow(2, "all at once"), (3, "all at once"), slow(4, "all at once")]
+)
 @pytest.mark.parametrize("name", TASKS)
 def test_a_step_has_the_loss_and_gradients_of_one_process(world: int, name: str, kind: str) -> None:
     (expected,) = on_ranks(1, one_step, name, kind)
@@ -182,13 +222,13 @@ def test_the_best_labels_of_all_ranks_are_those_of_one_process() -> None:
 def picked(ranks: Ranks) -> Any:
     """Return the clusters that a rank picks for some texts, by their numbers among all."""
     task = plus_task(ranks).eval()
-    shard, batch = task.clusters.shard, own_batch("plain", task.classifier.shard)
+    shard, batch = task.clusters.shard, own_batch("plain", task)
     vectors = torch.randn(TEXTS, DIM, generator=torch.Generator().manual_seed(5))
     picks = task.clusters.pick(vectors, task.clusters.of(batch.positives), TOP).picks
     return [{int(pick) + shard.first for pick in row if pick < len(shard)} for row in picks]
 
 
-@pytest.mark.parametrize("world", [2, 4])
+@pytest.mark.parametrize("world", [slow(2), 4])
 def test_ranks_pick_the_clusters_that_one_process_picks_each_once(world: int) -> None:
     (expected,) = on_ranks(1, picked)
     parts = on_ranks(world, picked)
@@ -263,7 +303,7 @@ def trained(
 
 @cache
 def corpus() -> Any:
-    return planted_texts(num_labels=LABELS, num_texts=300, seed=1)
+    return planted_texts(num_labels=LABELS, num_texts=300, seed=1, with_label_texts=True)
 
 
 @cache
@@ -281,8 +321,9 @@ def check_same_training(found: dict[str, Any], method: str) -> None:
     assert max(distances.values()) < 5e-4  # biases before a norm have no gradient but that of rounding
 
 
-SHARDED = ["inceptionxml", "inceptionxml+", "xml-cnn"]
-TRAININGS = [*((world, "inceptionxml") for world in WORLDS), (2, "inceptionxml+"), (4, "inceptionxml+"), (2, "xml-cnn")]
+SHARDED = ["inceptionxml", "inceptionxml+", "xml-cnn", "astec", "decaf"]
+TRAININGS = [(4, "inceptionxml"), (2, "inceptionxml+"), (3, "astec"), (2, "decaf")]
+TRAININGS += [slow(2, "inceptionxml"), slow(3, "inceptionxml"), slow(4, "inceptionxml+"), slow(2, "xml-cnn")]
 
 
 @pytest.mark.parametrize(("world", "method"), TRAININGS)
@@ -292,7 +333,7 @@ def test_a_training_has_the_losses_and_weights_of_one_process(world: int, method
     assert all(other["losses"] == first["losses"] and "classifier.weight" not in other["tensors"] for other in others)
 
 
-@pytest.mark.parametrize("method", ["inceptionxml", "inceptionxml+"])
+@pytest.mark.parametrize("method", ["inceptionxml", slow("inceptionxml+")])
 def test_a_run_goes_on_with_other_numbers_of_ranks(tmp_path: Path, method: str) -> None:
     """4 ranks, then 2, then 1: each stops in the middle, and the last one ends the training."""
     folder = tmp_path / "run"
@@ -304,6 +345,46 @@ def test_a_run_goes_on_with_other_numbers_of_ranks(tmp_path: Path, method: str) 
     check_same_training(found, method)
     assert (folder / "train.safetensors").exists()
     assert not list(folder.glob("train.?.*"))
+
+
+# The combined default, and starts from label texts
+
+FUSION = {"trees": 1, "siamese": 8, "width": 6, "neighbours": 8, "epochs": 3, "hidden": 8}
+COMBINED: dict[str, dict[str, Any]] = {
+    "astec": {"fusion": {**FUSION, "siamese": 0}, "extra_texts": {"share": 0.2}, "validation": 0.3},
+    "inceptionxml": {"fusion": FUSION, "warm_up": {"epochs": 1}, "row_start": 2.0, "validation": 0.3},
+}
+
+
+def combined(ranks: Ranks, method: str, folder: Path | None) -> dict[str, Any]:
+    """Train a method with all that the default puts over it; return what its model has."""
+    corpus = planted_texts(num_labels=LABELS, num_texts=200, seed=1, with_label_texts=True)
+    run = Run(folder, watcher=Silent(), device=torch.device("cpu"), ranks=ranks)
+    model = train_model(corpus, method, config_of(method, {**SMALL, **COMBINED[method]}), run)
+    answers = Predictor(model).predict(list(corpus.split("test").texts or ()), k=3) if ranks.is_first else []
+    tensors = {name: tensor.numpy() for name, tensor in model.tensors.items() if ".order." not in name}
+    return {"tensors": tensors, "facts": dict(model.facts), "answers": [[*map(tuple, one)] for one in answers]}
+
+
+@pytest.mark.parametrize("method", ["astec", slow("inceptionxml")])
+def test_the_combined_model_is_that_of_one_process(tmp_path: Path, method: str) -> None:
+    (expected,) = on_ranks(1, combined, method, None)
+    first, _ = on_ranks(2, combined, method, tmp_path)
+    distances = far(first["tensors"], expected["tensors"])
+    assert max(distances.values()) < 5e-3, distances
+    assert all(not distance for name, distance in distances.items() if name.startswith(("trees", "nearest", "siamese")))
+    labels = [[[label for label, _ in answer] for answer in one["answers"]] for one in (first, expected)]
+    assert labels[0] == labels[1]
+    for part in ("fusion", "training"):
+        ours, theirs = ([line["loss"] for line in one["facts"][part]["epochs"]] for one in (first, expected))
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4)
+    assert first["facts"]["calibration"]["how"] == expected["facts"]["calibration"]["how"]
+
+
+@pytest.mark.slow
+def test_a_combined_model_is_made_again_of_what_is_remembered(tmp_path: Path) -> None:
+    first, again = (on_ranks(2, combined, "astec", tmp_path)[0] for _ in range(2))
+    assert all(np.array_equal(again["tensors"][name], first["tensors"][name]) for name in first["tensors"])
 
 
 def test_a_run_of_one_process_goes_on_with_several(tmp_path: Path) -> None:
@@ -318,7 +399,7 @@ def test_a_run_that_goes_on_with_as_many_ranks_ends_with_the_same_bits(tmp_path:
     assert first["losses"] == unbroken["losses"]
 
 
-@pytest.mark.parametrize("dies", [0, 2])
+@pytest.mark.parametrize("dies", [slow(0), 2])
 def test_a_rank_that_is_killed_ends_all_ranks_and_the_run_goes_on(tmp_path: Path, dies: int) -> None:
     found = on_ranks(3, trained, "inceptionxml", tmp_path, dies, 20)
     assert found.pop(dies) == -signal.SIGKILL
@@ -355,14 +436,14 @@ def sent_in_steps(ranks: Ranks, name: str) -> list[float]:
     found = []
     for labels in (LABELS, 10 * LABELS):
         task: Any = TASKS[name](ranks, labels)
-        own, before = own_batch("plain", task.classifier.shard), sum(ranks.sent.values())
+        own, before = own_batch("plain", task), sum(ranks.sent.values())
         for _ in range(10):
             task(own, torch.tensor(0.5)).backward()
         found.append((sum(ranks.sent.values()) - before) / 10)
     return found
 
 
-@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("world", [2, slow(3), 4])
 def test_a_step_sends_the_gradient_of_the_vectors_whatever_the_number_of_labels(world: int) -> None:
     for few, many in on_ranks(world, sent_in_steps, "all labels"):
         assert few == many == pytest.approx(TEXTS * DIM * 4 * 2 * (world - 1) / world, rel=0.1)
@@ -403,11 +484,11 @@ def test_methods_that_cannot_be_sharded_say_so(method: str) -> None:
         check_shardable(method, config_of(method, {}), 1)
 
 
-@pytest.mark.parametrize("settings", [{"fusion": {}}, {"reranker": {}}, {"warm_up": {"epochs": 1}}, {"row_start": 1.0}])
-def test_settings_that_need_all_labels_in_one_process_are_refused(settings: dict[str, Any]) -> None:
-    (named,) = settings
-    with pytest.raises(ConfigError, match=f"inceptionxml cannot be trained by several processes: {named}"):
-        check_shardable("inceptionxml", config_of("inceptionxml", settings), 1)
+def test_a_re_ranker_an_ensemble_and_an_ablation_are_refused() -> None:
+    with pytest.raises(ConfigError, match="inceptionxml cannot be trained by several processes: a re-ranker"):
+        check_shardable("inceptionxml", config_of("inceptionxml", {"reranker": {}}), 1)
+    with pytest.raises(ConfigError, match="decaf cannot be trained by several processes: shortlist=nearest"):
+        check_shardable("decaf", config_of("decaf", {"shortlist": "nearest"}), 1)
     with pytest.raises(ConfigError, match="an ensemble"):
         check_shardable("inceptionxml", config_of("inceptionxml", {}), 2)
 

@@ -137,7 +137,7 @@ def test_a_run_that_was_stopped_goes_on_beside_a_finished_model(
     command = ["train", shop, *TRAINED, "--out", tmp_path / "m"]
     laconic(*command)
     longer = [*command, "--set", "epochs=3"]
-    monkeypatch.setattr("laconic.methods.train.learnt_calibration", stopped)
+    monkeypatch.setattr("laconic.methods.fit.learnt_calibration", stopped)
     laconic(*longer, "--force", code=130)
     assert (tmp_path / "m" / "run" / "train.safetensors").exists()
     monkeypatch.undo()

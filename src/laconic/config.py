@@ -61,8 +61,8 @@ def preset_path(method: str, name: str) -> Path:
         return known[name]
     if Path(name).is_file():
         return Path(name)
-    has = ", ".join(known) or "none"
-    raise ConfigError(f"there is no preset {name!r} for {method}, nor such a file; the presets are: {has}")
+    has = f"the presets are: {', '.join(known)}" if known else "its settings suit any machine: leave the preset out"
+    raise ConfigError(f"there is no preset {name!r} for {method}, nor such a file; {has}")
 
 
 def configure(kind: type[C], settings: Mapping[str, Any], prefix: str = "") -> C:

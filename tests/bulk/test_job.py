@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from laconic.bulk.job import finished
+from laconic.bulk.labeller import Question, answering_folder, settled
 from laconic.errors import ConfigError, DataError
 from tests.bulk.jobs import answer_here, expected_rows, job_of, many_texts, parts_of, rows_of, write_titles
 from tests.serve.small import write
@@ -119,3 +120,12 @@ def test_labels_are_chosen_as_predict_chooses_them(model: Path, titles: Path, tm
     found = [list(zip(row["labels"], row["scores"], strict=True)) for row in rows_of(tmp_path / "out")]
     assert found == expected
     assert {len(answer) for answer in expected} > {0}
+
+
+def test_a_gpu_is_asked_for_the_model_that_is_not_packed(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert answering_folder(model, Question(device="cuda")) == model  # whether this machine has a GPU or not
+    assert settled(Question(device="cuda"), model).device == "cuda"
+    for here, device in ((True, "cpu"), (False, "cuda")):
+        monkeypatch.setattr("laconic.bulk.labeller.on_cpu", lambda name, here=here: here)
+        assert settled(Question(), model).device == device
+        assert settled(Question(), model / "packed").device == "cpu"

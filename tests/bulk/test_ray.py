@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,9 @@ import pytest
 
 from laconic import bulk
 from laconic.bulk.model_copy import ModelCopy
+from laconic.bulk.ray_cluster import needs_of, workers_of
+from laconic.bulk.ray_engine import answer_job
+from laconic.bulk.ray_pool import results, start_actors
 from laconic.errors import install_hint
 from tests.bulk.jobs import answer_here, expected_rows, job_of, many_texts, parts_of, rows_of, write_titles
 from tests.serve.small import TEXTS, write
@@ -45,10 +50,10 @@ def whole(model: Path, titles: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture(scope="module")
 def ray() -> Iterator[Any]:
-    """Return Ray with a cluster of two cores, which several tests share."""
+    """Return Ray with a cluster of two cores, which several tests share; it believes in a GPU that is not there."""
     found = pytest.importorskip("ray")
     os.environ["RAY_USAGE_STATS_ENABLED"] = os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
-    found.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    found.init("local", num_cpus=2, num_gpus=1, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     yield found
     found.shutdown()
 
@@ -145,6 +150,40 @@ def test_an_evaluation_on_ray_is_that_of_one_process(model: Path, ray: Any, tmp_
     assert alone["texts"] == 9000
     assert json.loads(laconic(*asked, "--engine", "ray", "--per-label", tmp_path / "ray.csv")) == alone
     assert (tmp_path / "ray.csv").read_text() == (tmp_path / "alone.csv").read_text()
+
+
+class GpuProbe:
+    """An actor that reports which GPUs Ray gives it."""
+
+    def open(self) -> None:
+        return None
+
+    def work(self, number: int) -> tuple[int, str | None]:
+        time.sleep(0.5)
+        return os.getpid(), os.environ.get("CUDA_VISIBLE_DEVICES")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_actors_share_a_gpu(ray: Any) -> None:
+    assert workers_of("cuda", None) == 1
+    assert needs_of("cuda", 1) == {"num_cpus": 1, "num_gpus": 1}
+    assert needs_of("cuda", 3) == {"num_cpus": 1, "num_gpus": 0.3333}
+    assert needs_of("cpu", 3) == {"num_cpus": 1, "num_gpus": 0}
+    found = dict(results(start_actors(GpuProbe, (), 2, "cuda"), range(8)))
+    assert len({pid for pid, _ in found.values()}) == 2
+    assert {gpu for _, gpu in found.values()} == {"0"}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_actors_answer_with_a_model_that_is_not_packed(model: Path, ray: Any, tmp_path: Path) -> None:
+    """What actors with a GPU do, on a CPU."""
+    shutil.copytree(model, tmp_path / "model", ignore=shutil.ignore_patterns("packed"))
+    titles = write_titles(tmp_path / "titles.parquet", 2048)
+    for to, answer in (("here", answer_here), ("ray", partial(answer_job, workers=1))):
+        answer(job_of(tmp_path / "model", [titles], tmp_path / to, k=3, device="cpu"))
+    assert parts_of(tmp_path / "ray") == parts_of(tmp_path / "here")
 
 
 def _driver(model: Path, titles: Path, folder: Path) -> subprocess.Popen[bytes]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from laconic.bulk.table_ranges import _single_lines
 from laconic.bulk.unit_reader import Piece, Wanted, pieces
 from laconic.bulk.units import Unit, files_in, units_of
 from laconic.data.formats.entries import OnBad
@@ -65,14 +67,80 @@ def test_units_of_records_have_the_keys_of_all_their_records(tmp_path: Path) -> 
     assert read(units[-1])[0].table.to_pylist()[-100]["late"] == "[1]"
 
 
-def test_tables_and_gzip_are_one_unit_per_file(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("title,key\n" + "".join(f'"{text}\n",{n}\n' for n, text in enumerate(TEXTS)))
+def test_gzip_is_one_unit_per_file(tmp_path: Path) -> None:
     with gzip.open(tmp_path / "b.jsonl.gz", "wt") as file:
         file.writelines(json.dumps({"text": text}) + "\n" for text in TEXTS)
-    table, packed = units_of([tmp_path / "a.csv", tmp_path / "b.jsonl.gz"], texts=1024)
-    assert texts_of([table]) == [f"{text}\n" for text in TEXTS]
+    (packed,) = units_of([tmp_path / "b.jsonl.gz"], texts=1024)
     assert texts_of([packed]) == TEXTS
-    assert read(table)[0].table.schema.names == ["title", "key"]
+
+
+CELLS = (
+    "plain",
+    "",
+    '"in quotes"',
+    '"two\nlines"',
+    '"many\r\n\n\n lines"',
+    '"a ""word"""',
+    '5" disk',
+    'a "b',
+    "é",
+    " ",
+    "x\ry",
+)
+BROKEN = ('"a" b', '"never closed', "\xff", "1,2,3")  # as cells
+
+
+@pytest.mark.parametrize("cells", [("plain",), CELLS[:8], CELLS, CELLS + BROKEN])
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\n\n", "\n \r\n"])
+@pytest.mark.parametrize("block", [64, 1 << 20])
+def test_units_of_tables_are_all_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cells: tuple[str, ...], line_end: str, block: int
+) -> None:
+    monkeypatch.setattr("laconic.bulk.table_ranges._BLOCK", block)
+    generator = random.Random(f"{cells}{line_end}")
+    for delimiter, ending in ((",", "csv"), ("\t", "tsv"), (";", "csv")):
+        rows = [f"{generator.choice(cells)}{delimiter}{generator.choice(cells)}{line_end}" for _ in range(300)]
+        header = f'title{delimiter}"a\nkey"{line_end}'
+        path = tmp_path / f"a.{ending}"
+        path.write_bytes(f"\ufeff{header}{''.join(rows)}".encode().replace("\xff".encode(), b"\xff"))
+        whole, parts = _with_errors(units_of([path], texts=10_000)), _with_errors(units_of([path], texts=16))
+        assert parts == whole
+        assert len(units_of([path], texts=16)) > 10
+
+
+@pytest.mark.parametrize(
+    ("block", "alone"),
+    [
+        (b'"a","b ""c"""\r\n1,"x,\ry"\n,\n', True),
+        (b'"a\n",1\n', False),
+        (b'5" disk,"a\n', False),
+        (b'a "b",1\n', False),
+        (b'"a" ,1\n', False),
+        (b'"a,1\n', False),
+        (b"x\ry,1\n", False),
+    ],
+)
+def test_lines_that_are_a_row_each_are_known(block: bytes, alone: bool) -> None:
+    assert (_single_lines(",").fullmatch(block) is not None) == alone
+
+
+def _with_errors(units: list[Unit]) -> tuple[list[dict[str, str]], list[str]]:
+    """Return the rows of units, and what is wrong with the others."""
+    bad: list[DataError] = []
+    rows = [row for unit in units for piece in read(unit, on_bad=bad.append) for row in piece.table.to_pylist()]
+    return rows, [str(error) for error in bad]
+
+
+def test_units_of_tables_begin_at_multiples_of_rows(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("title,n\n" + "".join(f'"{text}\n",1\n\n' for text in TEXTS[:2048]))
+    (tmp_path / "b.csv").write_text("title,n\n" + "".join(f"{text},1\n" for text in TEXTS))
+    for name, sizes in (("a.csv", [1024, 1024]), ("b.csv", [1024, 1024, 452])):
+        units = units_of([tmp_path / name], texts=1024)
+        assert [len(read(unit)[0].texts) for unit in units][: len(sizes)] == sizes
+        assert read(units[1])[0].table.schema.names == ["title", "n"]
+    for content in ("", "\n\n", "title\n", "\xff\n"):
+        (tmp_path / "c.csv").write_bytes(content.encode("latin1"))
+        assert len(units_of([tmp_path / "c.csv"])) == 1
 
 
 def test_an_empty_file_of_parquet_has_an_empty_part(tmp_path: Path) -> None:

@@ -48,9 +48,18 @@ class Labeller:
         return self._columns.of(self._predictor.rank_texts(texts, self._k, self._permitted))
 
 
+def settled(question: Question, model: Path) -> Question:
+    """Return a question whose device is cpu or cuda: where it was left open, it is that of this machine.
+
+    A GPU that was asked for may be on other machines alone.
+    """
+    cpu = question.device != "cuda" and (is_packed(model) or on_cpu(question.device))
+    return replace(question, device="cpu" if cpu else "cuda")
+
+
 def answering_folder(model: Path, question: Question, *, verify: bool = True) -> Path:
     """Return the folder that answers: on a CPU the packed model, if there is one that belongs to the model."""
-    whole = is_packed(model) or bool(question.settings) or not on_cpu(question.device)
+    whole = is_packed(model) or bool(question.settings) or question.device == "cuda" or not on_cpu(question.device)
     return model if whole or packed_of(model, verify=verify) is None else model / PACKED
 
 

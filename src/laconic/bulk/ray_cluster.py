@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from laconic.errors import ConfigError
 from laconic.system.machine import usable_cores
+
+_PARTS_OF_GPU = 10_000  # in which Ray counts
+# Of actors. Arrow's own allocators keep what was used once, tens of megabytes; `pyarrow.set_memory_pool` would leave
+# them to the readers and writers of Parquet.
+_VARIABLES = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
 
 
 @contextmanager
@@ -24,9 +30,10 @@ def connected(address: str = "", store: int | None = None) -> Iterator[bool]:
     address = address or os.environ.get("RAY_ADDRESS", "")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would report to its makers
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # which Ray warns of otherwise
+    given = {"log_to_driver": False, "logging_level": "ERROR", "runtime_env": {"env_vars": _VARIABLES}}
     own = {"num_cpus": usable_cores(), "object_store_memory": store, "include_dashboard": False}
     try:
-        ray.init(address or "local", log_to_driver=False, logging_level="ERROR", **({} if address else own))
+        ray.init(address or "local", **given, **({} if address else own))
     except (ConnectionError, ValueError) as error:
         raise ConfigError(
             f"--address {address}: no cluster of Ray was found there ({error}); `ray start --head` starts one"
@@ -48,6 +55,12 @@ def workers_of(device: str, workers: int | None) -> int:
     return workers or there
 
 
-def needs_of(device: str) -> dict[str, int]:
-    """Return the resources of an actor, as options of Ray."""
-    return {"num_cpus": 1, "num_gpus": 1 if device == "cuda" else 0}
+def needs_of(device: str, workers: int) -> dict[str, float]:
+    """Return the resources of an actor, as options of Ray; more actors than GPUs share them, each with a core."""
+    import ray
+
+    if device != "cuda":
+        return {"num_cpus": 1, "num_gpus": 0}
+    gpus = max(1, int(ray.cluster_resources().get("GPU", 0)))
+    together = -(-workers // gpus)
+    return {"num_cpus": 1, "num_gpus": 1 if together == 1 else math.floor(_PARTS_OF_GPU / together) / _PARTS_OF_GPU}

@@ -44,9 +44,6 @@ class UnitActor:
     """A model that answers units."""
 
     def __init__(self, model: ModelCopy, question: Question, folder: Path, skip_bad: bool) -> None:
-        import pyarrow
-
-        pyarrow.set_memory_pool(pyarrow.system_memory_pool())  # others keep what was used once: tens of megabytes
         self._model, self._question, self._folder, self._skip_bad = model, question, folder, skip_bad
 
     def open(self) -> UserError | None:

@@ -26,7 +26,7 @@ def start_actors(worker: type[Worker], given: Sequence[Any], count: int, device:
     """Start actors; one that is killed is started again and gets its work once more."""
     import ray
 
-    options = {**needs_of(device), "max_restarts": -1, "max_task_retries": _RETRIES}
+    options = {**needs_of(device, count), "max_restarts": -1, "max_task_retries": _RETRIES}
     actor = ray.remote(worker).options(**options)
     return [actor.remote(*given) for _ in range(count)]
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from laconic.bulk.arrow_labels import ANSWERS, arrow_numbers
+from laconic.bulk.table_ranges import LONGEST_CELL, REMEDY
 from laconic.bulk.table_texts import TextColumns, arrow_values, row_texts
 from laconic.bulk.units import Unit
 from laconic.data.fields import parse_fields
@@ -23,7 +24,6 @@ from laconic.predict.output import cell_text
 
 AT_ONCE = 4096  # texts; a multiple of those that a model answers together
 _ROWS = 1024  # of Parquet that are unpacked at a time
-_LONGEST_CELL = 1 << 20  # characters; a quote that is never closed would swallow all the rest
 
 
 class Piece(NamedTuple):
@@ -142,10 +142,9 @@ def _record(unit: Unit, line: tuple[int, bytes]) -> Record:
 
 def _of_table(unit: Unit, wanted: Wanted, on_bad: OnBad) -> Iterator[Piece]:
     name, delimiter = str(unit.file), "\t" if unit.form == "tsv" else ""
-    remedy = "double a quote inside quotes, and close every quote"
-    every = delimited_rows(_lines(unit), name, delimiter, longest=_LONGEST_CELL, remedy=remedy)
+    every = delimited_rows(_lines(unit), name, delimiter, longest=LONGEST_CELL, remedy=REMEDY)
     rows = (row for row in every if row[1])  # blank ones say nothing
-    _, header = next(rows)
+    _, header = next(rows, (name, DataError(f"{name}: no line names the columns; write one")))
     if isinstance(header, DataError):
         raise header
     columns = TextColumns.of(header, *wanted, name)
@@ -163,6 +162,7 @@ def _of_table(unit: Unit, wanted: Wanted, on_bad: OnBad) -> Iterator[Piece]:
 
 def _lines(unit: Unit) -> Iterator[tuple[int, bytes]]:
     with opened(unit.file) as file:
+        yield from islice(numbered(file, str(unit.file)), unit.header)
         if unit.byte:
             file.seek(unit.byte)
         yield from islice(numbered(file, str(unit.file), unit.row), unit.count)

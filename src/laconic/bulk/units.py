@@ -1,22 +1,23 @@
 """Divide files of texts into units: ranges of a file that are read, answered and written by themselves.
 
-A unit of Parquet is a range of rows, and a unit of plain JSON Lines or lines a range of bytes. A table in CSV or TSV,
-whose cells may hold line ends, and what is gzip'd are one unit per file. Units begin at multiples of `TEXTS` rows or
-lines: models answer some texts at a time, and how many shows in the last bits of scores.
+A unit of Parquet is a range of rows, and a unit of plain JSON Lines, lines, CSV or TSV a range of bytes. What is gzip'd
+is one unit per file. Units begin at multiples of `TEXTS` rows or lines: models answer some texts at a time, and how
+many shows in the last bits of scores.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from laconic.bulk.line_ends import line_starts
+from laconic.bulk.table_ranges import table_ranges
 from laconic.data.formats.lines import GZIP_MAGIC
 from laconic.data.streams import FORMS, form_of
 from laconic.errors import DataError
 
 TEXTS = 65_536  # of a unit: some seconds of work, which a killed process loses
-_BLOCK = 1 << 22  # bytes that are searched for line ends at a time
 _KEPT = "-_.+"  # signs of a file's name that the name of its parts has
 
 
@@ -30,6 +31,7 @@ class Unit:
     row: int = 1  # number of its first row or line
     count: int | None = None  # rows, or lines at most; None: to the end of the file
     byte: int = 0  # where its first line begins
+    header: int = 0  # lines at the beginning of the file that name the columns of a table, where the unit lacks them
 
     def __str__(self) -> str:
         return str(self.file) if self.count is None else f"{self.file}, from {self.row:,} on"
@@ -62,16 +64,21 @@ def _units(file: Path, form: str, number: str, texts: int) -> Iterator[Unit]:
     stem = "".join(sign if sign.isalnum() or sign in _KEPT else "-" for sign in file.name.partition(".")[0])[:60]
 
     def unit(at: int, count: int | None, byte: int = 0) -> Unit:
-        name = f"{number}-{stem}-{at:05}.parquet"
-        return Unit(file=file, form=form, name=name, row=1 + at * texts, count=count, byte=byte)
+        return Unit(file=file, form=form, name=name(at), row=1 + at * texts, count=count, byte=byte)
+
+    def name(at: int) -> str:
+        return f"{number}-{stem}-{at:05}.parquet"
 
     if form == "parquet":
         rows = parquet_rows(file)
         yield from (unit(at, min(texts, rows - at * texts)) for at in range(max(1, -(-rows // texts))))
-    elif form in ("csv", "tsv") or _is_gzip(file):
+    elif _is_gzip(file):
         yield unit(0, None)
+    elif form in ("csv", "tsv"):
+        ranges = table_ranges(file, "\t" if form == "tsv" else "", texts)
+        yield from (Unit(file=file, form=form, name=name(at), **asdict(one)) for at, one in enumerate(ranges))
     else:
-        yield from (unit(at, texts, byte) for at, byte in enumerate(_line_starts(file, texts)))
+        yield from (unit(at, texts, byte) for at, byte in enumerate(line_starts(file, texts)))
 
 
 def parquet_rows(file: Path) -> int:
@@ -93,24 +100,3 @@ def _is_gzip(file: Path) -> bool:
             return opened.read(2) == GZIP_MAGIC
     except FileNotFoundError:
         raise DataError(f"{file}: there is no such file") from None
-
-
-def _line_starts(file: Path, step: int) -> list[int]:
-    """Return where every `step`th line begins, in bytes; an empty file has one start."""
-    starts, lines, position = [0], 0, 0
-    with file.open("rb", buffering=0) as opened:
-        while block := opened.read(_BLOCK):
-            count = block.count(b"\n")
-            if (lines + count) // step > lines // step:
-                starts += [position + at + 1 for at in _ends(block, lines, step)]
-            lines, position = lines + count, position + len(block)
-    return starts if starts[-1] < position or len(starts) == 1 else starts[:-1]
-
-
-def _ends(block: bytes, lines: int, step: int) -> Iterator[int]:
-    """Yield the positions of line ends in a block that are the last of a unit; `lines` ended before the block."""
-    at = -1
-    while (at := block.find(b"\n", at + 1)) >= 0:
-        lines += 1
-        if lines % step == 0:
-            yield at

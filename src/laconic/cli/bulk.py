@@ -44,7 +44,7 @@ def predict_in_parts(
 ) -> None:
     """Label files and folders into a folder of parts, and report what it holds; `asked` are values of a question."""
     from laconic.bulk.job import Job
-    from laconic.bulk.labeller import Question, answering_folder, check_question
+    from laconic.bulk.labeller import Question, answering_folder, check_question, settled
     from laconic.bulk.ray_engine import answer_job
     from laconic.bulk.unit_reader import Wanted, check_columns
     from laconic.bulk.units import files_in, units_of
@@ -52,7 +52,7 @@ def predict_in_parts(
 
     if to is None or not files:
         raise ConfigError("--engine needs files or folders of texts, and --out FOLDER to write to")
-    question = Question(**asked)
+    question = settled(Question(**asked), model)
     folder = answering_folder(model, question, verify=how.verify)
     fields = check_question(folder, question, verify=how.verify)
     with waiting(err, "looking at the files"):
@@ -73,7 +73,7 @@ def ranks_on(engine: str, model: Path, asked: Mapping[str, Any], address: str, w
     """Return a function that ranks rows on a cluster, or None without an engine; `asked` are values of a question."""
     if not engine:
         return None
-    from laconic.bulk.labeller import Question
+    from laconic.bulk.labeller import Question, settled
     from laconic.bulk.ray_ranks import RanksOnRay
 
-    return RanksOnRay(model, Question(**asked), address, workers)
+    return RanksOnRay(model, settled(Question(**asked), model), address, workers)

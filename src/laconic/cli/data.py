@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from laconic.cli.options import (
     DATA,
+    MACHINE,
     OUTPUT,
     AsJson,
     ColumnNames,
@@ -17,6 +19,7 @@ from laconic.cli.options import (
     Separator,
     complete_data,
     err,
+    named_columns,
     out,
     print_note,
     print_results,
@@ -25,6 +28,9 @@ from laconic.cli.options import (
 from laconic.cli.verb import argument, command, option
 from laconic.errors import ConfigError
 from laconic.units import counted
+
+if TYPE_CHECKING:
+    from laconic.data.formats.tabular import Columns
 
 verbs = typer.Typer()
 _GROUP = "Data"
@@ -70,7 +76,8 @@ def inspect(
     group=_GROUP,
     example="laconic convert shop.csv shop --column labels=kind\n"
     "laconic convert corpus.tsv library --vocabulary yso.ttl --language en\n"
-    "laconic convert shop shop-for-fasttext --to fasttext",
+    "laconic convert shop shop-for-fasttext --to fasttext\n"
+    "laconic convert 'titles/*.parquet' titles --workers 4",
 )
 def convert(
     data: Data,
@@ -96,14 +103,36 @@ def convert(
         str, option(OUTPUT, "--to FORMAT", "jsonl (a dataset folder) or fasttext (files of __label__ lines).")
     ] = "jsonl",
     plain: Annotated[bool, option(OUTPUT, "--plain", "Do not gzip the files of a dataset folder.")] = False,
+    words: Annotated[
+        Path | None,
+        option(OUTPUT, "--words FILE", "Also write the words of the training texts, with the texts that have each."),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        option(
+            MACHINE,
+            "--workers N",
+            "Read many files by N processes, some texts at a time. DATA may then be a pattern, or a folder of files.",
+            min=1,
+        ),
+    ] = None,
 ) -> None:
     """Convert data of any known format into a dataset folder, or into files for fastText."""
     from laconic.data.fasttext_output import write_fasttext
     from laconic.data.hierarchy import with_broader
     from laconic.data.output import write_folder
+    from laconic.data.text import Splitter
+    from laconic.data.word_counts import WordCounts, write_words
 
     if to not in ("jsonl", "fasttext"):
         raise ConfigError(f"--to must be jsonl or fasttext, but is {to!r}")
+    if workers is not None:
+        alone = {"--vocabulary": vocabulary, "--language": languages, "--add-broader": add_broader}
+        wrong = next((name for name, value in {**alone, f"--to {to}": to != "jsonl"}.items() if value), None)
+        if wrong is not None:
+            raise ConfigError(f"{wrong} does not go with --workers; leave one of them out")
+        _convert_files(data, folder, named_columns(columns, separator), words, compress=not plain, workers=workers)
+        return
     corpus = read_corpus(data, columns, separator, vocabulary=vocabulary, languages=languages or ())
     corpus = with_broader(corpus) if add_broader else corpus
     if to == "jsonl":
@@ -111,5 +140,32 @@ def convert(
     else:
         for note in write_fasttext(corpus, folder):
             print_note(note)
-    sizes = ", ".join(f"{name} {counted(len(split), 'text')}" for name, split in corpus.splits.items())
-    out.print(f"{folder}: {sizes}, {counted(len(corpus.labels), 'label')}")
+    if words is not None:
+        write_words(WordCounts.of_texts(corpus.split("train").texts or (), Splitter()), words)
+    _print_sizes(folder, {name: len(split) for name, split in corpus.splits.items()}, len(corpus.labels))
+
+
+def _convert_files(
+    data: str, folder: Path, columns: Columns, words: Path | None, *, compress: bool, workers: int
+) -> None:
+    from laconic.cli.progress import waiting
+    from laconic.data.conversion import convert_files, count_words
+    from laconic.data.sources import files_by_split
+    from laconic.data.text import Splitter
+    from laconic.data.word_counts import write_words
+
+    with waiting(err, f"reading {data}"):
+        files = files_by_split(data)
+        done = convert_files(files, folder, columns, compress=compress, workers=workers)
+        if words is not None:
+            training = files.get("train") or files["all"]
+            write_words(count_words(training, columns, Splitter(), workers=workers), words)
+    for name, number in done.repeated.items():
+        if number:
+            print_note(f"{name}: {counted(number, 'repeated label')} ignored")
+    _print_sizes(folder, done.texts, done.labels)
+
+
+def _print_sizes(folder: Path, texts: Mapping[str, int], labels: int) -> None:
+    sizes = ", ".join(f"{name} {counted(number, 'text')}" for name, number in texts.items())
+    out.print(f"{folder}: {sizes}, {counted(labels, 'label')}")

@@ -29,6 +29,8 @@ def model_table(name: str, model: SavedModel, cost: Mapping[str, Any] | None) ->
         table.add_row("fused with", fused_channels(fusion))
     if "ensemble" in facts:
         table.add_row("members", f"{facts['ensemble']}, whose scores are averaged")
+    if weights := facts.get("class_weight"):
+        table.add_row("class weights", weights if isinstance(weights, str) else f"of {counted(len(weights), 'label')}")
     table.add_row("trained on", f"{facts['data']['name']}: {counted(sizes['texts'], 'text')}")
     table.add_row("labels", f"{len(model.labels):,}")
     _add_attributes(table, model.labels.attributes)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from laconic.data.catalogue import Propensity
     from laconic.data.corpus import Corpus
     from laconic.data.formats.label_cells import Familiar
+    from laconic.data.formats.tabular import Columns
 
 # Without markup: a path or a label may have brackets.
 out, err = SafeConsole(highlight=False, markup=False), SafeConsole(stderr=True, highlight=False, markup=False)
@@ -213,13 +214,10 @@ def read_corpus(
 ) -> Corpus:
     """Read data as the options say and print notes on it; `model` is the model that it will be used with, if any."""
     from laconic.cli.progress import waiting
-    from laconic.config import configure, read_settings
     from laconic.data.fields import spec_in_facts
-    from laconic.data.formats.tabular import Columns
     from laconic.data.sources import read
 
-    named = configure(Columns, read_settings(None, column_names(columns)))
-    named = named if separator is None else replace(named, separator=separator)
+    named = named_columns(columns, separator)
     familiar = None
     if model is not None:
         facts = _facts(model)
@@ -230,6 +228,15 @@ def read_corpus(
     corpus = corpus.keeping_self_pairs() if keep_self else corpus
     print_notes(corpus)
     return corpus
+
+
+def named_columns(columns: list[str] | None, separator: str | None) -> Columns:
+    """Return the columns that options name."""
+    from laconic.config import configure, read_settings
+    from laconic.data.formats.tabular import Columns
+
+    named = configure(Columns, read_settings(None, column_names(columns)))
+    return named if separator is None else replace(named, separator=separator)
 
 
 def _facts(model: Path) -> Mapping[str, Any]:

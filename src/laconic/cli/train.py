@@ -267,12 +267,14 @@ def _train(job: _Job, recipe: Recipe, among: _Among, read: Callable[[], Corpus])
 
     recipe = checked_recipe(recipe)
     _check_several(job, recipe, among.ranks)
-    corpus = read()
-    if job.keep_texts:
-        check_texts(corpus)
+    corpus = read() if among.ranks.reads else None
     asked = recipe.asked
-    earlier = earlier_choice(job.folder, asked, finished=not job.force) if asked else None
-    recipe = settled_recipe(recipe, corpus, job.device, earlier)
+    if corpus is not None:
+        if job.keep_texts:
+            check_texts(corpus)
+        earlier = earlier_choice(job.folder, asked, finished=not job.force) if asked else None
+        recipe = settled_recipe(recipe, corpus, job.device, earlier)
+    recipe = _as_first_rank(recipe, job, among.ranks)
     if recipe.why:
         err.print(f"Chosen: {recipe.why}", soft_wrap=True)
     _log_settings(recipe)
@@ -280,6 +282,7 @@ def _train(job: _Job, recipe: Recipe, among: _Among, read: Callable[[], Corpus])
     among.ranks.close()
     if not among.ranks.is_first:
         return
+    assert corpus is not None, "the first rank has read it"
     trackers = among.trackers
     if trained is None:
         out.print(f"{job.folder}: already trained with this data and these settings; --force trains it anew")
@@ -321,13 +324,23 @@ def _check_several(job: _Job, recipe: Recipe, ranks: Ranks) -> None:
 
     if ranks.world == 1:
         return
-    if recipe.config is None:
-        raise ConfigError(
-            "--method auto is for one process; with several, name a method, such as --method inceptionxml"
-        )
     if job.teacher is not None:
         raise ConfigError("--teacher is for one process; leave it out, or start one process")
-    check_shardable(recipe.method, recipe.config, job.ensemble)
+    if recipe.config is not None:
+        check_shardable(recipe.method, recipe.config, job.ensemble)
+
+
+def _as_first_rank(recipe: Recipe, job: _Job, ranks: Ranks) -> Recipe:
+    """Return the recipe that the first rank has chosen: another machine, or a busier one, might choose another."""
+    from laconic.methods.registry import check_shardable, config_of
+
+    ranks.wait()  # reading takes as long as it takes
+    if ranks.world == 1:
+        return recipe
+    method, settings = json.loads(ranks.gather_texts(json.dumps([recipe.method, recipe.settings]))[0])
+    config = config_of(method, settings)
+    check_shardable(method, config, job.ensemble)
+    return recipe._replace(method=method, settings=settings, config=config)
 
 
 def _corpus(data: str, columns: list[str] | None, separator: str | None, propensity: str, test: float | None) -> Corpus:
@@ -419,13 +432,17 @@ def _is_packed(model: Path, *, keep_texts: bool) -> bool:
     return packed is not None and (packed.num_kept > 0 or not keep_texts)
 
 
-def _trained(job: _Job, recipe: Recipe, corpus: Corpus, asked: Mapping[str, Any], among: _Among) -> SavedModel | None:
+def _trained(
+    job: _Job, recipe: Recipe, corpus: Corpus | None, asked: Mapping[str, Any], among: _Among
+) -> SavedModel | None:
     """Train and return the model with the command and duration; None if the same model is already there.
 
-    `asked` are the words in which a choice of the method was asked for; empty if one was named.
+    `corpus` is None on ranks that take the data from another one, which return None too. `asked` are the words in which
+    a choice of the method was asked for; empty if one was named.
     """
     from laconic.methods.distillation import Config as Distilling
     from laconic.methods.distillation import with_teacher_facts, with_teacher_labels
+    from laconic.methods.fit import shared_learning
     from laconic.methods.train import Training
     from laconic.storage.manifest import kind_of
     from laconic.storage.model_folder import RUN, read_model
@@ -435,7 +452,8 @@ def _trained(job: _Job, recipe: Recipe, corpus: Corpus, asked: Mapping[str, Any]
     (ranks, device, trackers), folder = among, job.folder / RUN
     teacher = None if job.teacher is None else read_model(job.teacher)
     finished = _Finished(job.folder, job.storage) if not job.force and kind_of(job.folder) else None
-    labelled = corpus if teacher is None else with_teacher_labels(teacher, corpus, device, Distilling())
+    if corpus is not None and teacher is not None:
+        corpus = with_teacher_labels(teacher, corpus, device, Distilling())
     began, anew = perf_counter(), not folder.exists()
     with training_display(err, is_time_known=recipe.seconds is not None) as watcher:
         run = Run(
@@ -447,13 +465,17 @@ def _trained(job: _Job, recipe: Recipe, corpus: Corpus, asked: Mapping[str, Any]
             trackers=trackers,
             ranks=ranks,
         )
-        training = Training.of(labelled, recipe.method, recipe.config, job.ensemble)
-        (is_there,) = ranks.any(
-            bool(ranks.is_first and finished and not run.unfinished(training.facts) and finished.is_made_by(training))
-        )
-        if is_there:
+        training = None if corpus is None else Training.of(corpus, recipe.method, recipe.config, job.ensemble)
+        learning = shared_learning(None if training is None else training.learning, ranks)
+        is_made = False
+        if training is not None and finished is not None and ranks.is_first and not run.unfinished(training.facts):
+            is_made = finished.is_made_by(training)
+        if any(ranks.any(is_made)):
             return None
-        trained = training.run(run)
+        learnt = learning.run(run)
+    if training is None:
+        return None
+    trained = training.model(learnt)
     trained = trained if teacher is None else with_teacher_facts(trained, teacher)
     made = {"command": _command()} | ({ASKED: asked} if asked else {})
     stages = [stage._asdict() for stage in run.stages]

@@ -26,6 +26,7 @@ class Dataset:
     label_inputs: csr_array | None = None  # one row per label, over the same tokens as `inputs`
     leave_out: csr_array | None = None  # pairs that are neither true nor false; `prepare` leaves them out of `labels`
     weights: Float[np.ndarray, "texts"] | None = None
+    label_weights: Float[np.ndarray, "labels"] | None = None  # of a label's true pairs; None: all weigh 1
     word_vectors: WordVectors | None = None  # to start from
     pretrained: Pretrained | None = None  # the encoder to start from, whose pieces the inputs then are
     words: Sequence[str] | None = None  # spellings of the token ids from FIRST_WORD on; None: inputs are no texts
@@ -79,16 +80,18 @@ class Dataset:
             None if self.leave_out is None else unless(grouped(self.leave_out.astype(np.float32), mapping), labels)
         )
         held = None if self.validation is None else self.validation.relabelled(mapping)
-        return replace(self, labels=labels, label_inputs=None, leave_out=left_out, validation=held)
+        return replace(self, labels=labels, label_inputs=None, leave_out=left_out, validation=held, label_weights=None)
 
     def renumbered(self, numbers: Int[np.ndarray, "labels"]) -> Dataset:
         """Return the data with labels renumbered; numbers[i] is the new number of label i."""
+        weights = None if self.label_weights is None else self.label_weights[np.argsort(numbers)]
         return replace(
             self,
             labels=renumbered(self.labels, numbers, self.num_labels),
             label_inputs=None if self.label_inputs is None else self.label_inputs[np.argsort(numbers)],
             leave_out=None if self.leave_out is None else renumbered(self.leave_out, numbers, self.num_labels),
             validation=None if self.validation is None else self.validation.renumbered(numbers),
+            label_weights=weights,
         )
 
     @property

@@ -18,23 +18,28 @@ from laconic.system.files import check_writable, replacing
 
 def write_folder(corpus: Corpus, folder: Path, *, compress: bool = True) -> None:
     """Write a new dataset folder; an existing one is refused."""
-    check_writable(folder)
-    if folder.exists():
-        raise UserError(f"{folder}: this is there already; choose another name or remove it")
+    check_new(folder)
     with replacing(folder) as partial:
         for name, split in corpus.splits.items():
             split_name = "train" if name == "all" else name
-            _write_records(partial / f"{split_name}.jsonl", _records(split, corpus.labels), compress)
+            write_lines(partial / f"{split_name}.jsonl", lines_of(records(split, corpus.labels)), compress=compress)
             if split.features is not None:
                 _write_features(partial / f"{split_name}_features", split.features)
-        _write_records(partial / "labels.jsonl", _label_records(corpus.labels), compress)
+        write_lines(partial / "labels.jsonl", lines_of(label_records(corpus.labels)), compress=compress)
         if corpus.labels.features is not None:
             _write_features(partial / "labels_features", corpus.labels.features)
         if corpus.feature_names is not None:
             (partial / "features.txt").write_text("".join(f"{name}\n" for name in corpus.feature_names), "utf-8")
 
 
-def _records(split: Split, labels: Labels) -> Iterator[dict[str, Any]]:
+def check_new(folder: Path) -> None:
+    """Refuse a folder that is there, or that cannot be made."""
+    check_writable(folder)
+    if folder.exists():
+        raise UserError(f"{folder}: this is there already; choose another name or remove it")
+
+
+def records(split: Split, labels: Labels) -> Iterator[dict[str, Any]]:
     """Yield a record for each text; labels are written by name, so that people can read them."""
     left_out = _left_out_besides_ids(split, labels)
     for row in range(len(split)):
@@ -67,7 +72,8 @@ def _row(matrix: csr_array, row: int) -> tuple[list[int], list[float | bool]]:
     return matrix.indices[part][stored].tolist(), matrix.data[part][stored].tolist()
 
 
-def _label_records(labels: Labels) -> Iterator[dict[str, Any]]:
+def label_records(labels: Labels) -> Iterator[dict[str, Any]]:
+    """Yield a record for each label."""
     attributes = labels.attribute_values()
     for number, name in enumerate(labels.names):
         record: dict[str, Any] = {"id": name}
@@ -82,8 +88,13 @@ def _label_records(labels: Labels) -> Iterator[dict[str, Any]]:
         yield record
 
 
-def _write_records(path: Path, records: Iterable[dict[str, Any]], compress: bool) -> None:
-    lines = (json.dumps(record, ensure_ascii=False).encode() + b"\n" for record in records)
+def lines_of(records: Iterable[dict[str, Any]]) -> Iterator[bytes]:
+    """Yield records as JSON Lines."""
+    return (json.dumps(record, ensure_ascii=False).encode() + b"\n" for record in records)
+
+
+def write_lines(path: Path, lines: Iterable[bytes], *, compress: bool) -> None:
+    """Write lines, or blocks of them, to a file, or gzip'd to one whose name ends in .gz."""
     if not compress:
         with path.open("wb") as file:
             file.writelines(lines)

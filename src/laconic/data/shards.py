@@ -63,6 +63,15 @@ class Shard:
             return labels
         return torch.where((labels >= self.first) & (labels < self.last), labels - self.first, NO_LABEL)
 
+    def own_lists(self, lists: Int[Tensor, "rows n"]) -> Int[Tensor, "rows k"]:
+        """Return the own labels of each list, by their own numbers; rows end in NO_LABEL, and are no wider than one."""
+        if self.ranks.world == 1:
+            return lists
+        numbers = self.numbered(lists)
+        first = (numbers == NO_LABEL).sort(dim=1, stable=True)
+        widest = int((numbers != NO_LABEL).sum(1).max()) if len(lists) else 0
+        return numbers.gather(1, first.indices[:, : max(1, widest)])
+
     def best(self, own: Ranking, k: int) -> Ranking:
         """Return the best k labels of all ranks, from the best k (or all) of each in its own numbers, best first."""
         if self.ranks.world == 1:

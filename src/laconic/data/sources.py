@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
+from glob import glob
 from pathlib import Path
 from typing import NamedTuple
 
@@ -120,6 +121,54 @@ def _role(path: Path) -> str | None:
     return role if ending in _TABLES or labelled else None
 
 
+def stream_rows(path: Path, columns: Columns) -> Iterator[Row]:
+    """Yield the texts of one file as it is read, without a list of labels; labels that are text need a separator."""
+    read_rows = _reader(path, dict, columns)
+    return tabular.rows_of(_table(path, columns), columns.separator) if read_rows is None else read_rows()
+
+
+def files_by_split(name: str) -> dict[str, list[Path]]:
+    """Return files by the name of their split; one file, those of a pattern, or a folder of files are the split "all".
+
+    Inside a folder, a file or folder with a split's name holds that split.
+    """
+    path = _place(name)
+    several = [] if path.exists() else sorted(map(Path, glob(name, recursive=True)))
+    if not several and not path.exists():
+        raise DataError(f"{name}: there is no such file or folder")
+    if not path.is_dir():
+        return {"all": several or [path]}
+    named = {ROLES.get(inside.name.partition(".")[0], "") for inside in path.iterdir()}
+    if "labels" in named:
+        raise DataError(f"{path}: a list of labels is read by one process alone; leave --workers out")
+    splits: dict[str, list[Path]] = {}
+    for role in ("train", "valid", "test"):
+        if role in named:
+            splits[role] = _data_files(path, role)
+    return splits or {"all": _data_files(path)}
+
+
+def _data_files(folder: Path, role: str = "") -> list[Path]:
+    """Return the files of data inside a folder, in order, or those of them that hold a split."""
+    found = []
+    for path in sorted(folder.rglob("*")):
+        parts = path.relative_to(folder).parts
+        mine = not role or ROLES.get(parts[0].partition(".")[0]) == role
+        if mine and path.is_file() and not any(part.startswith((".", "_")) for part in parts) and _is_table(path):
+            found.append(path)
+    if not found:
+        raise DataError(f"{folder}: there is no file of texts in this folder; name files or a folder of them")
+    return found
+
+
+def _is_table(path: Path) -> bool:
+    return path.name.removesuffix(".gz").rpartition(".")[2] in _TABLES
+
+
+def _table(path: Path, columns: Columns) -> tabular.Table:
+    return (tabular.parquet_table if form_of_content(path) == "parquet" else tabular.delimited_table)(path, columns)
+
+
 def _corpus(
     paths: Mapping[str, Path],
     labels: _Labels,
@@ -130,11 +179,7 @@ def _corpus(
     """Read every file, whatever its form, in the order of the files."""
     named = cache(labels.named)
     readers = {name: _reader(path, named, columns) for name, path in paths.items()}
-    tables = {
-        name: (tabular.parquet_table if form_of_content(path) == "parquet" else tabular.delimited_table)(path, columns)
-        for name, path in paths.items()
-        if readers[name] is None
-    }
+    tables = {name: _table(path, columns) for name, path in paths.items() if readers[name] is None}
     rows, facts, notes = tabular.table_rows(tables, columns, familiar)
     every = {name: rows[name] if read_rows is None else read_rows() for name, read_rows in readers.items()}
     fields = spec_of(columns.of_text()) if facts is None else facts.fields

@@ -13,6 +13,7 @@ from laconic.data.dataset import Rows
 from laconic.data.encoder_folder import Pretrained
 from laconic.data.text import Splitter, word_table
 from laconic.data.vocabulary import Vocabulary, VocabularyConfig
+from laconic.data.word_counts import WordCounts
 from laconic.types import PAD, Inputs, Tokens
 
 
@@ -25,8 +26,9 @@ class Tokenizer:
 
     @staticmethod
     def of(texts: Iterable[str], splitter: Splitter, config: VocabularyConfig) -> Tokenizer:
-        """Count the vocabulary of these texts."""
-        return Tokenizer(splitter, Vocabulary.of(word_table(texts, splitter), config))
+        """Count the vocabulary of these texts, some at a time."""
+        counts = WordCounts.of_texts(texts, splitter, config.subwords)
+        return Tokenizer(splitter, Vocabulary.of_counts(counts, config))
 
     @staticmethod
     def of_pretrained(texts: Iterable[str], splitter: Splitter, encoder: Pretrained) -> Tokenizer:

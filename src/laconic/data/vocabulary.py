@@ -15,6 +15,7 @@ from laconic.config import Bounds, check_within
 from laconic.data.pieces import WordPiece
 from laconic.data.subwords import MOST_BUCKETS, subwords_of
 from laconic.data.text import WordTable
+from laconic.data.word_counts import WordCounts, text_counts
 from laconic.system.sparse import csr_array
 from laconic.types import FIRST_WORD, UNKNOWN
 
@@ -55,17 +56,19 @@ class Vocabulary:
 
     @staticmethod
     def of(table: WordTable, config: VocabularyConfig) -> Vocabulary:
-        """Count the words of these texts, ordered by the number of texts that have them, then by spelling."""
-        counts = _text_counts(table)
-        kept = np.flatnonzero(counts >= config.min_count)
-        by_spelling = sorted(kept.tolist(), key=table.words.__getitem__)
-        order = sorted(by_spelling, key=lambda word: -counts[word])[: config.size or None]
+        """Return the vocabulary of the words of these texts."""
+        return Vocabulary.of_counts(WordCounts.of(table, config.subwords), config)
+
+    @staticmethod
+    def of_counts(counts: WordCounts, config: VocabularyConfig) -> Vocabulary:
+        """Return counted words, ordered by the number of texts that have them, then by spelling."""
+        words = counts.ordered(config.min_count)[: config.size or None]
         return Vocabulary(
-            words=[table.words[word] for word in order],
-            text_counts=counts[order],
-            num_texts=len(table.lengths),
+            words=words,
+            text_counts=np.array([counts.words[word] for word in words], dtype=np.int64),
+            num_texts=counts.texts,
             sublinear=config.sublinear,
-            subword_counts=_subword_counts(table, config.subwords),
+            subword_counts=counts.subwords,
         )
 
     @staticmethod
@@ -73,7 +76,7 @@ class Vocabulary:
         """Count in how many of these texts each piece of a pre-trained encoder's vocabulary stands."""
         cut = pieces.cut(table, frozenset(words))
         number, counts = {word: at for at, word in enumerate(words)}, np.zeros(len(words), dtype=np.int64)
-        for word, count in zip(cut.words, _text_counts(cut), strict=True):
+        for word, count in zip(cut.words, text_counts(cut), strict=True):
             if word in number:
                 counts[number[word]] = count
         return Vocabulary(words=words, text_counts=counts, num_texts=len(table.lengths), pieces=pieces)
@@ -112,7 +115,7 @@ class Vocabulary:
         """
         if self.pieces is not None:
             return self
-        counts = _text_counts(table)
+        counts = text_counts(table)
         new = [at for at, word in enumerate(table.words) if word not in self.ids and counts[at] >= min_count]
         new.sort(key=lambda at: (-counts[at], table.words[at]))
         return replace(
@@ -169,19 +172,6 @@ def limited_to(tokens: csr_array, known: Bool[np.ndarray, "ids"]) -> csr_array:
     rows = csr_array((weights, indices, tokens.indptr.copy()), shape=tokens.shape)
     rows.data /= np.repeat(_norms(bags(rows)), np.diff(rows.indptr))
     return rows
-
-
-def _text_counts(table: WordTable) -> Int[np.ndarray, "words"]:
-    ones = np.ones(len(table.ids), dtype=np.int32)
-    matrix = csr_array((ones, table.ids, table.starts), shape=(len(table.lengths), len(table.words)), copy=True)
-    matrix.sum_duplicates()
-    return np.bincount(matrix.indices, minlength=len(table.words))
-
-
-def _subword_counts(table: WordTable, buckets: int) -> Int[np.ndarray, "buckets"]:
-    if not buckets:
-        return np.zeros(0, dtype=np.int64)
-    return np.bincount(subwords_of(table, buckets).buckets, minlength=buckets)
 
 
 def _counts_in_own_text(table: WordTable) -> Float[np.ndarray, "total"]:

@@ -267,7 +267,9 @@ class Answers(Parameters):
             labels: The true labels of each text, as for `fit`. Labels that training never saw count as misses.
 
         Returns:
-            Every metric by its name, in percent.
+            Every metric by its name, in percent: of the first k labels as in "P@5" or "micro F1@5", and without @k, as
+            in "micro F1" or "macro F1", of the labels that reach the threshold that is stored in the model or, of
+            probabilities, 0.5.
 
         Examples:
             >>> model = Laconic("nearest").fit(["red rose", "blue sea"], [["flower"], ["water"]])
@@ -279,7 +281,8 @@ class Answers(Parameters):
             evaluation = predictor.evaluate(self._corpus("test", texts, labels), "test")
         if evaluation.seen is not None and evaluation.seen.substantial:
             log.warning("score on %s texts, %s", f"{evaluation.texts:,}", evaluation.seen)
-        return evaluation.metrics
+        reaching_it = {} if evaluation.at_threshold is None else evaluation.at_threshold.metrics()
+        return evaluation.metrics | reaching_it
 
     def report(
         self,

@@ -26,7 +26,7 @@ from laconic.system.machine import at_most_cores, usable_cores
 # Parameters that are not a method's settings, with their defaults.
 _OWN: dict[str, Any] = {"device": "auto", "ensemble": 1, "ignore_memory": False}
 _OWN |= {"budget": None, "preset": None, "classes": None, "random_state": None, "n_jobs": None, "verbose": 0}
-_OWN |= {"track": None, "fields": None}
+_OWN |= {"track": None, "fields": None, "class_weight": None}
 
 
 class Parameters(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -51,16 +51,18 @@ class Parameters(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         n_jobs: int | None = None,
         verbose: int = 0,
         track: Any = None,
+        class_weight: Any = None,
         **settings: Any,
     ) -> None:
         self.method, self.device, self.ensemble, self.settings = method, device, ensemble, settings
         self.ignore_memory, self.budget, self.preset, self.classes = ignore_memory, budget, preset, classes
         self.random_state, self.n_jobs, self.verbose, self.track = random_state, n_jobs, verbose, track
-        self.fields = fields
+        self.fields, self.class_weight = fields, class_weight
 
     def __repr__(self) -> str:
         given = {
-            name: reprlib.repr(value) if name == "classes" else repr(value) for name, value in self._given().items()
+            name: reprlib.repr(value) if name in ("classes", "class_weight") else repr(value)
+            for name, value in self._given().items()
         }
         parameters = [repr(self.method), *(f"{name}={value}" for name, value in given.items())]
         return f"{type(self).__name__}({', '.join(parameters)})"

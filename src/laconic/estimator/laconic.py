@@ -50,6 +50,9 @@ class Laconic(Changes):
         track: Trackers of experiments that are told of every `fit` and `update`: "mlflow" or "wandb", with an
             experiment or project as in "mlflow:titles", or a list of them. An active run of theirs is joined. They get
             parameters and metrics; `laconic.mlflow.log_model` stores the model.
+        class_weight: How much the true pairs of a label weigh in training, for methods that can weigh them: a dict of
+            label names and weights, in which others have 1, or "balanced", by which all labels weigh the same in sum,
+            however many texts they have. None means that all pairs weigh the same.
         **settings: Settings of the method, such as `epochs=20`. Those of a group are written
             `text={"stop_words": False}` or, for grid searches, `text__stop_words=False`, which takes precedence. `fit`
             and `set_params` check them.
@@ -106,6 +109,8 @@ class Laconic(Changes):
         """
         began = perf_counter()
         budget = budget_seconds(self.budget, self.method)
+        if self.class_weight is not None and self.method == AUTO:
+            raise ConfigError("class_weight is for a named method, such as Laconic('trees', class_weight='balanced')")
         wanted = settings_with_preset(self.method, self.preset, self.settings)
         config = None if self.method == AUTO else config_of(self.method, self._seeded(self.method, wanted))
         fields, method = fields_given(self.fields), self.method
@@ -120,7 +125,7 @@ class Laconic(Changes):
                 watcher.report(f"Chosen: {choice.why}")
             sizes = f"{counted(len(corpus.split('train')), 'text')}, {counted(len(corpus.labels), 'label')}"
             watcher.report(f"Training {method} on {sizes}")
-            model = train_model(corpus, method, config, run, plain(self.ensemble))
+            model = train_model(corpus, method, config, run, plain(self.ensemble), self.class_weight)
             trackers.log_figures(model.facts)
             watcher.report(f"Trained {method} in {human_seconds(perf_counter() - began)}")
         return self._with_model(model, Predictor(model, self.device))
@@ -215,5 +220,6 @@ def _estimator_of(facts: Mapping[str, Any], device: str) -> Laconic:
             except ConfigError as error:
                 raise ModelError(f"the model's settings are not those of this version: {error}") from None
             members, fields = facts.get("ensemble", 1), spec_in_facts(facts) or None
-            return Laconic(method, device=device, ensemble=members, fields=fields, **settings)
+            weights = facts.get("class_weight")
+            return Laconic(method, device=device, ensemble=members, fields=fields, class_weight=weights, **settings)
     raise ModelError("the model does not state its method and settings; pack it again")

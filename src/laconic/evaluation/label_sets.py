@@ -36,6 +36,15 @@ class AtThreshold:
         whole = {"threshold": self.threshold, "own": self.own, "labels_per_text": self.labels_per_text}
         return whole | {"answered": self.answered, "micro": self.micro._asdict(), "macro": self.macro._asdict()}
 
+    def metrics(self) -> dict[str, float]:
+        """Return precision, recall and F1 by name; names of metrics of the first k labels end in @k, these do not."""
+        kinds = {"micro": self.micro, "macro": self.macro}
+        return {
+            f"{kind} {name}": value
+            for kind, scores in kinds.items()
+            for name, value in (("P", scores.precision), ("R", scores.recall), ("F1", scores.f1))
+        }
+
     def __str__(self) -> str:
         micro, macro = self.micro, self.macro
         own = f" ({counted(self.own, 'label has its', 'labels have their')} own)" if self.own else ""

@@ -23,7 +23,7 @@ from laconic.packed.kept_texts import KeptTexts
 from laconic.storage.model_folder import SavedModel
 from laconic.training.run import device_named
 
-_TOLD = ("laconic", "method", "config", "ensemble", "inputs", "sizes", "created", "data", "propensity")
+_TOLD = ("laconic", "method", "config", "ensemble", "class_weight", "inputs", "sizes", "created", "data", "propensity")
 _MEASURED = ("calibration", "not_calibrated", "threshold", "metrics")
 _TUNING_TEXTS = 28_000  # training texts from which trees are learnt, and by which search widths are tuned
 

@@ -181,7 +181,7 @@ class Config(EncoderConfig):
 def train(data: Dataset, config: Config, run: Run) -> Trained:
     config = with_sizes(config, len(data), data.num_labels, usual_length(data, config, "astec"), int(data.labels.nnz))
     sizes = {"words": data.inputs.shape[1], "labels": data.num_labels, "texts": len(data)}
-    report_costs(run, config, partial(training_costs, **sizes), _REMEDIES)
+    report_costs(run, config, partial(training_costs, **sizes, ranks=run.ranks.world), _REMEDIES)
     check_label_texts(data, config.warm_up, config.row_start)
     if config.shortlister == "siamese" and not siamese.suits(data):
         raise DataError("shortlister=siamese needs labels with texts, but this data has none; use nearest")
@@ -293,14 +293,20 @@ def with_sizes(config: Config, texts: int, labels: int, usual: int, pairs: int) 
     )
 
 
-def training_costs(config: Config, machine: Machine, *, words: int, labels: int, texts: int) -> TrainingCosts:
-    """Estimate the memory of the largest stage, and the time of both stages and of the exact search between them."""
+def training_costs(
+    config: Config, machine: Machine, *, words: int, labels: int, texts: int, ranks: int = 1
+) -> TrainingCosts:
+    """Estimate the memory of the largest stage, and the time of both stages and of the exact search between them.
+
+    Several ranks share rows of groups and labels; each has the centroids of all labels.
+    """
     dim, batch = config.embedding, config.batch_size
     groups = 0 if config.surrogate.groups == "none" else config.surrogate.count
     listed = config.extreme.random + config.shortlist.size * (config.extreme.negatives == "shortlist")
     neighbours = has_neighbours(config)
     kept = dim * (1 + neighbours) + 2 * config.length + listed  # of every text, beside four numbers per parameter
-    memory = 16 * (max(groups, labels) + words) * dim + 4 * texts * kept + 12 * batch * max(groups, listed)
+    rows = words + -(-max(groups, labels) // ranks) + (ranks > 1) * labels // 4  # centroids are not trained
+    memory = 16 * rows * dim + 4 * texts * kept + 12 * batch * max(groups, listed)
     met, scored = min(words, batch * config.length), batch * listed
     surrogate = 6 * batch * groups * dim / machine.flops
     surrogate += 28 * (groups + met) * dim / machine.bandwidth + machine.launch

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from laconic.data.dataset import Dataset, Rows
 from laconic.data.resident import Resident
+from laconic.data.shards import Shard
 from laconic.evaluation.evaluate import (
     batches,
     device_of,
@@ -97,7 +98,7 @@ def train(data: Dataset, held: Dataset, parts: Parts, plans: Plans, run: Run) ->
         shortlists = run.remember("negatives", lambda: {"labels": shortlists_of(shortlister, data, vectors)})["labels"]
 
     # 3. and 4. Transfer and extreme
-    classifier = _classifier(parts, data).to(run.device)
+    classifier = _classifier(parts, data, Shard.even(run.ranks, data.num_labels)).to(run.device)
     start_rows(classifier, encoder, data, parts.row_start, run.device)
 
     def ranker() -> CandidatesRanker:
@@ -109,25 +110,27 @@ def train(data: Dataset, held: Dataset, parts: Parts, plans: Plans, run: Run) ->
     learner: Encoder = encoder if parts.fine_tuned else Identity(vectors.shape[1])
     seen = data if parts.fine_tuned else replace(data, inputs=vectors.numpy())
     task = Shortlisted(learner, classifier, random=parts.random, likely=parts.likely).to(run.device)
-    resident = Resident.of(seen, parts.length, run.device, shortlists)
+    own = None if shortlists is None else classifier.shard.own_lists(shortlists)
+    resident = Resident.of(seen, parts.length, run.device, own, shard=classifier.shard)
     validate = (lambda: validation_figures(ranker().eval(), held)) if len(held) else None
     extreme = run.fit("extreme", task, resident, plans.extreme, validate=validate)
     return Learnt(ranker().eval(), surrogate, extreme)
 
 
 def _learn_surrogate(data: Dataset, parts: Parts, plan: Plan, run: Run) -> TrainState:
-    """Train encoder and surrogate classifier; only the encoder is kept."""
+    """Train encoder and surrogate classifier, whose groups several ranks share; only the encoder is kept."""
     make = parts.surrogate
     assert make is not None
     mapping = _matrix(run.remember("surrogate-groups", lambda: _tensors(make(data))))
     grouped = data.relabelled(mapping)
-    task = AllLabels(parts.encoder, _classifier(parts, grouped), dropout=0.0, chunk=65_536).to(run.device)
-    return run.fit("surrogate", task, Resident.of(grouped, parts.length, run.device), plan)
+    shard = Shard.even(run.ranks, grouped.num_labels, "group")
+    task = AllLabels(parts.encoder, _classifier(parts, grouped, shard), dropout=0.0, chunk=65_536).to(run.device)
+    return run.fit("surrogate", task, Resident.of(grouped, parts.length, run.device, shard=shard), plan)
 
 
-def _classifier(parts: Parts, data: Dataset) -> LinearClassifier:
+def _classifier(parts: Parts, data: Dataset, shard: Shard) -> LinearClassifier:
     with seeded(parts.seed):
-        classifier = LinearClassifier(parts.encoder.dim, data.num_labels, transform=parts.transform())
+        classifier = LinearClassifier(parts.encoder.dim, data.num_labels, transform=parts.transform(), shard=shard)
         classifier.spread(parts.encoder.dim**-0.5)
     if parts.prior:
         classifier.start_from(frequencies(data))

@@ -97,7 +97,16 @@ def fit_flat(
         warm_up(f"{stage}-warm-up", before_rows(encoder, classifier), data, config.warm_up, config, run)
         start_rows(classifier, encoder, data, config.row_start, run.device)
     reader, data, held = encoded_if_frozen(encoder, config, data, held, run.device)
-    task = AllLabels(reader, classifier, dropout=training.dropout, chunk=training.chunk, precision=training.precision)
+    own = classifier.shard.own
+    weights = None if data.label_weights is None else torch.from_numpy(data.label_weights[own]).to(run.device)
+    task = AllLabels(
+        reader,
+        classifier,
+        dropout=training.dropout,
+        chunk=training.chunk,
+        precision=training.precision,
+        label_weights=weights,
+    )
     learnt = FlatRanker(reader, classifier)
     validate = (lambda: validation_figures(learnt, held)) if len(held) else None
     resident = Resident.of(data, config.length, run.device, shard=classifier.shard)

@@ -43,16 +43,17 @@ class Method:
     """Returns what trains that many members, where members share something. None: each is trained by itself."""
     why_unsharded: Callable[[Any], str] = lambda config: "it has no part that several processes could share"
     """Why settings keep several processes from sharing the labels. Empty: they can."""
+    weighs_labels: bool = False
+    """Whether the true pairs of labels can have weights."""
 
 
 def _starts_from_label_texts(config: Any) -> bool:
     return bool(config.warm_up.epochs or config.row_start)
 
 
-def _starts_unsharded(config: Any) -> str:
-    """Say which setting needs the rows of all labels in one process."""
-    started = "warm_up.epochs" if config.warm_up.epochs else "row_start"
-    return f"{started} needs all labels in one process" if _starts_from_label_texts(config) else ""
+def _is_sharded(config: Any) -> str:
+    """Return no reason against sharding, whatever the settings."""
+    return ""
 
 
 METHODS = {
@@ -63,15 +64,24 @@ METHODS = {
         reads_label_texts=lambda config: True,
         on_gpu=False,
         prediction_settings=frozenset({"neighbours", "power", "label_text"}),
+        weighs_labels=True,
     ),
-    "trees": Method(trees.Config, trees.train, trees.restore, on_gpu=False, prediction_settings=frozenset({"beam"})),
+    "trees": Method(
+        trees.Config,
+        trees.train,
+        trees.restore,
+        on_gpu=False,
+        prediction_settings=frozenset({"beam"}),
+        weighs_labels=True,
+    ),
     "siamese": Method(siamese.Config, siamese.train, siamese.restore, reads_label_texts=lambda config: True),
     "inceptionxml": Method(
         inceptionxml.Config,
         inceptionxml.train,
         inceptionxml.restore,
         reads_label_texts=_starts_from_label_texts,
-        why_unsharded=_starts_unsharded,
+        why_unsharded=_is_sharded,
+        weighs_labels=True,
     ),
     "inceptionxml+": Method(
         inceptionxml_plus.Config,
@@ -79,7 +89,7 @@ METHODS = {
         inceptionxml_plus.restore,
         reads_label_texts=_starts_from_label_texts,
         prediction_settings=frozenset({"answer_top", "ranking"}),
-        why_unsharded=_starts_unsharded,
+        why_unsharded=_is_sharded,
     ),
     "astec": Method(
         astec.Config,
@@ -87,6 +97,7 @@ METHODS = {
         astec.restore,
         reads_label_texts=lambda config: astec.shortlists_by_text(config) or _starts_from_label_texts(config),
         prediction_settings=frozenset({"beta", "votes", "shortlist"}),
+        why_unsharded=_is_sharded,
     ),
     "decaf": Method(
         decaf.Config,
@@ -95,13 +106,15 @@ METHODS = {
         reads_label_texts=lambda config: config.label_text or config.warm_up.epochs > 0,
         prediction_settings=frozenset({"answer_beam"}),
         train_members=lambda members: partial(decaf.train_members, members),
+        why_unsharded=lambda config: "shortlist=nearest needs all labels" if config.shortlist == "nearest" else "",
     ),
     "xml-cnn": Method(
         xml_cnn.Config,
         xml_cnn.train,
         xml_cnn.restore,
         reads_label_texts=_starts_from_label_texts,
-        why_unsharded=_starts_unsharded,
+        why_unsharded=_is_sharded,
+        weighs_labels=True,
     ),
     "mach": Method(mach.Config, mach.train, mach.restore),
 }
@@ -189,7 +202,7 @@ def ensemble_of(method_name: str, members: int, *, over: Collection[str] = ()) -
 def check_shardable(method_name: str, config: MethodConfig, members: int) -> None:
     """Refuse a training that several processes cannot share."""
     method = _method_named(method_name)
-    unshared = [f"{name} is learnt by one process" for name in wrappers_of(config) if name != "extra_texts"]
+    unshared = ["a re-ranker is trained by one process"] * (config.reranker is not None)
     unshared += ["an ensemble is trained by one process"] * (members > 1)
     why = method.why_unsharded(config) or next(iter(unshared), "")
     if why:
@@ -197,6 +210,22 @@ def check_shardable(method_name: str, config: MethodConfig, members: int) -> Non
         raise ConfigError(
             f"{method_name} cannot be trained by several processes: {why}; start one process, or use --method with one "
             f"of {able}"
+        )
+
+
+def check_weighable(method_name: str, config: MethodConfig) -> None:
+    """Refuse weights of labels where training would not apply them to all that it learns."""
+    over = [name for name in wrappers_of(config) if name != "extra_texts"]
+    if over:
+        raise ConfigError(
+            f"class_weight does not reach what {over[0]} learns; leave one of them out (fusion has a setting of its "
+            "own, fusion.rare, by which rare labels weigh more)"
+        )
+    if not _method_named(method_name).weighs_labels:
+        able = ", ".join(name for name, one in METHODS.items() if one.weighs_labels)
+        raise ConfigError(
+            f"{method_name} has no class_weight: it also learns groups of labels, to which no weight of one label "
+            f"belongs; methods that have it are {able}"
         )
 
 

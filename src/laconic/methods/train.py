@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from laconic import __version__
 from laconic.config import method_called, settings_of
+from laconic.data.class_weight import ClassWeight, label_weights
 from laconic.data.corpus import Corpus, Labels, Split
 from laconic.data.dataset import Dataset, label_counts
 from laconic.data.prepare import prepare, with_vectors
 from laconic.data.sketch import TextSketch
 from laconic.data.tokenizer import Tokenizer
-from laconic.errors import DataError, TrainingError
+from laconic.errors import DataError
 from laconic.methods.config import MethodConfig
-from laconic.methods.registry import check_shardable, ensemble_of, wrappers_of
+from laconic.methods.fit import Learning, Learnt
+from laconic.methods.registry import check_weighable, ensemble_of, wrappers_of
 from laconic.methods.transformer import pretrained_of, with_pretrained
-from laconic.methods.validation import held_out_figures, held_out_of
-from laconic.methods.wrappers.calibrate import learnt_calibration
-from laconic.models.classifiers import shards_of
-from laconic.models.rankers import Ranker
 from laconic.storage.model_folder import SavedModel
-from laconic.system.machine import torch_within_cores
-from laconic.system.ranks import Ranks
 from laconic.training.run import Run, fingerprint
-from laconic.training.run_folder import differences
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -45,9 +38,17 @@ class Training:
     members: int
     data: Dataset
     tokenizer: Tokenizer | None  # None: the inputs are features, not texts
+    class_weight: ClassWeight = None
 
     @classmethod
-    def of(cls, corpus: Corpus, method_name: str, config: MethodConfig, members: int = 1) -> Training:
+    def of(
+        cls,
+        corpus: Corpus,
+        method_name: str,
+        config: MethodConfig,
+        members: int = 1,
+        class_weight: ClassWeight = None,
+    ) -> Training:
         """Prepare the corpus's training split; several members are an ensemble."""
         method_name = method_called(method_name)
         method = ensemble_of(method_name, members, over=wrappers_of(config))
@@ -64,56 +65,65 @@ class Training:
         data, tokenizer = prepared
         if config.vectors:
             data = with_vectors(prepared, corpus, Path(config.vectors))
+        weights = label_weights(class_weight, corpus.labels.names, data.label_counts)
+        if weights is not None:
+            check_weighable(method_name, config)
         return cls(
-            corpus=corpus, method_name=method_name, config=config, members=members, data=data, tokenizer=tokenizer
+            corpus=corpus,
+            method_name=method_name,
+            config=config,
+            members=members,
+            data=replace(data, label_weights=weights),
+            tokenizer=tokenizer,
+            class_weight=class_weight,
         )
 
-    @cached_property
-    def facts(self) -> dict[str, Any]:
+    @property
+    def facts(self) -> Mapping[str, Any]:
         """Return what decides the result: another training with equal facts learns the same."""
+        return self.learning.facts
+
+    @cached_property
+    def learning(self) -> Learning:
+        """Return what several ranks do together; the rest of a training is the first one's."""
         holdout, labels = self.corpus.holdout, self.corpus.labels
-        return {
+        facts = {
             "method": self.method_name,
             "config": settings_of(self.config),
             "data": fingerprint(self.data, [*labels.names, *(labels.texts or ()), *_attributes(labels)]),
             "ensemble": self.members,
             "test": 0 if holdout is None else holdout.fraction,
             **({} if self.data.pretrained is None else {"encoder": self.data.pretrained.digest}),
+            **self._weighed,
         }
+        return Learning(
+            method_name=self.method_name,
+            config=self.config,
+            members=self.members,
+            data=self.data,
+            facts=facts,
+            judged=None if "test" in self.corpus.splits else self.corpus.constants(),
+        )
 
-    def _check_ranks(self, ranks: Ranks) -> None:
-        """Refuse ranks that would not train the same: of another version, with other data or other settings."""
-        if ranks.world == 1:
-            return
-        check_shardable(self.method_name, self.config, self.members)
-        versions = {"laconic": __version__, "torch": torch.__version__}
-        told = [json.loads(text) for text in ranks.gather_texts(json.dumps({**versions, **self.facts}))]
-        for rank, facts in enumerate(told):
-            for difference in differences(facts, told[0]):
-                raise TrainingError(
-                    f"rank {rank} has {difference.replace('(now', '(rank 0:')}; start all ranks with the same version, "
-                    "data and command"
-                )
+    @property
+    def _weighed(self) -> dict[str, Any]:
+        """Return what model.json says of the weights of labels; nothing where all weigh the same."""
+        given = self.class_weight
+        if given is None:
+            return {}
+        named = {str(name): float(weight) for name, weight in given.items()} if isinstance(given, Mapping) else given
+        return {"class_weight": named}
 
-    @torch_within_cores()
     def run(self, run: Run) -> SavedModel:
         """Train, or resume a run that was interrupted. Of several ranks the first one returns the whole model."""
-        corpus, data = self.corpus, self.data
-        method = ensemble_of(self.method_name, self.members, over=wrappers_of(self.config))
-        self._check_ranks(run.ranks)
-        run.begin(self.facts)
-        with run.blaming_its_files():
-            trained = method.train(data, self.config, run)
-        one_split = self.members == 1 or method.train_members is not None
-        held = held_out_of(trained, data, one_split=one_split)
-        calibration = learnt_calibration(held)
-        figures = None if "test" in corpus.splits else held_out_figures(held, data, corpus.constants())
+        return self.model(self.learning.run(run))
+
+    def model(self, learnt: Learnt) -> SavedModel:
+        """Return the model of what was learnt from this training's data."""
+        corpus = self.corpus
         return SavedModel(
-            facts=_facts(corpus, data, self.method_name)
-            | {"config": settings_of(trained.config), **trained.facts, "run": self.facts}
-            | calibration
-            | ({} if figures is None else {"metrics": figures}),
-            tensors=_whole_tensors(trained.ranker),
+            facts=_facts(corpus, self.data, self.method_name) | learnt.facts | self._weighed,
+            tensors=learnt.tensors,
             labels=corpus.labels,
             label_counts=label_counts(corpus.split("train").labels),
             vocabulary=None if self.tokenizer is None else self.tokenizer.vocabulary,
@@ -121,22 +131,16 @@ class Training:
         )
 
 
-def train_model(corpus: Corpus, method_name: str, config: MethodConfig, run: Run, members: int = 1) -> SavedModel:
+def train_model(
+    corpus: Corpus,
+    method_name: str,
+    config: MethodConfig,
+    run: Run,
+    members: int = 1,
+    class_weight: ClassWeight = None,
+) -> SavedModel:
     """Train on the corpus's training split, or resume an interrupted run; several members are an ensemble."""
-    return Training.of(corpus, method_name, config, members).run(run)
-
-
-def _whole_tensors(ranker: Ranker) -> dict[str, Tensor]:
-    """Return a ranker's state with the rows of all ranks, gathered on the first one; the others return none."""
-    shards = shards_of(ranker)
-    if not shards:
-        return ranker.state_dict()
-    tensors = {}
-    for name, tensor in ranker.state_dict().items():
-        whole = shards[name].join(tensor) if name in shards else tensor.cpu()
-        if whole is not None:
-            tensors[name] = whole
-    return tensors
+    return Training.of(corpus, method_name, config, members, class_weight).run(run)
 
 
 def _attributes(labels: Labels) -> list[str]:

@@ -133,8 +133,10 @@ def _count_of(tensors: Mapping[str, Tensor], name: str) -> int:
 
 
 def _weighted_texts(data: Dataset) -> Dataset:
-    """Return the texts of a weight above 0, with label values scaled to at most 1."""
+    """Return the texts of a weight above 0, with label values scaled to at most 1, times the labels' weights."""
     labels = csr_array(data.labels / data.labels.data.max(initial=np.finfo(np.float32).tiny))
+    if data.label_weights is not None:
+        labels.data *= data.label_weights[labels.indices]
     data = replace(data, labels=labels)
     return data if data.weights is None else data.rows(np.flatnonzero(data.weights > 0))
 

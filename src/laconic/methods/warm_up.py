@@ -21,6 +21,7 @@ from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import Encoder, Transformed, UnitVectors
 from laconic.training.run import Run
 from laconic.training.tasks_siamese import Contrast
+from laconic.types import NO_LABEL
 
 WARM_UP_BATCH = 1024  # texts, where there are enough
 _DROPOUT = 0.1  # of words; for encoders that weight words
@@ -69,7 +70,7 @@ def start_rows(
 
     For a text whose vector has the direction of a label's row and a usual length, the label scores `score` above its
     bias. The mean of all label vectors is taken off, so that a text's scores are not above the biases in the mean.
-    Nothing is done where the score is 0.
+    Nothing is done where the score is 0. Of several ranks, each starts its own rows.
     """
     if not score:
         return
@@ -81,7 +82,9 @@ def start_rows(
     some = np.linspace(0, len(data) - 1, min(_USUAL, len(data))).astype(np.int64)
     length = encoded(reader, data.inputs[some], device).norm(dim=1).mean()
     rows = functional.normalize(vectors - vectors.mean(0), dim=1) * (score / length.clamp(min=1e-6))
-    classifier.weight[torch.from_numpy(np.flatnonzero(named)).to(device)] = rows.to(classifier.weight.dtype)
+    numbers = classifier.shard.numbered(torch.from_numpy(np.flatnonzero(named)).to(device))
+    there = numbers != NO_LABEL
+    classifier.weight[numbers[there]] = rows[there].to(classifier.weight.dtype)
 
 
 def before_rows(encoder: Encoder, classifier: LinearClassifier) -> Encoder:

@@ -71,7 +71,9 @@ class NearestRanker(Ranker):
 
 def votes_of(data: Dataset) -> csr_array:
     """Return each text's labels with their weights, scaled to at most 1, so that no sum overflows."""
-    votes = data.labels / data.labels.data.max(initial=TRACE)
+    votes = csr_array(data.labels / data.labels.data.max(initial=TRACE))
+    if data.label_weights is not None:
+        votes.data *= data.label_weights[votes.indices] / data.label_weights.max(initial=TRACE)
     if data.weights is not None:
         votes = csr_array(votes.multiply(data.weights[:, None] / data.weights.max(initial=TRACE)))
     votes.eliminate_zeros()

@@ -155,7 +155,7 @@ class CandidatesRanker(Ranker):
     def __init__(self, encoder: Encoder, shortlister: Shortlister, classifier: Classifier, *, beta: float) -> None:
         super().__init__()
         self.encoder, self.shortlister, self.classifier = encoder, shortlister, classifier
-        self.num_labels, self.num_ids = classifier.num_labels, encoder.num_ids
+        self.num_labels, self.num_ids = classifier.shard.total, encoder.num_ids
         self.register_buffer("beta", torch.tensor(beta, device=next(classifier.parameters()).device))
 
     def rank(self, inputs: Inputs, k: int) -> Ranking:
@@ -252,10 +252,10 @@ class Reranker(Ranker):
 def _probabilities(
     classifier: Classifier, vectors: Float[Tensor, "batch dim"], labels: Int[Tensor, "batch n"]
 ) -> Float[Tensor, "batch n"]:
-    """Compute probabilities of labels by a classifier, a few texts at a time; NO_LABEL has 0."""
+    """Compute probabilities of labels by a classifier of all ranks, a few texts at a time; NO_LABEL has 0."""
     rows = max(1, _GATHERED // max(1, labels.shape[1] * vectors.shape[1]))
-    parts = zip(torch.split(vectors, rows), torch.split(labels, rows), strict=True)
-    scores = torch.cat([classifier.score(part, some) for part, some in parts])
+    parts = zip(torch.split(vectors, rows), torch.split(classifier.shard.numbered(labels), rows), strict=True)
+    scores = classifier.shard.ranks.sum(torch.cat([classifier.score(part, some) for part, some in parts]))
     return scores.sigmoid().masked_fill(labels == NO_LABEL, 0)
 
 

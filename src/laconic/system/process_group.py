@@ -36,6 +36,7 @@ class ProcessGroup(Ranks):
         own_gpus = int(environment.get("LOCAL_WORLD_SIZE", "1")) <= torch.cuda.device_count()
         self.captures = device.type == "cuda" and own_gpus
         limit, backend = timedelta(seconds=timeout), "nccl" if self.captures else "gloo"
+        self.reads = int(environment.get("LOCAL_RANK", "0")) == 0
         self._where = f"rank {self.rank} of {self.world}"
         self.sent = Counter()
         with self._talking():

@@ -25,6 +25,8 @@ class Ranks(ABC):
     """Whether their communication can be part of a CUDA graph."""
     sent: Counter[str]
     """Bytes that this rank has sent, by purpose."""
+    reads: bool = True
+    """Whether this rank reads the data, for itself and the other ranks of its machine."""
 
     @property
     def is_first(self) -> bool:

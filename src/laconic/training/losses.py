@@ -58,6 +58,27 @@ def all_labels_loss(
     return loss
 
 
+@torch.no_grad()
+def weigh_positives(
+    batch: Batch,
+    scores: Float[Tensor, "batch p"],
+    pair_weights: Float[Tensor, "batch p"],
+    *,
+    over: int,
+) -> tuple[Batch, Float[Tensor, ""]]:
+    """Return a batch whose loss has the gradient of one with weighted positives, and what its value lacks.
+
+    The gradient of a positive with target y and weight w is w (σ(z) − y). It is that of a pair with the weight 1 whose
+    target is σ(z) + w (y − σ(z)), so that no loss has to know of weights. `scores` are the positives' own.
+    """
+    targets, predicted = _targets(batch, scores), scores.sigmoid()
+    moved = torch.where(batch.positives == NO_LABEL, 0.0, predicted + pair_weights * (targets - predicted))
+    plain = functional.softplus(scores)
+    lacking = pair_weights * (plain - targets * scores) - (plain - moved * scores)
+    lacking = lacking.masked_fill(batch.positives == NO_LABEL, 0.0).sum(1)
+    return batch._replace(targets=moved), _text_weights(batch, scores, over) @ lacking
+
+
 def shortlist_loss(
     vectors: Float[Tensor, "batch dim"],
     weight: Float[Tensor, "labels dim"],

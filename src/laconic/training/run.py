@@ -189,22 +189,56 @@ class Run:
     def remember(self, name: str, make: Callable[[], Mapping[str, Tensor]]) -> dict[str, Tensor]:
         """Return the tensors of `make`, on the CPU: computed once, and read from the folder when the run is resumed.
 
-        Of several ranks the first one computes them; without a folder, each does.
+        Of several ranks the first one computes them, alone; without a folder, each does.
         """
         file = self._name(name, "value")
-        found = None if self.files is None else self.files.load(file)
-        (missing,) = self.ranks.any(found is None)
-        if found is not None and not missing:
-            return found[0]
-        with self.stage(name):
-            made = _plain(make()) if self.ranks.is_first or self.files is None else {}
-            if self.files is not None:
+        if (known := self._known(file)) is not None:
+            return known
+        with self.stage(name), self.apart() as is_first:
+            made = _plain(make()) if is_first or self.files is None else {}
+            if is_first and self.files is not None:
                 self.files.save(file, made, {})
-        if self.files is None or self.ranks.is_first:
+        if is_first or self.files is None:
             return made
         found = self.files.load(file)
         assert found is not None, "the first rank has written it"
         return found[0]
+
+    def remember_together(self, name: str, make: Callable[[], Mapping[str, Tensor]]) -> dict[str, Tensor]:
+        """Return the tensors of `make`, which all ranks call, on the CPU; those of the first one are remembered."""
+        file = self._name(name, "value")
+        if (known := self._known(file)) is not None:
+            return known
+        with self.stage(name):
+            made = _plain(make())
+            if self.files is not None:
+                self.files.save(file, made, {})
+        return made
+
+    def _known(self, file: str) -> dict[str, Tensor] | None:
+        """Return the tensors of a file if every rank has found it."""
+        found = None if self.files is None else self.files.load(file)
+        (missing,) = self.ranks.any(found is None)
+        return None if found is None or missing else found[0]
+
+    @contextmanager
+    def apart(self) -> Iterator[bool]:
+        """Let every rank work by itself inside, as if it were alone; yield whether it is the first.
+
+        Only the first one may write files of the run there. All ranks wait for each other at the end.
+        """
+        together = self.ranks
+        parts = [part for part in (self, self.files) if part is not None]
+        for part in parts:
+            part.ranks = ALONE
+        try:
+            yield together.is_first
+        finally:
+            for part in parts:
+                part.ranks = together
+        together.wait()
+        if self.files is not None and not together.is_first:
+            self.files.forget_manifest()
 
     def forget(self, prefix: str) -> None:
         """Remove the files of stages and values whose names begin so: what was made of them is remembered itself."""

@@ -167,7 +167,7 @@ class RunFolder:
             self._save(name, tensors, metadata)
         self.ranks.wait()
         if not self.ranks.is_first:
-            self._entries = None  # the manifest has changed
+            self.forget_manifest()
 
     def _save(self, name: str, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
         before = self._known().get(name, [None])[-1]
@@ -211,7 +211,11 @@ class RunFolder:
                 self._remove(gone)
         self.ranks.wait()
         if not self.ranks.is_first:
-            self._entries = None
+            self.forget_manifest()
+
+    def forget_manifest(self) -> None:
+        """Read the manifest anew when it is needed: another rank has changed it."""
+        self._entries = None
 
     def _forget_pieces(self, name: str) -> list[str]:
         """Take the pieces of a checkpoint off the list; return their names."""

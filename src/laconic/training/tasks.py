@@ -9,11 +9,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from laconic.data.shards import Shard
 from laconic.kernels.triton.shortlist import Shortlist
 from laconic.models.classifiers import Classifier, LinearClassifier
 from laconic.models.encoders import Encoder, TransformerEncoder
 from laconic.models.shortlisters.clusters import Clusters, joined
-from laconic.training.losses import all_labels_loss, shortlist_loss
+from laconic.training.losses import all_labels_loss, shortlist_loss, weigh_positives
 from laconic.types import NO_LABEL, Batch, Inputs
 
 
@@ -43,9 +44,13 @@ class Task(nn.Module, ABC):
 
 
 class AllLabels(Task):
-    """The loss of every text with every label (InceptionXML, section 4.3)."""
+    """The loss of every text with every label (InceptionXML, section 4.3).
+
+    `label_weights` are those of labels' true pairs; without them all weigh 1.
+    """
 
     tables = frozenset({"encoder.embedding.weight"})
+    label_weights: Tensor | None
 
     def __init__(
         self,
@@ -55,11 +60,13 @@ class AllLabels(Task):
         dropout: float,
         chunk: int,
         precision: torch.dtype = torch.float32,
+        label_weights: Float[Tensor, "labels"] | None = None,
     ) -> None:
         super().__init__()
         self.encoder, self.classifier = encoder, classifier
         self.dropout = nn.Dropout(dropout)
         self.chunk, self.precision = chunk, precision
+        self.register_buffer("label_weights", label_weights, persistent=False)
 
     def forward(self, batch: Batch, progress: Float[Tensor, ""]) -> Float[Tensor, ""]:
         rows, biases = _all_rows(self.classifier)
@@ -68,11 +75,16 @@ class AllLabels(Task):
             (encoded,) = self.encode(batch.inputs, progress)
         shard = self.classifier.shard
         vectors = shard.ranks.sum_gradients(encoded.float())
+        lacking: Float[Tensor, ""] | float = 0.0
+        if self.label_weights is not None:
+            true = batch.positives.clamp(min=0)
+            scores = _scores_of(true, vectors, rows, biases)
+            batch, lacking = weigh_positives(batch, scores, self.label_weights[true], over=shard.total)
         batch = _neutralise_left_out(batch, vectors, rows, biases)
         loss = all_labels_loss(
             vectors, rows, biases, batch, chunk=self.chunk, precision=self.precision, over=shard.total
         )
-        return shard.ranks.sum_losses(loss)
+        return shard.ranks.sum_losses(loss + lacking)
 
     def encode(self, inputs: Inputs, progress: Float[Tensor, ""]) -> Float[Tensor, "1 batch dim"]:
         return self.dropout(self.classifier.transform(self.encoder(inputs)))[None]
@@ -95,13 +107,22 @@ def _neutralise_left_out(
     """Return the batch with left-out pairs whose targets are their own predictions, so that their gradient is 0."""
     if batch.left_out is None:
         return batch
-    some = batch.left_out.clamp(min=0)
-    scores = (rows[some].float() @ vectors[:, :, None])[:, :, 0]
-    predicted = (scores if biases is None else scores + biases[some]).sigmoid()
+    predicted = _scores_of(batch.left_out.clamp(min=0), vectors, rows, biases).sigmoid()
     own = (batch.positives != NO_LABEL).to(predicted.dtype) if batch.targets is None else batch.targets
     return batch._replace(
         positives=torch.cat([batch.positives, batch.left_out], dim=1), targets=torch.cat([own, predicted], dim=1)
     )
+
+
+@torch.no_grad()
+def _scores_of(
+    labels: Int[Tensor, "batch n"],
+    vectors: Float[Tensor, "batch dim"],
+    rows: Float[Tensor, "labels dim"],
+    biases: Float[Tensor, "labels"] | None,
+) -> Float[Tensor, "batch n"]:
+    scores = (rows[labels].float() @ vectors[:, :, None])[:, :, 0]
+    return scores if biases is None else scores + biases[labels]
 
 
 def _holds(lists: Int[Tensor, "batch n"], labels: Int[Tensor, "batch k"]) -> Bool[Tensor, "batch k"]:
@@ -196,8 +217,9 @@ class ClustersAndLabels(Task):
 class Shortlisted(Task):
     """The loss of every text with its labels, hard negatives and random ones (DeepXML, module IV): a sum per text.
 
-    Positives among the negatives are removed, and left-out labels are not scored. `likely` is how often each label is
-    drawn; without it all are equally likely.
+    Positives among the negatives are removed, and left-out labels are not scored. `likely` is how often each of all
+    labels is drawn; without it all are equally likely. Of several ranks, each has the labels of its shard alone, and
+    all draw the same random ones.
     """
 
     tables = frozenset({"classifier.weight", "encoder.embedding.weight"})
@@ -219,33 +241,37 @@ class Shortlisted(Task):
         self.register_buffer("cumulative", cumulative, persistent=False)
 
     def forward(self, batch: Batch, progress: Float[Tensor, ""]) -> Float[Tensor, ""]:
-        (vectors,) = self.encode(batch.inputs, progress)
-        num_labels = self.classifier.num_labels
+        (encoded,) = self.encode(batch.inputs, progress)
+        shard, num_labels = self.classifier.shard, self.classifier.num_labels
+        vectors = shard.ranks.sum_gradients(encoded)
         hard = [] if batch.negatives is None else [batch.negatives]
-        labels = torch.cat([batch.positives, *hard, self._draw(len(vectors))], dim=1)
+        labels = torch.cat([batch.positives, *hard, shard.numbered(self._draw(len(vectors)))], dim=1)
         if batch.left_out is not None:
             labels = labels.masked_fill(_holds(batch.left_out, labels), NO_LABEL)
         picks = _unique(labels)
         # Every label is a cluster of its own; NO_LABEL becomes an empty one after the last.
         shortlist = Shortlist(torch.where(picks == NO_LABEL, num_labels, picks), self.starts, 1)
-        return shortlist_loss(vectors, *_all_rows(self.classifier), batch, shortlist, over=1)
+        loss = shortlist_loss(vectors, *_all_rows(self.classifier), batch, shortlist, over=1)
+        return shard.ranks.sum_losses(loss)
 
     def encode(self, inputs: Inputs, progress: Float[Tensor, ""]) -> Float[Tensor, "1 batch dim"]:
         return self.classifier.transform(self.encoder(inputs))[None]
 
     def _draw(self, texts: int) -> Int[Tensor, "texts random"]:
-        size, device = (texts, self.random), self.starts.device
+        """Draw labels of all ranks for each text."""
+        size, device, total = (texts, self.random), self.starts.device, self.classifier.shard.total
         if self.cumulative is None:
-            return torch.randint(self.classifier.num_labels, size, device=device)
+            return torch.randint(total, size, device=device)
         found = torch.searchsorted(self.cumulative, torch.rand(size, device=device), right=True)
-        return found.clamp(max=self.classifier.num_labels - 1)
+        return found.clamp(max=total - 1)
 
 
 class PickedClusters(Task):
     """The loss of every text with the labels of clusters that were picked for it before (DECAF, module IV): a mean.
 
     Labels are numbered cluster by cluster, and a batch's negatives are the picked clusters. Clusters of missing
-    positives are added or, where `missing` is False, missing positives are ignored, as in the published code.
+    positives are added or, where `missing` is False, missing positives are ignored, as in the published code. Of
+    several ranks, each has the clusters of a shard, and batches of these clusters and their labels alone.
     """
 
     tables = frozenset({"classifier.refinement"})
@@ -253,32 +279,42 @@ class PickedClusters(Task):
     cluster_of: Tensor
 
     def __init__(
-        self, encoder: Encoder, classifier: Classifier, starts: Int[Tensor, "bounds"], *, missing: bool = True
+        self,
+        encoder: Encoder,
+        classifier: Classifier,
+        starts: Int[Tensor, "bounds"],
+        *,
+        missing: bool = True,
+        clusters: Shard | None = None,
     ) -> None:
         super().__init__()
         self.encoder, self.classifier, self.missing = encoder, classifier, missing
         self.size = int(starts.diff().max())
-        self.register_buffer("starts", starts, persistent=False)
-        self.register_buffer("cluster_of", torch.repeat_interleave(starts.diff()), persistent=False)
+        clusters = clusters or Shard.whole(len(starts) - 1)
+        own = starts[clusters.first : clusters.last + 1] - starts[clusters.first]
+        self.register_buffer("starts", own, persistent=False)
+        self.register_buffer("cluster_of", torch.repeat_interleave(own.diff()), persistent=False)
 
     def forward(self, batch: Batch, progress: Float[Tensor, ""]) -> Float[Tensor, ""]:
-        (vectors,) = self.encode(batch.inputs, progress)
+        (encoded,) = self.encode(batch.inputs, progress)
+        ranks = self.classifier.shard.ranks
+        vectors = ranks.sum_gradients(encoded)
         rows, biases = _all_rows(self.classifier)
         picks = self._picks(batch)
         batch = _neutralise_left_out(_within(batch, picks, self._clusters), vectors, rows, biases)
         assert batch.negatives is not None
         scores = batch.negatives.shape[1] * self.size
-        return shortlist_loss(vectors, rows, biases, batch, Shortlist(picks, self.starts, self.size), over=scores)
+        loss = shortlist_loss(vectors, rows, biases, batch, Shortlist(picks, self.starts, self.size), over=scores)
+        return ranks.sum_losses(loss)
 
     def encode(self, inputs: Inputs, progress: Float[Tensor, ""]) -> Float[Tensor, "1 batch dim"]:
         return self.classifier.transform(self.encoder(inputs))[None]
 
     def _picks(self, batch: Batch) -> Int[Tensor, "batch k"]:
         assert batch.negatives is not None
-        if not self.missing:
-            return batch.negatives
-        picks = torch.cat([batch.negatives, self._clusters(batch.positives)], dim=1)
-        picks = _unique(picks)
+        picks = batch.negatives
+        if self.missing:
+            picks = _unique(torch.cat([picks, self._clusters(batch.positives)], dim=1))
         return torch.where(picks == NO_LABEL, len(self.starts) - 1, picks)  # one past the last is empty
 
     def _clusters(self, labels: Int[Tensor, "batch p"]) -> Int[Tensor, "batch p"]:

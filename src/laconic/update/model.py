@@ -111,6 +111,10 @@ def remove_labels(model: SavedModel, names: Collection[str]) -> SavedModel:
 def update(model: SavedModel, corpus: Corpus, config: Config, run: Run) -> SavedModel:
     """Return the model trained further on new texts, with known or new labels; an interrupted run is resumed."""
     corpus.check_labelled()
+    if "class_weight" in model.facts:
+        raise DataError(
+            "the model was trained with class_weight, which an update does not apply; train it again on all texts"
+        )
     new, before = _unknown_in(corpus, model), model
     labels = _with_attributes_of(model.labels.joined(new), corpus.labels)
     model, words = _with_new_words(model, labels, corpus)

@@ -55,8 +55,8 @@ def corpus_of(
     fields: str = "",
 ) -> Corpus:
     """Read every split to its end and number the labels of all of them together."""
-    book = _LabelBook.of(label_rows)
-    gathered = {name: _gather(split_rows, book) for name, split_rows in rows.items()}
+    book = LabelBook.of(label_rows)
+    gathered = {name: gather(split_rows, book) for name, split_rows in rows.items()}
     for name, parts in gathered.items():
         if not parts.texts:
             raise DataError(f"{source}: there is no record at all in the split {name!r}; fill its file or take it away")
@@ -74,7 +74,7 @@ def corpus_of(
         broader=book.hierarchy(),
         attributes=attributes,
     )
-    splits = {name: _split(parts, labels, features.get(name)) for name, parts in gathered.items()}
+    splits = {name: split_of(parts, labels, features.get(name)) for name, parts in gathered.items()}
     return Corpus(
         splits=splits,
         labels=labels,
@@ -87,7 +87,7 @@ def corpus_of(
 
 
 @dataclass
-class _LabelBook:
+class LabelBook:
     """Map names to numbers; a name that the list of labels does not have is appended."""
 
     names: list[str]
@@ -99,9 +99,9 @@ class _LabelBook:
     attributes: dict[int, LabelRow] = field(default_factory=dict)  # the rows that have attributes
 
     @staticmethod
-    def of(rows: Iterable[LabelRow] | None) -> _LabelBook:
+    def of(rows: Iterable[LabelRow] | None) -> LabelBook:
         if rows is None:
-            return _LabelBook([], None, {}, None)
+            return LabelBook([], None, {}, None)
         names, texts, number = list[str](), list[str | None](), dict[str, int]()
         alternatives, broader, attributes = dict[int, Sequence[str]](), dict[int, LabelRow](), dict[int, LabelRow]()
         for row in rows:
@@ -120,7 +120,7 @@ class _LabelBook:
             names.append(row.name)
             texts.append(row.text)
         known = [text or "" for text in texts] if any(text is not None for text in texts) else None
-        return _LabelBook(names, known, number, len(names), alternatives, broader, attributes)
+        return LabelBook(names, known, number, len(names), alternatives, broader, attributes)
 
     def number_of(self, label: str | int, place: str) -> int:
         if isinstance(label, str):
@@ -200,7 +200,8 @@ class Gathered:
         return matrix
 
 
-def _gather(rows: Iterable[Row], book: _LabelBook) -> Gathered:
+def gather(rows: Iterable[Row], book: LabelBook) -> Gathered:
+    """Read rows to their end; labels that the book lacks are added to it."""
     found = Gathered()
     for row in rows:
         labels = _weighted_labels(row, book)
@@ -210,7 +211,7 @@ def _gather(rows: Iterable[Row], book: _LabelBook) -> Gathered:
     return found
 
 
-def _weighted_labels(row: Row, book: _LabelBook) -> list[tuple[int, float]]:
+def _weighted_labels(row: Row, book: LabelBook) -> list[tuple[int, float]]:
     numbers = [book.number_of(label, row.place) for label in row.labels]
     if row.label_weights is None:
         return [(number, 1.0) for number in numbers]
@@ -236,7 +237,8 @@ def _same_count(source: str, name: str, records: int, features: Features) -> Non
         )
 
 
-def _split(parts: Gathered, labels: Labels, features: Features | None) -> Split:
+def split_of(parts: Gathered, labels: Labels, features: Features | None = None) -> Split:
+    """Return rows as a split; all their labels must be there."""
     has_ids = any(id is not None for id in parts.ids)
     left_out = pair_matrix(parts.left_out, (len(parts.texts), len(labels)))
     if has_ids:
@@ -257,7 +259,7 @@ def _weights(weights: Sequence[float | None]) -> np.ndarray | None:
     return np.array([1.0 if weight is None else weight for weight in weights], dtype=np.float32)
 
 
-def _notes(book: _LabelBook, gathered: Mapping[str, Gathered]) -> list[str]:
+def _notes(book: LabelBook, gathered: Mapping[str, Gathered]) -> list[str]:
     notes = []
     if book.listed is not None and len(book.names) > book.listed:
         added = book.names[book.listed :]

@@ -74,35 +74,41 @@ def delimited_rows(
     first = next(feed, None)
     if first is None:
         raise DataError(f"{name}: the file is empty; its first line must name the columns")
-    delimiter = delimiter or next((sign for sign in "\t,;" if sign in first), ",")
+    delimiter = delimiter or delimiter_in(first)
     csv.field_size_limit(longest or LONGEST_LINE.get())
     rules: Any = csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE
     reader = csv.reader(chain([first], feed), delimiter=delimiter, quoting=rules, strict=True)
-    begun = 1
     while True:
         try:
-            yield f"{name}:{begun}", next(reader)
+            cells = next(reader)
+            yield f"{name}:{feed.begun}", cells
         except StopIteration:
             return
         except DataError as error:
             yield name, error
         except csv.Error as error:
-            yield name, DataError(f"{name}:{begun}: not a whole row ({error}); {remedy}")
-        begun = feed.number + 1
+            yield name, DataError(f"{name}:{feed.begun}: not a whole row ({error}); {remedy}")
+        feed.begun = 0
+
+
+def delimiter_in(line: str) -> str:
+    """Return the delimiter of a table by its first line."""
+    return next((sign for sign in "\t,;" if sign in line), ",")
 
 
 class _Feed:
-    """Feed lines to a CSV reader, keeping the last line's number and surviving lines that are not UTF-8."""
+    """Feed lines to a CSV reader, keeping the number of a row's first line and surviving lines that are not UTF-8."""
 
     def __init__(self, lines: Lines, name: str) -> None:
-        self.lines, self.name, self.number = lines, name, 0
+        self.lines, self.name, self.begun = lines, name, 0  # 0: no line of the row was read
 
     def __iter__(self) -> _Feed:
         return self
 
     def __next__(self) -> str:
-        self.number, line = next(self.lines)
-        return decoded(line, f"{self.name}:{self.number}") + "\n"
+        number, line = next(self.lines)
+        self.begun = self.begun or number
+        return decoded(line, f"{self.name}:{number}") + "\n"
 
 
 @contextmanager

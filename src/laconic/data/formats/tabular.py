@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -111,33 +111,40 @@ def parquet(path: Path, find: Find) -> Table:
     import pyarrow.lib
     import pyarrow.parquet
 
+    wrong = pyarrow.lib.ArrowException, OSError, UnicodeDecodeError
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
             header = file.schema_arrow.names
             used = find(header)
-            columns = _read_within_bounds(file, path, {*used.values()})
-    except (pyarrow.lib.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: this is not a whole Parquet file ({excerpt(str(error))}); write it again") from None
-    data = {role: _values(columns[number], path) for role, number in used.items()}
-    rows = (
-        (f"{path}, row {number + 1}", dict(zip(data, cells, strict=True)))
-        for number, cells in enumerate(zip(*data.values(), strict=True))
-    )
-    return Table(header, used, rows)
+    except wrong as error:
+        raise _not_parquet(path, error) from None
+
+    def rows() -> Iterator[tuple[str, Cells]]:
+        try:
+            with pyarrow.parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20) as file:
+                yield from _parquet_rows(file, path, used)
+        except wrong as error:
+            raise _not_parquet(path, error) from None
+
+    return Table(header, used, rows())
 
 
-def _read_within_bounds(file: Any, path: Path, numbers: Set[int]) -> dict[int, Any]:
+def _not_parquet(path: Path, error: Exception) -> DataError:
+    return DataError(f"{path}: this is not a whole Parquet file ({excerpt(str(error))}); write it again")
+
+
+def _parquet_rows(file: Any, path: Path, used: Mapping[str, int]) -> Iterator[tuple[str, Cells]]:
     """Read columns of an open Parquet file by number, a few rows at a time: a value may be packed once for all rows."""
-    import pyarrow
-
-    names, packed, size, batches = file.schema_arrow.names, path.stat().st_size, 0, []
-    read = sorted(numbers) if len({*names}) == len(names) else range(len(names))  # they are found by their names
+    names, packed, size, first = file.schema_arrow.names, path.stat().st_size, 0, 1
+    # They are found by their names.
+    read = sorted({*used.values()}) if len({*names}) == len(names) else [*range(len(names))]
     for batch in file.iter_batches(batch_size=_ROWS, columns=[names[number] for number in read]):
-        batches.append(batch)
         size += batch.nbytes
         check_unpacked(size, packed, str(path))
-    table = pyarrow.Table.from_batches(batches) if batches else file.schema_arrow.empty_table().select(list(read))
-    return {number: table.column(at) for at, number in enumerate(read)}
+        columns = [_values(batch.column(read.index(number)), path, first) for number in used.values()]
+        for place, cells in enumerate(zip(*columns, strict=True), first):
+            yield f"{path}, row {place}", dict(zip(used, cells, strict=True))
+        first += batch.num_rows
 
 
 def table_rows(tables: Mapping[str, Table], columns: Columns, familiar: Familiar | None = None) -> TableRows:
@@ -170,6 +177,17 @@ def table_rows(tables: Mapping[str, Table], columns: Columns, familiar: Familiar
     return TableRows(rows, facts, notes)
 
 
+def rows_of(table: Table, separator: str) -> Iterator[Row]:
+    """Yield the texts of one table as it is read; labels that are text need a separator."""
+    for place, cells in table.rows:
+        if separator == AUTO and isinstance(cells["labels"], str):
+            raise DataError(
+                f"{place}: the labels are text, and what separates them is not chosen by one part of the cells; name "
+                "it (--separator SIGN, or none where each cell is one label)"
+            )
+        yield _row(cells, separator or NONE, place, table.weights)
+
+
 def _read_list(cells: Cells, place: str) -> bool:
     """Replace a cell that is a list by its labels."""
     cell = cells["labels"]
@@ -200,11 +218,11 @@ def _separator(labels: Sequence[tuple[str, str]], asked: str, familiar: Familiar
     return separator if signs else "", notes
 
 
-def _values(column: Any, path: Path) -> list[Any]:
+def _values(column: Any, path: Path, first: int) -> list[Any]:
     try:
         return column.to_pylist()  # type: ignore[no-any-return]
     except ValueError:  # once more, slowly, for the row's number
-        for number, value in enumerate(column, 1):
+        for number, value in enumerate(column, first):
             try:
                 value.as_py()
             except ValueError as error:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
+from laconic.data.shards import Shard
 from laconic.data.vocabulary import bags
 from laconic.evaluation.evaluate import validation_figures
 from laconic.methods.common import clusters_of_labels, frequencies, remember_tree, seeded, start_encoder
@@ -28,11 +29,13 @@ from laconic.models.clustering.groups import of_tree
 from laconic.models.encoders import Encoder, Identity, SumEncoder
 from laconic.models.layers import DocumentBlock
 from laconic.models.rankers import ShortlistRanker
-from laconic.models.shortlisters.clusters import Clusters
+from laconic.models.shortlisters.clusters import Clusters, label_shard
+from laconic.system.ranks import ALONE, Ranks
 from laconic.training.loop import TrainState
 from laconic.training.run import Run
 from laconic.training.tasks import AllLabels, PickedClusters
 
+_ROWS = ("weight", "bias")  # tensors of a classifier that have a row for each label
 CHUNK = 65_536  # clusters scored at a time
 Words = Float[Tensor, "ids dim"]
 
@@ -74,7 +77,7 @@ def learn_shortlister(data: Dataset, words: Words, config: Config, run: Run) -> 
     grouped = data.relabelled(of_tree(tree))
     encoder, seen = _reader(grouped, words, config, run)
     texts = _cluster_texts(data, tree, config)
-    start = None if not config.refinement else _start(texts, tree.num_clusters, words, config)
+    start = None if not config.refinement else _start(texts, Shard.whole(tree.num_clusters), words, config)
     apart = texts is not None and config.cluster_text == "apart"
     own = _placed_texts(data, tree, config) if apart else texts
     rows = None if own is None else _texts(own, encoder, words)
@@ -98,29 +101,36 @@ def learn_ranker(
     config: Config,
     run: Run,
 ) -> tuple[ShortlistRanker, TrainState]:
-    """Train modules III and IV; `held` chooses the epoch, and where it is empty the last is kept."""
+    """Train modules III and IV; `held` chooses the epoch, and where it is empty the last is kept.
+
+    Of several ranks, each has a range of clusters with their labels.
+    """
     tree = shortlister.tree
+    clusters = Shard.even(run.ranks, tree.num_clusters, "cluster")
+    labels = label_shard(clusters, tree.starts)
     placed = data.renumbered(tree.places().numpy())  # inside, a cluster is a range of labels
     encoder, seen = _reader(placed, shortlister.words, config, run)
-    classifier = label_rows(placed, encoder, shortlister.words, config)
-    task = PickedClusters(encoder, classifier, tree.starts, missing=config.missing).to(run.device)
+    classifier = label_rows(placed, encoder, shortlister.words, config, labels)
+    task = PickedClusters(encoder, classifier, tree.starts, missing=config.missing, clusters=clusters).to(run.device)
 
     def ranker() -> ShortlistRanker:
         words = encoder.embedding.weight if isinstance(encoder, SumEncoder) else None
-        return finish(shortlister, words, classifier.materialised(), config)
+        return finish(shortlister, words, classifier.materialised(), config, run.ranks)
 
-    resident = Resident.of(seen, config.length, run.device, picks)
+    resident = Resident.of(seen, config.length, run.device, clusters.numbered(picks), shard=labels)
     validate = (lambda: validation_figures(ranker(), held)) if len(held) else None
     state = run.fit("ranker", task, resident, plan_of(config, config.ranker, lazy=True), validate=validate)
     return ranker(), state
 
 
-def label_rows(data: Dataset, encoder: Encoder, words: Words, config: Config) -> LabelText:
-    """Build module III: every label's row starts from its text."""
-    texts = _label_texts(data, config)
-    start = None if not config.refinement else _start(texts, data.num_labels, words, config)
+def label_rows(data: Dataset, encoder: Encoder, words: Words, config: Config, shard: Shard | None = None) -> LabelText:
+    """Build module III: every label's row starts from its text. With a shard, it has the rows of its labels."""
+    shard = shard or Shard.whole(data.num_labels)
+    every = _label_texts(data, config)
+    texts = None if every is None else every[shard.own]
+    start = None if not config.refinement else _start(texts, shard, words, config)
     rows = None if texts is None else _texts(texts, encoder, words)
-    classifier = _classifier(rows, start, config, config.ranker, bias=config.bias)
+    classifier = _classifier(rows, start, config, config.ranker, bias=config.bias, shard=shard)
     if config.prior and config.bias:
         classifier.start_from(frequencies(data))
     return classifier
@@ -128,37 +138,44 @@ def label_rows(data: Dataset, encoder: Encoder, words: Words, config: Config) ->
 
 @torch.no_grad()
 def finish(
-    shortlister: Shortlister, words: Words | None, classifier: LinearClassifier, config: Config
+    shortlister: Shortlister, words: Words | None, classifier: LinearClassifier, config: Config, ranks: Ranks = ALONE
 ) -> ShortlistRanker:
-    """Return the ranker for prediction: rows alone, without label texts. `words` are its own vectors, if it has any."""
+    """Return the ranker for prediction: rows alone, without label texts. `words` are its own vectors, if it has any.
+
+    Of several ranks, each has the rows of its clusters and of their labels.
+    """
+    own = Shard.even(ranks, shortlister.tree.num_clusters, "cluster").own
+    of_shard = {f"classifier.{name}": shortlister.clusters.classifier.state_dict()[name][own] for name in _ROWS}
     of_clusters = shortlister.clusters.classifier.transform if config.own_vectors else classifier.transform
     first = [shortlister.words] * (config.own_vectors or words is None)
     table = torch.cat([*first, *([] if words is None else [words])], dim=1)
     parts: dict[str, Mapping[str, Tensor]] = {
         "encoder.embedding.": {"weight": table},
-        "clusters.": shortlister.clusters.state_dict(),
+        "clusters.": {**shortlister.clusters.state_dict(), **of_shard},
         "clusters.classifier.transform.": {key: one.clone() for key, one in of_clusters.state_dict().items()},
         "classifier.": classifier.state_dict(),
     }
     tensors = {name + key: tensor.detach() for name, part in parts.items() for key, tensor in part.items()}
     with torch.device("meta"):
-        ranker = build(config, tensors)
+        ranker = build(config, tensors, ranks)
     ranker.load_state_dict(tensors, assign=True)
     return ranker.eval()
 
 
-def build(config: Config, tensors: Mapping[str, Tensor]) -> ShortlistRanker:
+def build(config: Config, tensors: Mapping[str, Tensor], ranks: Ranks = ALONE) -> ShortlistRanker:
     """Build a ranker that fits these tensors. Of two tables of word vectors, side by side, each head reads its own."""
     tree = LabelTree(order=tensors["clusters.order"], starts=tensors["clusters.starts"])
     num_ids, width = tensors["encoder.embedding.weight"].shape
     num_labels, dim = tensors["classifier.weight"].shape
-    if num_labels != len(tree.order) or width not in (dim, 2 * dim):
+    clusters = Shard.even(ranks, tree.num_clusters, "cluster")
+    labels = label_shard(clusters, tree.starts)
+    if num_labels != len(labels) or width not in (dim, 2 * dim):
         raise ValueError(
-            f"{num_labels} rows of {dim} numbers do not fit {len(tree.order)} labels and word vectors of {width}"
+            f"{num_labels} rows of {dim} numbers do not fit {len(labels)} labels and word vectors of {width}"
         )
     heads = [
-        LinearClassifier(dim, rows, transform=DocumentBlock(dim, dropout=0.0, first=first))
-        for rows, first in ((tree.num_clusters, 0), (num_labels, width - dim))
+        LinearClassifier(dim, shard.total, transform=DocumentBlock(dim, dropout=0.0, first=first), shard=shard)
+        for shard, first in ((clusters, 0), (labels, width - dim))
     ]
     encoder = SumEncoder(num_ids=num_ids, length=config.length, embedding=width)
     top = probed_clusters(config, tree.num_clusters, config.answer_beam or config.beam) or tree.num_clusters
@@ -226,10 +243,10 @@ def _sums(texts: csr_array, words: Words) -> Float[Tensor, "texts dim"]:
     return torch.from_numpy(texts @ words.cpu().numpy())
 
 
-def _start(texts: csr_array | None, rows: int, words: Words, config: Config) -> Float[Tensor, "rows dim"]:
-    """Return the initial refinement vectors: sums of the texts' word vectors, or random ones."""
+def _start(texts: csr_array | None, shard: Shard, words: Words, config: Config) -> Float[Tensor, "rows dim"]:
+    """Return the initial refinement vectors of a shard: sums of its texts' word vectors, or random ones."""
     if texts is None or config.start == "random":
-        return _random_rows(rows, config)
+        return _random_rows(shard.total, config)[shard.own]
     return _sums(texts, words)
 
 
@@ -246,7 +263,8 @@ def _classifier(
     *,
     bias: bool,
     starts: Int[Tensor, "bounds"] | None = None,
+    shard: Shard | None = None,
 ) -> LabelText:
     with seeded(config.seed):
         transform = DocumentBlock(config.embedding, dropout=module.dropout)
-        return LabelText(texts, refinement, transform, dropout=module.dropout, bias=bias, starts=starts)
+        return LabelText(texts, refinement, transform, dropout=module.dropout, bias=bias, starts=starts, shard=shard)

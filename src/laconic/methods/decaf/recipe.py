@@ -102,7 +102,8 @@ def _checked_sizes(config: Config, data: Dataset) -> Config:
 
 
 def _report_costs(config: Config, data: Dataset, run: Run) -> None:
-    sizes = {"words": data.inputs.shape[1], "labels": data.num_labels, "texts": len(data)}
+    labels = -(-data.num_labels // run.ranks.world)  # of one rank
+    sizes = {"words": data.inputs.shape[1], "labels": labels, "texts": len(data)}
     report_costs(run, config, partial(training_costs, **sizes), _REMEDIES)
 
 

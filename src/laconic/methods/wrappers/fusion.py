@@ -35,7 +35,7 @@ from laconic.methods.trees import restore as restore_trees
 from laconic.models.fusion import numbers_of
 from laconic.models.fusion.network import Combiner, TreeOrder
 from laconic.models.fusion.order import Ordering, check_ordering, forest_sums
-from laconic.models.fusion.ranker import FusedRanker
+from laconic.models.fusion.ranker import FusedRanker, SharedBase
 from laconic.models.rankers import Ranker
 from laconic.models.shortlisters.nearest import tensor_of
 from laconic.models.siamese_ranker import SiameseRanker
@@ -46,24 +46,60 @@ from laconic.training.tasks_fusion import Combining
 
 _AT_ONCE = 1000  # texts whose candidates are scored at a time
 _DUPLICATE = 0.9  # a cosine above which two texts are near-duplicates
+_EVIDENCE = "fusion-evidence"  # what the channels say of held-out texts
 _TRAINED_TEXTS = 150_000  # texts times epochs for the combiner; more no longer help (docs/log.md)
 
 
 def train_over(
     train_base: Callable[[Dataset, Any, Run], Trained], data: Dataset, config: MethodConfig, run: Run
 ) -> Trained:
-    """Train the base, then the network that combines its scores with those of the other channels."""
+    """Train the base, then the network that combines its scores with those of the other channels.
+
+    Several ranks share the base; the first one alone has the channels and trains the network.
+    """
     _check_held_out(config, data)
     fusion = _group(config)
     base = train_base(data, config, run)
     data = replace(data, extend=None)  # labels' own texts have a channel for themselves
     learn, held = data.split(base.config.validation, base.config.seed)
-    space = _siamese(learn, base.config, run)
-    rankers = 1 + _has_trees(fusion, data) + (space is not None)
-    combiner = _initial_combiner(fusion, config.seed, rankers)
-    fitting = _ranker(base.ranker, learn, combiner, fusion, _trees("fusion-trees", learn, config, run), space)
+    if not run.ranks.is_first:
+        return _with_first_rank(base, held, fusion, run)
+    with run.apart():
+        space = _siamese(learn, base.config, run)
+        combiner = _initial_combiner(fusion, config.seed, 1 + _has_trees(fusion, data) + (space is not None))
+        fitting = _ranker(base.ranker, learn, combiner, fusion, _trees("fusion-trees", learn, config, run), space)
     duplicate = _DUPLICATE**fusion.power
-    inputs = run.remember("fusion-evidence", lambda: _evidence(fitting, held, run.device, duplicate))
+    inputs = run.remember_together(_EVIDENCE, lambda: _evidence(fitting, held, run.device, duplicate))
+    with run.apart():
+        history = _learn_combiner(combiner, inputs, fusion, config.seed, run)
+        # The final ranker looks up all texts, not only those that the method has learnt from.
+        ranker = _ranker(base.ranker, data, combiner, fusion, _trees("fusion-trees-of-all", data, config, run), space)
+    facts = {"texts": len(held), "epochs": history}
+    return Trained(ranker.eval(), base.config, {**base.facts, "fusion": facts}, calibration_ranker=fitting.eval())
+
+
+def _with_first_rank(base: Trained, held: Dataset, fusion: FusionConfig, run: Run) -> Trained:
+    """Rank texts by the base while the first rank gathers evidence, and wait while it does all else."""
+    ranker = SharedBase(base.ranker, width=fusion.width).eval()
+
+    @torch.no_grad()
+    def rank_held_out() -> dict[str, Tensor]:
+        for _, inputs in batches(held.inputs, run.device):
+            ranker.rank(inputs, ranker.width)
+        return {}
+
+    with run.apart():
+        pass  # until there is something to gather evidence from
+    run.remember_together(_EVIDENCE, rank_held_out)
+    with run.apart():
+        pass  # until the network is trained
+    return base._replace(ranker=ranker, calibration_ranker=ranker)
+
+
+def _learn_combiner(
+    combiner: Combiner, inputs: Mapping[str, Tensor], fusion: FusionConfig, seed: int, run: Run
+) -> list[dict[str, Any]]:
+    """Train the network, and the trees that order its best labels; return the history of its epochs."""
     there = inputs["numbers"][:, :, 0] > 0
     combiner.standardise(inputs["numbers"][there])
     seen = Dataset(inputs=inputs["numbers"].flatten(1).numpy(), labels=_positives(inputs))
@@ -72,13 +108,10 @@ def train_over(
         Resident.of(seen, 0, run.device),
     )
     with _one_thread():
-        state = run.fit("fusion", task, resident, _plan(fusion, config.seed, len(held)))
+        state = run.fit("fusion", task, resident, _plan(fusion, seed, len(inputs["numbers"])))
     calibrate(combiner.cpu(), inputs["numbers"][there], inputs["true"][there])
     combiner.order = _learn_order(combiner, inputs, fusion.ordered)
-    # The final ranker looks up all texts, not only those that the method has learnt from.
-    ranker = _ranker(base.ranker, data, combiner, fusion, _trees("fusion-trees-of-all", data, config, run), space)
-    facts = {"texts": len(held), "epochs": state.history}
-    return Trained(ranker.eval(), base.config, {**base.facts, "fusion": facts}, calibration_ranker=fitting.eval())
+    return state.history
 
 
 def restore_over(

@@ -20,7 +20,7 @@ def shards_of(module: nn.Module) -> dict[str, Shard]:
     """Return the shard of each tensor of a module's state that has rows of labels spread over several processes."""
     found = {}
     for name, part in module.named_modules():
-        if isinstance(part, LinearClassifier) and part.shard.ranks.world > 1:
-            own = [tensor for tensor in ("weight", "bias") if getattr(part, tensor) is not None]
+        if isinstance(part, LinearClassifier | LabelText) and part.shard.ranks.world > 1:
+            own = [tensor for tensor in ("weight", "refinement", "bias") if getattr(part, tensor, None) is not None]
             found.update({f"{name}.{tensor}".removeprefix("."): part.shard for tensor in own})
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,16 @@ from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+from torch.func import functional_call
 from torch.nn import functional
 
+from laconic.data.shards import Shard
 from laconic.models.classifiers.base import Classifier
 from laconic.models.classifiers.linear import LinearClassifier
 from laconic.models.layers import Combination, EmbeddingBlock
+from laconic.system.ranks import Ranks
+
+Through = Callable[[Tensor], Tensor]
 
 
 class Texts(nn.Module):
@@ -26,8 +32,9 @@ class Texts(nn.Module):
         self.bags, self.words = Bags(bags), Bags(csr_array(bags.T))
         self.shape = (bags.shape[0], table.embedding_dim)
 
-    def forward(self) -> Float[Tensor, "texts dim"]:
-        table = self._table[0].weight
+    def forward(self, through: Through = lambda table: table) -> Float[Tensor, "texts dim"]:
+        """Return the texts' sums of word vectors, after the table has passed `through`."""
+        table = through(self._table[0].weight)
         if table.is_cuda:
             return self.bags(table)
         summed: Tensor = _Product.apply(table, self.bags, self.words)  # type: ignore[no-untyped-call]
@@ -78,12 +85,31 @@ class FixedTexts(nn.Module):
         self.register_buffer("vectors", vectors, persistent=False)
         self.shape = vectors.shape
 
-    def forward(self) -> Float[Tensor, "texts dim"]:
+    def forward(self, through: Through = lambda table: table) -> Float[Tensor, "texts dim"]:
         return self.vectors
 
 
+class RowDropout(nn.Dropout):
+    """Dropout of the rows of a shard: the numbers that are set to 0 are those of the same rows in one process."""
+
+    def __init__(self, p: float, shard: Shard) -> None:
+        super().__init__(p)
+        self.shard = shard
+
+    def forward(self, rows: Float[Tensor, "rows dim"]) -> Float[Tensor, "rows dim"]:
+        if self.shard.ranks.world == 1 or not (self.training and self.p):
+            return super().forward(rows)
+        # Of all rows, as the random state must be the same on all ranks.
+        kept = rows.new_empty((self.shard.total, rows.shape[1])).bernoulli_(1 - self.p)
+        return rows * kept[self.shard.own].div_(1 - self.p)
+
+
 class LabelText(Classifier):
-    """Rows are σ(α) ⊙ refinement + σ(β) ⊙ block(text), or whichever of the two exists."""
+    """Rows are σ(α) ⊙ refinement + σ(β) ⊙ block(text), or whichever of the two exists.
+
+    With a shard, texts, refinement and biases are of its labels. All ranks share the block and the word table, so that
+    their gradients are summed over ranks.
+    """
 
     starts: Tensor | None
 
@@ -96,6 +122,7 @@ class LabelText(Classifier):
         dropout: float,
         bias: bool = True,
         starts: Int[Tensor, "bounds"] | None = None,
+        shard: Shard | None = None,
     ) -> None:
         """Build the classifier; with `starts`, a row is of a cluster and sums the texts from one start to the next."""
         super().__init__()
@@ -103,12 +130,20 @@ class LabelText(Classifier):
         assert known is not None, "a row is made of a text, of a refinement vector, or of both"
         (count, dim), has_both = known.shape, texts is not None and refinement is not None
         self.num_labels = count if starts is None else len(starts) - 1
+        self._shard = shard or Shard.whole(self.num_labels)
+        assert len(self._shard) == self.num_labels
         self.texts, self.transform = texts, transform
         self.register_buffer("starts", starts, persistent=False)
         self.block = None if texts is None else EmbeddingBlock(dim, dropout=dropout)
+        if self.block is not None:
+            self.block.dropout = RowDropout(dropout, self._shard)
         self.refinement = None if refinement is None else nn.Parameter(refinement.clone())
         self.combination = Combination(dim) if has_both else None
         self.bias = nn.Parameter(torch.zeros(self.num_labels)) if bias else None
+
+    @property
+    def shard(self) -> Shard:
+        return self._shard
 
     def rows(self, labels: Int[Tensor, "n"] | slice) -> Float[Tensor, "n dim"]:
         every = self._rows()
@@ -125,7 +160,8 @@ class LabelText(Classifier):
         every = slice(0, self.num_labels)
         rows = self.rows(every)
         with torch.device("meta"):
-            linear = LinearClassifier(rows.shape[1], self.num_labels, transform=self.transform)
+            total = self._shard.total
+            linear = LinearClassifier(rows.shape[1], total, transform=self.transform, shard=self._shard)
         linear.weight, linear.bias = nn.Parameter(rows), nn.Parameter(self.biases(every).clone())
         return linear
 
@@ -137,11 +173,18 @@ class LabelText(Classifier):
         if self.texts is None or self.block is None:
             assert self.refinement is not None
             return self.refinement
-        text: Tensor = self.block(self.texts())
+        ranks = self._shard.ranks
+        text: Tensor = _shared_by_ranks(self.block, ranks, self.texts(ranks.sum_gradients))
         if self.starts is not None:
             order = torch.arange(len(text), device=text.device)
             text = functional.embedding_bag(order, text, self.starts, mode="sum", include_last_offset=True)
         if self.refinement is None or self.combination is None:
             return text
-        combined: Tensor = self.combination(self.refinement, text)
-        return combined
+        return _shared_by_ranks(self.combination, ranks, self.refinement, text)
+
+
+def _shared_by_ranks(module: nn.Module, ranks: Ranks, *inputs: Tensor) -> Tensor:
+    """Call a module with the rows of one rank; the gradients of its parameters are the sums of all ranks'."""
+    shared = {name: ranks.sum_gradients(parameter) for name, parameter in module.named_parameters()}
+    found: Tensor = module(*inputs) if ranks.world == 1 else functional_call(module, shared, inputs)
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float, Int
@@ -31,7 +32,8 @@ class LinearClassifier(Classifier):
         assert self._shard.total == num_labels
         self.num_labels = len(self._shard)
         self.transform = transform or nn.Identity()
-        self.weight = nn.Parameter(_xavier_rows(self._shard, dim))
+        reach = math.sqrt(3.0) * math.sqrt(2.0 / float(dim + num_labels))  # xavier_uniform_ of all labels
+        self.weight = nn.Parameter(_own_uniform(self._shard, (dim,), reach))
         self.bias = nn.Parameter(torch.zeros(self.num_labels)) if bias else None
 
     @property
@@ -41,9 +43,9 @@ class LinearClassifier(Classifier):
     @torch.no_grad()
     def spread(self, reach: float) -> None:
         """Initialise rows and biases uniformly between -reach and reach."""
-        self.weight.uniform_(-reach, reach)
+        self.weight.copy_(_own_uniform(self._shard, self.weight.shape[1:], reach))
         if self.bias is not None:
-            self.bias.uniform_(-reach, reach)
+            self.bias.copy_(_own_uniform(self._shard, (), reach))
 
     def rows(self, labels: Int[Tensor, "n"] | slice) -> Float[Tensor, "n dim"]:
         return self.weight[labels].float()  # they may be in half precision while they are learnt
@@ -55,15 +57,15 @@ class LinearClassifier(Classifier):
         return self.bias[labels]
 
 
-def _xavier_rows(shard: Shard, dim: int) -> Float[Tensor, "labels dim"]:
-    """Draw the rows of a shard, equal to those of the same labels in a matrix of all labels.
+def _own_uniform(shard: Shard, shape: Sequence[int], reach: float) -> Float[Tensor, "labels ..."]:
+    """Draw the rows of a shard between -reach and reach, equal to those of the same labels among all labels' rows.
 
     Every rank draws the numbers of all rows, as the random state must be the same on all; it keeps its own.
     """
-    reach = math.sqrt(3.0) * math.sqrt(2.0 / float(dim + shard.total))  # xavier_uniform_ of all labels
-    _skip_random(shard.first * dim)
-    rows = torch.empty(len(shard), dim).uniform_(-reach, reach)
-    _skip_random((shard.total - shard.last) * dim)
+    numbers = math.prod(shape)
+    _skip_random(shard.first * numbers)
+    rows = torch.empty(len(shard), *shape).uniform_(-reach, reach)
+    _skip_random((shard.total - shard.last) * numbers)
     return rows
 
 

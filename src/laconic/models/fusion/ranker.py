@@ -17,6 +17,7 @@ from laconic.models.fusion import Asked, Channels, Evidence, Listed, gather_evid
 from laconic.models.fusion.network import Combiner
 from laconic.models.fusion.order import in_final_order
 from laconic.models.rankers import Ranker, in_order
+from laconic.models.shortlisters.base import pad_ranking
 from laconic.types import NO_LABEL, Inputs, Ranking, Tokens
 
 
@@ -131,6 +132,26 @@ class FusedRanker(Ranker):
             if part is not None:
                 part._apply(fn, recurse)  # type: ignore[no-untyped-call]
         return self
+
+
+class SharedBase(Ranker):
+    """What a rank after the first has of a fused ranker: its part of the base, whose labels all ranks share.
+
+    It ranks by the base alone, as many labels as a FusedRanker asks of it, so that the first rank can do so.
+    """
+
+    def __init__(self, base: Ranker, *, width: int) -> None:
+        super().__init__()
+        self.base, self.width = base, min(width, base.num_labels)
+        self.num_labels, self.num_ids = base.num_labels, base.num_ids
+
+    def rank(self, inputs: Inputs, k: int) -> Ranking:
+        labels, scores = self.base.rank(inputs, min(max(self.width, k), self.num_labels))
+        return pad_ranking(Ranking(labels[:, :k], scores[:, :k]), k)
+
+    def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
+        self.rank(inputs, self.width)
+        return torch.zeros(labels.shape, device=labels.device)
 
 
 def _listed(ranking: Ranking) -> Listed:
