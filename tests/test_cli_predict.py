@@ -232,3 +232,11 @@ def test_several_files_and_patterns_are_one_stream(model: Path, tmp_path: Path) 
 def test_json_lines_come_from_the_standard_input(model: Path, texts: Path) -> None:
     shown = laconic("predict", model, "--format", "jsonl", "-k", 1, "--json", stdin=texts.read_text())
     assert [one["id"] for one in objects(shown)] == list(range(len(TEXTS)))
+
+
+def test_plain_lines_that_look_like_records_are_noted(model: Path) -> None:
+    note = "the first line looks like JSON, but is read as a plain text; --format jsonl reads records"
+    _, told = shown_and_told("predict", model, "-", stdin='{"text": "red rose"}\n')
+    assert note in " ".join(told.split())
+    _, told = shown_and_told("predict", model, "-", stdin="red rose\n")
+    assert note not in " ".join(told.split())

@@ -29,6 +29,8 @@ from tests.planted import planted_texts
         ("fusion-siamese-0", "siamese, round 1"),
         ("fusion-siamese-negatives-2", "siamese, negative labels, round 3"),
         ("fusion-space-256", ""),
+        ("shortlister-space-128", ""),
+        ("shortlister-siamese-1", "siamese, round 2"),
         ("train", "training"),
         ("train-warm-up", "training, warm-up by label texts"),
         ("refit-clusters", "training on all texts, clusters of labels"),

@@ -168,9 +168,7 @@ PROVOKED: dict[str, Callable[[], BaseException | str | None]] = {
     ),
     "… must be …, but is …": lambda: trained("right.csv", "--set", "neighbours=-1"),
     "a setting must look like key=value, but is …": lambda: trained("right.csv", "--set", "neighbours"),
-    "there is no preset … for …, nor such a file; the presets are: …": lambda: trained(
-        "right.csv", "--preset", "large"
-    ),
+    "there is no preset … for …, nor such a file; …": lambda: trained("right.csv", "--preset", "large"),
     "…: there is a finished model, but …; --force replaces it, or choose another name (--out)": (
         lambda: complaint("train", "right.csv", "--method", "nearest", "--out", "model")
     ),

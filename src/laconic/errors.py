@@ -10,6 +10,9 @@ EXTRAS = {
     "mlflow": "mlflow",
     "wandb": "wandb",
     "ray": "ray",
+    "tokenizers": "transformers",
+    "snowballstemmer": "languages",
+    **dict.fromkeys(("onnx", "onnxruntime", "onnxscript"), "onnx"),
     **dict.fromkeys(("numba", "fastapi", "granian", "prometheus_client", "pydantic", "starlette", "uvloop"), ""),
 }
 

@@ -68,9 +68,9 @@ def test_another_kind_of_transformer_is_refused(tmp_path: Path, config: dict[str
     [
         ("model", {"type": "BPE", "vocab": {}}, "a WordPiece tokenizer .* but this one is BPE"),
         ("normalizer", None, "this one is WordPiece, none, BertPreTokenizer"),
-        ("post_processor", {"type": "TemplateProcessing", "single": []}, "one token before a text and one after it"),
+        ("post_processor", {"type": "TemplateProcessing", "single": []}, "its post_processor must put one token"),
         ("model", {"type": "WordPiece", "vocab": {"[CLS]": 0, "[SEP]": 2}}, "numbers must be 0, 1, 2"),
-        ("model", {"type": "WordPiece", "vocab": {"a": 0}}, r"has no \[CLS\]"),
+        ("model", {"type": "WordPiece", "vocab": {"a": 0}}, "its post_processor must put one token"),
     ],
 )
 def test_another_tokenizer_is_refused(tmp_path: Path, part: str, value: Any, message: str) -> None:

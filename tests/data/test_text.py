@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from itertools import pairwise
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from laconic.data.stems import stemmer_of
 from laconic.data.text import STOP_WORDS, Splitter, clean, word_table
 from laconic.errors import ConfigError
 
@@ -107,3 +109,23 @@ def test_a_table_holds_the_words_of_every_text_in_their_order(texts: list[str]) 
     assert rows == [splitter.words(text) for text in texts]
     assert len(set(table.words)) == len(table.words)
     np.testing.assert_array_equal(table.lengths, [len(row) for row in rows])
+
+
+def test_words_are_stemmed_by_the_rules_of_their_language() -> None:
+    pytest.importorskip("snowballstemmer")
+    assert Splitter(language="fi").words("talossa talot taloissa") == ["talo", "talo", "talo"]
+    assert Splitter(language="de").words("Häuser Haus") == ["haus", "haus"]
+    assert Splitter(language="en").words("the running runs") == ["run", "run"]
+    assert Splitter().words("running runs") == ["running", "runs"]
+
+
+def test_an_unknown_language_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"text\.language must be .*fi.*, but is 'xx'"):
+        Splitter(language="xx")
+
+
+def test_stemming_without_its_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    stemmer_of.cache_clear()
+    monkeypatch.setitem(sys.modules, "snowballstemmer", None)
+    with pytest.raises(ConfigError, match=r"text\.language=sv needs snowballstemmer.*\[languages\]"):
+        Splitter(language="sv").words("bil")

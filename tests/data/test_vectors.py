@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import gzip
+import json
 from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.torch import save_file
+from torch import Tensor
 
 from laconic.data.text import Splitter, word_table
-from laconic.data.vectors import SPREAD, permuted, random_start, read_vectors, spellings_of_feature
+from laconic.data.vectors import (
+    SPREAD,
+    narrowed,
+    permuted,
+    random_start,
+    read_vectors,
+    spellings_of_feature,
+    write_vectors,
+)
 from laconic.data.vocabulary import Vocabulary, VocabularyConfig
 from laconic.errors import ConfigError, DataError
 from laconic.types import FIRST_WORD, PAD, UNKNOWN
+from tests.tiny_transformer import PIECES, tokenizer_json
 from tests.variants import examples
 
 VOCABULARY = Vocabulary.of(
@@ -62,9 +75,26 @@ def test_vectors_narrower_than_the_model_are_filled_up_at_random(folder: Path) -
     np.testing.assert_array_equal(start[FIRST_WORD + 2 :], rest[FIRST_WORD + 2 :])
 
 
-def test_vectors_wider_than_the_model_are_refused(folder: Path) -> None:
-    with pytest.raises(ConfigError, match="the vectors have 3 numbers, but the model is 2 wide; make it at least 3"):
-        read_vectors(written(folder, GLOVE), VOCABULARY).start(2, seed=1)
+def test_vectors_wider_than_the_model_are_narrowed_to_their_principal_components(folder: Path) -> None:
+    start = read_vectors(written(folder, GLOVE), VOCABULARY).start(2, seed=1)
+    found = start[FIRST_WORD : FIRST_WORD + 2]
+    # Two points lie on one line, so that the first component has all of their distance.
+    np.testing.assert_allclose(np.abs(found[0] - found[1]), [np.linalg.norm([0.5, 3, 2.8]), 0], atol=1e-5)
+    np.testing.assert_array_equal(start[FIRST_WORD + 2 :], random_start(VOCABULARY, 2, seed=1)[FIRST_WORD + 2 :])
+
+
+def test_narrowed_vectors_are_those_of_a_singular_value_decomposition() -> None:
+    vectors = np.random.default_rng(0).normal(size=(30, 7)).astype(np.float32)
+    left, sizes, _ = np.linalg.svd(vectors - vectors.mean(axis=0), full_matrices=False)
+    np.testing.assert_allclose(np.abs(narrowed(vectors, 3)), np.abs(left * sizes)[:, :3], atol=1e-4)
+
+
+def test_written_vectors_are_read_again(tmp_path: Path) -> None:
+    vectors = np.random.default_rng(0).normal(size=(len(VOCABULARY.words), 4)).astype(np.float32)
+    write_vectors(tmp_path / "words.vec", VOCABULARY.words, vectors)
+    found = read_vectors(tmp_path / "words.vec", VOCABULARY)
+    assert found.coverage == 1
+    np.testing.assert_allclose(found.vectors, vectors, rtol=1e-4)
 
 
 def test_a_random_start_is_the_seed_s_alone_with_padding_at_zero() -> None:
@@ -161,3 +191,56 @@ def test_the_best_spelling_counts_whatever_the_order_of_lines(folder: Path) -> N
     for lines in ("Fig 1\nfig 2\nFig 3\n", "fig 2\nFig 1\nFig 3\n"):
         found = read_vectors(written(folder, lines), named("Fig", "fig", "Fig"), spellings_of_feature)
         np.testing.assert_array_equal(found.vectors, [[1], [2], [1]])
+
+
+def tiny_table(folder: Path, **more: Tensor) -> Tensor:
+    """Write a folder of static vectors over the pieces of the tiny transformer, and return them."""
+    folder.mkdir()
+    table = torch.randn(len(PIECES), 6, generator=torch.Generator().manual_seed(0))
+    save_file({"embeddings": table, **more}, folder / "model.safetensors")
+    (folder / "tokenizer.json").write_text(json.dumps({**tokenizer_json(), "post_processor": None}))
+    return table
+
+
+WORDS = Vocabulary.of(word_table(["bace fodi", "xyz bace"], Splitter()), VocabularyConfig())
+
+
+def test_a_word_of_a_folder_has_the_mean_vector_of_its_pieces(tmp_path: Path) -> None:
+    table = tiny_table(tmp_path / "static")
+    found = read_vectors(tmp_path / "static", WORDS)
+    of = dict(zip(WORDS.words, found.vectors, strict=True))
+    pieces = [PIECES.index("ba"), PIECES.index("##ce")]
+    np.testing.assert_allclose(of["bace"], table[pieces].mean(0), rtol=1e-5)
+    assert not found.found[list(WORDS.words).index("xyz")]
+
+
+def test_weights_and_rows_of_a_folder_are_used(tmp_path: Path) -> None:
+    weights, mapping = torch.arange(len(PIECES)) / 7, torch.arange(len(PIECES)).flip(0)
+    table = tiny_table(tmp_path / "static", weights=weights, mapping=mapping)
+    of = dict(zip(WORDS.words, read_vectors(tmp_path / "static", WORDS).vectors, strict=True))
+    pieces = torch.tensor([PIECES.index("ba"), PIECES.index("##ce")])
+    np.testing.assert_allclose(of["bace"], (table[mapping[pieces]] * weights[pieces, None]).mean(0), rtol=1e-5)
+
+
+def test_another_tokenizer_is_read_by_the_tokenizers_library(tmp_path: Path) -> None:
+    tokenizers = pytest.importorskip("tokenizers")
+    table = tiny_table(tmp_path / "static")
+    own = tokenizers.Tokenizer(tokenizers.models.WordLevel({"bace": 3, "[UNK]": 1}, unk_token="[UNK]"))
+    own.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    own.save(str(tmp_path / "static" / "tokenizer.json"))
+    found = read_vectors(tmp_path / "static", WORDS)
+    of = dict(zip(WORDS.words, found.vectors, strict=True))
+    np.testing.assert_allclose(of["bace"], table[3], rtol=1e-5)
+    assert found.found.sum() == 1
+
+
+def test_a_folder_without_one_matrix_is_refused(tmp_path: Path) -> None:
+    tiny_table(tmp_path / "static", others=torch.zeros(2, 2))
+    with pytest.raises(ConfigError, match="static vectors are one matrix of finite numbers, but it has 2"):
+        read_vectors(tmp_path / "static", WORDS)
+
+
+def test_rows_outside_the_matrix_are_refused(tmp_path: Path) -> None:
+    tiny_table(tmp_path / "static", mapping=torch.tensor([99]))
+    with pytest.raises(ConfigError, match="mapping must be row numbers from 0 to"):
+        read_vectors(tmp_path / "static", WORDS)

@@ -214,7 +214,7 @@ def test_a_killed_run_goes_on_and_a_finished_stage_is_not_trained_again(tmp_path
         ({"extreme": {"transfer": "teleport"}}, "residual or unbounded or full or none"),
         ({"surrogate": {"groups": "none"}}, "vectors=FILE"),
         ({"beta": 2.0}, "beta"),
-        ({"encoder": "transformer"}, "inception or bag or cnn"),
+        ({"encoder": "lstm"}, "inception or bag or cnn"),
     ],
 )
 def test_a_wrong_setting_is_refused_with_what_is_known(wrong, named):

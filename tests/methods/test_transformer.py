@@ -25,7 +25,8 @@ from laconic.training.run import Run
 from tests.planted import planted_texts, planted_vectors
 from tests.tiny_transformer import tiny_transformer
 
-METHODS_WITH_ENCODERS = ("inceptionxml", "inceptionxml+", "xml-cnn")
+METHODS_WITH_ENCODERS = ("inceptionxml", "inceptionxml+", "xml-cnn", "astec", "mach")
+FEW = {"mach": {"members": 2}}  # settings that make a method quick
 CORPUS = planted_texts(num_labels=12, num_texts=240, with_label_texts=True)
 QUICK = {"epochs": 12, "batch_size": 16, "validation": 0.0, "learning_rate": 0.02}
 
@@ -37,7 +38,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def trained(method: str, folder: Path, **settings: Any) -> SavedModel:
     transformer = {"learning_rate": 0.003} | settings.pop("transformer", {})
-    config = config_of(method, {"encoder": str(folder), "transformer": transformer, **QUICK, **settings})
+    settings = {**QUICK, **FEW.get(method, {}), **settings}
+    config = config_of(method, {"encoder": str(folder), "transformer": transformer, **settings})
     return train_model(CORPUS, method, config, Run.unkept("cpu"))
 
 
@@ -141,10 +143,18 @@ def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
         Training.of(CORPUS, "inceptionxml", config_of("inceptionxml", {"encoder": str(tmp_path)}))
 
 
-@pytest.mark.parametrize("method", ["mach"])
-def test_methods_without_pretrained_encoders_say_so(method: str, folder: Path) -> None:
-    with pytest.raises(ConfigError, match="takes no pre-trained encoder"):
+@pytest.mark.parametrize("method", ["decaf", "siamese", "trees"])
+def test_methods_whose_encoder_cannot_be_chosen_say_so(method: str, folder: Path) -> None:
+    with pytest.raises(ConfigError, match="there is no setting 'encoder'"):
         config_of(method, {"encoder": str(folder)})
+
+
+def test_astec_over_vectors_as_they_are_keeps_the_encoder(folder: Path) -> None:
+    start = read_pretrained(folder).weights["layers.0.first.weight"]
+    model = trained("astec", folder, surrogate={"groups": "none"}, epochs=2)
+    np.testing.assert_array_equal(model.tensors["encoder.layers.0.first.weight"].numpy(), start)
+    with pytest.raises(ConfigError, match=r"surrogate\.groups=none leaves the encoder as it is"):
+        config_of("astec", {"encoder": str(folder), "transformer": {"frozen": True}})
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from laconic.cli import (
     data,
     demo,
     evaluate,
+    export,
     labels,
     pack,
     predict,
@@ -26,6 +27,7 @@ from laconic.cli import (
     settings,
     threshold,
     train,
+    vectors,
 )
 from laconic.cli.options import err, out
 from laconic.cli.verb import Group
@@ -46,6 +48,7 @@ app = typer.Typer(
 for family in (
     demo,
     train,
+    vectors,
     predict,
     serve,
     evaluate,
@@ -54,6 +57,7 @@ for family in (
     attributes,
     threshold,
     pack,
+    export,
     remote,
     data,
     settings,

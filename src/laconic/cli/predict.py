@@ -38,7 +38,7 @@ from laconic.errors import ConfigError, DataError
 from laconic.units import counted
 
 if TYPE_CHECKING:
-    from laconic.data.formats.entries import OnBad
+    from laconic.data.formats.entries import Entry, OnBad
     from laconic.data.streams import Reading, Stream
     from laconic.predict.explain import Explained
     from laconic.predict.interface import TextPredictor
@@ -274,12 +274,22 @@ def _texts(files: Sequence[Path], reading: Callable[[Path], Reading], on_bad: On
     from laconic.data.streams import opened_stream, opened_streams, stream_of
 
     if not files:
-        return nullcontext(stream_of(sys.stdin.buffer, "the standard input", reading(Path("-")), on_bad))
+        how = reading(Path("-"))
+        stream = stream_of(sys.stdin.buffer, "the standard input", how, on_bad)
+        return nullcontext(stream._replace(entries=_noting_records(stream.entries)) if how.form == "lines" else stream)
     return (
         opened_stream(files[0], reading(files[0]), on_bad)
         if len(files) == 1
         else opened_streams(files, reading, on_bad)
     )
+
+
+def _noting_records(entries: Iterator[Entry]) -> Iterator[Entry]:
+    """Yield plain texts; print a note where the first one looks like a record of JSON Lines."""
+    for place, entry in enumerate(entries):
+        if not place and entry.text.startswith('{"'):
+            print_note("the first line looks like JSON, but is read as a plain text; --format jsonl reads records")
+        yield entry
 
 
 def _given(texts: Sequence[str]) -> AbstractContextManager[Stream]:

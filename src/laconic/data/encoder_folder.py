@@ -64,9 +64,14 @@ def read_pretrained(folder: Path) -> Pretrained:
             f"{folder}: a pre-trained encoder is a folder with {', '.join(FILES)}, but {', '.join(missing)} "
             f"{'is' if len(missing) == 1 else 'are'} not there; laconic downloads nothing, so fetch the folder first"
         )
-    config, tokenizer = _json(folder / "config.json"), _json(folder / "tokenizer.json")
+    config, tokenizer = json_file(folder / "config.json"), json_file(folder / "tokenizer.json")
     layers, heads, inner, dim, positions = _sizes(config, folder / "config.json")
-    words, pieces, rules = _tokenizer(tokenizer, folder / "tokenizer.json")
+    words, pieces, rules = piece_tokenizer(folder / "tokenizer.json")
+    if not {pieces.first, pieces.last} <= {*words}:
+        raise ConfigError(
+            f"{folder / 'tokenizer.json'}: its post_processor must put one token of the vocabulary before a text and "
+            "one after it, but does not"
+        )
     path = folder / "model.safetensors"
     return Pretrained(
         layers=layers,
@@ -82,7 +87,8 @@ def read_pretrained(folder: Path) -> Pretrained:
     )
 
 
-def _json(path: Path) -> dict[str, Any]:
+def json_file(path: Path) -> dict[str, Any]:
+    """Read a JSON file that holds an object."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -108,21 +114,20 @@ def _sizes(config: Mapping[str, Any], path: Path) -> tuple[int, ...]:
     return sizes  # type: ignore[return-value]  # the loop has checked them
 
 
-def _tokenizer(tokenizer: Mapping[str, Any], path: Path) -> tuple[list[str], WordPiece, str]:
-    """Return the pieces by number, how words are cut into them, and the rules of the splitter."""
+def piece_tokenizer(path: Path) -> tuple[list[str], WordPiece, str]:
+    """Read the pieces by number, how words are cut into them, and the rules of the splitter."""
+    tokenizer = json_file(path)
     match tokenizer:
         case {
             "model": {"type": "WordPiece", "vocab": dict(vocabulary), **model},
             "normalizer": {"type": "BertNormalizer", "lowercase": bool(lower), **normalizer},
             "pre_tokenizer": {"type": "BertPreTokenizer"},
-            "post_processor": dict(template),
+            "post_processor": template,
         } if normalizer.get("strip_accents") in (None, lower):
-            first, last = _ends(template, path)
+            first, last = _ends(template)
             words = sorted(vocabulary, key=vocabulary.__getitem__)
             if [vocabulary[word] for word in words] != list(range(len(words))):
                 raise ConfigError(f"{path}: the vocabulary's numbers must be 0, 1, 2 and so on; fetch the folder again")
-            if not {first, last} <= {*words}:
-                raise ConfigError(f"{path}: the vocabulary has no {first} or no {last}; fetch the folder again")
             prefix = str(model.get("continuing_subword_prefix", "##"))
             longest = int(str(model.get("max_input_chars_per_word", 100)))
             return words, WordPiece(prefix=prefix, first=first, last=last, longest=longest), _rules(lower=lower)
@@ -141,14 +146,14 @@ def _kind(tokenizer: Mapping[str, Any]) -> str:
     return ", ".join(str(part.get("type")) if isinstance(part, dict) else "none" for part in parts)
 
 
-def _ends(template: Mapping[str, Any], path: Path) -> tuple[str, str]:
-    """Return the tokens before and after a text."""
+def _ends(template: Any) -> tuple[str, str]:
+    """Return the tokens before and after a text; empty where there are not just two."""
     match template:
         case {"single": [{"SpecialToken": {"id": str(first)}}, {"Sequence": _}, {"SpecialToken": {"id": str(last)}}]}:
             return first, last
         case {"type": "BertProcessing", "cls": [str(first), *_], "sep": [str(last), *_]}:
             return first, last
-    raise ConfigError(f"{path}: one token before a text and one after it are needed, but its post_processor has others")
+    return "", ""
 
 
 def _unknown(tokenizer: Mapping[str, Any]) -> int:

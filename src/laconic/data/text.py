@@ -19,6 +19,7 @@ from jaxtyping import Int
 
 from laconic.config import Choices, check_known
 from laconic.data.bert_words import bert_words
+from laconic.data.stems import LANGUAGES, stemmer_of
 from laconic.errors import ConfigError
 
 # English function words; "us", "may" and "let" are not among them, because US, May and to let are worth keeping.
@@ -38,7 +39,7 @@ STOP_WORDS = frozenset(
 class Splitter:
     """How a text is split into words: by our cleaning, by BERT's, or into the matches of a pattern."""
 
-    choices: ClassVar[Choices] = {"rules": ("words", "bert", "bert-cased")}
+    choices: ClassVar[Choices] = {"rules": ("words", "bert", "bert-cased"), "language": tuple(LANGUAGES)}
 
     stop_words: bool = True
     """Whether English function words such as "the" are left out."""
@@ -48,8 +49,13 @@ class Splitter:
     """Rules by which texts are split: laconic's own, or BERT's, which keep signs; a pre-trained encoder brings its own.
     """
 
+    language: str = ""
+    """Language by whose rules words are stemmed, such as fi or de, so that a word's forms are one word (Snowball; needs
+    the extra `languages`). Empty: words stay as they are.
+    """
+
     def __post_init__(self) -> None:
-        check_known(self, self.choices, "text.")
+        check_known(self, self.choices if self.language else {"rules": self.choices["rules"]}, "text.")
         try:
             re.compile(self.pattern)
         except (re.error, OverflowError, RecursionError) as error:
@@ -61,7 +67,8 @@ class Splitter:
         """Return the words in reading order. Text of stop words alone keeps them; of signs alone, its raw words."""
         cut = self._cut(text)
         kept = [word for word in cut if word not in STOP_WORDS] if self.stop_words else cut
-        return kept or cut or text.lower().split()
+        words = kept or cut or text.lower().split()
+        return [*map(stemmer_of(self.language), words)] if self.language else words
 
     def _cut(self, text: str) -> list[str]:
         if self.pattern:

@@ -1,4 +1,4 @@
-"""Read pre-trained word vectors in the text formats of GloVe (no header) and fastText (header), plain or gzip'd."""
+"""Read pre-trained word vectors: text as GloVe (no header) or fastText (header) writes it, or folders of pieces."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from jaxtyping import Bool, Float
 
 from laconic.data.formats.lines import lines
 from laconic.data.formats.records import excerpt
+from laconic.data.vector_folder import read_vector_folder
 from laconic.data.vocabulary import Vocabulary
-from laconic.errors import ConfigError, DataError
+from laconic.errors import DataError
+from laconic.system.files import writing
 from laconic.types import FIRST_WORD, PAD
 
 WORD_STARTS = "▁Ġ"  # the signs by which SentencePiece and GPT-2 mark a piece that begins a word
@@ -41,15 +43,25 @@ class WordVectors:
         return float(counts[self.found].sum()) / max(float(counts.sum()), 1.0)
 
     def start(self, dim: int, seed: int) -> Float[np.ndarray, "ids dim"]:
-        """Return initial embeddings, a row per token id: known numbers first, the rest random, PAD zero."""
-        known = self.vectors.shape[1]
-        if known > dim:
-            raise ConfigError(
-                f"the vectors have {known} numbers, but the model is {dim} wide; make it at least {known}"
-            )
+        """Return initial embeddings, a row per token id: known numbers first, the rest random, PAD zero.
+
+        Vectors that are wider than the model are narrowed to it.
+        """
+        own = self.vectors[self.found]
+        own = own if own.shape[1] <= dim else narrowed(own, dim)
         matrix = random_start(self.vocabulary, dim, seed)
-        matrix[FIRST_WORD : FIRST_WORD + len(self.found)][self.found, :known] = self.vectors[self.found]
+        matrix[FIRST_WORD : FIRST_WORD + len(self.found)][self.found, : own.shape[1]] = own
         return matrix
+
+
+def narrowed(vectors: Float[np.ndarray, "n wide"], dim: int) -> Float[np.ndarray, "n dim"]:
+    """Return the vectors, less their mean, in their first `dim` principal components."""
+    centred = vectors - vectors.mean(axis=0) if len(vectors) else vectors
+    _, axes = np.linalg.eigh(centred.T.astype(np.float64) @ centred)  # the largest variance last
+    largest = axes[:, ::-1][:, :dim]
+    turned = largest * np.where(largest.sum(axis=0) < 0, -1, 1)  # an axis has no direction of its own
+    narrow: Float[np.ndarray, "n dim"] = (centred @ turned).astype(np.float32)
+    return narrow
 
 
 def random_start(vocabulary: Vocabulary, dim: int, seed: int) -> Float[np.ndarray, "ids dim"]:
@@ -71,8 +83,12 @@ def read_vectors(
 ) -> WordVectors:
     """Read the vectors of a vocabulary's words; no other line is turned into numbers.
 
-    `spellings` are the forms by which a word is looked up, best first. Of two lines for a form the first counts.
+    `spellings` are the forms by which a word is looked up, best first. Of two lines for a form the first counts. In a
+    folder, words are made of the pieces of its tokenizer.
     """
+    if path.is_dir():
+        vectors = read_vector_folder(path, vocabulary.words)
+        return WordVectors(vectors, np.abs(vectors).sum(axis=1) > 0, vocabulary)
     shape, wanted = _shape(path), _rows_by_spelling(vocabulary.words, spellings)
     vectors = np.zeros((len(vocabulary.words), shape.dim), dtype=np.float32)
     never = 1 + max((rank for rows in wanted.values() for _, rank in rows), default=0)
@@ -97,6 +113,14 @@ def read_vectors(
             f"{path}: the first line announces {shape.announced:,} vectors, but there are {seen:,}; is it cut off?"
         )
     return WordVectors(vectors, ranks < never, vocabulary)
+
+
+def write_vectors(path: Path, words: Sequence[str], vectors: Float[np.ndarray, "words dim"]) -> None:
+    """Write vectors in fastText's text form."""
+    with writing(path) as file:
+        file.write(f"{len(words)} {vectors.shape[1]}\n".encode())
+        for word, row in zip(words, vectors, strict=True):
+            file.write(f"{word} {' '.join(f'{number:.5g}' for number in row)}\n".encode("utf-8", "surrogatepass"))
 
 
 def spellings_of_feature(name: str) -> list[str]:

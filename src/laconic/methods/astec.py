@@ -39,14 +39,16 @@ from laconic.methods.common import (
     usual_length,
 )
 from laconic.methods.config import NEURAL_BOUNDS, EncoderConfig, WarmUp
-from laconic.methods.costs import Machine, TrainingCosts, bag_reading, report_costs, with_warm_up
+from laconic.methods.costs import Machine, TrainingCosts, bag_reading, report_costs, transformer_macs, with_warm_up
 from laconic.methods.deepxml import Parts, Plans, scores_by_beta
 from laconic.methods.deepxml import train as train_four_modules
 from laconic.methods.label_shortlist import SHORTLISTERS, Shortlisting, with_neighbour_weight
 from laconic.methods.result import Trained
+from laconic.methods.transformer import encoder_plan
 from laconic.methods.warm_up import check_label_texts, warm_up
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.clustering import Clustering, LabelTree
+from laconic.models.encoders import ENCODERS
 from laconic.models.rankers import CandidatesRanker
 from laconic.models.shortlisters.labels import Nearness
 from laconic.models.shortlisters.nearest import tensor_of
@@ -165,8 +167,10 @@ class Config(EncoderConfig):
         check_known(self.surrogate, self.surrogate.choices)
         check_within(self.extreme, self.extreme.bounds, "extreme.")
         check_known(self.extreme, self.extreme.choices)
-        if self.surrogate.groups == "none" and not self.vectors:
+        if self.surrogate.groups == "none" and not self.vectors and self.encoder in ENCODERS:
             raise ConfigError("surrogate.groups=none keeps word vectors fixed; give some with vectors=FILE")
+        if self.transformer.frozen:
+            raise ConfigError("transformer.frozen is not for astec: surrogate.groups=none leaves the encoder as it is")
         if self.surrogate.groups == "none" and self.warm_up.epochs:
             raise ConfigError("surrogate.groups=none keeps word vectors fixed, but warm_up.epochs trains them; use one")
         if self.extreme.fine_tuned and self.shortlister != "nearest":
@@ -207,7 +211,7 @@ def train(data: Dataset, config: Config, run: Run) -> Trained:
         row_start=config.row_start,
     )
     warm_up("warm-up", encoder.to(run.device), learn, config.warm_up, config, run)
-    plans = Plans(_plan(config, config.surrogate), _plan(config, config.extreme))
+    plans = Plans(_plan(config, config.surrogate, **encoder_plan(config)), _plan(config, config.extreme))
     learnt = train_four_modules(learn, held, parts, plans, run)
     facts: dict[str, Any] = {"best_epoch": learnt.extreme.best_epoch, "epochs": learnt.extreme.history}
     if learnt.surrogate is not None:
@@ -308,7 +312,7 @@ def training_costs(
     rows = words + -(-max(groups, labels) // ranks) + (ranks > 1) * labels // 4  # centroids are not trained
     memory = 16 * rows * dim + 4 * texts * kept + 12 * batch * max(groups, listed)
     met, scored = min(words, batch * config.length), batch * listed
-    surrogate = 6 * batch * groups * dim / machine.flops
+    surrogate = 6 * batch * (groups * dim + transformer_macs(config)) / machine.flops
     surrogate += 28 * (groups + met) * dim / machine.bandwidth + machine.launch
     extreme = (8 * 12 * scored + 28 * min(labels, scored)) * dim / machine.bandwidth + machine.launch
     search = 4 * texts * (labels + texts * neighbours) * dim / machine.flops
@@ -331,9 +335,9 @@ def shortlists_by_text(config: Config) -> bool:
     return config.label_texts > 0 or config.shortlister == "siamese"
 
 
-def _plan(config: Config, stage: Surrogate | Extreme) -> Plan:
-    schedule = Halving(after=stage.halve_after)
-    return config.plan(epochs=stage.epochs, learning_rate=stage.learning_rate, schedule=schedule, lazy=True)
+def _plan(config: Config, stage: Surrogate | Extreme, **more: Any) -> Plan:
+    more = {"schedule": Halving(after=stage.halve_after), **more}
+    return config.plan(epochs=stage.epochs, learning_rate=stage.learning_rate, lazy=True, **more)
 
 
 def _transform(config: Config, dim: int) -> nn.Module:

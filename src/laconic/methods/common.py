@@ -19,7 +19,7 @@ from laconic.data.tokenizer import padded
 from laconic.data.vectors import permuted
 from laconic.errors import ConfigError, DataError, ModelError
 from laconic.evaluation.evaluate import batches
-from laconic.methods.config import TRANSFORMER, UNORDERED, ClassifierConfig, Encoding, MethodConfig, WordStart
+from laconic.methods.config import TRANSFORMER, UNORDERED, EncoderConfig, Encoding, MethodConfig, WordStart
 from laconic.methods.result import Trained
 from laconic.models.clustering import Clustering, LabelTree, cluster_labels
 from laconic.models.encoders import ENCODERS, Encoder, TransformerEncoder, WordEncoder
@@ -67,7 +67,7 @@ def remember_tree(run: Run, name: str, make: Callable[[], LabelTree]) -> LabelTr
 
 def build_encoder(config: Encoding, num_ids: int, **more: Any) -> Encoder:
     """Build an encoder for inputs of `num_ids` tokens or features; `more` is passed to the inception encoder alone."""
-    if isinstance(config, ClassifierConfig) and config.encoder == TRANSFORMER:
+    if isinstance(config, EncoderConfig) and config.encoder == TRANSFORMER:
         own = config.transformer
         sizes = {"layers": own.layers, "heads": own.heads, "inner": own.inner}
         return TransformerEncoder(num_ids=num_ids, length=config.length, embedding=config.embedding, **sizes)

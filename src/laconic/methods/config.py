@@ -59,15 +59,13 @@ def check_subwords(encoder: str, vocabulary: VocabularyConfig) -> None:
         )
 
 
-def check_encoder(encoder: str, *, pretrained: bool) -> None:
-    """Refuse an encoder that is neither known by name nor, where the method reads `pretrained` ones, a folder."""
-    if encoder in ENCODERS or (pretrained and (encoder == TRANSFORMER or Path(encoder).is_dir())):
-        return
-    names = " or ".join(ENCODERS)
-    if encoder == TRANSFORMER or Path(encoder).is_dir():
-        raise ConfigError(f"encoder={encoder}: this method takes no pre-trained encoder; --encoder is {names}")
-    folder = f" or the folder of a pre-trained transformer ({', '.join(FILES)})" if pretrained else ""
-    raise ConfigError(f"encoder must be {names}{folder}, but is {encoder!r}")
+def check_encoder(encoder: str) -> None:
+    """Refuse an encoder that is neither known by name nor a folder."""
+    if encoder not in ENCODERS and encoder != TRANSFORMER and not Path(encoder).is_dir():
+        raise ConfigError(
+            f"encoder must be {' or '.join(ENCODERS)} or the folder of a pre-trained transformer ({', '.join(FILES)}), "
+            f"but is {encoder!r}"
+        )
 
 
 def check_batch_norm(batch_size: int, encoder: str = "") -> None:
@@ -292,7 +290,9 @@ class NeuralConfig(MethodConfig):
     validation: float = 0.05
     """Fraction of training texts held out to choose the best epoch. 0: the last epoch is kept."""
     vectors: str = ""
-    """File of word vectors to start from (GloVe or fastText, as text). Empty: random vectors."""
+    """File of word vectors to start from (GloVe or fastText, as text), or folder of static vectors (model2vec). Empty:
+    random vectors.
+    """
 
     def plan(self, **more: Any) -> Plan:
         """Return a training plan with these settings, and with `more` in addition or instead."""
@@ -305,16 +305,18 @@ class EncoderConfig(NeuralConfig):
 
     encoder: str = "bag"
     """Encoder of texts: a bag of words (bag), an MLP over it (mlp), a CNN (cnn) or InceptionXML's (inception); dense is
-    for dense features.
+    for dense features; or the folder of a pre-trained transformer.
     """
     attention: bool = True
     """Whether the encoder `inception` has its two attention layers."""
     dropout: float = 0.5
     """Probability that a number inside the encoder is set to 0 in training."""
+    transformer: Transformer = Transformer()
+    """Settings of a pre-trained encoder, where `encoder` is its folder."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_encoder(self.encoder, pretrained=hasattr(self, TRANSFORMER))
+        check_encoder(self.encoder)
         check_subwords(self.encoder, self.vocabulary)
 
 
@@ -349,8 +351,6 @@ class ClassifierConfig(FlatConfig):
     """Whether label biases start at the labels' log-odds instead of 0, with which rare labels need far fewer steps."""
     chunk: int = 65_536
     """Labels, or clusters, scored at a time; fewer need less memory."""
-    transformer: Transformer = Transformer()
-    """Settings of a pre-trained encoder, where `encoder` is its folder."""
     warm_up: WarmUp = WarmUp()
     """Training of the encoder by contrast of texts and label texts, before its own training."""
     row_start: float = 0.0

@@ -27,7 +27,7 @@ from torch import nn
 from laconic.config import C
 from laconic.errors import ConfigError
 from laconic.methods.common import choose_batch_size
-from laconic.methods.config import ClassifierConfig, FlatConfig, InceptionConfig, NeuralConfig, WarmUp
+from laconic.methods.config import ClassifierConfig, EncoderConfig, FlatConfig, InceptionConfig, NeuralConfig, WarmUp
 from laconic.methods.flat import FlatTraining, build, flat_training
 from laconic.methods.warm_up import WARM_UP_BATCH
 from laconic.models.classifiers import LinearClassifier
@@ -128,6 +128,12 @@ def bag_reading(words: int, config: NeuralConfig) -> Reading:
     """Return what a bag of words takes: its sum, and a few vectors of its length."""
     read, dim = config.length * config.embedding, config.embedding
     return Reading(table=words * dim, read=read, kept=2 * config.length + 6 * dim, macs=read, dim=dim)
+
+
+def transformer_macs(config: EncoderConfig) -> int:
+    """Count the multiply-accumulates of a pre-trained transformer for a text; 0 for other encoders."""
+    own, dim = config.transformer, config.embedding
+    return config.length * own.layers * (4 * dim * dim + 2 * dim * own.inner + 2 * config.length * dim)
 
 
 def num_parameters(module: nn.Module) -> int:

@@ -25,6 +25,7 @@ from laconic.methods.costs import Machine, TrainingCosts, flat_costs, report_cos
 from laconic.methods.flat import FlatTraining, build, fit_flat
 from laconic.methods.flat import with_sizes as with_flat_sizes
 from laconic.methods.result import Trained
+from laconic.methods.transformer import encoder_plan
 from laconic.models.classifiers import HashedClassifier, LinearClassifier
 from laconic.models.clustering.groups import partition
 from laconic.models.encoders import Encoder
@@ -59,7 +60,9 @@ class Config(FlatConfig):
     halve_after: float = 0.7
     """Fraction of the epochs after which the learning rate is halved for the first time. 1: never."""
     encoder: str = "mlp"
-    """Encoder of texts: an MLP over a bag of words, or any other; "dense" is for dense features."""
+    """Encoder of texts: an MLP over a bag of words (mlp), or any other; dense is for dense features; or the folder of a
+    pre-trained transformer.
+    """
 
 
 def train(data: Dataset, config: Config, run: Run) -> Trained:
@@ -115,7 +118,7 @@ def with_sizes(config: Config, texts: int, labels: int, usual: int) -> Config:
 
 def _training(config: Config, seed: int) -> FlatTraining:
     # Lazy, as a batch has few of the words and there are many members.
-    plan = config.plan(schedule=Halving(after=config.halve_after), lazy=True, seed=seed)
+    plan = config.plan(**{"schedule": Halving(after=config.halve_after), **encoder_plan(config)}, lazy=True, seed=seed)
     return FlatTraining(
         plan=plan,
         dropout=0.0,  # the encoder's own is enough

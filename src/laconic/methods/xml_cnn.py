@@ -42,7 +42,9 @@ class Config(ClassifierConfig):
     halve_after: float = 1.0
     """Fraction of the epochs after which the learning rate is halved for the first time. 1: never."""
     encoder: str = "cnn"
-    """Encoder of texts, which the classifier follows directly; "dense" is for dense features."""
+    """Encoder of texts, which the classifier follows directly; dense is for dense features; or the folder of a
+    pre-trained transformer.
+    """
     lazy: bool = False
     """Whether Adam skips words without a gradient."""
 

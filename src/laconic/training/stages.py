@@ -20,6 +20,8 @@ _TITLES = {
     "surrogate-groups": "clusters of labels",
     "surrogate": "surrogate task",
     "shortlister-tree": "clusters of labels",
+    "shortlister-space": "",
+    "shortlister-siamese": "siamese",
     "vectors": "vectors of texts",
     "extreme": "label classifiers",
     "ranker": "label classifiers",
