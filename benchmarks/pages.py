@@ -82,7 +82,12 @@ BLOCKS: Mapping[str, Mapping[str, Make]] = {
     "docs/results.md": {"first table": others.first_table, "each method": others.each_method},
     "docs/guides/threshold.md": {"asked and given": thresholds.precision},
     "docs/guides/annif.md": {"backends of Annif": others.annif_backends},
-    "docs/guides/several-gpus.md": {"what fits": several_gpus.what_fits, "step times": several_gpus.step_times},
+    "docs/guides/several-gpus.md": {
+        "what fits": several_gpus.what_fits,
+        "step times": several_gpus.step_times,
+        "rank times": several_gpus.rank_times,
+        "two ranks": several_gpus.two_ranks,
+    },
     "docs/reference/service.md": {"load": others.load, "claims": others.claims},
     "docs/security.md": {"campaign": others.campaign},
 }

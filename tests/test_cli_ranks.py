@@ -25,8 +25,7 @@ TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--np
 
 
 def started(ranks: int, *words: str) -> subprocess.Popen[str]:
-    launcher = [*TORCHRUN, str(ranks)] if ranks else [sys.executable]
-    command = [*launcher, "-m", "laconic", "train", *words]
+    command = [*TORCHRUN, str(ranks), "-m", "laconic", "train", *words]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
 
 
@@ -50,7 +49,7 @@ def test_a_model_of_two_ranks_opens_packs_and_predicts_like_one_of_one(data: Pat
     assert code == 0, told
     assert told.count("training: 2 epochs") == 1, "the first rank alone reports"
     assert printed.count("together/packed") == 1
-    assert run(0, *words, "--no-pack", "--out", str(one))[0] == 0
+    app(["train", *words, "--no-pack", "--out", str(one)], standalone_mode=False)
     assert not (together / "run").exists()
     texts = ["baba bace", "difo cegu"]
     expected = open_folder(one, device="cpu").predict(texts, k=5)

@@ -79,3 +79,35 @@ def step_times(results: Results) -> str:
         rows.append([f"{labels:,} × {dim}", *cells, f"{communication(GPUS[-1], dim):.2f}"])
     heads = [f"{gpus} GPU{'s' * (gpus > 1)}" for gpus in GPUS]
     return table(["ms per step", *heads, f"of which is sent, {GPUS[-1]} GPUs"], rows)
+
+
+METHODS = ("InceptionXML", "InceptionXML+")
+BESIDE = {
+    "eager: the same again": "one process",
+    "eager: 2 ranks, gloo": "gloo",
+    "captured: the same again": "one process, captured",
+    "captured: 2 ranks, NCCL": "nccl",
+}
+AGAIN, APART = "loss differs from the same training again by", "loss differs from one process by"
+
+
+def rank_times(results: Results) -> str:
+    """Return the milliseconds of one rank's own work, of several sizes of the group."""
+    rows = []
+    for method in METHODS:
+        alone: Any = found(results, "ranks_on_one_gpu", method, "one process, captured", "milliseconds")
+        parts: Any = [found(results, "ranks_on_one_gpu", method, "one of", world) for world in ("2", "4", "8")]
+        rows.append([method, *(f"{time:.2f}" for time in (alone, *parts))])
+    return table(["ms per step", "1 rank", "one of 2", "one of 4", "one of 8"], rows)
+
+
+def two_ranks(results: Results) -> str:
+    """Return how far losses of two ranks on one GPU are from those of one process, and the time of collectives."""
+    rows = []
+    for method in METHODS:
+        parts: Any = found(results, "ranks_on_one_gpu", method)
+        for name, part in BESIDE.items():
+            apart = parts[part].get(AGAIN if part.startswith("one process") else APART)
+            if apart is not None:
+                rows.append([method, name, *(f"{apart[at]:.1e}" for at in ("1", "10", "50", "200", "largest"))])
+    return table(["", "beside one process", "step 1", "step 10", "step 50", "step 200", "at most"], rows)
