@@ -6,7 +6,7 @@ TORCH := $(shell grep '^torch==' constraints.txt)
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo -n)
 MODEL ?= build/debian-laptop
 
-.PHONY: demo test test-slow test-ray test-types test-oldest test-annif test-browser check tutorials docs docs-serve bench chaos campaign screenshot chromium audit sbom requirements clean
+.PHONY: demo test test-guides test-slow test-ray test-types test-oldest test-annif test-browser check tutorials docs docs-serve bench chaos campaign screenshot chromium audit sbom requirements clean
 .DELETE_ON_ERROR:
 
 demo: .venv/laconic
@@ -14,7 +14,11 @@ demo: .venv/laconic
 
 # Workers take contiguous tests (worksteal), so that most modules' fixtures are made once.
 test: .venv/dev
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(BIN)/python -m pytest -n auto --dist worksteal --ignore tests/test_guides.py
+
+# Every page of the documentation runs as it is printed.
+test-guides: .venv/dev
+	$(BIN)/python -m pytest -n auto --dist worksteal tests/test_guides.py
 
 # The variants that `make test` leaves out, and every property with many examples instead of few.
 test-slow: .venv/dev
@@ -26,7 +30,7 @@ test-ray: .venv/dev
 
 # The tests of `make test` with the annotations of all packages checked at run time.
 test-types: .venv/dev
-	LACONIC_CHECKS=all $(BIN)/python -m pytest -n auto --dist worksteal
+	LACONIC_CHECKS=all $(BIN)/python -m pytest -n auto --dist worksteal --ignore tests/test_guides.py
 
 # The tests of `make test` with the lowest versions of the package's dependencies, in an environment of their own.
 test-oldest: build/oldest/made

@@ -1,0 +1,282 @@
+"""The work of the verb `train`: train a model, evaluate it, write it and pack it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shlex
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from laconic.cli import pack as cli_pack
+from laconic.cli.options import err, out
+from laconic.cli.progress import training_display, waiting
+from laconic.cli.recipe import Recipe, checked_recipe, settled_recipe
+from laconic.errors import ConfigError
+from laconic.units import counted
+
+if TYPE_CHECKING:
+    import torch
+
+    from laconic.data.corpus import Corpus
+    from laconic.methods.train import Training
+    from laconic.storage.model_folder import SavedModel
+    from laconic.storage.tensors import Storage
+    from laconic.system.ranks import Ranks
+    from laconic.trackers.run import Trackers
+
+log = logging.getLogger(__name__)
+
+
+class TrainingJob(NamedTuple):
+    """A training with its data and folder, besides the method and its settings."""
+
+    data: str
+    folder: Path
+    device: str
+    ensemble: int
+    teacher: Path | None
+    ignore_memory: bool
+    force: bool
+    keep_run: bool
+    storage: Storage
+    packing: bool
+    keep_texts: bool
+
+
+class Among(NamedTuple):
+    """What is connected to a training: its ranks, this one's device, and trackers."""
+
+    ranks: Ranks
+    device: torch.device
+    trackers: Trackers
+
+
+def carry_out(job: TrainingJob, recipe: Recipe, among: Among, read: Callable[[], Corpus]) -> None:
+    """Train, evaluate, write and pack a model; whatever is wrong is reported as early as it can be known."""
+    from laconic.export.pack import check_texts
+    from laconic.methods.rerun import earlier_choice
+    from laconic.storage.model_folder import read_model, write_model
+    from laconic.system.files import bytes_in
+
+    recipe = checked_recipe(recipe)
+    _check_several(job, recipe, among.ranks)
+    corpus = read() if among.ranks.reads else None
+    asked = recipe.asked
+    if corpus is not None:
+        if job.keep_texts:
+            check_texts(corpus)
+        earlier = earlier_choice(job.folder, asked, finished=not job.force) if asked else None
+        recipe = settled_recipe(recipe, corpus, job.device, earlier)
+    recipe = _as_first_rank(recipe, job, among.ranks)
+    if recipe.why:
+        err.print(f"Chosen: {recipe.why}", soft_wrap=True)
+    _log_settings(recipe)
+    trained = _trained(job, recipe, corpus, asked, among)
+    among.ranks.close()
+    if not among.ranks.is_first:
+        return
+    assert corpus is not None, "the first rank has read it"
+    trackers = among.trackers
+    if trained is None:
+        out.print(f"{job.folder}: already trained with this data and these settings; --force trains it anew")
+        if job.packing and not _is_packed(job.folder, keep_texts=job.keep_texts):
+            model = read_model(job.folder)
+            cli_pack.pack_trained(model, job.folder, corpus, job.device, keep_texts=job.keep_texts)()
+        return
+    trained = _evaluated(trained, corpus, job.device, f"{job.folder} on {job.data}")
+    trackers.log_figures(trained.facts)
+    reports = list[Callable[[], None]]()
+
+    def add_packed(place: Path) -> None:
+        """Pack before the model takes its place: a kill meanwhile leaves the run, and the model that was there."""
+        if job.packing:
+            packed = cli_pack.pack_trained(
+                trained, place, corpus, job.device, keep_texts=job.keep_texts, name=job.folder
+            )
+            reports.append(packed)
+
+    write_model(
+        trained,
+        job.folder,
+        pictures=_pictures(trained),
+        keep_run=job.keep_run,
+        storage=job.storage,
+        add=add_packed,
+    )
+    trackers.add_model(job.folder)
+    members = f" ({job.ensemble} members)" * (job.ensemble > 1)
+    learnt_from = f"{counted(len(corpus.split('train')), 'text')}, {counted(len(corpus.labels), 'label')}"
+    out.print(f"{job.folder}: {recipe.words}{members}, {learnt_from}, {counted(bytes_in(job.folder), 'byte')}")
+    for report in reports:
+        report()
+
+
+def _check_several(job: TrainingJob, recipe: Recipe, ranks: Ranks) -> None:
+    """Refuse, before data is read, what several ranks cannot train together."""
+    from laconic.methods.registry import check_shardable
+
+    if ranks.world == 1:
+        return
+    if job.teacher is not None:
+        raise ConfigError("--teacher is for one process; leave it out, or start one process")
+    if recipe.config is not None:
+        check_shardable(recipe.method, recipe.config, job.ensemble)
+
+
+def _as_first_rank(recipe: Recipe, job: TrainingJob, ranks: Ranks) -> Recipe:
+    """Return the recipe that the first rank has chosen: another machine, or a busier one, might choose another."""
+    from laconic.methods.registry import check_shardable, config_of
+
+    ranks.wait()  # reading takes as long as it takes
+    if ranks.world == 1:
+        return recipe
+    method, settings = json.loads(ranks.gather_texts(json.dumps([recipe.method, recipe.settings]))[0])
+    config = config_of(method, settings)
+    check_shardable(method, config, job.ensemble)
+    return recipe._replace(method=method, settings=settings, config=config)
+
+
+def _log_settings(recipe: Recipe) -> None:
+    """Log every setting of the method, for --verbose."""
+    from laconic.config import settings_of
+
+    log.info("settings of %s: %s", recipe.method, json.dumps(settings_of(recipe.config)))
+
+
+def _evaluated(model: SavedModel, corpus: Corpus, device: str, title: str) -> SavedModel:
+    """Show the metrics of the finished model on held-out texts, and store them in it."""
+    from laconic.cli.tables import metrics_legend, metrics_table
+    from laconic.data.evaluation_texts import evaluation_texts
+    from laconic.data.sketch import seen_words
+    from laconic.evaluation.evaluate import evaluation_of
+    from laconic.predict.predictor import scored
+    from laconic.storage.card import VALIDATION
+
+    if "test" in corpus.splits:
+        texts = evaluation_texts(corpus, "test")
+        with waiting(err, "evaluating"):
+            model, evaluation = scored(model, texts, device)
+        of = f"{texts}: {counted(evaluation.texts, 'text')}{seen_words(evaluation.seen)}"
+    elif kept := model.facts.get("metrics"):
+        evaluation = evaluation_of(kept)
+        of = f"{kept['split']}: {counted(evaluation.texts, 'text')}, {VALIDATION}"
+    else:
+        err.print("No texts were held out, so there are no figures; --test 0.1 holds out a test split.")
+        return model
+    out.print(metrics_table({"": evaluation}, f"{title}, {of}"))
+    out.print(metrics_legend(evaluation.metrics))
+    return model
+
+
+class _Finished(NamedTuple):
+    """A finished model that must not be overwritten by accident."""
+
+    folder: Path
+    storage: Storage
+
+    def is_made_by(self, training: Training) -> bool:
+        """Return whether this training would make that model once more; refuse to make another one in its place."""
+        from laconic.methods.rerun import what_differs
+
+        now = {"storage": asdict(self.storage), "propensity": asdict(training.corpus.constants())}
+        if difference := what_differs(self.folder, training.facts, now):
+            raise ConfigError(
+                f"{self.folder}: there is a finished model, but {difference}; --force replaces it, or choose another "
+                "name (--out)"
+            )
+        return True
+
+
+def _is_packed(model: Path, *, keep_texts: bool) -> bool:
+    """Return whether a model was packed, and with its training texts if they are to be kept."""
+    from laconic.predict.load import packed_of
+
+    packed = packed_of(model)
+    return packed is not None and (packed.num_kept > 0 or not keep_texts)
+
+
+def _trained(
+    job: TrainingJob, recipe: Recipe, corpus: Corpus | None, asked: Mapping[str, Any], among: Among
+) -> SavedModel | None:
+    """Train and return the model with the command and duration; None if the same model is already there.
+
+    `corpus` is None on ranks that take the data from another one, which return None too. `asked` are the words in which
+    a choice of the method was asked for; empty if one was named.
+    """
+    from laconic.methods.distillation import Config as Distilling
+    from laconic.methods.distillation import with_teacher_facts, with_teacher_labels
+    from laconic.methods.fit import shared_learning
+    from laconic.methods.train import Training
+    from laconic.storage.manifest import kind_of
+    from laconic.storage.model_folder import RUN, read_model
+    from laconic.training.run import Run
+    from laconic.training.run_folder import ASKED
+
+    (ranks, device, trackers), folder = among, job.folder / RUN
+    teacher = None if job.teacher is None else read_model(job.teacher)
+    finished = _Finished(job.folder, job.storage) if not job.force and kind_of(job.folder) else None
+    if corpus is not None and teacher is not None:
+        corpus = with_teacher_labels(teacher, corpus, device, Distilling())
+    began, anew = perf_counter(), not folder.exists()
+    with training_display(err, is_time_known=recipe.seconds is not None) as watcher:
+        run = Run(
+            folder,
+            watcher=watcher,
+            device=device,
+            ignore_memory=job.ignore_memory,
+            asked=asked,
+            trackers=trackers,
+            ranks=ranks,
+        )
+        training = None if corpus is None else Training.of(corpus, recipe.method, recipe.config, job.ensemble)
+        learning = shared_learning(None if training is None else training.learning, ranks)
+        is_made = False
+        if training is not None and finished is not None and ranks.is_first and not run.unfinished(training.facts):
+            is_made = finished.is_made_by(training)
+        if any(ranks.any(is_made)):
+            return None
+        learnt = learning.run(run)
+    if training is None:
+        return None
+    trained = training.model(learnt)
+    trained = trained if teacher is None else with_teacher_facts(trained, teacher)
+    made = {"command": command_line()} | ({ASKED: asked} if asked else {})
+    stages = [stage._asdict() for stage in run.stages]
+    took = {"seconds": round(perf_counter() - began, 2), "stages": stages} if anew else {}  # not known of a stopped run
+    tracked = {"trackers": trackers.ids} if trackers.ids else {}
+    return replace(trained, facts={**trained.facts, **made, **took, **tracked})
+
+
+def command_line() -> str:
+    return "laconic " + shlex.join(sys.argv[1:])
+
+
+def _pictures(model: SavedModel) -> dict[str, Callable[[Path], None]]:
+    """Return the pictures of a finished run by name; none without matplotlib."""
+    if not find_spec("matplotlib"):
+        return {}
+    from laconic.analysis.plots import plot_training
+    from laconic.storage.card import stages_of
+
+    shared = model.facts.get("training") or {}  # by members, if anything
+    pictures = {"training.png": ("Training", model.facts)}
+    if members := model.facts.get("members"):
+        pictures = {
+            f"training{number}.png": (
+                f"Training of member {number + 1}, seed {member.get('seed')}",
+                {**member, "training": {**shared, **(member.get("training") or {})}},
+            )
+            for number, member in enumerate(members)
+        }
+    return {
+        name: partial(plot_training, stages, title=title)
+        for name, (title, facts) in pictures.items()
+        if (stages := stages_of(facts))
+    }
