@@ -41,7 +41,7 @@ build/oldest/made: pyproject.toml constraints.txt
 	$(PYTHON) -m tests.oldest > build/oldest/constraints.txt
 	build/oldest/bin/python -m pip install --quiet -c build/oldest/constraints.txt $(TORCH)
 	build/oldest/bin/python -m pip install --quiet -c build/oldest/constraints.txt -c constraints.txt \
-	--editable '.[train,track]' pytest pytest-xdist hypothesis beartype pandas triton hatchling
+	--editable '.[train,track]' pytest pytest-xdist hypothesis beartype pandas hatchling
 	@touch $@
 
 # The backend of Annif, with a real Annif in an environment of its own. Where NLTK does not find its punkt_tab by itself,

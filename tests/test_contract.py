@@ -50,6 +50,7 @@ def subclasses(kind: type) -> Iterator[type]:
 
 @pytest.fixture(scope="module")
 def rankers() -> dict[str, type]:
+    pytest.importorskip("triton")  # every module is imported
     others = (
         "laconic.analysis.peers",
         "laconic.integrations",
