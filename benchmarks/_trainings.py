@@ -248,3 +248,10 @@ def evaluated(ranker: Ranker, of: Material) -> Evaluation:
 
 def prefixed(name: str, figures: Figures) -> Figures:
     return {f"{name}: {key}": value for key, value in figures.items()}
+
+
+def show_rows(name: str, rows: Figures, shown: Sequence[str]) -> None:
+    """Print a line for each training of a dataset: means over seeds."""
+    print(f"\n{name:60}", *(f"{one:>16}" for one in shown))
+    for called, row in rows.items():
+        print(f"{called:60}", *(f"{row[one]['mean']:16.2f}" for one in shown if one in row))

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._trainings import METRICS, Figures, Job, corpus_of, side_by_side, stored
+from benchmarks._trainings import METRICS, Figures, Job, corpus_of, show_rows, side_by_side, stored
 from benchmarks.common import RESULTS, data_folder
 from laconic.config import merged, read_settings
 from laconic.data.corpus import Corpus
@@ -82,7 +82,7 @@ def main() -> None:
     name = f"encoder_{options.what}" + "_tried" * bool(options.rows)
     found = side_by_side(jobs, Work(options), name, options.at_once, again=options.again, folder=options.to)
     for one in there:
-        show(one, found.get(Path(one).name, {}))
+        show_rows(one, found.get(Path(one).name, {}), _SHOWN)
 
 
 def jobs_of(name: str, seed: int, options: Any) -> list[Job]:
@@ -180,13 +180,6 @@ class Work:
             times.append(perf_counter() - started)
         size = sum(tensor.nbytes for tensor in model.tensors.values())
         return {"ms a text": round(1000 * statistics.median(times[10:] or times), 3), "bytes": size}
-
-
-def show(name: str, rows: Figures) -> None:
-    """Print a line for each training: means over seeds."""
-    print(f"\n{name:60}", *(f"{one:>16}" for one in _SHOWN))
-    for called, row in rows.items():
-        print(f"{called:60}", *(f"{row[one]['mean']:16.2f}" for one in _SHOWN if one in row))
 
 
 if __name__ == "__main__":

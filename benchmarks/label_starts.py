@@ -21,7 +21,7 @@ from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 from torch import Tensor, nn
 
-from benchmarks._trainings import METRICS, Figures, Job, evaluated, side_by_side
+from benchmarks._trainings import METRICS, Figures, Job, evaluated, show_rows, side_by_side
 from benchmarks.combined_choices import cut
 from benchmarks.common import data_folder
 from benchmarks.label_text_quality import BASES, HELD, base
@@ -75,7 +75,7 @@ def main() -> None:
         again=options.again,
     )
     for name in there:
-        show(name, found.get(name, {}))
+        show_rows(name, found.get(name, {}), _SHOWN)
 
 
 def jobs_of(name: str, seed: int, options: Any) -> list[Job]:
@@ -157,13 +157,6 @@ def train_with_text_in_rows(data: Dataset, config: inceptionxml.Config, run: Run
 
     training = flat_training(config, config.plan(eps=config.eps), build)
     return train_and_refit(partial(fit_flat, training), data, config, run)
-
-
-def show(name: str, rows: Figures) -> None:
-    """Print a line for each training: means over seeds."""
-    print(f"\n{name:60}", *(f"{one:>16}" for one in _SHOWN))
-    for called, row in rows.items():
-        print(f"{called:60}", *(f"{row[one]['mean']:16.2f}" for one in _SHOWN if one in row))
 
 
 if __name__ == "__main__":

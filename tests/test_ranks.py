@@ -356,7 +356,13 @@ def test_a_run_goes_on_with_other_numbers_of_ranks(tmp_path: Path, method: str) 
 
 FUSION = {"trees": 1, "siamese": 8, "width": 6, "neighbours": 8, "epochs": 3, "hidden": 8}
 COMBINED: dict[str, dict[str, Any]] = {
-    "astec": {"fusion": {**FUSION, "siamese": 0}, "extra_texts": {"share": 0.2}, "validation": 0.3},
+    "astec": {
+        "fusion": {**FUSION, "siamese": 0},
+        "extra_texts": {"share": 0.2},
+        "shortlister": "siamese",
+        "shortlist": {"size": 6},
+        "validation": 0.3,
+    },
     "inceptionxml": {"fusion": FUSION, "warm_up": {"epochs": 1}, "row_start": 2.0, "validation": 0.3},
 }
 

@@ -14,7 +14,7 @@ from laconic.data.corpus import Labels
 from laconic.data.tokenizer import inputs_of as tokens_of
 from laconic.errors import ConfigError, DataError
 from laconic.export.rankers import pack_ranker
-from laconic.methods.registry import check_shardable, config_of
+from laconic.methods.registry import config_of
 from laconic.methods.restore import restore_ranker
 from laconic.methods.train import train_model
 from laconic.models.rankers import CandidatesRanker
@@ -110,8 +110,6 @@ def test_what_cannot_be_is_refused() -> None:
         config_of("astec", SIAMESE | {"label_texts": 2})
     with pytest.raises(ConfigError, match=r"shortlister=siamese is trained once"):
         config_of("astec", SIAMESE | {"extreme": {"fine_tuned": True}})
-    with pytest.raises(ConfigError, match=r"cannot be trained by several processes: shortlister=siamese"):
-        check_shardable("astec", config_of("astec", SIAMESE), 1)
     plain = planted_texts(num_labels=12)
     with pytest.raises(DataError, match=r"shortlister=siamese needs labels with texts"):
         train_model(plain, "astec", config_of("astec", SIAMESE), Run.unkept())

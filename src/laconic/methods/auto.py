@@ -40,10 +40,8 @@ _LARGE = 200_000  # texts; with more, larger batches take fewer steps and lose n
 # two on similar machines.
 _ASTEC, _TREES, _CHANNELS = 8e-3, 1.6e-4, 1e-3  # per text; per pair and tree; per text
 _GPU_STEP, _GPU_START, _GPU_STAGE = 1.6e-3, 30.0, 8.0
-_WARM_UP, _MOST_WARM = (
-    15,
-    4_000_000,
-)  # epochs in which InceptionXML starts from label texts; texts times epochs, at most
+_WARM_UP = 15  # epochs in which InceptionXML starts from label texts; fewer where there are many texts:
+_MOST_WARM = 4_000_000  # texts times epochs, at most
 _ROW_START = 8.0  # how much labels score above their bias at first, for their own text
 _SPACE = {True: 256, False: 128}  # dimensions of the space of texts and label texts, with a GPU and without
 

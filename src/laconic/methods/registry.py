@@ -97,7 +97,7 @@ METHODS = {
         astec.restore,
         reads_label_texts=lambda config: astec.shortlists_by_text(config) or _starts_from_label_texts(config),
         prediction_settings=frozenset({"beta", "votes", "shortlist"}),
-        why_unsharded=lambda config: "shortlister=siamese is trained by one" if config.shortlister == "siamese" else "",
+        why_unsharded=_is_sharded,
     ),
     "decaf": Method(
         decaf.Config,
