@@ -16,6 +16,7 @@ from laconic.config import method_called, settings_of
 from laconic.data.class_weight import ClassWeight, label_weights
 from laconic.data.corpus import Corpus, Labels, Split
 from laconic.data.dataset import Dataset, label_counts
+from laconic.data.encoder_folder import read_pretrained
 from laconic.data.prepare import prepare, with_vectors
 from laconic.data.sketch import TextSketch
 from laconic.data.tokenizer import Tokenizer
@@ -24,6 +25,7 @@ from laconic.methods.config import MethodConfig
 from laconic.methods.fit import Learning, Learnt
 from laconic.methods.registry import check_weighable, ensemble_of, wrappers_of
 from laconic.methods.transformer import pretrained_of, with_pretrained
+from laconic.methods.wrappers.encoder_channel import channel_of, with_channel
 from laconic.storage.model_folder import SavedModel
 from laconic.training.run import Run, fingerprint
 
@@ -63,6 +65,9 @@ class Training:
             corpus, config.text, config.vocabulary, with_label_texts=with_label_texts, pretrained=pretrained
         )
         data, tokenizer = prepared
+        if (channel := channel_of(config)) is not None:
+            own = read_pretrained(Path(channel.folder))
+            config, data = with_channel(config, own), replace(data, pretrained=own)
         if config.vectors:
             data = with_vectors(prepared, corpus, Path(config.vectors))
         weights = label_weights(class_weight, corpus.labels.names, data.label_counts)
