@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from laconic.data.corpus import Labels
+from laconic.data.tokenizer import Tokenizer
 from laconic.errors import ConfigError, DataError, ModelError
 from laconic.methods.registry import config_of
 from laconic.methods.restore import restore_ranker
@@ -65,7 +66,8 @@ def test_the_channel_learns_what_is_planted_and_joins_the_network(model: SavedMo
     ranker, test = fused(model), CORPUS.split("test")
     assert ranker.transformer is not None
     assert ranker.combiner.numbers == numbers_of(2)
-    rows = Predictor(model, "cpu").tokenizer.tokens(list(test.texts or ()))
+    assert model.vocabulary is not None
+    rows = Tokenizer(model.splitter, model.vocabulary).tokens(list(test.texts or ()))
     best = ranker.transformer.rank(rows, 1).labels[:, 0].numpy()
     found = test.labels.toarray()[range(len(best)), best].mean()
     assert found > test.labels.toarray().mean(axis=0).max() + 0.2
@@ -85,7 +87,7 @@ def test_labels_and_words_come_and_go(model: SavedModel) -> None:
     fewer = remove_labels(model, ["L3"])
     assert transformer_of(fewer).num_labels == 11
     text = " ".join([*words_of(5)[:2], "unheard", "words"])
-    more = add_labels(fewer, Labels(["new"], texts=[text]))
+    more = add_labels(fewer, Labels(names=["new"], texts=[text]))
     assert transformer_of(more).num_labels == 12
     corpus = replace(CORPUS, splits={"train": CORPUS.split("train").rows(np.arange(12))})
     unheard = replace(corpus.split("train"), texts=[f"{one} unheard" for one in corpus.split("train").texts or ()])

@@ -39,15 +39,27 @@ class WordPieces(NamedTuple):
 
     def cut(self, rows: csr_array, num_pieces: int) -> csr_array:
         """Return token rows of words as rows of pieces, each with its word's weight; tokens around a text weigh 0."""
-        text = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-        counts = np.diff(self.starts)[rows.indices]
-        word = np.repeat(np.arange(rows.nnz), counts)
-        nth = np.arange(len(word)) - np.repeat(counts.cumsum() - counts, counts)
-        lengths = np.bincount(text[word], minlength=rows.shape[0]) + 2
-        starts = np.concatenate([[0], lengths.cumsum()])
-        place = np.arange(len(word)) + 2 * text[word] + 1
-        ids, weights = np.empty(starts[-1], dtype=np.int32), np.zeros(starts[-1], dtype=np.float32)
-        ids[starts[:-1]], ids[starts[1:] - 1] = self.ends
-        ids[place], weights[place] = self.pieces[self.starts[rows.indices[word]] + nth], rows.data[word]
-        weights[ids == UNKNOWN] = 0
+        ids, starts, word = self.cut_ids(rows.indices, rows.indptr)
+        weights = np.where((word >= 0) & (ids != UNKNOWN), np.append(rows.data, 0)[word], 0).astype(np.float32)
         return csr_array((weights, ids, starts), shape=(rows.shape[0], num_pieces))
+
+    def cut_ids(self, ids: Int[np.ndarray, "words"], starts: Int[np.ndarray, "texts+1"]) -> PieceRows:
+        """Return the pieces of texts of words; text t is `ids[starts[t]:starts[t + 1]]`."""
+        text = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+        counts = np.diff(self.starts)[ids]
+        word = np.repeat(np.arange(len(ids)), counts)
+        nth = np.arange(len(word)) - np.repeat(counts.cumsum() - counts, counts)
+        bounds = np.concatenate([[0], (np.bincount(text[word], minlength=len(starts) - 1) + 2).cumsum()])
+        place = np.arange(len(word)) + 2 * text[word] + 1
+        found, of_word = np.empty(bounds[-1], dtype=np.int32), np.full(bounds[-1], -1, dtype=np.int64)
+        found[bounds[:-1]], found[bounds[1:] - 1] = self.ends
+        found[place], of_word[place] = self.pieces[self.starts[ids[word]] + nth], word
+        return PieceRows(found, bounds, of_word)
+
+
+class PieceRows(NamedTuple):
+    """Texts of pieces: text t is `ids[starts[t]:starts[t + 1]]`."""
+
+    ids: Int[np.ndarray, "total"]
+    starts: Int[np.ndarray, "texts+1"]
+    word: Int[np.ndarray, "total"]  # the place of each piece's word; -1 for the tokens around a text

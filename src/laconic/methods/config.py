@@ -340,7 +340,22 @@ class NeuralConfig(MethodConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EncoderConfig(NeuralConfig):
+class PretrainedConfig(NeuralConfig):
+    """Settings of a neural method whose encoder can be a pre-trained transformer."""
+
+    encoder: str = ""
+    """Folder of a pre-trained transformer that encodes texts. Empty: the method's own encoder."""
+    transformer: Transformer = Transformer()
+    """Settings of a pre-trained encoder, where `encoder` is its folder."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.encoder:
+            check_encoder(self.encoder)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderConfig(PretrainedConfig):
     """Settings of a neural method whose encoder can be chosen."""
 
     encoder: str = "bag"
@@ -351,8 +366,6 @@ class EncoderConfig(NeuralConfig):
     """Whether the encoder `inception` has its two attention layers."""
     dropout: float = 0.5
     """Probability that a number inside the encoder is set to 0 in training."""
-    transformer: Transformer = Transformer()
-    """Settings of a pre-trained encoder, where `encoder` is its folder."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
