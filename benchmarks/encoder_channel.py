@@ -43,7 +43,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--encoder", default="", help="the folder of a pre-trained transformer")
     parser.add_argument("--data", nargs="+", default=["debian-related"])
-    parser.add_argument("--rates", type=float, nargs="+", default=[1e-4], help="learning rates of the transformer")
+    parser.add_argument("--rates", type=float, nargs="+", default=[2e-4], help="learning rates of the transformer")
     parser.add_argument("--epochs", type=int, default=0, help="of the transformer; 0: chosen by the data")
     parser.add_argument("--warm-up", type=int, default=4, help="epochs of the transformer with label texts alone")
     parser.add_argument("--set", dest="settings", nargs="*", default=[], help="further settings, as for train")

@@ -176,11 +176,13 @@ class EncoderChannel(Transformer):
     none. A model that is trained keeps `transformer` here.
     """
     epochs: int = 0
-    """Passes of the channel's training over the texts. 0: from 6 for half a million texts to 30 for a few."""
+    """Passes of the channel's training over the texts. 0: from 6 for half a million texts to 40 for a few."""
+    learning_rate: float = 2e-4
+    """Learning rate of the transformer's own weights at its peak; `row_rate` is that of the label rows."""
     batch_size: int = 0
     """Texts per step of the channel's training. 0: 128, or 512 for 200,000 texts and more; fewer for small data."""
     row_rate: float = 0.003
-    """Learning rate of the channel's label rows at its peak; `learning_rate` is that of the transformer's weights."""
+    """Learning rate of the channel's label rows at its peak."""
     warm_up: int = 4
     """Epochs in which the transformer first learns from texts and label texts alone, where labels have texts."""
     row_start: float = 8.0

@@ -109,13 +109,13 @@ def _method_config(config: MethodConfig, own: EncoderChannel, data: Dataset) -> 
     """Return the settings of the channel's training; it holds out the texts that fusion's network learns from."""
     named = data.label_inputs is not None and bool(with_known_words(data.label_inputs).any())
     many = len(data) >= _LARGE
-    epochs = own.epochs or int(np.clip(round(16 * (45_000 / len(data)) ** 0.4), 6, 30))
+    epochs = own.epochs or int(np.clip(round(28 * (45_000 / len(data)) ** 0.6), 6, 40))
     return replace(
         _sized_config(own, own.length),
         epochs=epochs,
         batch_size=own.batch_size or (512 if many else 0),
         learning_rate=own.row_rate,
-        prior=many,
+        prior=True,  # or the first epochs learn little else than how frequent labels are (docs/log.md)
         validation=config.validation,
         seed=config.seed,
         warm_up=WarmUp(epochs=own.warm_up if named else 0, batch_size=min(_WARM_UP_BATCH, max(2, len(data) // 2))),
