@@ -63,7 +63,7 @@ class _Numpy1:
 
 
 def _make_it_run_with_numpy_2() -> None:
-    """libpecos 1.2 was written for numpy 1 and scipy 1.13: give its matrices what has changed in both since."""
+    """Write into PECOS what numpy 2 and scipy 1.14 took away, for libpecos 1.2 was written before both."""
     if not hasattr(scipy.sparse.sputils, "get_index_dtype"):
         scipy.sparse.sputils.get_index_dtype = scipy.sparse.get_index_dtype
     from pecos.utils import smat_util
