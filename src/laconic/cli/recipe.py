@@ -100,15 +100,19 @@ def settled_recipe(recipe: Recipe, corpus: Corpus, device: str, earlier: Choice 
         check_method(earlier.method)
         config, why = config_of(earlier.method, earlier.config), f"{earlier.method}, as when this command was first run"
         return recipe._replace(method=earlier.method, settings=earlier.config, config=config, why=why)
-    choice = choose(describe_situation(corpus, gpu=device_named(device).type == "cuda", budget=recipe.budget))
+    gpu = device_named(device).type == "cuda"
+    choice = choose(describe_situation(corpus, gpu=gpu, budget=recipe.budget))
     try:
         wanted = _with_options(choice.method, recipe.settings, recipe.options)
     except ConfigError as error:
         raise ConfigError(f"{error} ({choice.method} was chosen; name a method that has it)") from None
     settings, config = config_for(choice, wanted)
-    return recipe._replace(
-        method=choice.method, settings=settings, config=config, why=choice.why, seconds=choice.seconds
-    )
+    why = choice.why
+    if config.fusion is not None and config.fusion.encoder.folder:
+        why += f", and the training of {config.fusion.encoder.folder} besides" + ", which takes long without a GPU" * (
+            not gpu
+        )
+    return recipe._replace(method=choice.method, settings=settings, config=config, why=why, seconds=choice.seconds)
 
 
 def _with_options(method: str, settings: Settings, options: Mapping[str, float]) -> Settings:
