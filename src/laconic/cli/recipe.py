@@ -27,7 +27,7 @@ class Recipe(NamedTuple):
     config: Any = None  # None: the method is still to be chosen, or the settings to be checked
     budget: float | None = None  # seconds, for the choice
     why: str = ""  # this method was chosen
-    seconds: float | None = None  # that a chosen method is estimated to take
+    parts: Mapping[str, Any] | None = None  # of the run, with estimated times, where a method was chosen
 
     @property
     def words(self) -> str:
@@ -82,30 +82,35 @@ def checked_recipe(recipe: Recipe) -> Recipe:
     return recipe._replace(settings=settings, config=config_of(recipe.method, settings))
 
 
-def settled_recipe(recipe: Recipe, corpus: Corpus, device: str, earlier: Choice | None = None) -> Recipe:
+def settled_recipe(
+    recipe: Recipe, corpus: Corpus, device: str, earlier: Choice | None = None, *, packing: bool = True
+) -> Recipe:
     """Choose a method by the data, the machine and the time budget where none was named.
 
     `earlier` is the choice that the same request has made before; it is made again.
     """
     from laconic.methods.auto import choose, config_for, describe_situation
     from laconic.methods.registry import config_of
+    from laconic.methods.stage_times import planned_parts
     from laconic.training.run import device_named
 
     if recipe.config is not None:
         return recipe
+    gpu = device_named(device).type == "cuda"
+    situation = describe_situation(corpus, gpu=gpu, budget=recipe.budget, packing=packing)
     if earlier is not None:
         check_method(earlier.method)
         config, why = config_of(earlier.method, earlier.config), f"{earlier.method}, as when this command was first run"
-        return recipe._replace(method=earlier.method, settings=earlier.config, config=config, why=why)
-    choice = choose(describe_situation(corpus, gpu=device_named(device).type == "cuda", budget=recipe.budget))
+        parts = planned_parts(situation, earlier.method, config)
+        return recipe._replace(method=earlier.method, settings=earlier.config, config=config, why=why, parts=parts)
+    choice = choose(situation)
     try:
         wanted = _with_options(choice.method, recipe.settings, recipe.options)
     except ConfigError as error:
         raise ConfigError(f"{error} ({choice.method} was chosen; name a method that has it)") from None
     settings, config = config_for(choice, wanted)
-    return recipe._replace(
-        method=choice.method, settings=settings, config=config, why=choice.why, seconds=choice.seconds
-    )
+    parts = planned_parts(situation, choice.method, config)
+    return recipe._replace(method=choice.method, settings=settings, config=config, why=choice.why, parts=parts)
 
 
 def _with_options(method: str, settings: Settings, options: Mapping[str, float]) -> Settings:

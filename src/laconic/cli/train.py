@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -163,6 +164,7 @@ def train(
     """
     from laconic.units import bytes_of
 
+    began = monotonic()
     hush_later_ranks()
     if gpus is not None:
         launch(gpus, device)
@@ -200,6 +202,7 @@ def train(
         storage=Storage(shard_size=largest, half=half),
         packing=packing,
         keep_texts=keep_texts,
+        began=began,
     )
     with (
         connected(device) as (ranks, own_device),

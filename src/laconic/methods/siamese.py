@@ -50,6 +50,7 @@ from laconic.types import FIRST_WORD, NO_LABEL
 
 _MOST_GRAMS = 40  # of a word
 _USUAL_GRAMS = 12
+_SEARCH = 2.5  # operations for each number of a vector that a text is compared with
 _USUAL = 2000  # texts that say how large scores are
 _ALL_WORDS = 64  # that a space of another method reads: titles are shorter
 _REMEDIES = ({"embedding": 64}, {"embedding": 64, "grams": 4096})
@@ -132,15 +133,31 @@ def training_costs(config: Config, machine: Machine, *, words: int, labels: int,
     """Estimate memory, and the time of all steps and of the searches for hard negatives."""
     dim, batch = config.embedding, config.batch_size
     others = batch * (config.positives + config.hard)
-    met = min(words, (batch + others) * config.length)
-    table = words + config.grams
     memory = (
-        16 * table * dim + 4 * labels * dim + 24 * batch * others + 4 * texts * (2 * config.length + config.nearest)
+        16 * (words + config.grams) * dim
+        + 4 * labels * dim
+        + 24 * batch * others
+        + 4 * texts * (2 * config.length + config.nearest)
     )
-    step = 6 * batch * others * dim / machine.flops + machine.launch
-    step += (28 * _USUAL_GRAMS * met * dim + 40 * batch * others) / machine.bandwidth
-    search = 2 * texts * labels * dim / machine.flops * (len(_stages(config)) - 1)
-    return TrainingCosts(memory, config.epochs * -(-texts // batch) * step + search)
+    seconds = stage_seconds(config, machine, words=words, labels=labels, texts=texts)
+    return TrainingCosts(memory, sum(seconds.values()))
+
+
+def stage_seconds(
+    config: Config, machine: Machine, *, words: int, labels: int, texts: int, name: str = "siamese"
+) -> dict[str, float]:
+    """Estimate the time of each stage, by its name in a run, which begins with `name`."""
+    dim, batch, found = config.embedding, config.batch_size, {}
+    search = _SEARCH * texts * labels * dim / machine.flops
+    for number, epochs in enumerate(_stages(config)):
+        others = batch * (config.positives + config.hard * (number > 0))
+        met = min(words, (batch + others) * config.length)
+        step = 6 * batch * others * dim / machine.flops + machine.launch
+        step += (28 * _USUAL_GRAMS * met * dim + 40 * batch * others) / machine.bandwidth
+        found[f"{name}-{number}"] = epochs * -(-texts // batch) * step
+        if number:
+            found[f"{name}-negatives-{number}"] = search
+    return found
 
 
 def fit(data: Dataset, held: Dataset, config: Config, run: Run, name: str) -> SiameseRanker:

@@ -79,6 +79,9 @@ class LineWatcher:
         trained = "" if self.last is None else f"{counted(self.last.epoch, 'epoch')}, {_figures(self.last)}, "
         self.report(f"[{_clock(time.monotonic() - self.began_at)}] {self.stage}: {trained}{seconds:.1f} s")
 
+    def noted(self, line: str) -> None:
+        self.report(line)
+
     def _advance(self) -> None:
         epoch = min(self.epochs, 1 + self.done * self.epochs // max(1, self.steps))
         self.advance(f"{self.stage}, epoch {epoch}/{self.epochs}", self.done / max(1, self.steps))

@@ -176,6 +176,8 @@ def _siamese(data: Dataset, config: MethodConfig, run: Run) -> SiameseRanker | N
     """Train the space of texts and label texts; None where it is not wanted or labels have no texts."""
     if not _group(config).siamese or not siamese.suits(data):
         return None
+    if not run.affords("fusion-space", "fusion-siamese"):
+        return None
     return siamese.learn_space(data, _siamese_config(config), run, "fusion")
 
 
@@ -187,6 +189,7 @@ def _trees(name: str, data: Dataset, config: MethodConfig, run: Run) -> Ranker |
     if not _has_trees(_group(config), data):
         return None
     settings = _trees_config(config)
+    settings = replace(settings, trees=run.amount("fusion-trees", settings.trees, "tree"))
     made = run.remember(name, lambda: build_trees(data, settings, run.watcher.advanced).state_dict())
     return restore_trees(settings, made)
 

@@ -1,0 +1,126 @@
+"""Estimate how long each stage of the combined default takes, by its name in a run.
+
+Rates are seconds on one core of a Neoverse N1, measured on the data of docs/combined.md; `Situation.machine` says how
+many such cores this machine is worth at the moment. Parts that may be done more or less than planned have their bounds
+here too (training/deadline.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from laconic.methods import astec, siamese, trees
+from laconic.methods.config import FusionConfig, MethodConfig
+from laconic.methods.costs import CPU, GPU, Machine
+from laconic.methods.warm_up import WARM_UP_BATCH
+from laconic.system.speed import Speed
+from laconic.training.deadline import Part
+
+_USUAL_WORDS = 10  # of a text
+_FLEXIBLE = (0.3, 2.5)  # bounds of epochs and trees: of the plan
+_TREE = 1.6e-4  # seconds per pair of text and label, for one tree
+_RANKING = 1.5e-3  # per text that all channels rank
+_COMBINER, _ORDER = 1.2e-4, 2e-4  # per text and epoch, and per text, for the combining network and the trees after it
+_TRAINED_TEXTS = 150_000  # texts times epochs of the combining network
+_PACKED_TEXTS, _PACKING, _COMPARED = 28_000, 2e-3, 5000  # texts that tune a packed model; seconds per text; compared
+_GPU_STEP, _GPU_START, _GPU_STAGE = 1.6e-3, 30.0, 8.0  # seconds on one H200
+
+
+class Situation(NamedTuple):
+    """Facts that decide the choice of a plan."""
+
+    texts: int
+    labels: int
+    pairs: int
+    kind: str  # of inputs: text, sparse or dense
+    label_texts: bool
+    gpu: bool
+    cores: int
+    budget: float | None = None  # seconds; None: no limit
+    share: float = 1.0  # of the cores, that other processes leave
+    speed: Speed = Speed()  # of one core
+    judged: int = 0  # test texts
+    packing: bool = True
+
+    @property
+    def free_cores(self) -> float:
+        return self.cores * self.share
+
+    @property
+    def words(self) -> int:
+        """Return a guess of the vocabulary's size."""
+        return round(150 * self.texts**0.52)
+
+    @property
+    def machine(self) -> Machine:
+        """Return the rates of what trains networks here."""
+        if self.gpu:
+            return GPU
+        cores = CPU.times(self.free_cores)
+        return replace(
+            cores, flops=cores.flops * self.speed.products, bandwidth=cores.bandwidth * self.speed.memory
+        )
+
+
+def planned_parts(of: Situation, method: str, config: MethodConfig) -> dict[str, Part]:
+    """Return the parts of a training with its evaluation and packing, by the names of a run's stages."""
+    fusion, rate = config.fusion, 1 / (of.free_cores * of.speed.lookups)
+    held = round(of.texts * config.validation)
+    parts = _base(of, method, config, of.texts - held, held)
+    rankings = held * (fusion is not None) + held + of.judged + _COMPARED * of.packing
+    if fusion is not None:
+        parts |= _channels(of, config, fusion, of.texts - held)
+        parts["fusion-evidence"] = Part(_RANKING * held * rate)
+        parts["fusion"] = Part((_COMBINER * _TRAINED_TEXTS + _ORDER * held) / max(of.speed.products * of.share, 0.01))
+    parts["calibration"] = Part(_RANKING * held * rate)
+    parts["evaluation"] = Part(_RANKING * of.judged * rate)
+    if of.packing:
+        parts["packing"] = Part((_PACKING * min(of.texts, _PACKED_TEXTS) + _RANKING * _COMPARED) * rate)
+    assert rankings >= 0
+    return parts
+
+
+def _base(of: Situation, method: str, config: MethodConfig, texts: int, held: int) -> dict[str, Part]:
+    """Return the parts of the trained ranker."""
+    sizes = {"words": of.words, "labels": of.labels, "texts": texts}
+    if isinstance(config, astec.Config):
+        sized = astec.with_sizes(config, of.texts, of.labels, _USUAL_WORDS, of.pairs)
+        seconds = astec.stage_seconds(sized, of.machine, **sizes, held=held)
+        return _flexible(seconds, "surrogate", "extreme")
+    if isinstance(config, trees.Config):
+        return {"trees": Part(config.trees * _tree_seconds(of), 1 / config.trees, 8 / config.trees)}
+    if method.startswith("inceptionxml"):
+        epochs, batch = config.epochs, config.batch_size  # type: ignore[attr-defined]  # the plan has set them
+        warm = config.warm_up.epochs  # type: ignore[attr-defined]
+        seconds = {"train": _GPU_START + _GPU_STEP * epochs * texts / batch}
+        seconds |= {"train-warm-up": _GPU_STEP * warm * texts / WARM_UP_BATCH}
+        return _flexible(seconds, "train")
+    return {"nearest": Part(1e-4 * of.texts / of.free_cores)}
+
+
+def _channels(of: Situation, config: MethodConfig, fusion: FusionConfig, texts: int) -> dict[str, Part]:
+    """Return the parts of the other channels."""
+    parts = {}
+    if fusion.siamese and of.label_texts:
+        space = siamese.sized(siamese.Config(embedding=fusion.siamese, length=_USUAL_WORDS), texts, _USUAL_WORDS)
+        seconds = siamese.stage_seconds(
+            space, of.machine, words=of.words, labels=of.labels, texts=texts, name="fusion-siamese"
+        )
+        stages = [name for name in seconds if "negatives" not in name]
+        if of.gpu:
+            seconds |= {name: seconds[name] + _GPU_STAGE for name in stages}
+        parts |= _flexible(seconds, *stages)
+    if fusion.trees:
+        seconds = fusion.trees * _tree_seconds(of)
+        parts["fusion-trees"] = Part(seconds, 1 / fusion.trees, 1.0)
+        parts["fusion-trees-of-all"] = Part(seconds, 1 / fusion.trees, 1.0, follows="fusion-trees")
+    return parts
+
+
+def _tree_seconds(of: Situation) -> float:
+    return _TREE * of.pairs / (of.free_cores * of.speed.lookups)
+
+
+def _flexible(seconds: dict[str, float], *names: str) -> dict[str, Part]:
+    return {name: Part(one, *(_FLEXIBLE if name in names else ())) for name, one in seconds.items()}
