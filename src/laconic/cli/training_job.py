@@ -76,8 +76,11 @@ def carry_out(job: TrainingJob, recipe: Recipe, among: Among, read: Callable[[],
         if job.keep_texts:
             check_texts(corpus)
         earlier = earlier_choice(job.folder, asked, finished=not job.force) if asked else None
-        recipe = settled_recipe(recipe, corpus, job.device, earlier, packing=job.packing)
+        recipe = settled_recipe(
+            recipe, corpus, job.device, earlier, packing=job.packing, members=job.ensemble
+        )
     recipe = _as_first_rank(recipe, job, among.ranks)
+    job = job._replace(ensemble=recipe.members)
     if recipe.why:
         err.print(f"Chosen: {recipe.why}", soft_wrap=True)
     _log_settings(recipe)
@@ -144,7 +147,7 @@ def _as_first_rank(recipe: Recipe, job: TrainingJob, ranks: Ranks) -> Recipe:
     method, settings = json.loads(ranks.gather_texts(json.dumps([recipe.method, recipe.settings]))[0])
     config = config_of(method, settings)
     check_shardable(method, config, job.ensemble)
-    return recipe._replace(method=method, settings=settings, config=config)
+    return recipe._replace(method=method, settings=settings, config=config, members=job.ensemble)
 
 
 def _log_settings(recipe: Recipe) -> None:
@@ -232,7 +235,7 @@ def _trained(
     began, anew = perf_counter(), not folder.exists()
     known = recipe.parts is not None and ranks.world == 1
     deadline = deadline_of(recipe.parts or {}, recipe.budget, job.began) if known else None
-    estimated = None if deadline is None else {"seconds": round(deadline.announced, 1)}
+    estimated = None if deadline is None else {"seconds": round(deadline.announced, 1), "memory": recipe.memory}
     with training_display(err, is_time_known=deadline is not None) as watcher:
         run = Run(
             folder,

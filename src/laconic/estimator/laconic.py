@@ -110,7 +110,7 @@ class Laconic(Changes):
             True
         """
         began = monotonic()
-        budget = budget_seconds(self.budget, self.method)
+        budget, members = budget_seconds(self.budget, self.method), plain(self.ensemble)
         if self.class_weight is not None and self.method == AUTO:
             raise ConfigError("class_weight is for a named method, such as Laconic('trees', class_weight='balanced')")
         wanted = settings_with_preset(self.method, self.preset, self.settings)
@@ -122,14 +122,16 @@ class Laconic(Changes):
             watcher, device = watcher_for(bool(self.verbose)), device_named(self.device)
             run = Run(None, watcher=watcher, device=device, ignore_memory=self.ignore_memory, trackers=trackers)
             if config is None:
-                situation = describe_situation(corpus, gpu=run.device.type == "cuda", budget=budget)
+                each = None if budget is None else budget / members
+                situation = describe_situation(corpus, gpu=run.device.type == "cuda", budget=each)
                 choice = choose(situation)
                 method, (_, config) = choice.method, config_for(choice, self._seeded(choice.method, wanted))
-                run.deadline = deadline_of(planned_parts(situation, method, config), budget, began)
+                members *= choice.members
+                run.deadline = deadline_of(planned_parts(situation, method, config, members), budget, began)
                 watcher.report(f"Chosen: {choice.why}")
             sizes = f"{counted(len(corpus.split('train')), 'text')}, {counted(len(corpus.labels), 'label')}"
             watcher.report(f"Training {method} on {sizes}")
-            model = train_model(corpus, method, config, run, plain(self.ensemble), self.class_weight)
+            model = train_model(corpus, method, config, run, members, self.class_weight)
             trackers.log_figures(model.facts)
             watcher.report(f"Trained {method} in {human_seconds(monotonic() - began)}")
         return self._with_model(model, Predictor(model, self.device))

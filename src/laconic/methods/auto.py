@@ -23,10 +23,11 @@ from laconic.errors import ConfigError
 from laconic.methods.config import MethodConfig
 from laconic.methods.registry import config_of
 from laconic.methods.stage_times import Situation, planned_parts
-from laconic.system.machine import share_of_cores, usable_cores
+from laconic.methods.stage_memory import needed_memory
+from laconic.system.machine import free_memory, memory_held, share_of_cores, usable_cores
 from laconic.system.speed import core_speed
 from laconic.training.deadline import Part, scale_within, total_seconds
-from laconic.units import counted, human_seconds
+from laconic.units import counted, human_bytes, human_seconds
 
 _BUSY, _LONG = 0.7, 10.0  # a share of the cores below which it is said, of what takes so many seconds
 _FEW = 500  # texts; with fewer, too few can be held out to train the combining network
@@ -40,7 +41,7 @@ _WARM_UP = 15  # epochs in which InceptionXML starts from label texts; fewer whe
 _MOST_WARM = 4_000_000  # texts times epochs, at most
 _ROW_START = 8.0  # how much labels score above their bias at first, for their own text
 _SPACE = {True: 256, False: 128}  # dimensions of the space of texts and label texts, with a GPU and without
-_WIDE = "Astec"  # what the plan is called that only a large budget has room for
+_MOST_MEMBERS = 5  # of an ensemble; a text takes as many times as long to label
 _WORTHWHILE = 0.7
 
 
@@ -51,6 +52,9 @@ class Choice(NamedTuple):
     settings: Settings
     parts: Mapping[str, Part]  # of the run, with their estimated times
     why: str
+    memory: int = 0  # bytes that the process is estimated to hold at most
+    members: int = 1  # of an ensemble
+    is_large: bool = False  # only a budget that has room for it makes it worth its time
     worthwhile: float = _WORTHWHILE  # scale below which a smaller plan does better
     scale: float = 1.0  # of what was planned, that the budget has room for
 
@@ -68,14 +72,26 @@ def describe_situation(corpus: Corpus, *, gpu: bool, budget: float | None, packi
     sizes = len(split), len(corpus.labels), int(split.labels.nnz)
     judged = len(corpus.splits.get("test", ()))
     measured = usable_cores(), budget, share_of_cores(), core_speed()
-    return Situation(*sizes, kind, there, gpu, *measured, judged=judged, packing=packing)
+    held, free = memory_held(), free_memory()
+    return Situation(
+        *sizes,
+        kind,
+        there,
+        gpu,
+        *measured,
+        judged=judged,
+        packing=packing,
+        held_memory=held,
+        free_memory=None if free is None else held + free,
+    )
 
 
 def choose(of: Situation) -> Choice:
     """Return the best choice within the time budget; where none fits, the fastest."""
     choices = list(_from_best(of))
+    choices = [one for one in choices if of.free_memory is None or one.memory <= of.free_memory] or choices[-1:]
     if of.budget is None:
-        choice, late = next(one for one in choices if not one.why.startswith(_WIDE)), False
+        choice, late = next(one for one in choices if not one.is_large), False
     else:
         fitting = [one for one in choices if total_seconds(one.parts, one.worthwhile) <= of.budget]
         choice, late = (fitting or choices[-1:])[0], not fitting
@@ -83,7 +99,7 @@ def choose(of: Situation) -> Choice:
     time = f"{human_seconds(choice.seconds)} {_machine(choice, of)}"
     if late:
         time += f", more than the budget of {human_seconds(of.budget or 0.0)}"
-    return choice._replace(why=f"{choice.why}; {time}")
+    return choice._replace(why=f"{choice.why}; {time}, {human_bytes(choice.memory)} of memory")
 
 
 def config_for(choice: Choice, wanted: Settings) -> tuple[Settings, MethodConfig]:
@@ -101,20 +117,39 @@ def _from_best(of: Situation) -> Iterator[Choice]:
         yield _plan(of, "nearest", {}, f"nearest texts, as {few} are too little to train on")
         return
     if of.gpu and of.kind == "text":
-        yield _plan(of, *_on_gpu(of), _describe("InceptionXML", of))
+        plan = _plan(of, *_on_gpu(of), _describe("InceptionXML", of))
+        yield from [*_ensembles(of, plan), plan]
     elif of.kind == "text":
-        yield _plan(of, "astec", _with_wrappers(of, _wide(of), width=_SPACE[True]), _describe(_WIDE, of))
+        wide = _plan(of, "astec", _with_wrappers(of, _wide(of), width=_SPACE[True]), _describe("Astec", of))
+        yield from [*_ensembles(of, wide), wide._replace(is_large=True)]
         laptop = read_settings(preset_path("astec", "laptop"), [])
         yield _plan(of, "astec", _with_wrappers(of, laptop), _describe("small Astec", of))
-    for space in (True, False) if _has_space(of) else (False,):
-        settings = _with_wrappers(of, {}, trees=0, space=space)
-        plan = _plan(of, "trees", settings, _describe("label trees", of, trees=False, space=space))
-        yield plan if space else plan._replace(worthwhile=0.0)  # one tree does nearly as well as three
+    for rounds in (3, 1) if _has_space(of) else ():  # one where finding hard negatives among many labels takes long
+        settings = _with_wrappers(of, {}, trees=0, rounds=rounds)
+        yield _plan(of, "trees", settings, _describe("label trees", of, trees=False))
+    settings = _with_wrappers(of, {}, trees=0, rounds=0)
+    plan = _plan(of, "trees", settings, _describe("label trees", of, trees=False, space=False))
+    yield plan._replace(worthwhile=0.0)  # one tree does nearly as well as three
     yield _plan(of, "nearest", {}, "nearest texts + label texts, without training")
 
 
 def _plan(of: Situation, method: str, settings: Settings, why: str) -> Choice:
-    return Choice(method, settings, planned_parts(of, method, config_of(method, settings)), why)
+    config = config_of(method, settings)
+    return Choice(method, settings, planned_parts(of, method, config), why, needed_memory(of, config))
+
+
+def _ensembles(of: Situation, plan: Choice) -> Iterator[Choice]:
+    """Yield ensembles of a plan, the largest first."""
+    for members in range(_MOST_MEMBERS, 1, -1):
+        config = config_of(plan.method, plan.settings)
+        yield plan._replace(
+            parts=planned_parts(of, plan.method, config, members),
+            why=f"{members} models of {plan.why}",
+            memory=needed_memory(of, config, members),
+            members=members,
+            is_large=True,
+            worthwhile=1.0,
+        )
 
 
 def _wide(of: Situation) -> Settings:
@@ -140,12 +175,13 @@ def _has_space(of: Situation) -> bool:
 
 
 def _with_wrappers(
-    of: Situation, settings: Settings, trees: int = 3, *, space: bool = True, width: int = 0
+    of: Situation, settings: Settings, trees: int = 3, *, rounds: int = 3, width: int = 0
 ) -> Settings:
     """Return a method's settings with those of fusion and, where labels have texts, of extra texts."""
     held = min(_HELD_OUT, math.floor(1e5 * MOST_HELD_OUT / of.texts) / 1e5)
     learnt = {"extra_texts": {"share": 0.1}} if _has_space(of) and trees else {}
-    channel = {"siamese": width or _SPACE[of.gpu]} if space and _has_space(of) else {}
+    channel: Settings = {"siamese": width or _SPACE[of.gpu]} if rounds and _has_space(of) else {}
+    channel |= {"rounds": rounds} if 0 < rounds < 3 else {}
     return settings | {"validation": held, "fusion": {"trees": trees, **channel, **_WEIGHING}, **learnt}
 
 

@@ -196,7 +196,15 @@ def fit(data: Dataset, held: Dataset, config: Config, run: Run, name: str) -> Si
 
 def space_config(width: int, config: MethodConfig) -> Config:
     """Return the settings of a space that serves another method; texts are not cut but in its training."""
-    return Config(embedding=width, seed=config.seed, vocabulary=config.vocabulary, length=_ALL_WORDS)
+    rounds = Config.rounds if config.fusion is None else config.fusion.rounds
+    return Config(
+        embedding=width,
+        seed=config.seed,
+        vocabulary=config.vocabulary,
+        length=_ALL_WORDS,
+        rounds=max(1, rounds),
+        hard=Config.hard if rounds else 0,
+    )
 
 
 def learn_space(data: Dataset, config: Config, run: Run, name: str) -> SiameseRanker:

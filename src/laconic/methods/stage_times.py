@@ -17,10 +17,10 @@ from laconic.methods.warm_up import WARM_UP_BATCH
 from laconic.system.speed import Speed
 from laconic.training.deadline import Part
 
-_USUAL_WORDS = 10  # of a text
+USUAL_WORDS = 10  # of a text
 _FLEXIBLE = (0.3, 2.5)  # bounds of epochs and trees: of the plan
 _TREE = 1.6e-4  # seconds per pair of text and label, for one tree
-_RANKING = 1.5e-3  # per text that all channels rank
+_RANKING, _NEAREST = 1.5e-3, 1e-4  # per text that all channels rank, or nearest texts alone
 _COMBINER, _ORDER = 1.2e-4, 2e-4  # per text and epoch, and per text, for the combining network and the trees after it
 _TRAINED_TEXTS = 150_000  # texts times epochs of the combining network
 _PACKED_TEXTS, _PACKING, _COMPARED = 28_000, 2e-3, 5000  # texts that tune a packed model; seconds per text; compared
@@ -42,10 +42,17 @@ class Situation(NamedTuple):
     speed: Speed = Speed()  # of one core
     judged: int = 0  # test texts
     packing: bool = True
+    held_memory: int = 0  # bytes that the process holds, with the data
+    free_memory: int | None = None  # bytes that it may hold; None: unknown
 
     @property
     def free_cores(self) -> float:
         return self.cores * self.share
+
+    @property
+    def lookup_rate(self) -> float:
+        """Return how many cores of the reference this machine is worth where features are looked up."""
+        return self.free_cores * self.speed.lookups
 
     @property
     def words(self) -> int:
@@ -63,29 +70,37 @@ class Situation(NamedTuple):
         )
 
 
-def planned_parts(of: Situation, method: str, config: MethodConfig) -> dict[str, Part]:
+def planned_parts(of: Situation, method: str, config: MethodConfig, members: int = 1) -> dict[str, Part]:
     """Return the parts of a training with its evaluation and packing, by the names of a run's stages."""
-    fusion, rate = config.fusion, 1 / (of.free_cores * of.speed.lookups)
     held = round(of.texts * config.validation)
     parts = _base(of, method, config, of.texts - held, held)
-    rankings = held * (fusion is not None) + held + of.judged + _COMPARED * of.packing
-    if fusion is not None:
-        parts |= _channels(of, config, fusion, of.texts - held)
-        parts["fusion-evidence"] = Part(_RANKING * held * rate)
-        parts["fusion"] = Part((_COMBINER * _TRAINED_TEXTS + _ORDER * held) / max(of.speed.products * of.share, 0.01))
-    parts["calibration"] = Part(_RANKING * held * rate)
-    parts["evaluation"] = Part(_RANKING * of.judged * rate)
+    if config.fusion is not None:
+        parts |= _combination(of, config, config.fusion, of.texts - held, held)
+    if members > 1:
+        parts = {
+            f"member-{number}.{name}": part._replace(follows=part.follows and f"member-{number}.{part.follows}")
+            for number in range(members)
+            for name, part in parts.items()
+        }
+    ranking = members * _ranking_seconds(of, config)
+    parts["calibration"] = Part(held * ranking)
+    parts["evaluation"] = Part(of.judged * ranking)
     if of.packing:
-        parts["packing"] = Part((_PACKING * min(of.texts, _PACKED_TEXTS) + _RANKING * _COMPARED) * rate)
-    assert rankings >= 0
+        tuning = _PACKING * min(of.texts, _PACKED_TEXTS) * (config.fusion is not None) / of.lookup_rate
+        parts["packing"] = Part(members * tuning + min(_COMPARED, of.judged) * ranking)
     return parts
+
+
+def _ranking_seconds(of: Situation, config: MethodConfig) -> float:
+    """Estimate how long it takes to rank a text."""
+    return (_RANKING if config.fusion is not None else _NEAREST) / of.lookup_rate
 
 
 def _base(of: Situation, method: str, config: MethodConfig, texts: int, held: int) -> dict[str, Part]:
     """Return the parts of the trained ranker."""
     sizes = {"words": of.words, "labels": of.labels, "texts": texts}
     if isinstance(config, astec.Config):
-        sized = astec.with_sizes(config, of.texts, of.labels, _USUAL_WORDS, of.pairs)
+        sized = astec.with_sizes(config, of.texts, of.labels, USUAL_WORDS, of.pairs)
         seconds = astec.stage_seconds(sized, of.machine, **sizes, held=held)
         return _flexible(seconds, "surrogate", "extreme")
     if isinstance(config, trees.Config):
@@ -96,30 +111,39 @@ def _base(of: Situation, method: str, config: MethodConfig, texts: int, held: in
         seconds = {"train": _GPU_START + _GPU_STEP * epochs * texts / batch}
         seconds |= {"train-warm-up": _GPU_STEP * warm * texts / WARM_UP_BATCH}
         return _flexible(seconds, "train")
-    return {"nearest": Part(1e-4 * of.texts / of.free_cores)}
+    return {"nearest": Part(_NEAREST * of.texts / of.lookup_rate)}
 
 
-def _channels(of: Situation, config: MethodConfig, fusion: FusionConfig, texts: int) -> dict[str, Part]:
-    """Return the parts of the other channels."""
-    parts = {}
+def _combination(
+    of: Situation, config: MethodConfig, fusion: FusionConfig, texts: int, held: int
+) -> dict[str, Part]:
+    """Return the parts of the other channels, and of what combines them all."""
+    parts = {"fusion-evidence": Part(held * _ranking_seconds(of, config))}
+    # One thread trains the network.
+    parts["fusion"] = Part((_COMBINER * _TRAINED_TEXTS + _ORDER * held) / (of.speed.products * of.share))
     if fusion.siamese and of.label_texts:
-        space = siamese.sized(siamese.Config(embedding=fusion.siamese, length=_USUAL_WORDS), texts, _USUAL_WORDS)
-        seconds = siamese.stage_seconds(
-            space, of.machine, words=of.words, labels=of.labels, texts=texts, name="fusion-siamese"
-        )
+        sizes = {"words": of.words, "labels": of.labels, "texts": texts}
+        seconds = siamese.stage_seconds(space_of(of, config), of.machine, **sizes, name="fusion-siamese")
         stages = [name for name in seconds if "negatives" not in name]
         if of.gpu:
             seconds |= {name: seconds[name] + _GPU_STAGE for name in stages}
         parts |= _flexible(seconds, *stages)
     if fusion.trees:
-        seconds = fusion.trees * _tree_seconds(of)
-        parts["fusion-trees"] = Part(seconds, 1 / fusion.trees, 1.0)
-        parts["fusion-trees-of-all"] = Part(seconds, 1 / fusion.trees, 1.0, follows="fusion-trees")
+        forest = fusion.trees * _tree_seconds(of)
+        parts["fusion-trees"] = Part(forest, 1 / fusion.trees, 1.0)
+        parts["fusion-trees-of-all"] = Part(forest, 1 / fusion.trees, 1.0, follows="fusion-trees")
     return parts
 
 
+def space_of(of: Situation, config: MethodConfig) -> siamese.Config:
+    """Return the settings of the space of texts and label texts, with the sizes that the data decides."""
+    assert config.fusion is not None
+    space = replace(siamese.space_config(config.fusion.siamese, config), length=USUAL_WORDS)
+    return siamese.sized(space, round(of.texts * (1 - config.validation)), USUAL_WORDS)
+
+
 def _tree_seconds(of: Situation) -> float:
-    return _TREE * of.pairs / (of.free_cores * of.speed.lookups)
+    return _TREE * of.pairs / of.lookup_rate
 
 
 def _flexible(seconds: dict[str, float], *names: str) -> dict[str, Part]:

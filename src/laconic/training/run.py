@@ -190,14 +190,15 @@ class Run:
             return
         file = f"{self.member_of.prefix}{name}.safetensors"
         resumed = self.files is not None and self.files.has(file)
-        self.watcher.entered(", ".join(filter(None, [self.member_of.title, title])))
+        self.watcher.entered(self._title(name))
         clock = time.perf_counter if self.deadline is None else self.deadline.clock
         began = clock()
         with measured(self.member_of.prefix + name, self.stages.append):
             yield self.watcher.advanced
         seconds = clock() - began
         self.watcher.exited(seconds)
-        if self.deadline is not None and self.deadline.finished(name, None if resumed else seconds):
+        part = self.member_of.prefix + name
+        if self.deadline is not None and self.deadline.finished(part, None if resumed else seconds):
             self.watcher.noted(f"Estimated anew: {human_seconds(self.deadline.announced)} in all")
 
     def amount(self, part: str, planned: int, unit: str, measure: Callable[[], float] | None = None) -> int:
@@ -206,16 +207,18 @@ class Run:
         This is decided once: a run that is resumed does as much as it would have done. `measure` returns the seconds
         that one unit takes.
         """
-        if self.deadline is not None and part in self.deadline.amounts:
-            return self.deadline.amounts[part].done
-        if self.deadline is None or not self.deadline.may_change(part):
+        deadline, name = self.deadline, self.member_of.prefix + part
+        if deadline is not None and name in deadline.amounts:
+            return deadline.amounts[name].done
+        if deadline is None or not deadline.may_change(name):
             return planned
-        deadline = self.deadline
-        done = self._decided(
-            part, planned, lambda: deadline.amount(part, planned, None if measure is None else measure())
-        )
+
+        def decide() -> int:
+            return deadline.amount(name, planned, None if measure is None else measure())
+
+        done = self._decided(part, planned, deadline, decide)
         if done < planned:
-            self.watcher.noted(f"{title_of(part)}: {done} of {counted(planned, unit)}, to end in time")
+            self.watcher.noted(f"{self._title(part)}: {done} of {counted(planned, unit)}, to end in time")
         return done
 
     def affords(self, name: str, parts: str) -> bool:
@@ -223,27 +226,27 @@ class Run:
 
         The names of its parts begin with `parts`.
         """
-        if self.deadline is None or not self.deadline.is_limit:
-            return True
         deadline = self.deadline
-        if self._decided(name, 1, lambda: int(deadline.affords())):
+        if deadline is None or not deadline.is_limit:
             return True
-        deadline.leave_out(parts)
-        self.watcher.noted(f"{title_of(parts)}: left out, to end in time")
+        if self._decided(name, 1, deadline, lambda: int(deadline.affords())):
+            return True
+        deadline.leave_out(self.member_of.prefix + parts)
+        self.watcher.noted(f"{self._title(parts)}: left out, to end in time")
         return False
 
-    def _decided(self, part: str, planned: int, decide: Callable[[], int]) -> int:
-        deadline = self.deadline
-        assert deadline is not None
-
+    def _decided(self, part: str, planned: int, deadline: Deadline, decide: Callable[[], int]) -> int:
         def make() -> dict[str, Tensor]:
             done = decide()
             return {"done": torch.tensor(done), "elapsed": torch.tensor(deadline.elapsed, dtype=torch.float64)}
 
         known = self.remember(part + _AMOUNT, make)
         deadline.resumed(float(known["elapsed"]))
-        deadline.amounts[part] = Amount(planned, int(known["done"]))
-        return deadline.amounts[part].done
+        deadline.amounts[self.member_of.prefix + part] = Amount(planned, int(known["done"]))
+        return int(known["done"])
+
+    def _title(self, stage: str) -> str:
+        return ", ".join(filter(None, [self.member_of.title, title_of(stage)]))
 
     def remember(self, name: str, make: Callable[[], Mapping[str, Tensor]]) -> dict[str, Tensor]:
         """Return the tensors of `make`, on the CPU: computed once, and read from the folder when the run is resumed.
@@ -279,7 +282,7 @@ class Run:
     def _passed(self, name: str) -> None:
         """Take a part off the plan that an earlier process has done."""
         if self.deadline is not None:
-            self.deadline.finished(name, None)
+            self.deadline.finished(self.member_of.prefix + name, None)
 
     def _known(self, file: str) -> dict[str, Tensor] | None:
         """Return the tensors of a file if every rank has found it."""

@@ -32,6 +32,7 @@ _TITLES = {
     "reranker-candidates": "candidates to re-rank",
     "reranker": "re-ranker",
     "trees": "label trees",
+    "member": "a further model",
     "train": "training",
     "refit": "training on all texts",
 }
