@@ -198,6 +198,50 @@ def test_the_space_is_left_out_where_there_is_no_time_for_it() -> None:
     assert not any(name.startswith("siamese.") for name in model.tensors)
 
 
+class Stopping(Silent):
+    """Interrupts a run at the end of a stage."""
+
+    def __init__(self, stage: str) -> None:
+        self.last, self.now = stage, ""
+
+    def entered(self, stage: str) -> None:
+        self.now = stage
+
+    def exited(self, seconds: float) -> None:
+        if self.now == self.last:
+            raise KeyboardInterrupt
+
+
+def test_a_resumed_run_ends_with_the_bits_of_one_that_was_not_interrupted(tmp_path: Path) -> None:
+    corpus = planted_texts(num_labels=12, num_texts=300, with_label_texts=True)
+    config = config_of("astec", SETTINGS)
+
+    def trained(folder: str, seconds: float, watcher: Silent) -> tuple[dict[str, Tensor], Deadline]:
+        one = Deadline(seconds, dict(PARTS), clock=Clock())
+        run = Run(tmp_path / folder, watcher=watcher, device=torch.device("cpu"), deadline=one)
+        return train_model(corpus, "astec", config, run).tensors, one
+
+    whole, first = trained("whole", 5.0, Silent())
+    with pytest.raises(KeyboardInterrupt):
+        trained("broken", 5.0, Stopping("scores of held-out texts"))
+    again, second = trained("broken", 1e6, Silent())  # on a machine with all the time in the world
+    _assert_equal(whole, again)
+    assert first.amounts == second.amounts
+    assert not any(name.startswith("siamese.") for name in again)
+
+
+def test_measuring_an_epoch_changes_nothing_that_is_trained() -> None:
+    corpus = planted_texts(num_labels=12, num_texts=300, with_label_texts=True)
+    config = config_of(
+        "astec", {name: own for name, own in SETTINGS.items() if name != "fusion"} | {"extreme": {"epochs": 6}}
+    )
+    parts = {"surrogate": Part(1.0, 0.9, 1.0), "extreme": Part(1.0, 0.9, 1.0)}
+    run = Run(None, watcher=Silent(), device=torch.device("cpu"), deadline=Deadline(1e9, parts))
+    measured = train_model(corpus, "astec", config, run)
+    plain = train_model(corpus, "astec", config, Run.unkept())
+    _assert_equal(measured.tensors, plain.tensors)
+
+
 def _assert_equal(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> None:
     assert one.keys() == other.keys()
     for name, tensor in one.items():

@@ -85,7 +85,13 @@ def checked_recipe(recipe: Recipe) -> Recipe:
 
 
 def settled_recipe(
-    recipe: Recipe, corpus: Corpus, device: str, earlier: Choice | None = None, *, packing: bool = True, members: int = 1
+    recipe: Recipe,
+    corpus: Corpus,
+    device: str,
+    earlier: Choice | None = None,
+    *,
+    packing: bool = True,
+    members: int = 1,
 ) -> Recipe:
     """Choose a method by the data, the machine and the time budget where none was named.
 

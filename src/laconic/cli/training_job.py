@@ -76,9 +76,7 @@ def carry_out(job: TrainingJob, recipe: Recipe, among: Among, read: Callable[[],
         if job.keep_texts:
             check_texts(corpus)
         earlier = earlier_choice(job.folder, asked, finished=not job.force) if asked else None
-        recipe = settled_recipe(
-            recipe, corpus, job.device, earlier, packing=job.packing, members=job.ensemble
-        )
+        recipe = settled_recipe(recipe, corpus, job.device, earlier, packing=job.packing, members=job.ensemble)
     recipe = _as_first_rank(recipe, job, among.ranks)
     job = job._replace(ensemble=recipe.members)
     if recipe.why:
@@ -236,7 +234,7 @@ def _trained(
     known = recipe.parts is not None and ranks.world == 1
     deadline = deadline_of(recipe.parts or {}, recipe.budget, job.began) if known else None
     estimated = None if deadline is None else {"seconds": round(deadline.announced, 1), "memory": recipe.memory}
-    with training_display(err, is_time_known=deadline is not None) as watcher:
+    with training_display(err, is_announced=deadline is not None) as watcher:
         run = Run(
             folder,
             watcher=watcher,

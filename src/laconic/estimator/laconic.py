@@ -14,8 +14,8 @@ from laconic.errors import ConfigError, ModelError
 from laconic.estimator.changes import Changes
 from laconic.estimator.parameters import budget_seconds, plain, settings_with_preset
 from laconic.methods.auto import choose, config_for, describe_situation
-from laconic.methods.stage_times import planned_parts
 from laconic.methods.registry import config_of
+from laconic.methods.stage_times import planned_parts
 from laconic.methods.train import train_model
 from laconic.packed.folder import is_packed, of_version, write_packed
 from laconic.predict.load import on_cpu, open_packed_predictor, packed_of, packed_predictor
@@ -129,6 +129,7 @@ class Laconic(Changes):
                 members *= choice.members
                 run.deadline = deadline_of(planned_parts(situation, method, config, members), budget, began)
                 watcher.report(f"Chosen: {choice.why}")
+                watcher.is_announced = True
             sizes = f"{counted(len(corpus.split('train')), 'text')}, {counted(len(corpus.labels), 'label')}"
             watcher.report(f"Training {method} on {sizes}")
             model = train_model(corpus, method, config, run, members, self.class_weight)

@@ -22,8 +22,8 @@ from laconic.data.prepare import label_texts
 from laconic.errors import ConfigError
 from laconic.methods.config import MethodConfig
 from laconic.methods.registry import config_of
-from laconic.methods.stage_times import Situation, planned_parts
 from laconic.methods.stage_memory import needed_memory
+from laconic.methods.stage_times import Situation, planned_parts
 from laconic.system.machine import free_memory, memory_held, share_of_cores, usable_cores
 from laconic.system.speed import core_speed
 from laconic.training.deadline import Part, scale_within, total_seconds
@@ -71,14 +71,16 @@ def describe_situation(corpus: Corpus, *, gpu: bool, budget: float | None, packi
     there = label_texts(corpus.labels) is not None
     sizes = len(split), len(corpus.labels), int(split.labels.nnz)
     judged = len(corpus.splits.get("test", ()))
-    measured = usable_cores(), budget, share_of_cores(), core_speed()
     held, free = memory_held(), free_memory()
     return Situation(
         *sizes,
         kind,
         there,
         gpu,
-        *measured,
+        usable_cores(),
+        budget,
+        share_of_cores(),
+        core_speed(),
         judged=judged,
         packing=packing,
         held_memory=held,
@@ -174,9 +176,7 @@ def _has_space(of: Situation) -> bool:
     return of.label_texts and of.kind == "text"
 
 
-def _with_wrappers(
-    of: Situation, settings: Settings, trees: int = 3, *, rounds: int = 3, width: int = 0
-) -> Settings:
+def _with_wrappers(of: Situation, settings: Settings, trees: int = 3, *, rounds: int = 3, width: int = 0) -> Settings:
     """Return a method's settings with those of fusion and, where labels have texts, of extra texts."""
     held = min(_HELD_OUT, math.floor(1e5 * MOST_HELD_OUT / of.texts) / 1e5)
     learnt = {"extra_texts": {"share": 0.1}} if _has_space(of) and trees else {}

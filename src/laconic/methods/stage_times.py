@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from laconic.methods import astec, siamese, trees
 from laconic.methods.config import FusionConfig, MethodConfig
-from laconic.methods.costs import CPU, GPU, Machine
+from laconic.methods.costs import CPU, GPU, Machine, TrainingCosts, bag_reading, with_warm_up
 from laconic.methods.warm_up import WARM_UP_BATCH
 from laconic.system.speed import Speed
 from laconic.training.deadline import Part
@@ -57,7 +57,7 @@ class Situation(NamedTuple):
     @property
     def words(self) -> int:
         """Return a guess of the vocabulary's size."""
-        return round(150 * self.texts**0.52)
+        return round(150.0 * float(self.texts) ** 0.52)
 
     @property
     def machine(self) -> Machine:
@@ -65,9 +65,7 @@ class Situation(NamedTuple):
         if self.gpu:
             return GPU
         cores = CPU.times(self.free_cores)
-        return replace(
-            cores, flops=cores.flops * self.speed.products, bandwidth=cores.bandwidth * self.speed.memory
-        )
+        return replace(cores, flops=cores.flops * self.speed.products, bandwidth=cores.bandwidth * self.speed.memory)
 
 
 def planned_parts(of: Situation, method: str, config: MethodConfig, members: int = 1) -> dict[str, Part]:
@@ -102,6 +100,10 @@ def _base(of: Situation, method: str, config: MethodConfig, texts: int, held: in
     if isinstance(config, astec.Config):
         sized = astec.with_sizes(config, of.texts, of.labels, USUAL_WORDS, of.pairs)
         seconds = astec.stage_seconds(sized, of.machine, **sizes, held=held)
+        if sized.warm_up.epochs:
+            reading, nothing = bag_reading(of.words, sized), TrainingCosts(0, 0.0)
+            warm = with_warm_up(nothing, sized.warm_up, reading, texts=texts, machine=of.machine)
+            seconds["warm-up"] = warm.seconds
         return _flexible(seconds, "surrogate", "extreme")
     if isinstance(config, trees.Config):
         return {"trees": Part(config.trees * _tree_seconds(of), 1 / config.trees, 8 / config.trees)}
@@ -114,9 +116,7 @@ def _base(of: Situation, method: str, config: MethodConfig, texts: int, held: in
     return {"nearest": Part(_NEAREST * of.texts / of.lookup_rate)}
 
 
-def _combination(
-    of: Situation, config: MethodConfig, fusion: FusionConfig, texts: int, held: int
-) -> dict[str, Part]:
+def _combination(of: Situation, config: MethodConfig, fusion: FusionConfig, texts: int, held: int) -> dict[str, Part]:
     """Return the parts of the other channels, and of what combines them all."""
     parts = {"fusion-evidence": Part(held * _ranking_seconds(of, config))}
     # One thread trains the network.

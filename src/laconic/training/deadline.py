@@ -67,7 +67,9 @@ class Deadline:
     is_limit: bool = True  # a budget to be kept; if not, the time that the parts were estimated to take
     announced: float = field(init=False)  # seconds of the whole run that its user knows of
     amounts: dict[str, Amount] = field(default_factory=dict, init=False)  # what was decided
-    _evidence: dict[str, tuple[float, float]] = field(default_factory=dict, init=False)  # measured and estimated seconds
+    _evidence: dict[str, tuple[float, float]] = field(
+        default_factory=dict, init=False
+    )  # measured and estimated seconds
 
     def __post_init__(self) -> None:
         if self.began is None:
@@ -88,8 +90,8 @@ class Deadline:
     def pace(self) -> float:
         """Return how many times as long as estimated this machine takes, by what was measured so far."""
         prior = _PRIOR * self.seconds
-        took, expected = (sum(column) for column in zip((prior, prior), *self._evidence.values(), strict=True))
-        return took / expected
+        took = prior + sum(seconds for seconds, _ in self._evidence.values())
+        return took / (prior + sum(estimated for _, estimated in self._evidence.values()))
 
     @property
     def expected(self) -> float:
