@@ -198,6 +198,24 @@ def test_the_space_is_left_out_where_there_is_no_time_for_it() -> None:
     assert not any(name.startswith("siamese.") for name in model.tensors)
 
 
+def test_an_ensemble_has_as_many_members_as_there_is_time_for() -> None:
+    corpus = planted_texts(num_labels=12, num_texts=300)
+    config = config_of("trees", {"trees": 1, "leaf": 10})
+    parts = {f"member-{number}.trees": Part(30.0) for number in range(4)}
+    clock = Clock()
+
+    class Working(Notes):
+        def exited(self, seconds: float) -> None:
+            clock.now += 20.0  # a stage of a member took so long: its trees, and its calibration
+
+    watcher = Working()
+    run = Run(None, watcher=watcher, device=torch.device("cpu"), deadline=Deadline(100.0, parts, clock=clock))
+    model = train_model(corpus, "trees", config, run, members=4)
+    assert model.facts["ensemble"] == len(model.facts["members"]) == 2
+    assert watcher.lines[-1] == "further models: left out, to end in time"
+    assert {name.split(".")[1] for name in model.tensors} == {"0", "1"}
+
+
 class Stopping(Silent):
     """Interrupts a run at the end of a stage."""
 

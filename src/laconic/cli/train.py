@@ -72,7 +72,7 @@ def train(
         ),
     ] = "auto",
     budget: Annotated[
-        str, option(METHOD, "--budget TIME", "With auto: approximate training time, such as 90s, 5m or 2h.")
+        str, option(METHOD, "--budget TIME", "With auto: time for the whole command, such as 90s, 5m or 2h.")
     ] = "",
     preset: Annotated[
         str,

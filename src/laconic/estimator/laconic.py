@@ -38,7 +38,7 @@ class Laconic(Changes):
         device: "cpu", "cuda", or "auto" for a GPU if there is one.
         ensemble: Number of models, with different seeds, whose scores are averaged.
         ignore_memory: Train even where memory seems too small; otherwise `fit` refuses.
-        budget: With "auto": approximate training time, such as "90s", "5m" or "2h"; a number is in minutes.
+        budget: With "auto": time of training, such as "90s", "5m" or "2h"; a number is in minutes.
         preset: Name of a preset of the method ("laptop"), or a TOML file; settings override it.
         classes: Names of the columns where `labels` is a matrix of 0 and 1; None means their numbers.
         fields: Columns or keys that texts are joined of, where they come in a frame or as a list of dicts: a list of

@@ -32,7 +32,7 @@ _TITLES = {
     "reranker-candidates": "candidates to re-rank",
     "reranker": "re-ranker",
     "trees": "label trees",
-    "member": "a further model",
+    "member": "further models",
     "train": "training",
     "refit": "training on all texts",
 }

@@ -26,7 +26,7 @@ def train_members(
     """Train one member after another, as long as the run has time; a resumed run loads the finished ones."""
     trained: list[Trained] = []
     for number in range(members):
-        if number >= _FEWEST and not run.affords(f"member-{number}", f"member-{number}."):
+        if number >= _FEWEST and not run.affords(f"member-{number}", "member-"):
             break
         one = train(data, with_seed(config, number), run.member(number, of=members))
         one.ranker.cpu()  # so that the next one has the device for itself
