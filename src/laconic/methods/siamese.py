@@ -7,7 +7,7 @@ each text is to be nearest to its own. Later rounds add hard negatives, the wron
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
@@ -184,7 +184,7 @@ def fit(data: Dataset, held: Dataset, config: Config, run: Run, name: str) -> Si
     for number, epochs in enumerate(stages):
         negatives = None
         if number:
-            make = partial(_nearest_wrong, encoder, data, config)
+            make = partial(_nearest_wrong, encoder, data, config, run.watcher.advanced)
             negatives = run.remember(f"{name}-negatives-{number}", make)["labels"]
         last = number == len(stages) - 1
         validate = (lambda: validation_figures(_ranker(encoder, data, config), held)) if last and len(held) else None
@@ -274,7 +274,12 @@ def _ranker(encoder: SpellingEncoder, data: Dataset, config: Config) -> SiameseR
 
 
 @torch.no_grad()
-def _nearest_wrong(encoder: SpellingEncoder, data: Dataset, config: Config) -> dict[str, Tensor]:
+def _nearest_wrong(
+    encoder: SpellingEncoder,
+    data: Dataset,
+    config: Config,
+    advance: Callable[[float], None] = lambda fraction: None,
+) -> dict[str, Tensor]:
     """Return the nearest labels of each text that are neither true nor left out; NO_LABEL where there are fewer."""
     ranker = _ranker(encoder, data, config)
     device, found = ranker.space.embedding.weight.device, []
@@ -286,4 +291,5 @@ def _nearest_wrong(encoder: SpellingEncoder, data: Dataset, config: Config) -> d
         order = np.argsort(apart, axis=1, kind="stable")[:, : config.nearest]
         wrong = np.where(np.take_along_axis(apart, order, 1), NO_LABEL, np.take_along_axis(labels, order, 1))
         found.append(torch.from_numpy(wrong.astype(np.int32)))
+        advance(min(1.0, part.stop / len(data)))
     return {"labels": torch.cat(found)}

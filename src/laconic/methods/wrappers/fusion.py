@@ -69,7 +69,9 @@ def train_over(
         combiner = _initial_combiner(fusion, config.seed, 1 + _has_trees(fusion, data) + (space is not None))
         fitting = _ranker(base.ranker, learn, combiner, fusion, _trees("fusion-trees", learn, config, run), space)
     duplicate = _DUPLICATE**fusion.power
-    inputs = run.remember_together(_EVIDENCE, lambda: _evidence(fitting, held, run.device, duplicate))
+    inputs = run.remember_together(
+        _EVIDENCE, lambda: _evidence(fitting, held, run.device, duplicate, run.watcher.advanced)
+    )
     with run.apart():
         history = _learn_combiner(combiner, inputs, fusion, config.seed, run)
         # The final ranker looks up all texts, not only those that the method has learnt from.
@@ -231,7 +233,13 @@ def _nearest_config(fusion: FusionConfig) -> Nearest:
 
 
 @torch.no_grad()
-def _evidence(ranker: FusedRanker, held: Dataset, device: torch.device, duplicate: float) -> dict[str, Tensor]:
+def _evidence(
+    ranker: FusedRanker,
+    held: Dataset,
+    device: torch.device,
+    duplicate: float,
+    advance: Callable[[float], None] = lambda fraction: None,
+) -> dict[str, Tensor]:
     """Return the channels' numbers for every held-out text, without left-out labels.
 
     For every second text, neighbours of a weight above `duplicate` are removed: new texts may have no near-duplicates,
@@ -244,6 +252,7 @@ def _evidence(ranker: FusedRanker, held: Dataset, device: torch.device, duplicat
         if held.leave_out is not None:
             found.numbers[holds(held.leave_out[part], found.labels)] = 0
         parts.append(found)
+        advance(min(1.0, part.stop / len(held)))
     labels, numbers = (np.concatenate(several) for several in zip(*parts, strict=True))
     true = holds(held.labels, labels) & (numbers[:, :, 0] > 0)
     return {"numbers": torch.from_numpy(numbers), "true": torch.from_numpy(true)}
