@@ -221,6 +221,7 @@ def _trained(
     from laconic.methods.train import Training
     from laconic.storage.manifest import kind_of
     from laconic.storage.model_folder import RUN, read_model
+    from laconic.system.machine import memory_held
     from laconic.training.deadline import deadline_of
     from laconic.training.run import Run
     from laconic.training.run_folder import ASKED
@@ -233,7 +234,8 @@ def _trained(
     began, anew = perf_counter(), not folder.exists()
     known = recipe.parts is not None and ranks.world == 1
     deadline = deadline_of(recipe.parts or {}, recipe.budget, job.began) if known else None
-    estimated = None if deadline is None else {"seconds": round(deadline.announced, 1), "memory": recipe.memory}
+    held = memory_held()
+    estimated = {} if deadline is None else {"seconds": round(deadline.announced, 1), "memory": recipe.memory}
     with training_display(err, is_announced=deadline is not None) as watcher:
         run = Run(
             folder,
@@ -260,8 +262,11 @@ def _trained(
     made = {"command": command_line()} | ({ASKED: asked} if asked else {})
     stages = [stage._asdict() for stage in run.stages]
     took = {"seconds": round(perf_counter() - began, 2), "stages": stages} if anew else {}  # not known of a stopped run
-    if deadline is not None and estimated is not None:
-        took |= {"estimated": estimated, "decisions": {name: list(one) for name, one in deadline.amounts.items()}}
+    if deadline is not None:
+        took |= {
+            "estimated": {**estimated, "held": held},
+            "decisions": {name: list(one) for name, one in deadline.amounts.items()},
+        }
     tracked = {"trackers": trackers.ids} if trackers.ids else {}
     return replace(trained, facts={**trained.facts, **made, **took, **tracked})
 

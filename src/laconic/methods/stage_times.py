@@ -18,13 +18,17 @@ from laconic.system.speed import Speed
 from laconic.training.deadline import Part
 
 USUAL_WORDS = 10  # of a text
-_FLEXIBLE = (0.3, 2.5)  # bounds of epochs and trees: of the plan
-_TREE = 1.6e-4  # seconds per pair of text and label, for one tree
-_RANKING, _NEAREST = 1.5e-3, 1e-4  # per text that all channels rank, or nearest texts alone
-_COMBINER, _ORDER = 1.2e-4, 2e-4  # per text and epoch, and per text, for the combining network and the trees after it
+_FLEXIBLE = (0.3, 2.5)  # bounds of epochs: of the plan
+_MOST_TREES = 8
+_TREE = 1.5e-4  # seconds per pair of text and label, for one tree
+_RANKING, _NEAREST = 1.2e-3, 2e-4  # per text that trees and nearest texts rank, or nearest texts alone
+_COMBINER, _ORDER = 1.9e-4, 1.4e-3  # per text and epoch, and per text, for the combining network and the trees after it
 _TRAINED_TEXTS = 150_000  # texts times epochs of the combining network
-_PACKED_TEXTS, _PACKING, _COMPARED = 28_000, 2e-3, 5000  # texts that tune a packed model; seconds per text; compared
+_PACKED_TEXTS, _COMPARED = 28_000, 5000  # texts that tune a packed model, and that are compared
+_PACKING = {"all": 7e-4, "space": 3.4e-3, "astec": 1.5e-3}  # seconds per tuning text
 _GPU_STEP, _GPU_START, _GPU_STAGE = 1.6e-3, 30.0, 8.0  # seconds on one H200
+_DENSE, _SPARSE = 0.6, 0.5  # powers of measured speeds: steps and searches wait for memory too
+_SEARCHED = 5.0  # operations for each number of a vector that a text is compared with
 
 
 class Situation(NamedTuple):
@@ -52,7 +56,12 @@ class Situation(NamedTuple):
     @property
     def lookup_rate(self) -> float:
         """Return how many cores of the reference this machine is worth where features are looked up."""
-        return self.free_cores * self.speed.lookups
+        return self.free_cores * float(self.speed.lookups * self.speed.memory) ** _SPARSE
+
+    @property
+    def one_core(self) -> float:
+        """Return how many cores of the reference one thread is worth here."""
+        return self.share * float(self.speed.products * self.speed.memory) ** _SPARSE
 
     @property
     def words(self) -> int:
@@ -65,7 +74,8 @@ class Situation(NamedTuple):
         if self.gpu:
             return GPU
         cores = CPU.times(self.free_cores)
-        return replace(cores, flops=cores.flops * self.speed.products, bandwidth=cores.bandwidth * self.speed.memory)
+        flops, bandwidth = cores.flops * self.speed.products**_DENSE, cores.bandwidth * self.speed.memory
+        return replace(cores, flops=flops, bandwidth=bandwidth)
 
 
 def planned_parts(of: Situation, method: str, config: MethodConfig, members: int = 1) -> dict[str, Part]:
@@ -84,14 +94,26 @@ def planned_parts(of: Situation, method: str, config: MethodConfig, members: int
     parts["calibration"] = Part(held * ranking)
     parts["evaluation"] = Part(of.judged * ranking)
     if of.packing:
-        tuning = _PACKING * min(of.texts, _PACKED_TEXTS) * (config.fusion is not None) / of.lookup_rate
-        parts["packing"] = Part(members * tuning + min(_COMPARED, of.judged) * ranking)
+        parts["packing"] = Part(members * _packing_seconds(of, config) + min(_COMPARED, of.judged) * 2 * ranking)
     return parts
 
 
 def _ranking_seconds(of: Situation, config: MethodConfig) -> float:
     """Estimate how long it takes to rank a text."""
-    return (_RANKING if config.fusion is not None else _NEAREST) / of.lookup_rate
+    if config.fusion is None:
+        return _NEAREST / of.lookup_rate
+    compared = config.fusion.siamese * of.labels * of.label_texts
+    if isinstance(config, astec.Config):
+        compared += config.embedding * (of.labels + of.texts)
+    return _RANKING / of.lookup_rate + _SEARCHED * compared / of.machine.flops
+
+
+def _packing_seconds(of: Situation, config: MethodConfig) -> float:
+    """Estimate how long it takes to tune and to write the packed model."""
+    fusion = config.fusion
+    kinds = ["all"] * (fusion is not None) + ["astec"] * isinstance(config, astec.Config)
+    kinds += ["space"] * (fusion is not None and fusion.siamese > 0 and of.label_texts)
+    return sum(_PACKING[kind] for kind in kinds) * min(of.texts, _PACKED_TEXTS) / of.lookup_rate
 
 
 def _base(of: Situation, method: str, config: MethodConfig, texts: int, held: int) -> dict[str, Part]:
@@ -106,9 +128,9 @@ def _base(of: Situation, method: str, config: MethodConfig, texts: int, held: in
             seconds["warm-up"] = warm.seconds
         return _flexible(seconds, "surrogate", "extreme")
     if isinstance(config, trees.Config):
-        return {"trees": Part(config.trees * _tree_seconds(of), 1 / config.trees, 8 / config.trees)}
+        return {"trees": Part(config.trees * _tree_seconds(of), 1 / config.trees, _MOST_TREES / config.trees)}
     if method.startswith("inceptionxml"):
-        epochs, batch = config.epochs, config.batch_size  # type: ignore[attr-defined]  # the plan has set them
+        epochs, batch = config.epochs or 30, config.batch_size or 128  # type: ignore[attr-defined]
         warm = config.warm_up.epochs  # type: ignore[attr-defined]
         seconds = {"train": _GPU_START + _GPU_STEP * epochs * texts / batch}
         seconds |= {"train-warm-up": _GPU_STEP * warm * texts / WARM_UP_BATCH}
@@ -120,7 +142,8 @@ def _combination(of: Situation, config: MethodConfig, fusion: FusionConfig, text
     """Return the parts of the other channels, and of what combines them all."""
     parts = {"fusion-evidence": Part(held * _ranking_seconds(of, config))}
     # One thread trains the network.
-    parts["fusion"] = Part((_COMBINER * _TRAINED_TEXTS + _ORDER * held) / (of.speed.products * of.share))
+    parts["fusion"] = Part(_COMBINER * _TRAINED_TEXTS / of.one_core)
+    parts["fusion-order"] = Part(_ORDER * held / of.one_core)
     if fusion.siamese and of.label_texts:
         sizes = {"words": of.words, "labels": of.labels, "texts": texts}
         seconds = siamese.stage_seconds(space_of(of, config), of.machine, **sizes, name="fusion-siamese")

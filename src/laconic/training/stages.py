@@ -16,6 +16,7 @@ _TITLES = {
     "fusion-space": "",
     "fusion-siamese": "siamese",
     "fusion-evidence": "scores of held-out texts",
+    "fusion-order": "order of the best labels",
     "fusion": "combining network",
     "surrogate-groups": "clusters of labels",
     "surrogate": "surrogate task",

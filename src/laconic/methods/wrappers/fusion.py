@@ -112,7 +112,8 @@ def _learn_combiner(
     with _one_thread():
         state = run.fit("fusion", task, resident, _plan(fusion, seed, len(inputs["numbers"])))
     calibrate(combiner.cpu(), inputs["numbers"][there], inputs["true"][there])
-    combiner.order = _learn_order(combiner, inputs, fusion.ordered)
+    with run.stage("fusion-order"):
+        combiner.order = _learn_order(combiner, inputs, fusion.ordered)
     return state.history
 
 
