@@ -7,6 +7,7 @@ here too (training/deadline.py).
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -18,8 +19,8 @@ from laconic.system.speed import Speed
 from laconic.training.deadline import Part
 
 USUAL_WORDS = 10  # of a text
-_FLEXIBLE = (0.3, 2.5)  # bounds of epochs: of the plan
-_MOST_TREES = 8
+_FLEXIBLE = (0.3, 3.0)  # bounds of epochs: of the plan
+_MOST_TREES = 9
 _TREE = 1.5e-4  # seconds per pair of text and label, for one tree
 _RANKING, _NEAREST = 1.2e-3, 2e-4  # per text that trees and nearest texts rank, or nearest texts alone
 _COMBINER, _ORDER = 1.9e-4, 1.4e-3  # per text and epoch, and per text, for the combining network and the trees after it
@@ -56,17 +57,17 @@ class Situation(NamedTuple):
     @property
     def lookup_rate(self) -> float:
         """Return how many cores of the reference this machine is worth where features are looked up."""
-        return self.free_cores * float(self.speed.lookups * self.speed.memory) ** _SPARSE
+        return self.free_cores * math.pow(self.speed.lookups * self.speed.memory, _SPARSE)
 
     @property
     def one_core(self) -> float:
         """Return how many cores of the reference one thread is worth here."""
-        return self.share * float(self.speed.products * self.speed.memory) ** _SPARSE
+        return self.share * math.pow(self.speed.products * self.speed.memory, _SPARSE)
 
     @property
     def words(self) -> int:
         """Return a guess of the vocabulary's size."""
-        return round(150.0 * float(self.texts) ** 0.52)
+        return round(150 * math.pow(self.texts, 0.52))
 
     @property
     def machine(self) -> Machine:
@@ -74,7 +75,7 @@ class Situation(NamedTuple):
         if self.gpu:
             return GPU
         cores = CPU.times(self.free_cores)
-        flops, bandwidth = cores.flops * self.speed.products**_DENSE, cores.bandwidth * self.speed.memory
+        flops, bandwidth = cores.flops * math.pow(self.speed.products, _DENSE), cores.bandwidth * self.speed.memory
         return replace(cores, flops=flops, bandwidth=bandwidth)
 
 
