@@ -19,7 +19,7 @@ _COPIES = 1.4  # of what the channels say of held-out texts
 def needed_memory(of: Situation, config: MethodConfig, members: int = 1) -> int:
     """Return the bytes that the process will hold at most, with those that it holds already."""
     fusion, kept = config.fusion, _kept(of, config)
-    stages = [members * kept + _PACKING * of.packing]
+    stages = [members * kept + _PACKING * (of.packing and fusion is not None)]
     if isinstance(config, trees.Config) or (fusion is not None and fusion.trees):
         stages.append(kept + _SOLVER + _PAIR * of.pairs)
     if isinstance(config, astec.Config) and not of.gpu:

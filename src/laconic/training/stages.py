@@ -15,6 +15,7 @@ _TITLES = {
     "fusion-trees": "label trees",
     "fusion-space": "",
     "fusion-siamese": "siamese",
+    "fusion-encoder": "transformer",
     "fusion-evidence": "scores of held-out texts",
     "fusion-order": "order of the best labels",
     "fusion": "combining network",
