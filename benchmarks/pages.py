@@ -41,7 +41,11 @@ BLOCKS: Mapping[str, Mapping[str, Make]] = {
         "vectors": paper_table("deepxml", "vectors"),
         "quantiles": astec.quantiles,
     },
-    "docs/combined.md": {"channels": others.channels, "on a CPU": others.channels_on_cpu},
+    "docs/combined.md": {
+        "channels": others.channels,
+        "on a CPU": others.channels_on_cpu,
+        "with a transformer": others.with_transformer,
+    },
     "docs/papers/inceptionxml-plus.md": {
         "figure 1": plus_costs.figure_1,
         "left out": plus.left_out,

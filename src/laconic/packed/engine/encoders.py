@@ -87,10 +87,10 @@ class Inception(Encoder):
         return CHANNELS * ((self._places - self._final_size) // STRIDE + 1)
 
     def encode(self, inputs: Inputs) -> Float[np.ndarray, "texts dim"]:
-        texts = _texts(inputs)
+        texts = texts_of(inputs)
         out = np.empty((texts.size, self.dim), dtype=np.float32)
         if not encode_inception(self._weights, texts, out):
-            _refuse(texts, len(self.words))
+            refuse_texts(texts, len(self.words))
         return out
 
     @property
@@ -138,11 +138,11 @@ class Summed(Encoder):
         return int(self.words.shape[1])
 
     def encode(self, inputs: Inputs) -> Float[np.ndarray, "texts dim"]:
-        texts = _texts(inputs)
+        texts = texts_of(inputs)
         out = np.empty((texts.size, self.dim), dtype=np.float32)
         words, bias = self._arrays
         if not encode_sums(words, bias, texts, self.length, bool(self.relu), out):
-            _refuse(texts, len(self.words))
+            refuse_texts(texts, len(self.words))
         return out
 
     @cached_property
@@ -181,11 +181,11 @@ class Windows(Encoder):
         return len(self.bias) * self.chunks
 
     def encode(self, inputs: Inputs) -> Float[np.ndarray, "texts dim"]:
-        texts = _texts(inputs)
+        texts = texts_of(inputs)
         out = np.empty((texts.size, self.chunks, len(self.bias)), dtype=np.float32)
         words, narrow, middle, wide, bias = self._arrays
         if not encode_windows(words, (narrow, middle, wide), bias, texts, self.length, out):
-            _refuse(texts, len(self.words))
+            refuse_texts(texts, len(self.words))
         return out.reshape(len(out), self.dim)
 
     @cached_property
@@ -263,13 +263,14 @@ def _check_words(words: np.ndarray) -> None:
         raise ModelError("the packed model's word vectors are not all finite; pack it again")
 
 
-def _texts(inputs: Inputs) -> Texts:
+def texts_of(inputs: Inputs) -> Texts:
+    """Return inputs that are texts; refuse features."""
     if not isinstance(inputs, Texts):
         raise DataError("the model reads words, but is given dense features; give it texts")
     return inputs
 
 
-def _refuse(texts: Texts, num_ids: int) -> None:
+def refuse_texts(texts: Texts, num_ids: int) -> None:
     """Report what is wrong with texts that a kernel rejected."""
     outside = texts.ids[(texts.ids < 0) | (texts.ids >= num_ids)]
     if len(outside):
