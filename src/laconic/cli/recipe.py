@@ -118,6 +118,11 @@ def settled_recipe(
         found = recipe._replace(method=earlier.method, settings=earlier.config, config=config, why=why)
         return found._replace(parts=parts, members=earlier.members)
     choice = choose(situation)
+    if "fusion" in recipe.settings and "fusion" not in choice.settings:
+        raise ConfigError(
+            f"--encoder FOLDER and settings of fusion are for a combined model, but the choice is {choice.why}; leave "
+            "them out, give more texts or time, or name a method (--method inceptionxml --encoder FOLDER)"
+        )
     try:
         wanted = _with_options(choice.method, recipe.settings, recipe.options)
     except ConfigError as error:
