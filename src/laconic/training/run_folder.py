@@ -106,6 +106,10 @@ class RunFolder:
         found = self._json(_FACTS)
         return found if found.get(ASKED) == json.loads(_text(asked)) else {}
 
+    def has(self, name: str) -> bool:
+        """Return whether the run has written a file, or pieces of it."""
+        return name in self._known() or name in self._checkpoints()
+
     def load(
         self, name: str, shards: Mapping[str, Shard] | None = None
     ) -> tuple[dict[str, Tensor], dict[str, str]] | None:

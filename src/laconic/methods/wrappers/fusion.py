@@ -29,9 +29,8 @@ from laconic.methods.nearest import Config as Nearest
 from laconic.methods.nearest import build as build_nearest
 from laconic.methods.nearest import restore as restore_nearest
 from laconic.methods.result import Trained
-from laconic.methods.trees import Config as Trees
-from laconic.methods.trees import build as build_trees
 from laconic.methods.trees import restore as restore_trees
+from laconic.methods.wrappers.fusion_trees import Forests, forests, has_trees, trees_config
 from laconic.models.fusion import numbers_of
 from laconic.models.fusion.network import Combiner, TreeOrder
 from laconic.models.fusion.order import Ordering, check_ordering, forest_sums
@@ -58,22 +57,27 @@ def train_over(
     Several ranks share the base; the first one alone has the channels and trains the network.
     """
     _check_held_out(config, data)
+    with forests(replace(data, extend=None), config, run) as trees:
+        base = train_base(data, config, run)
+        return _train_network(base, replace(data, extend=None), config, trees, run)
+
+
+def _train_network(base: Trained, data: Dataset, config: MethodConfig, trees: Forests, run: Run) -> Trained:
+    """Train the channels and the network over them; labels' own texts have a channel for themselves."""
     fusion = _group(config)
-    base = train_base(data, config, run)
-    data = replace(data, extend=None)  # labels' own texts have a channel for themselves
     learn, held = data.split(base.config.validation, base.config.seed)
     if not run.ranks.is_first:
         return _with_first_rank(base, held, fusion, run)
     with run.apart():
         space = _siamese(learn, base.config, run)
-        combiner = _initial_combiner(fusion, config.seed, 1 + _has_trees(fusion, data) + (space is not None))
-        fitting = _ranker(base.ranker, learn, combiner, fusion, _trees("fusion-trees", learn, config, run), space)
+        combiner = _initial_combiner(fusion, config.seed, 1 + has_trees(config, data) + (space is not None))
+        fitting = _ranker(base.ranker, learn, combiner, fusion, trees.without_held_out(), space)
     duplicate = _DUPLICATE**fusion.power
     inputs = run.remember_together(_EVIDENCE, lambda: _evidence(fitting, held, run.device, duplicate))
     with run.apart():
         history = _learn_combiner(combiner, inputs, fusion, config.seed, run)
         # The final ranker looks up all texts, not only those that the method has learnt from.
-        ranker = _ranker(base.ranker, data, combiner, fusion, _trees("fusion-trees-of-all", data, config, run), space)
+        ranker = _ranker(base.ranker, data, combiner, fusion, trees.of_all(), space)
     facts = {"texts": len(held), "epochs": history}
     return Trained(ranker.eval(), base.config, {**base.facts, "fusion": facts}, calibration_ranker=fitting.eval())
 
@@ -122,7 +126,7 @@ def restore_over(
     parts = {name: tensors_under(tensors, f"{name}.") for name in ("base", "nearest", "combiner", "trees", "siamese")}
     base = restore_base(config, parts["base"])
     near = restore_nearest(_nearest_config(fusion), parts["nearest"])
-    trees = restore_trees(_trees_config(config), parts["trees"]) if parts["trees"] else None
+    trees = restore_trees(trees_config(config), parts["trees"]) if parts["trees"] else None
 
     space = siamese.restore(_siamese_config(config), parts["siamese"]) if parts["siamese"] else None
     channels = [one for one in (trees, space) if one is not None]
@@ -163,10 +167,6 @@ def _check_held_out(config: MethodConfig, data: Dataset) -> None:
         )
 
 
-def _has_trees(fusion: FusionConfig, data: Dataset) -> bool:
-    return fusion.trees > 0 and isinstance(data.inputs, csr_array)  # trees are over words
-
-
 def _initial_combiner(fusion: FusionConfig, seed: int, rankers: int) -> Combiner:
     with seeded(seed):
         return Combiner(numbers_of(rankers), fusion.hidden)
@@ -181,18 +181,6 @@ def _siamese(data: Dataset, config: MethodConfig, run: Run) -> SiameseRanker | N
 
 def _siamese_config(config: MethodConfig) -> siamese.Config:
     return siamese.space_config(max(8, _group(config).siamese), config)
-
-
-def _trees(name: str, data: Dataset, config: MethodConfig, run: Run) -> Ranker | None:
-    if not _has_trees(_group(config), data):
-        return None
-    settings = _trees_config(config)
-    made = run.remember(name, lambda: build_trees(data, settings, run.watcher.advanced).state_dict())
-    return restore_trees(settings, made)
-
-
-def _trees_config(config: MethodConfig) -> Trees:
-    return Trees(trees=max(1, _group(config).trees), seed=config.seed, vocabulary=config.vocabulary)
 
 
 def _ranker(

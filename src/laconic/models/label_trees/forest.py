@@ -80,6 +80,15 @@ def join_trees(trees: Sequence[Forest]) -> Forest:
     )
 
 
+def pruned(forest: Forest, threshold: float) -> Forest:
+    """Return the forest without weights below a threshold."""
+    entries = entries_of(forest)
+    scales = forest.scales[forest.child_starts[entries.nodes] + entries.places]
+    kept = np.abs(entries.values * scales) >= threshold
+    rows = rows_of(Entries(*(part[kept] for part in entries)))
+    return Forest(*forest[:5], *by_feature([rows]))
+
+
 def paths_of(forest: Forest) -> Paths:
     sizes = np.diff(forest.child_starts)
     node_of = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
@@ -97,9 +106,8 @@ def by_feature(parts: Sequence[Rows]) -> tuple[Int[np.ndarray, "starts"], Int[np
     """Sort rows by feature and node; return where each feature's nodes begin, the nodes, and their weights."""
     nodes, features = (np.concatenate(both) for both in list(zip(*parts, strict=True))[:2])
     weights = join_lists([part.weights for part in parts])
-    num_features, num_nodes = (int(numbers.max(initial=-1)) + 1 for numbers in (features, nodes))
-    order = np.argsort(features.astype(np.int64) * num_nodes + nodes, kind="stable")
-    starts = np.searchsorted(features[order], np.arange(num_features + 1))
+    order = _sorted_by((features, nodes))
+    starts = np.concatenate([[0], np.bincount(features).cumsum()])
     return narrow(starts), nodes[order].astype(np.int32), _in_order(weights, order)
 
 
@@ -115,14 +123,28 @@ def quantise(
 
 def rows_of(entries: Entries) -> Rows:
     """Group weights by node and feature."""
-    width = int(entries.features.max(initial=0)) + 1
-    keys = entries.nodes.astype(np.int64) * width + entries.features
-    order = np.lexsort((entries.places, keys))
-    keys = keys[order]
-    begins = np.flatnonzero(np.diff(keys, prepend=-1))
-    weights = _in_steps(np.append(begins, len(keys)), entries.places[order], entries.values[order])
-    nodes, features = (part.astype(np.int32) for part in np.divmod(keys[begins], width))
-    return Rows(nodes, features, weights)
+    order = _sorted_by((entries.nodes, entries.features, entries.places))
+    nodes, features = entries.nodes[order].astype(np.int32), entries.features[order].astype(np.int32)
+    begins = np.flatnonzero((np.diff(nodes, prepend=-1) != 0) | (np.diff(features, prepend=-1) != 0))
+    weights = _in_steps(np.append(begins, len(order)), entries.places[order], entries.values[order])
+    return Rows(nodes[begins], features[begins], weights)
+
+
+def _sorted_by(keys: Sequence[Int[np.ndarray, "n"]]) -> Int[np.ndarray, "n"]:
+    """Return the order by the first key, among equals by the next; keys are small, so that counting sorts fastest."""
+    order = np.arange(len(keys[0]))
+    for key in reversed(keys):
+        counts = np.bincount(key, minlength=1)
+        _deal_out(key, order.copy(), counts.cumsum() - counts, order)
+    return order
+
+
+@compiled
+def _deal_out(key, order, places, into):  # type: ignore[no-untyped-def]
+    """Write each number to the next place of its key."""
+    for number in order:
+        into[places[key[number]]] = number
+        places[key[number]] += 1
 
 
 def _in_steps(
