@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from laconic.errors import ModelError
 from laconic.kernels.csr import Lists, in_threads
 from laconic.models.label_trees.features import Reading, features_of, normalise_rows
-from laconic.models.label_trees.forest import Forest, Paths, forest_of, is_sound, paths_of
+from laconic.models.label_trees.forest import Forest, Paths, arrays_of, forest_of, is_sound, no_blocks, paths_of
 from laconic.models.label_trees.older import OlderForest, from_older
 from laconic.models.label_trees.search import Workspace, make_workspace, rank_texts, score_texts
 from laconic.models.rankers import Ranker
@@ -21,6 +21,7 @@ from laconic.models.shortlisters.nearest import tensor_of, words_of
 from laconic.types import NO_LABEL, Inputs, Ranking, Tokens
 
 _BOUNDS = (torch.int32, torch.int64)
+_BLOCKS = "weight_blocks"  # version 0.2 had none
 _KINDS = {
     "roots": (torch.int32,),
     "child_starts": (torch.int64,),
@@ -28,8 +29,9 @@ _KINDS = {
     "biases": (torch.float32,),
     "scales": (torch.float32,),
     "feature_starts": _BOUNDS,
-    "nodes": (torch.int32,),
-    "weight_starts": _BOUNDS,
+    "nodes": (torch.int32, torch.uint16),
+    _BLOCKS: _BOUNDS,
+    "weight_starts": (*_BOUNDS, torch.uint16),
     "weight_steps": (torch.uint8,),
     "weights": (torch.int8,),
 }
@@ -102,13 +104,15 @@ class StoredForest(nn.Module):
 
     @staticmethod
     def of(forest: Forest) -> StoredForest:
-        arrays = (*forest[:-1], *forest.weights)
-        return StoredForest([torch.from_numpy(np.require(array, requirements="W")) for array in arrays])
+        return StoredForest([torch.from_numpy(np.require(array, requirements="W")) for array in arrays_of(forest)])
 
     @staticmethod
     def of_tensors(tensors: Mapping[str, Tensor], name: str) -> StoredForest:
         """Read the forest stored under that name and check it."""
         is_older = f"{name}.weight_children" in tensors
+        if not is_older and f"{name}.{_BLOCKS}" not in tensors:
+            rows = len(tensor_of(tensors, f"{name}.nodes", *_KINDS["nodes"]))
+            tensors = {**tensors, f"{name}.{_BLOCKS}": torch.from_numpy(no_blocks(rows))}
         kinds = _OLDER_KINDS if is_older else _KINDS
         parts = [tensor_of(tensors, f"{name}.{part}", *kind) for part, kind in kinds.items()]
         arrays = [part.cpu().numpy() for part in parts]

@@ -52,7 +52,7 @@ def check_fits(encoder: Any, transform: Any, width: int) -> None:
 class Inception(Encoder):
     """InceptionXML's encoder with normalisations folded into its weights; with both attentions or none."""
 
-    words: np.ndarray  # float16, ids × dim
+    words: np.ndarray  # float16 or, with scales, int8; ids × dim
     word_attention: np.ndarray | None  # float32, length × length; this matrix and the next are transposed
     dimension_attention: np.ndarray | None  # float32, dim × dim
     projection: np.ndarray  # float32, channels × length
@@ -65,9 +65,10 @@ class Inception(Encoder):
     final_bias: np.ndarray
     gain: np.ndarray  # this and the next are what is left of the last normalisation
     shift: np.ndarray
+    word_scales: np.ndarray | None = None  # float32: what a word's bytes are to be multiplied with
 
     def __post_init__(self) -> None:
-        _check_words(self.words)
+        _check_words(self.words, self.word_scales)
         dim, every = self.words.shape[1], len(SIZES) * CHANNELS
         check_whole(dim, "word vectors' width", SIDE)
         self._check("projection", CHANNELS, None)
@@ -89,7 +90,7 @@ class Inception(Encoder):
     def encode(self, inputs: Inputs) -> Float[np.ndarray, "texts dim"]:
         texts = _texts(inputs)
         out = np.empty((texts.size, self.dim), dtype=np.float32)
-        if not encode_inception(self._weights, texts, out):
+        if not encode_inception(*self._weights, texts, out):
             _refuse(texts, len(self.words))
         return out
 
@@ -102,17 +103,18 @@ class Inception(Encoder):
         return min(SIZES[-1], self._places)
 
     @cached_property
-    def _weights(self) -> Weights:
+    def _weights(self) -> tuple[Weights, np.ndarray | None]:
         none = np.zeros((0, 0), dtype=np.float32)
         word, dimension = self.word_attention, self.dimension_attention
+        words, scales = _table(self.words, self.word_scales)
         arrays = (
-            self.words.view(np.uint16),
+            words,
             none if word is None else word,
             none if dimension is None else dimension,
             *(self.projection, self.narrow, self.middle, self.wide, self.final),
             *(self.projection_bias, self.branches_bias, self.final_bias, self.gain, self.shift),
         )
-        return Weights(*map(for_kernels, arrays))
+        return Weights(*map(for_kernels, arrays)), scales
 
     def _check(self, name: str, *shape: int | None) -> None:
         array, said = getattr(self, name), name.replace("_", " ")
@@ -123,13 +125,14 @@ class Inception(Encoder):
 class Summed(Encoder):
     """The weighted sum of a text's word vectors and a bias, followed by ReLU if `relu`."""
 
-    words: np.ndarray  # float16, ids × dim
+    words: np.ndarray  # float16 or, with scales, int8; ids × dim
     bias: np.ndarray  # float32
     length: int
     relu: bool
+    word_scales: np.ndarray | None = None  # float32: what a word's bytes are to be multiplied with
 
     def __post_init__(self) -> None:
-        _check_words(self.words)
+        _check_words(self.words, self.word_scales)
         check_floats(self.bias, "bias of words", (self.dim,))
         check_whole(self.length, "length of texts", 1)
 
@@ -140,30 +143,30 @@ class Summed(Encoder):
     def encode(self, inputs: Inputs) -> Float[np.ndarray, "texts dim"]:
         texts = _texts(inputs)
         out = np.empty((texts.size, self.dim), dtype=np.float32)
-        words, bias = self._arrays
-        if not encode_sums(words, bias, texts, self.length, bool(self.relu), out):
+        if not encode_sums(*self._arrays, texts, self.length, bool(self.relu), out):
             _refuse(texts, len(self.words))
         return out
 
     @cached_property
-    def _arrays(self) -> tuple[np.ndarray, np.ndarray]:
-        return for_kernels(self.words.view(np.uint16)), for_kernels(self.bias)
+    def _arrays(self) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+        return *_table(self.words, self.word_scales), for_kernels(self.bias)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Windows(Encoder):
     """XML-CNN's convolution: filters over windows of words, max-pooled over each chunk of a text."""
 
-    words: np.ndarray  # float16, ids × dim
+    words: np.ndarray  # float16 or, with scales, int8; ids × dim
     narrow: np.ndarray  # float32, filters × size; a window's numbers are its words' vectors one after another
     middle: np.ndarray
     wide: np.ndarray
     bias: np.ndarray  # float32, of all filters
     length: int
     chunks: int
+    word_scales: np.ndarray | None = None  # float32: what a word's bytes are to be multiplied with
 
     def __post_init__(self) -> None:
-        _check_words(self.words)
+        _check_words(self.words, self.word_scales)
         for name, width in zip(("narrow", "middle", "wide"), WIDTHS, strict=True):
             check_floats(getattr(self, name), f"{name} filters", (None, width * self.words.shape[1]))
         filters = len(self.narrow) + len(self.middle) + len(self.wide)
@@ -183,15 +186,15 @@ class Windows(Encoder):
     def encode(self, inputs: Inputs) -> Float[np.ndarray, "texts dim"]:
         texts = _texts(inputs)
         out = np.empty((texts.size, self.chunks, len(self.bias)), dtype=np.float32)
-        words, narrow, middle, wide, bias = self._arrays
-        if not encode_windows(words, (narrow, middle, wide), bias, texts, self.length, out):
+        narrow, middle, wide, bias = self._arrays
+        table = _table(self.words, self.word_scales)
+        if not encode_windows(*table, (narrow, middle, wide), bias, texts, self.length, out):
             _refuse(texts, len(self.words))
         return out.reshape(len(out), self.dim)
 
     @cached_property
     def _arrays(self) -> tuple[np.ndarray, ...]:
-        arrays = (self.words.view(np.uint16), self.narrow, self.middle, self.wide, self.bias)
-        return tuple(map(for_kernels, arrays))
+        return tuple(map(for_kernels, (self.narrow, self.middle, self.wide, self.bias)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -255,12 +258,22 @@ class Unit(Encoder):
         return units
 
 
-def _check_words(words: np.ndarray) -> None:
-    check_array(words, "word vectors", np.float16, (None, None))
+def _check_words(words: np.ndarray, scales: np.ndarray | None) -> None:
+    check_array(words, "word vectors", np.float16 if scales is None else np.int8, (None, None))
     check_whole(words.shape[1], "word vectors' width", 1)
+    if scales is not None:
+        check_floats(scales, "word vectors' scales", (len(words),))
+        return
     # By their bits: a table is large, and the largest of integers is found without a copy.
     if words.size and (words.view(np.int16).max() >= _INFINITE or words.view(np.uint16).max() >= _MINUS_INFINITE):
         raise ModelError("the packed model's word vectors are not all finite; pack it again")
+
+
+def _table(words: np.ndarray, scales: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return word vectors as kernels read them."""
+    if scales is None:
+        return for_kernels(words.view(np.uint16)), None
+    return for_kernels(words), for_kernels(scales)
 
 
 def _texts(inputs: Inputs) -> Texts:

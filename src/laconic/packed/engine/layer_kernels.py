@@ -1,4 +1,4 @@
-"""Kernels that all layers use: products of small matrices, GELU, and float16 word vectors.
+"""Kernels that all layers use: products of small matrices, GELU, and word vectors in float16 or in bytes.
 
 Sums may be added up in any order, so that each loop over numbers becomes vector instructions. A kernel looks at no
 bounds: whoever calls it has checked what it gives.
@@ -53,6 +53,17 @@ def decode(bits, out):  # type: ignore[no-untyped-def]
     """Convert float16 bits to float32: shift the exponent, and correct it by one product, also for subnormals."""
     for i in range(len(out)):
         out[i] = single(bits[i])
+
+
+@compiled
+def word_vector(words, scales, word, out):  # type: ignore[no-untyped-def]
+    """Write the vector of a word: float16 bits, or bytes times the word's scale where there are scales."""
+    if scales is None:
+        decode(words[word], out)
+    else:
+        numbers, scale = words[word], scales[word]
+        for i in range(len(out)):
+            out[i] = scale * np.float32(numbers[i])
 
 
 @compiled

@@ -65,8 +65,13 @@ def score_run(grid, first, last, numbers, scale, into, place):  # type: ignore[n
 
 @compiled_in_any_order
 def fine_dot(grid, fine, row, vector):  # type: ignore[no-untyped-def]
-    """Return the product of a row and a vector, by both bytes of the row's numbers."""
-    coarse, second, step, total = grid.coarse[row], fine[row], np.float32(1 / FINENESS), np.float32(0)
+    """Return the product of a row and a vector, by both bytes of the row's numbers where there are two."""
+    coarse, total = grid.coarse[row], np.float32(0)
+    if len(fine) == 0:
+        for i in range(len(vector)):
+            total += np.float32(coarse[i]) * vector[i]
+        return total * grid.scales[row]
+    second, step = fine[row], np.float32(1 / FINENESS)
     for i in range(len(vector)):
         total += (np.float32(coarse[i]) + np.float32(second[i]) * step) * vector[i]
     return total * grid.scales[row]

@@ -1,4 +1,4 @@
-"""Quantised label rows: a byte and a scale for search, and a second byte for the final scores."""
+"""Quantised label rows: a byte and a scale for search, and mostly a second byte for the final scores."""
 
 from __future__ import annotations
 
@@ -70,9 +70,8 @@ class Rows(Part):
 
     @property
     def second(self) -> np.ndarray:
-        """Return the second bytes, as kernels read them."""
-        assert self.fine is not None
-        return for_kernels(self.fine)
+        """Return the second bytes, as kernels read them; no rows where there are none."""
+        return for_kernels(np.zeros((0, self.dim), dtype=np.int8) if self.fine is None else self.fine)
 
 
 class Sizes(NamedTuple):
@@ -85,13 +84,6 @@ class Sizes(NamedTuple):
     def of(starts: Int[np.ndarray, "bounds"]) -> Sizes:
         sizes = np.sort(np.diff(starts))
         return Sizes(sizes.cumsum(), sizes[::-1].cumsum())
-
-
-def check_exact(rows: Any, name: str) -> None:
-    """Refuse rows without their second bytes."""
-    check_kind(rows, name, Rows)
-    if rows.fine is None:
-        raise ModelError(f"the packed model's {name} are not there in two bytes; pack it again")
 
 
 def _second_bytes(

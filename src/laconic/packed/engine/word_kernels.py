@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from laconic.kernels.jit import compiled, compiled_in_any_order
-from laconic.packed.engine.layer_kernels import decode, product, readable, single
+from laconic.packed.engine.layer_kernels import product, readable, single, word_vector
 
 _ZERO = np.float32(0)
 
 
 @compiled_in_any_order
-def encode_sums(words, bias, texts, length, relu, out):  # type: ignore[no-untyped-def]
+def encode_sums(words, scales, bias, texts, length, relu, out):  # type: ignore[no-untyped-def]
     """Write bias + the weighted sum of a text's word vectors; return False if the texts cannot be read."""
     if not readable(texts, len(words)):
         return False
@@ -20,7 +20,10 @@ def encode_sums(words, bias, texts, length, relu, out):  # type: ignore[no-untyp
         last = min(texts.starts[text + 1], first + length)
         row[:] = bias
         for i in range(first, last):
-            _add_word(words[texts.ids[i]], texts.weights[i], row)
+            if scales is None:
+                _add_word(words[texts.ids[i]], texts.weights[i], row)
+            else:
+                _add_bytes(words[texts.ids[i]], texts.weights[i] * scales[texts.ids[i]], row)
         if relu:
             for k in range(len(row)):
                 row[k] = max(row[k], _ZERO)
@@ -33,8 +36,14 @@ def _add_word(bits, weight, row):  # type: ignore[no-untyped-def]
         row[k] += weight * single(bits[k])
 
 
+@compiled
+def _add_bytes(numbers, weight, row):  # type: ignore[no-untyped-def]
+    for k in range(len(row)):
+        row[k] += weight * np.float32(numbers[k])
+
+
 @compiled_in_any_order
-def encode_windows(words, branches, bias, texts, length, out):  # type: ignore[no-untyped-def]
+def encode_windows(words, scales, branches, bias, texts, length, out):  # type: ignore[no-untyped-def]
     """Write ReLU(bias + the maximum of each filter in each chunk); return False if the texts cannot be read."""
     if not readable(texts, len(words)):
         return False
@@ -48,7 +57,7 @@ def encode_windows(words, branches, bias, texts, length, out):  # type: ignore[n
         first = texts.starts[text]
         count = min(texts.starts[text + 1] - first, length)
         for i in range(count):
-            decode(words[texts.ids[first + i]], x[i])
+            word_vector(words, scales, texts.ids[first + i], x[i])
         x[count : count + widest] = _ZERO  # windows see zeros where the text has ended
         done = 0
         for weight in branches:
