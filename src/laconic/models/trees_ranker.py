@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from laconic.errors import ModelError
 from laconic.kernels.csr import Lists, in_threads
+from laconic.kernels.spares import Spares
 from laconic.models.label_trees.features import Reading, features_of, normalise_rows
 from laconic.models.label_trees.forest import Forest, Paths, arrays_of, forest_of, is_sound, no_blocks, paths_of
 from laconic.models.label_trees.older import OlderForest, from_older
@@ -53,7 +54,7 @@ class TreesRanker(Ranker):
         self.trees, self.features = trees, reading
         for name, count in reading._asdict().items():
             self.register_buffer(name, torch.tensor(count))
-        for name in ("forest", "paths"):
+        for name in ("forest", "paths", "_workspaces"):
             self.__dict__.pop(name, None)  # cached properties of the trees before
 
     def rank(self, inputs: Inputs, k: int) -> Ranking:
@@ -61,7 +62,12 @@ class TreesRanker(Ranker):
         labels = np.full((len(queries.starts) - 1, k), NO_LABEL, dtype=np.int64)
         scores = np.zeros(labels.shape, dtype=np.float32)
         found = labels, scores
-        in_threads(len(labels), lambda *span: rank_texts(trees, queries, self.beam, span, self._workspace(), found))
+
+        def search(*span: int) -> None:
+            with self._workspaces.lent() as workspace:
+                rank_texts(trees, queries, self.beam, span, workspace, found)
+
+        in_threads(len(labels), search)
         return Ranking(torch.from_numpy(labels), torch.from_numpy(scores))
 
     def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
@@ -69,7 +75,12 @@ class TreesRanker(Ranker):
         assert wanted.max(initial=NO_LABEL) < self.num_labels
         scores = np.zeros(wanted.shape, dtype=np.float32)
         found = wanted, scores
-        in_threads(len(wanted), lambda *span: score_texts(trees, queries, span, self._workspace(), found))
+
+        def search(*span: int) -> None:
+            with self._workspaces.lent() as workspace:
+                score_texts(trees, queries, span, workspace, found)
+
+        in_threads(len(wanted), search)
         return torch.from_numpy(scores)
 
     def with_forest(self, forest: Forest) -> TreesRanker:
@@ -84,9 +95,9 @@ class TreesRanker(Ranker):
     def paths(self) -> Paths:
         return paths_of(self.forest)
 
-    def _workspace(self) -> Workspace:
-        workspace: Workspace = make_workspace(len(self.paths.child_to), self.num_labels, len(self.forest.roots))
-        return workspace
+    @cached_property
+    def _workspaces(self) -> Spares[Workspace]:
+        return Spares(partial(make_workspace, len(self.paths.child_to), self.num_labels, len(self.forest.roots)))
 
     def _queries(self, inputs: Inputs) -> Lists:
         if isinstance(inputs, Tokens):

@@ -6,6 +6,7 @@ The task is how that weighing is learnt.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -13,7 +14,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from laconic.kernels.spares import Spares
 from laconic.models.fusion import Asked, Channels, Evidence, Listed, gather_evidence, listed, score_all
+from laconic.models.fusion.evidence import make_workspace
 from laconic.models.fusion.network import Combiner
 from laconic.models.fusion.order import in_final_order
 from laconic.models.rankers import Ranker, in_order
@@ -55,6 +58,7 @@ class FusedRanker(Ranker):
         self.num_labels, self.num_ids = base.num_labels, base.num_ids
         self.width, self.tail = min(width, self.num_labels), tail
         self.register_buffer("frequency", frequency)
+        self._workspaces = Spares(partial(make_workspace, self.num_labels))
 
     def rank(self, inputs: Inputs, k: int) -> Ranking:
         found = self.evidence(inputs, at_least=k)
@@ -89,7 +93,8 @@ class FusedRanker(Ranker):
         rankings += [] if self.siamese is None else [self.siamese.rank(there, self.width)]
         asked = Asked(tuple(_listed(one) for one in rankings), _host(further.long()))
         nearest: Neighbourhood = self.nearest  # type: ignore[assignment] # a ranker that also tells why
-        found = gather_evidence(through(nearest.channels(here)), asked, self.frequency.numpy(), self.width)
+        channels = through(nearest.channels(here))
+        found = gather_evidence(channels, asked, self.frequency.numpy(), self.width, self._workspaces)
         if self.siamese is not None:
             own = self.siamese.score(there, torch.from_numpy(found.labels).to(where))
             score_all(found, len(rankings) - 1, _host(own.float()), self.frequency.numpy())

@@ -67,7 +67,9 @@ class Paths(NamedTuple):
 def forest_of(arrays: Sequence[np.ndarray]) -> Forest:
     """Return the forest of its arrays, read-only like mapped files, so that loops are compiled once for both."""
     *others, starts, steps, values = map(for_kernels, arrays)
-    return Forest(*others, Lists(starts, steps, values))
+    roots, child_starts, targets, biases, scales, feature_starts, nodes, blocks = others
+    weights = Lists(starts, steps, values)
+    return Forest(roots, child_starts, targets, biases, scales, feature_starts, nodes, blocks, weights)
 
 
 def arrays_of(forest: Forest) -> tuple[np.ndarray, ...]:
@@ -141,7 +143,8 @@ def _in_blocks(weights: Lists) -> tuple[Int[np.ndarray, "blocks"], Lists]:
 def starts_of(forest: Forest) -> Int[np.ndarray, "rows+1"]:
     """Return where the weights of each row begin."""
     after = forest.weights.starts
-    return np.repeat(forest.blocks.astype(np.int64), 1 << BLOCK_BITS)[: len(after)] + after
+    starts: Int[np.ndarray, "rows+1"] = np.repeat(forest.blocks.astype(np.int64), 1 << BLOCK_BITS)[: len(after)] + after
+    return starts
 
 
 def quantise(
@@ -304,7 +307,7 @@ def _weights_fit(forest):  # type: ignore[no-untyped-def]
     """Check that nodes ascend, and that each weight belongs to a child."""
     steps = forest.weights.numbers
     for feature in range(len(forest.feature_starts) - 1):
-        before = -1
+        before = np.int64(-1)
         for row in range(forest.feature_starts[feature], forest.feature_starts[feature + 1]):
             node, place = np.int64(forest.nodes[row]), np.int64(0)
             if not before < node < len(forest.child_starts) - 1:
