@@ -19,7 +19,6 @@ from laconic.errors import ConfigError
 from laconic.export.cells import cells_of, grouped, rows_of
 from laconic.export.encoders import pack_encoder, pack_transform
 from laconic.export.shortlists import pack_shortlist
-from laconic.export.small import smaller
 from laconic.export.tree import tree_over
 from laconic.kernels.csr import in_threads
 from laconic.models.fusion.order import Ordering
@@ -221,7 +220,7 @@ def _(ranker: FusedRanker, tuning_texts: Inputs | None = None, device: torch.dev
         tail=ranker.tail,
         order=None if network.order is None else _pack_order(network.order.ordering()),
     )
-    return _narrowed(smaller(fused), _split(tuning_texts)[1])
+    return _narrowed(fused, _split(tuning_texts)[1])
 
 
 def _pack_order(ordering: Ordering) -> TreeOrder:

@@ -21,12 +21,14 @@ from laconic.training.run import Run
 from laconic.training.stages import StageFacts
 
 _LEARNT, _ALL = "fusion-trees", "fusion-trees-of-all"
+_THRESHOLD = 0.25  # of weights; the combining network does not miss what trees alone would (docs/log.md)
 _FEW_HELD_OUT = 0.05  # of the texts; trees that have not seen so few are kept: those of all find the same labels
 
 
 def trees_config(config: MethodConfig) -> Config:
     assert config.fusion is not None
-    return Config(trees=max(1, config.fusion.trees), seed=config.seed, vocabulary=config.vocabulary)
+    trees = max(1, config.fusion.trees)
+    return Config(trees=trees, threshold=_THRESHOLD, seed=config.seed, vocabulary=config.vocabulary)
 
 
 def has_trees(config: MethodConfig, data: Dataset) -> bool:

@@ -17,6 +17,7 @@ from jaxtyping import Float
 from laconic.errors import DataError, ModelError
 from laconic.kernels.checks import check_array, check_floats, check_kind, check_whole, for_kernels
 from laconic.packed.engine.inception_kernels import CHANNELS, SIDE, SIZES, STRIDE, Weights, encode_inception
+from laconic.packed.engine.layer_kernels import WORD_BLOCK
 from laconic.packed.engine.parts import Part
 from laconic.packed.engine.texts import Inputs, Texts, check_features
 from laconic.packed.engine.transforms import Transform
@@ -52,7 +53,7 @@ def check_fits(encoder: Any, transform: Any, width: int) -> None:
 class Inception(Encoder):
     """InceptionXML's encoder with normalisations folded into its weights; with both attentions or none."""
 
-    words: np.ndarray  # float16 or, with scales, int8; ids × dim
+    words: np.ndarray  # float16, ids × dim; with scales, uint8: half a byte for each number (layer_kernels.py)
     word_attention: np.ndarray | None  # float32, length × length; this matrix and the next are transposed
     dimension_attention: np.ndarray | None  # float32, dim × dim
     projection: np.ndarray  # float32, channels × length
@@ -65,11 +66,12 @@ class Inception(Encoder):
     final_bias: np.ndarray
     gain: np.ndarray  # this and the next are what is left of the last normalisation
     shift: np.ndarray
-    word_scales: np.ndarray | None = None  # float32: what a word's bytes are to be multiplied with
+    word_scales: np.ndarray | None = None  # float16, ids × blocks of a word's numbers
+    width: int | None = None  # of a word's vector, where there are scales
 
     def __post_init__(self) -> None:
-        _check_words(self.words, self.word_scales)
-        dim, every = self.words.shape[1], len(SIZES) * CHANNELS
+        dim, every = self._width, len(SIZES) * CHANNELS
+        _check_words(self.words, self.word_scales, dim)
         check_whole(dim, "word vectors' width", SIDE)
         self._check("projection", CHANNELS, None)
         length = self.projection.shape[1]
@@ -95,8 +97,12 @@ class Inception(Encoder):
         return out
 
     @property
+    def _width(self) -> int:
+        return int(self.words.shape[1]) if self.width is None else self.width
+
+    @property
     def _places(self) -> int:
-        return int(self.words.shape[1]) // STRIDE
+        return self._width // STRIDE
 
     @property
     def _final_size(self) -> int:
@@ -114,7 +120,7 @@ class Inception(Encoder):
             *(self.projection, self.narrow, self.middle, self.wide, self.final),
             *(self.projection_bias, self.branches_bias, self.final_bias, self.gain, self.shift),
         )
-        return Weights(*map(for_kernels, arrays)), scales
+        return Weights(*map(for_kernels, arrays), self._width), scales
 
     def _check(self, name: str, *shape: int | None) -> None:
         array, said = getattr(self, name), name.replace("_", " ")
@@ -125,20 +131,20 @@ class Inception(Encoder):
 class Summed(Encoder):
     """The weighted sum of a text's word vectors and a bias, followed by ReLU if `relu`."""
 
-    words: np.ndarray  # float16 or, with scales, int8; ids × dim
+    words: np.ndarray  # float16, ids × dim; with scales, uint8: half a byte for each number (layer_kernels.py)
     bias: np.ndarray  # float32
     length: int
     relu: bool
-    word_scales: np.ndarray | None = None  # float32: what a word's bytes are to be multiplied with
+    word_scales: np.ndarray | None = None  # float16, ids × blocks of a word's numbers
 
     def __post_init__(self) -> None:
-        _check_words(self.words, self.word_scales)
-        check_floats(self.bias, "bias of words", (self.dim,))
+        check_floats(self.bias, "bias of words", (None,))
+        _check_words(self.words, self.word_scales, self.dim)
         check_whole(self.length, "length of texts", 1)
 
     @property
     def dim(self) -> int:
-        return int(self.words.shape[1])
+        return len(self.bias)
 
     def encode(self, inputs: Inputs) -> Float[np.ndarray, "texts dim"]:
         texts = _texts(inputs)
@@ -156,17 +162,16 @@ class Summed(Encoder):
 class Windows(Encoder):
     """XML-CNN's convolution: filters over windows of words, max-pooled over each chunk of a text."""
 
-    words: np.ndarray  # float16 or, with scales, int8; ids × dim
+    words: np.ndarray  # float16, ids × dim
     narrow: np.ndarray  # float32, filters × size; a window's numbers are its words' vectors one after another
     middle: np.ndarray
     wide: np.ndarray
     bias: np.ndarray  # float32, of all filters
     length: int
     chunks: int
-    word_scales: np.ndarray | None = None  # float32: what a word's bytes are to be multiplied with
 
     def __post_init__(self) -> None:
-        _check_words(self.words, self.word_scales)
+        _check_words(self.words)
         for name, width in zip(("narrow", "middle", "wide"), WIDTHS, strict=True):
             check_floats(getattr(self, name), f"{name} filters", (None, width * self.words.shape[1]))
         filters = len(self.narrow) + len(self.middle) + len(self.wide)
@@ -186,15 +191,15 @@ class Windows(Encoder):
     def encode(self, inputs: Inputs) -> Float[np.ndarray, "texts dim"]:
         texts = _texts(inputs)
         out = np.empty((texts.size, self.chunks, len(self.bias)), dtype=np.float32)
-        narrow, middle, wide, bias = self._arrays
-        table = _table(self.words, self.word_scales)
-        if not encode_windows(*table, (narrow, middle, wide), bias, texts, self.length, out):
+        words, narrow, middle, wide, bias = self._arrays
+        if not encode_windows(words, (narrow, middle, wide), bias, texts, self.length, out):
             _refuse(texts, len(self.words))
         return out.reshape(len(out), self.dim)
 
     @cached_property
     def _arrays(self) -> tuple[np.ndarray, ...]:
-        return tuple(map(for_kernels, (self.narrow, self.middle, self.wide, self.bias)))
+        arrays = (self.words.view(np.uint16), self.narrow, self.middle, self.wide, self.bias)
+        return tuple(map(for_kernels, arrays))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -258,14 +263,20 @@ class Unit(Encoder):
         return units
 
 
-def _check_words(words: np.ndarray, scales: np.ndarray | None) -> None:
-    check_array(words, "word vectors", np.float16 if scales is None else np.int8, (None, None))
-    check_whole(words.shape[1], "word vectors' width", 1)
+def _check_words(words: np.ndarray, scales: np.ndarray | None = None, width: int | None = None) -> None:
+    """Refuse a table of word vectors that are not so wide, or not finite."""
     if scales is not None:
-        check_floats(scales, "word vectors' scales", (len(words),))
-        return
+        check_whole(width, "word vectors' width", 1)
+        assert width is not None
+        blocks = -(-width // WORD_BLOCK)
+        check_array(words, "word vectors", np.uint8, (None, blocks * WORD_BLOCK // 2))
+        check_array(scales, "word vectors' scales", np.float16, (len(words), blocks))
+    else:
+        check_array(words, "word vectors", np.float16, (None, width))
+        check_whole(words.shape[1], "word vectors' width", 1)
     # By their bits: a table is large, and the largest of integers is found without a copy.
-    if words.size and (words.view(np.int16).max() >= _INFINITE or words.view(np.uint16).max() >= _MINUS_INFINITE):
+    floats = words if scales is None else scales
+    if floats.size and (floats.view(np.int16).max() >= _INFINITE or floats.view(np.uint16).max() >= _MINUS_INFINITE):
         raise ModelError("the packed model's word vectors are not all finite; pack it again")
 
 
@@ -273,7 +284,7 @@ def _table(words: np.ndarray, scales: np.ndarray | None) -> tuple[np.ndarray, np
     """Return word vectors as kernels read them."""
     if scales is None:
         return for_kernels(words.view(np.uint16)), None
-    return for_kernels(words), for_kernels(scales)
+    return for_kernels(words), for_kernels(scales.view(np.uint16))
 
 
 def _texts(inputs: Inputs) -> Texts:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int8, UInt16
+from jaxtyping import Float, UInt8, UInt16
 
 from laconic.kernels.jit import compiled_in_any_order
 from laconic.packed.engine.layer_kernels import gelu, gelu_rows, product, readable, word_vector
@@ -28,7 +28,7 @@ _ONE = np.float32(1)
 class Weights(NamedTuple):
     """The weights of `Inception`; an attention that is absent has no rows."""
 
-    words: UInt16[np.ndarray, "ids dim"] | Int8[np.ndarray, "ids dim"]
+    words: UInt16[np.ndarray, "ids dim"] | UInt8[np.ndarray, "ids half"]
     word_attention: Float[np.ndarray, "length length"]
     dimension_attention: Float[np.ndarray, "dim dim"]
     projection: Float[np.ndarray, "channels length"]
@@ -41,6 +41,7 @@ class Weights(NamedTuple):
     final_bias: Float[np.ndarray, "channels"]
     gain: Float[np.ndarray, "channels"]
     shift: Float[np.ndarray, "channels"]
+    width: int  # numbers of a word's vector
 
 
 class _Scratch(NamedTuple):
@@ -75,7 +76,7 @@ def encode_inception(weights, scales, texts, out):  # type: ignore[no-untyped-de
 
 @compiled_in_any_order
 def _scratch(weights, texts, steps):  # type: ignore[no-untyped-def]
-    longest, dim = np.int64(0), weights.words.shape[1]
+    longest, dim = np.int64(0), weights.width
     for text in range(len(texts.starts) - 1):
         longest = max(longest, texts.starts[text + 1] - texts.starts[text])
     words = min(longest, weights.projection.shape[1])

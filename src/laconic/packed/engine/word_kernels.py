@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from laconic.kernels.jit import compiled, compiled_in_any_order
-from laconic.packed.engine.layer_kernels import product, readable, single, word_vector
+from laconic.packed.engine.layer_kernels import decode, product, readable, single, word_vector
 
 _ZERO = np.float32(0)
 
@@ -15,6 +15,7 @@ def encode_sums(words, scales, bias, texts, length, relu, out):  # type: ignore[
     """Write bias + the weighted sum of a text's word vectors; return False if the texts cannot be read."""
     if not readable(texts, len(words)):
         return False
+    vector = np.empty(out.shape[1], dtype=np.float32)
     for text in range(len(out)):
         first, row = texts.starts[text], out[text]
         last = min(texts.starts[text + 1], first + length)
@@ -23,7 +24,8 @@ def encode_sums(words, scales, bias, texts, length, relu, out):  # type: ignore[
             if scales is None:
                 _add_word(words[texts.ids[i]], texts.weights[i], row)
             else:
-                _add_bytes(words[texts.ids[i]], texts.weights[i] * scales[texts.ids[i]], row)
+                word_vector(words, scales, texts.ids[i], vector)
+                _add_vector(vector, texts.weights[i], row)
         if relu:
             for k in range(len(row)):
                 row[k] = max(row[k], _ZERO)
@@ -37,13 +39,13 @@ def _add_word(bits, weight, row):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _add_bytes(numbers, weight, row):  # type: ignore[no-untyped-def]
+def _add_vector(vector, weight, row):  # type: ignore[no-untyped-def]
     for k in range(len(row)):
-        row[k] += weight * np.float32(numbers[k])
+        row[k] += weight * vector[k]
 
 
 @compiled_in_any_order
-def encode_windows(words, scales, branches, bias, texts, length, out):  # type: ignore[no-untyped-def]
+def encode_windows(words, branches, bias, texts, length, out):  # type: ignore[no-untyped-def]
     """Write ReLU(bias + the maximum of each filter in each chunk); return False if the texts cannot be read."""
     if not readable(texts, len(words)):
         return False
@@ -57,7 +59,7 @@ def encode_windows(words, scales, branches, bias, texts, length, out):  # type: 
         first = texts.starts[text]
         count = min(texts.starts[text + 1] - first, length)
         for i in range(count):
-            word_vector(words, scales, texts.ids[first + i], x[i])
+            decode(words[texts.ids[first + i]], x[i])
         x[count : count + widest] = _ZERO  # windows see zeros where the text has ended
         done = 0
         for weight in branches:
