@@ -49,6 +49,7 @@ def test_a_computation_that_nobody_waits_for_is_stopped_at_its_next_report() -> 
     started = Background(compute)
     begun.wait(60)
     started.stop()
+    started.wait()
     count = len(steps)
     assert count < 10**9
     assert len(steps) == count

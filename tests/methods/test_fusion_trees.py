@@ -9,9 +9,11 @@ import torch
 
 from laconic.data.dataset import Dataset
 from laconic.data.prepare import prepare
+from laconic.errors import TrainingError
 from laconic.methods.config import MethodConfig
 from laconic.methods.registry import config_of
-from laconic.methods.wrappers.fusion_trees import Forests, forests
+from laconic.methods.tree_process import build_apart
+from laconic.methods.wrappers.fusion_trees import Forests, forests, trees_config
 from laconic.models.trees_ranker import TreesRanker
 from laconic.training.run import Run
 from tests.planted import planted_texts
@@ -58,3 +60,17 @@ def test_an_error_ends_what_grows_beside_it(data: Dataset) -> None:
         grown.start()
         raise KeyboardInterrupt
     assert all(one._done.done() for one in grown._started.values())
+
+
+def test_a_process_that_fails_says_why(data: Dataset) -> None:
+    broken = replace(data, inputs=None)  # type: ignore[arg-type]
+    with pytest.raises(TrainingError, match=r"that grew label trees ended with exit code 1 \(.+\); run the same"):
+        build_apart(broken, trees_config(settings()), lambda fraction: None)
+
+
+def test_a_process_whose_trees_nobody_wants_is_ended(data: Dataset) -> None:
+    def advance(fraction: float) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        build_apart(data, trees_config(settings()), advance)

@@ -35,9 +35,8 @@ class Background(Generic[A]):
         wait([self._done])
 
     def stop(self) -> None:
-        """End the computation if it is not done, and wait until it has ended."""
+        """End the computation at its next report, if it is not done before."""
         self._stopped.set()
-        self.wait()
 
     def _run(self) -> None:
         began = perf_counter()

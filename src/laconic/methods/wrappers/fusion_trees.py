@@ -14,6 +14,7 @@ from torch import Tensor
 
 from laconic.data.dataset import Dataset
 from laconic.methods.config import MethodConfig
+from laconic.methods.tree_process import build_apart
 from laconic.methods.trees import Config, build, restore
 from laconic.models.trees_ranker import TreesRanker
 from laconic.system.background import Advance, Background
@@ -63,11 +64,13 @@ class Forests:
         before: Background[dict[str, Tensor]] | None = None
         for name in self._needed():
             if not self.run.knows(name):
-                before = self._started[name] = Background(self._after(before, name))
+                before = self._started[name] = Background(self._apart(name, before))
 
     def stop(self) -> None:
-        for one in reversed(self._started.values()):
+        for one in self._started.values():
             one.stop()
+        for one in self._started.values():
+            one.wait()
 
     def without_held_out(self) -> TreesRanker | None:
         return self._of(_LEARNT) if has_trees(self.config, self.data) else None
@@ -95,23 +98,25 @@ class Forests:
 
     def _grow(self, name: str) -> TreesRanker:
         settings, started = trees_config(self.config), self._started.get(name)
-        grow: Callable[[Advance], dict[str, Tensor]] = self._grower(name) if started is None else started.result
+        grow: Callable[[Advance], dict[str, Tensor]] = self._here(name) if started is None else started.result
         made = self.run.remember(name, lambda: grow(self.run.watcher.advanced))
         if started is not None:
             self.run.stages.append(StageFacts(f"{name}-beside", round(started.seconds, 2), 0))
         return restore(settings, made)
 
-    def _grower(self, name: str) -> Callable[[Advance], dict[str, Tensor]]:
-        def grow(advance: Advance) -> dict[str, Tensor]:
-            learnt = self.data if name == _ALL else self.data.split(self.config.validation, self.config.seed)[0]
-            return build(learnt, trees_config(self.config), advance).state_dict()
+    def _here(self, name: str) -> Callable[[Advance], dict[str, Tensor]]:
+        return lambda advance: build(self._learnt(name), trees_config(self.config), advance).state_dict()
 
-        return grow
+    def _apart(self, name: str, before: Background[dict[str, Tensor]] | None) -> Callable[[Advance], dict[str, Tensor]]:
+        """Return what grows trees in another process, after others."""
 
-    def _after(self, before: Background[dict[str, Tensor]] | None, name: str) -> Callable[[Advance], dict[str, Tensor]]:
         def grow(advance: Advance) -> dict[str, Tensor]:
             if before is not None:
                 before.wait()
-            return self._grower(name)(advance)
+            advance(0.0)
+            return build_apart(self._learnt(name), trees_config(self.config), advance)
 
         return grow
+
+    def _learnt(self, name: str) -> Dataset:
+        return self.data if name == _ALL else self.data.split(self.config.validation, self.config.seed)[0]
