@@ -120,7 +120,7 @@ class Inception(Encoder):
             *(self.projection, self.narrow, self.middle, self.wide, self.final),
             *(self.projection_bias, self.branches_bias, self.final_bias, self.gain, self.shift),
         )
-        return Weights(*map(for_kernels, arrays), self._width), scales
+        return Weights(*map(for_kernels, arrays), width=self._width), scales
 
     def _check(self, name: str, *shape: int | None) -> None:
         array, said = getattr(self, name), name.replace("_", " ")
