@@ -55,6 +55,7 @@ BLOCKS: Mapping[str, Mapping[str, Make]] = {
         "channels": others.channels,
         "on a CPU": others.channels_on_cpu,
         "stages": stages.where_time_goes,
+        "with a transformer": others.with_transformer,
     },
     "docs/papers/inceptionxml-plus.md": {
         "figure 1": plus_costs.figure_1,

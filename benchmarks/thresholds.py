@@ -160,6 +160,8 @@ def _corpus(name: str, rows: int) -> Corpus:
     split, test = _first(corpus.split("train"), rows), _first(corpus.split("test"), rows)
     groups = _sources(split.ids or ()) if name == "debian-related" else np.arange(len(split))
     cut = np.random.default_rng(0).permutation(groups.max() + 1)[groups] % 10 == 0
+    if name == "debian-related":  # its test split has whole sources, so what training holds out shall have them too
+        split = replace(split, groups=[str(group) for group in groups])
     parts = {"train": split.rows(np.flatnonzero(~cut)), "chosen": split.rows(np.flatnonzero(cut))}
     return replace(corpus, splits={**parts, "test": test})
 

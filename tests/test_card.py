@@ -133,9 +133,10 @@ def test_theorem_3_1_is_told_of_a_model_or_of_each_member() -> None:
             "label trees, nearest texts, label texts and siamese",
         ),
         ({"trees": 0, "neighbours": 100, "label_texts": True}, "nearest texts and label texts"),
+        ({"trees": 1, "encoder": {"folder": "transformer"}}, "label trees and transformer"),
         ({"trees": 3, "neighbours": 0, "label_texts": False, "siamese": 0}, "label trees"),
         ({"trees": 0, "neighbours": 0, "label_texts": False, "siamese": 0}, "no other channel"),
     ],
 )
-def test_channels_that_are_turned_off_are_not_named(settings: dict[str, int], named: str) -> None:
+def test_channels_that_are_turned_off_are_not_named(settings: dict[str, Any], named: str) -> None:
     assert fused_channels(settings) == named

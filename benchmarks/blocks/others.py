@@ -99,6 +99,17 @@ def channels_on_cpu(results: Results) -> str:
     return channels(results, ON_CPU)
 
 
+def with_transformer(results: Results) -> str:
+    """Return the figures of the combined model with a transformer as one more channel, and of its parts."""
+    parts = []
+    for data, runs in by_data(results, "encoder_channel").items():
+        run = runs["combined"]
+        names = [key.removesuffix(": P@1") for key in run if key.endswith(": P@1")]
+        rows = [[name, *(f"{run[f'{name}: {one}']['mean']:.2f}" for one in USUAL)] for name in names]
+        parts.append(table([f"{data}, {seeds_of(run['seeds'])}", *USUAL], rows))
+    return joined(*parts)
+
+
 def load(results: Results) -> str:
     """Return requests a second and milliseconds, at each load and one at a time."""
     figures = dict(found(results, "chaos", "load"))

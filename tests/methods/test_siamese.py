@@ -155,7 +155,7 @@ def test_the_loss_is_that_of_a_plain_loop() -> None:
 
 def test_hard_negatives_are_near_wrong_labels() -> None:
     config = siamese.with_sizes(Config(**SMALL | {"nearest": 3}), DATA)
-    found = siamese._nearest_wrong(siamese._encoder(DATA, config), DATA, config)["labels"].numpy()
+    found = siamese._nearest_wrong(siamese._started(DATA, config), DATA, config)["labels"].numpy()
     assert found.shape == (len(DATA), 3)
     rows = np.repeat(np.arange(len(DATA)), 3)[found.ravel() != NO_LABEL]
     assert not DATA.labels.toarray()[rows, found[found != NO_LABEL]].any()

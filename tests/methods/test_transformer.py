@@ -15,7 +15,6 @@ import torch
 from laconic.config import configure
 from laconic.data.encoder_folder import read_pretrained
 from laconic.errors import ConfigError, DataError, ModelError
-from laconic.export.pack import pack
 from laconic.methods.registry import METHODS, config_of
 from laconic.methods.restore import restore_ranker
 from laconic.methods.train import Training, train_model
@@ -25,7 +24,7 @@ from laconic.training.run import Run
 from tests.planted import planted_texts, planted_vectors
 from tests.tiny_transformer import tiny_transformer
 
-METHODS_WITH_ENCODERS = ("inceptionxml", "inceptionxml+", "xml-cnn", "astec", "mach")
+METHODS_WITH_ENCODERS = ("inceptionxml", "inceptionxml+", "xml-cnn", "astec", "mach", "siamese")
 FEW = {"mach": {"members": 2}}  # settings that make a method quick
 CORPUS = planted_texts(num_labels=12, num_texts=240, with_label_texts=True)
 QUICK = {"epochs": 12, "batch_size": 16, "validation": 0.0, "learning_rate": 0.02}
@@ -143,10 +142,15 @@ def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
         Training.of(CORPUS, "inceptionxml", config_of("inceptionxml", {"encoder": str(tmp_path)}))
 
 
-@pytest.mark.parametrize("method", ["decaf", "siamese", "trees"])
+@pytest.mark.parametrize("method", ["decaf", "trees"])
 def test_methods_whose_encoder_cannot_be_chosen_say_so(method: str, folder: Path) -> None:
     with pytest.raises(ConfigError, match="there is no setting 'encoder'"):
         config_of(method, {"encoder": str(folder)})
+
+
+def test_decaf_says_what_to_do_instead(folder: Path) -> None:
+    with pytest.raises(ConfigError, match=r"sums of the vectors of the labels' words.*distill-vectors"):
+        config_of("decaf", {"encoder": str(folder)})
 
 
 def test_astec_over_vectors_as_they_are_keeps_the_encoder(folder: Path) -> None:
@@ -177,9 +181,11 @@ def test_features_are_refused(folder: Path) -> None:
         Training.of(planted_vectors(), "inceptionxml", config_of("inceptionxml", {"encoder": str(folder)}))
 
 
-def test_packing_is_refused_in_words(folder: Path) -> None:
-    with pytest.raises(ModelError, match="TransformerEncoder cannot be packed"):
-        pack(trained("inceptionxml", folder, epochs=1))
+def test_siamese_takes_a_folder_and_trains_it(folder: Path) -> None:
+    with pytest.raises(ConfigError, match="folder of a pre-trained transformer for siamese, but is 'bag'"):
+        config_of("siamese", {"encoder": "bag"})
+    with pytest.raises(ConfigError, match="nothing to learn"):
+        config_of("siamese", {"encoder": str(folder), "transformer": {"frozen": True}})
 
 
 def test_tensors_of_other_sizes_are_refused(folder: Path) -> None:

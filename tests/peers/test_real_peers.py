@@ -22,8 +22,6 @@ from tests.variants import some_slow
 def test_a_library_learns_planted_texts(place: str, tmp_path: Path) -> None:
     if not is_installed(peer_at(place)):
         pytest.skip(f"{peer_at(place).module} is not installed")
-    if peer_at(place).module == "pecos" and np.__version__ >= "2":
-        pytest.skip("PECOS needs numpy 1")
     exam = Exam.of(planted_texts(num_texts=400), "test", 1000)
     questions = Questions(texts=[*exam.texts, "", "unknown"], names=exam.names, places=exam.places, k=5, singly=3)
     write_work(tmp_path, exam.examples, questions)
@@ -41,6 +39,14 @@ def test_omikuji_reads_lines_of_labels_and_features() -> None:
 def test_answers_of_pecos_are_put_in_order() -> None:
     scores = csr_matrix(np.array([[0.1, 0, 0.7, 0.2], [0, 0, 0, 0]], dtype=np.float32))
     assert pecos._ranked(scores, 3).labels.tolist() == [[2, 3, 0], [NO_LABEL] * 3]
+
+
+def test_pecos_is_given_the_copies_of_numpy_1() -> None:
+    numbers, numpy_1 = np.arange(3), pecos._Numpy1()
+    assert numpy_1.array(numbers, copy=False) is numbers
+    assert numpy_1.array(numbers) is not numbers
+    assert numpy_1.array([1, 2], dtype=np.float32, copy=False).tolist() == [1.0, 2.0]  # where a copy cannot be avoided
+    assert numpy_1.float32 is np.float32
 
 
 def test_fasttext_reads_one_line_of_words_and_answers_with_numbers() -> None:

@@ -118,9 +118,9 @@ ColumnNames = Annotated[
     option(
         DATA,
         "--column ROLE=NAME",
-        "The column of a role (text, labels, id, weight), such as labels=kind; may be repeated. A name alone is the "
-        "column of the texts. Several are joined: text=title:2,subtitle, where title counts twice. Of JSON Lines, text "
-        "alone can be named.",
+        "The column of a role (text, labels, id, weight, group), such as labels=kind; may be repeated. A name alone is "
+        "the column of the texts. Several are joined: text=title:2,subtitle, where title counts twice. Texts of one "
+        "group are held out together. Of JSON Lines, text and group can be named.",
     ),
 ]
 Separator = Annotated[
@@ -215,13 +215,15 @@ def read_corpus(
     """Read data as the options say and print notes on it; `model` is the model that it will be used with, if any."""
     from laconic.cli.progress import waiting
     from laconic.data.fields import spec_in_facts
+    from laconic.data.holdout import group_in_facts
     from laconic.data.sources import read
 
     named = named_columns(columns, separator)
     familiar = None
     if model is not None:
         facts = _facts(model)
-        familiar, named = _familiar(model, facts), replace(named, fields=spec_in_facts(facts))
+        familiar = _familiar(model, facts)
+        named = replace(named, fields=spec_in_facts(facts), model_group=group_in_facts(facts))
     with waiting(err, f"reading {data}"):
         corpus = read(data, named, familiar, vocabulary=vocabulary, languages=languages)
     corpus = replace(corpus, propensity=propensity_given(propensity))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -53,17 +54,19 @@ def asked_recipe(
     options: Mapping[str, float | None],
 ) -> Recipe:
     """Return the requested recipe; report a wrong name before anything is read or imported."""
+    from laconic.data.encoder_folder import is_folder_name
     from laconic.units import seconds_of
 
     method = method_called(method)
     named = "" if method == AUTO else f"--method {method} names one"
-    if not named and (preset or encoder):
+    joins = not named and not preset and is_folder_name(encoder)  # as one more channel of what is chosen
+    if not named and (preset or (encoder and not joins)):
         method, named = "inceptionxml", f"--{'preset' if preset else 'encoder'} is of inceptionxml"
     if named:
         check_method(method)
     if named and budget:
         raise ConfigError(f"--budget chooses a method, but {named}; leave one of them out")
-    encoders = [f'encoder="{encoder}"'] * bool(encoder)
+    encoders = [f"{'fusion.encoder.folder' if joins else 'encoder'}={json.dumps(encoder)}"] * bool(encoder)
     wanted = read_settings(preset_path(method, preset) if preset else None, [*settings, *encoders])
     for group, asked in wrappers.items():
         if asked:

@@ -82,7 +82,8 @@ def train(
         option(
             METHOD,
             "--encoder NAME",
-            "inception, bag or cnn, or the folder of a pre-trained transformer. Default: the method's own.",
+            "inception, bag or cnn, or the folder of a pre-trained transformer, which joins the default as one more "
+            "channel and is the encoder of a method that --method names. Default: the method's own.",
         ),
     ] = "",
     epochs: Annotated[int | None, number_option("--epochs N", "Number of epochs.")] = None,

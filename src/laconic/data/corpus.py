@@ -33,6 +33,8 @@ class Split:
     """Names of the texts."""
     weights: Float[np.ndarray, "texts"] | None = None
     """How much each text counts."""
+    groups: Sequence[str | None] | None = None
+    """The group of each text: texts of one group are held out together, or not at all."""
     leave_out: csr_array | None = None
     """Texts × labels as bool: pairs that count neither as truth nor as prediction."""
 
@@ -55,6 +57,14 @@ class Split:
             if part is not None
         }
         return Split(**parts)
+
+    def held_out_by(self) -> UInt64[np.ndarray, "texts"] | None:
+        """Return the hashes that decide which texts are held out: those of groups, and of texts that have none."""
+        hashes = self.hashes()
+        if hashes is None or self.groups is None:
+            return hashes
+        grouped = np.array([group is not None for group in self.groups])
+        return np.where(grouped, text_hashes([f"\n{group}" for group in self.groups]), hashes)
 
     def hashes(self) -> UInt64[np.ndarray, "texts"] | None:
         """Hash every text or, without texts, every row of features; None where there are labels alone."""
@@ -132,6 +142,8 @@ class Corpus:
     """Names of the feature columns."""
     fields: str = ""
     """Fields that texts were joined of, with their weights, such as title:2,subtitle; empty where there are none."""
+    group: str = ""
+    """The column or key that the groups of texts came from; empty where there are none."""
     notes: Sequence[str] = field(default=())
     """What the reader noticed and repaired, for people."""
     holdout: Holdout | None = None

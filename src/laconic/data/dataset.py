@@ -26,6 +26,7 @@ class Dataset:
     label_inputs: csr_array | None = None  # one row per label, over the same tokens as `inputs`
     leave_out: csr_array | None = None  # pairs that are neither true nor false; `prepare` leaves them out of `labels`
     weights: Float[np.ndarray, "texts"] | None = None
+    groups: Int[np.ndarray, "texts"] | None = None  # numbers of groups that are held out whole; None: each text alone
     label_weights: Float[np.ndarray, "labels"] | None = None  # of a label's true pairs; None: all weigh 1
     word_vectors: WordVectors | None = None  # to start from
     pretrained: Pretrained | None = None  # the encoder to start from, whose pieces the inputs then are
@@ -46,12 +47,15 @@ class Dataset:
 
     def split(self, fraction: float, seed: int) -> tuple[Dataset, Dataset]:
         """Return the data to learn from and to choose by: a validation split that came with it, or that fraction of the
-        texts at random, at most MOST_HELD_OUT of them.
+        texts at random, at most MOST_HELD_OUT of them. Texts of one group stay together.
         """
         if fraction and self.validation is not None:
             return replace(self, validation=None).extended(), self.validation
         held = min(round(len(self) * fraction), MOST_HELD_OUT, len(self) - 1)
-        order = np.random.default_rng(seed).permutation(len(self))
+        if self.groups is None:
+            order = np.random.default_rng(seed).permutation(len(self))
+        else:
+            order, held = _drawn_groups(self.groups, held, seed)
         return self.rows(np.sort(order[held:])).extended(), replace(self.rows(np.sort(order[:held])), extend=None)
 
     def extended(self) -> Dataset:
@@ -66,6 +70,7 @@ class Dataset:
             labels=self.labels[rows],
             leave_out=None if self.leave_out is None else self.leave_out[rows],
             weights=None if self.weights is None else self.weights[rows],
+            groups=None if self.groups is None else self.groups[rows],
             extra=None if self.extra is None else self.extra[rows],
         )
 
@@ -98,6 +103,20 @@ class Dataset:
     def label_counts(self) -> Int[np.ndarray, "labels"]:
         """Return the number of texts of each label."""
         return label_counts(self.labels)
+
+
+def _drawn_groups(groups: Int[np.ndarray, "texts"], wanted: int, seed: int) -> tuple[Int[np.ndarray, "texts"], int]:
+    """Return the texts in a drawn order of their groups, and how many of the first to hold out: whole groups, about as
+    many texts as are wanted. Groups larger than that come last; one group at least is left.
+    """
+    _, numbers, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    drawn = np.random.default_rng(seed).permutation(len(sizes))
+    drawn = drawn[np.argsort(np.where(sizes > wanted, sizes, 0)[drawn], kind="stable")]
+    place = np.empty_like(drawn)
+    place[drawn] = np.arange(len(drawn))
+    ends = np.cumsum(sizes[drawn])[:-1]
+    held = int(ends[np.abs(ends - wanted).argmin()]) if wanted and len(ends) else 0
+    return np.argsort(place[numbers], kind="stable"), held
 
 
 def label_counts(labels: csr_array) -> Int[np.ndarray, "labels"]:

@@ -8,7 +8,7 @@ from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import UInt64
+from jaxtyping import Bool, UInt64
 
 from laconic.data.corpus import Corpus, Split
 from laconic.data.holdout import Holdout
@@ -83,22 +83,30 @@ def as_trained(corpus: Corpus, models: Sequence[TrainedOn]) -> Corpus:
     Held out is what was held out from all of them.
     """
     whole = [] if "test" in corpus.splits else [name for name in ("all", "train") if name in corpus.splits]
-    hashes = corpus.splits[whole[0]].hashes() if whole else None
-    if hashes is None:
+    split = corpus.splits[whole[0]] if whole else None
+    hashes = None if split is None else split.hashes()
+    if split is None or hashes is None:
         return corpus
     rules = [rule for model in models if (rule := model.rule_for(hashes)) is not None]
-    held = reduce(np.logical_and, [rule.held_out(hashes) for rule in rules], np.ones(len(hashes), dtype=bool))
+    held = reduce(np.logical_and, [_held_out(split, rule) for rule in rules], np.ones(len(hashes), dtype=bool))
     return _parted(corpus, held, rules[0]) if rules and held.any() else corpus
+
+
+def _held_out(split: Split, rule: Holdout) -> Bool[np.ndarray, "texts"]:
+    """Return which texts a rule holds out, by their groups where it was made for groups."""
+    by = split.held_out_by() if rule.group else split.hashes()
+    assert by is not None
+    return rule.held_out(by)
 
 
 def cut_test(corpus: Corpus, fraction: float, seed: int = 0) -> Corpus:
     """Cut a test split off the data: about this fraction of its texts, whatever their order."""
     if "test" in corpus.splits:
         raise ConfigError(f"{corpus.source}: it has a test split, so no other one can be cut off; leave --test out")
-    hashes = corpus.split("train").hashes()
+    hashes = corpus.split("train").held_out_by()
     if hashes is None:
         raise DataError(f"{corpus.source}: there are neither texts nor features to hold out")
-    rule = Holdout.of(hashes, fraction, seed)
+    rule = Holdout.of(hashes, fraction, seed, corpus.group)
     return corpus if rule is None else _parted(corpus, rule.held_out(hashes), rule)
 
 

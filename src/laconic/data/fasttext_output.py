@@ -52,5 +52,6 @@ def _beyond(corpus: Corpus) -> dict[str, bool]:
     return {
         "texts of labels": corpus.labels.texts is not None,
         "weights": any(split.weights is not None or (split.labels.data != 1).any() for split in splits),
+        "groups": any(split.groups is not None for split in splits),
         "pairs to leave out": any(split.leave_out is not None for split in splits),
     }

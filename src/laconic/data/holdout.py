@@ -24,9 +24,10 @@ class Holdout:
     fraction: float
     seed: int
     below: int
+    group: str = ""  # the column of the groups that were held out whole; empty: each text by itself
 
     @classmethod
-    def of(cls, hashes: UInt64[np.ndarray, "texts"], fraction: float, seed: int = 0) -> Holdout | None:
+    def of(cls, hashes: UInt64[np.ndarray, "texts"], fraction: float, seed: int = 0, group: str = "") -> Holdout | None:
         """Hold out about this fraction of texts, at least one; None where no text would be left on either side."""
         if not 0 < fraction < 1:
             raise ConfigError(f"the fraction of texts to hold out must be above 0 and below 1, but is {fraction}")
@@ -35,7 +36,7 @@ class Holdout:
         if not len(above):
             return None
         bound = max(order[min(max(round(fraction * len(order)), 1), len(order) - 1)], above[0])
-        return cls(fraction=fraction, seed=seed, below=int(bound))
+        return cls(fraction=fraction, seed=seed, below=int(bound), group=group)
 
     def held_out(self, hashes: UInt64[np.ndarray, "texts"]) -> Bool[np.ndarray, "texts"]:
         """Return which of the texts with these hashes are held out."""
@@ -43,16 +44,26 @@ class Holdout:
 
     def facts(self) -> dict[str, Any]:
         """Return the rule for JSON. The bound is a string: not every reader keeps all digits of 64-bit numbers."""
-        return {"fraction": self.fraction, "seed": self.seed, "below": f"{self.below:016x}"}
+        own = {"fraction": self.fraction, "seed": self.seed, "below": f"{self.below:016x}"}
+        return own | ({"group": self.group} if self.group else {})
 
     @staticmethod
     def of_facts(facts: Mapping[str, Any]) -> Holdout | None:
         """Read the rule from a model's facts; None where there is none."""
         match facts.get("data"):
-            case {"holdout": {"fraction": float(fraction), "seed": int(seed), "below": str(bound)}} if seed >= 0:
+            case {"holdout": {"fraction": float(fraction), "seed": int(seed), "below": str(bound), **more}} if (
+                seed >= 0
+            ):
                 try:
                     below = int(bound, 16)
                 except ValueError:
                     return None
-                return Holdout(fraction=fraction, seed=seed, below=below) if 0 <= below < 2**64 else None
+                group = str(more.get("group", ""))
+                return Holdout(fraction=fraction, seed=seed, below=below, group=group) if 0 <= below < 2**64 else None
         return None
+
+
+def group_in_facts(facts: Mapping[str, Any]) -> str:
+    """Return the column of the groups that a model's test texts were held out by; empty where there were none."""
+    rule = Holdout.of_facts(facts)
+    return "" if rule is None else rule.group

@@ -66,6 +66,7 @@ def with_label_texts(config: ExtraTexts, data: Dataset) -> Dataset:
         labels=vstack([data.labels, labels], format="csr"),
         leave_out=None if data.leave_out is None else vstack([data.leave_out, none], format="csr"),
         weights=_weights(data, len(named), config.weight),
+        groups=None,  # nothing is held out of them any more
         extra=np.arange(len(data) + len(named)) >= len(data),
         extra_share=config.share,
     )

@@ -54,6 +54,8 @@ def records(split: Split, labels: Labels) -> Iterator[dict[str, Any]]:
             record["label_weights"] = values
         if split.weights is not None:
             record["weight"] = float(split.weights[row])
+        if split.groups is not None and split.groups[row] is not None:
+            record["group"] = split.groups[row]
         if left_out is not None and (more := _row(left_out, row)[0]):
             record["leave_out"] = [labels.names[label] for label in more]
         yield record

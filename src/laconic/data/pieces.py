@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Container
+from collections.abc import Collection, Container
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from laconic.config import configure
 from laconic.data.text import WordTable
+from laconic.errors import ConfigError, ModelError
 
 _NO_PIECE = ""  # what no vocabulary has: the token id of an unknown word
 
@@ -52,6 +56,20 @@ class WordPiece:
             found.append(before + word[begin:end])
             begin = end
         return found
+
+
+def read_pieces(facts: Any, words: Collection[str], path: Path) -> WordPiece | None:
+    """Return how the words of a stored vocabulary are pieces of words; those of most models are not."""
+    if facts is None:
+        return None
+    try:
+        pieces = configure(WordPiece, facts)
+    except (ConfigError, TypeError, AttributeError) as error:
+        raise ModelError(f"{path}: the vocabulary's pieces are not known: {error}") from None
+    known = frozenset(words)
+    if not {pieces.first, pieces.last} <= known:
+        raise ModelError(f"{path}: the vocabulary lacks {pieces.first} or {pieces.last}; copy the model again")
+    return pieces
 
 
 def _between(table: WordTable, first: int, last: int) -> WordTable:

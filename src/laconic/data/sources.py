@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from glob import glob
 from pathlib import Path
@@ -39,7 +40,29 @@ def read(
     `vocabulary` is a list of labels or a subject vocabulary outside the folder; of one in several languages, the names
     in `languages` are read, or all.
     """
-    path, columns = _place(path), columns or Columns()
+    columns = columns or Columns()
+    return _with_group(_read(path, columns, familiar, vocabulary, languages), columns)
+
+
+def _with_group(corpus: Corpus, columns: Columns) -> Corpus:
+    """Note where the groups of texts came from; those that are asked for must be there."""
+    grouped = corpus.split("train").groups is not None if {"train", "all"} & {*corpus.splits} else False
+    if columns.group and not grouped:
+        raise DataError(
+            f"{corpus.source}: no text has a group {columns.group!r} (--column group={columns.group}); name the column "
+            "of a table, or the key of JSON Lines, that holds the groups"
+        )
+    return replace(corpus, group=columns.of_group()) if grouped else corpus
+
+
+def _read(
+    path: Path | str,
+    columns: Columns,
+    familiar: Familiar | None,
+    vocabulary: Path | None,
+    languages: Sequence[str],
+) -> Corpus:
+    path = _place(path)
     if not path.exists():
         raise DataError(f"{path}: there is no such file or folder")
     files = _files(path) if path.is_dir() else {}

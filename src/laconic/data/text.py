@@ -17,7 +17,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from jaxtyping import Int
 
-from laconic.config import Choices, check_known
+from laconic.config import AUTO, Choices, check_known
 from laconic.data.bert_words import bert_words
 from laconic.data.stems import LANGUAGES, stemmer_of
 from laconic.errors import ConfigError
@@ -39,7 +39,7 @@ STOP_WORDS = frozenset(
 class Splitter:
     """How a text is split into words: by our cleaning, by BERT's, or into the matches of a pattern."""
 
-    choices: ClassVar[Choices] = {"rules": ("words", "bert", "bert-cased"), "language": tuple(LANGUAGES)}
+    choices: ClassVar[Choices] = {"rules": ("words", "bert", "bert-cased"), "language": (*LANGUAGES, AUTO)}
 
     stop_words: bool = True
     """Whether English function words such as "the" are left out."""
@@ -51,7 +51,8 @@ class Splitter:
 
     language: str = ""
     """Language by whose rules words are stemmed, such as fi or de, so that a word's forms are one word (Snowball; needs
-    the extra `languages`). Empty: words stay as they are.
+    the extra `languages`). auto: the language of most training texts, where there is one. Empty: words stay as they
+    are.
     """
 
     def __post_init__(self) -> None:

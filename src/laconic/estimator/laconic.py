@@ -82,6 +82,7 @@ class Laconic(Changes):
         labels: Iterable[Any] | None = None,
         label_texts: Mapping[str, str] | Mapping[int, str] | None = None,
         label_attributes: Mapping[Any, Mapping[str, Any]] | None = None,
+        groups: Iterable[Any] | None = None,
     ) -> Laconic:
         """Train on texts with their labels.
 
@@ -94,6 +95,8 @@ class Laconic(Changes):
                 predicted too.
             label_attributes: Attributes of labels by name, such as `{"flower": {"kingdom": "plant"}}`, which
                 `predict(..., where={"kingdom": "plant"})` filters by; a value may be a list of several.
+            groups: The group of each text, such as its source; None: it is alone. Texts of one group are held out of
+                training together, so that settings and scores are made for texts of groups that are new.
 
         Returns:
             The estimator itself, fitted.
@@ -114,7 +117,7 @@ class Laconic(Changes):
         wanted = settings_with_preset(self.method, self.preset, self.settings)
         config = None if self.method == AUTO else config_of(self.method, self._seeded(self.method, wanted))
         fields, method = fields_given(self.fields), self.method
-        corpus = corpus_in_memory("train", texts, labels, label_texts, self.classes, fields)
+        corpus = corpus_in_memory("train", texts, labels, label_texts, self.classes, fields, groups)
         corpus = with_label_attributes(corpus, label_attributes)
         with self._cores(), trackers_named(self.track) as trackers:
             watcher, device = watcher_for(bool(self.verbose)), device_named(self.device)

@@ -24,6 +24,7 @@ from laconic.models.encoders import (
     MlpEncoder,
     SumEncoder,
     UnitEncoder,
+    UnitVectors,
     WordEncoder,
 )
 from laconic.models.layers import (
@@ -91,6 +92,11 @@ def _(encoder: MlpEncoder) -> Layered:
 def _(encoder: UnitEncoder) -> Unit:
     layer = _layer(encoder.linear.weight, encoder.linear.bias, activation="gelu", skip=1.0)
     return Unit(encoder=Layered(encoder=replace(_summed(encoder), relu=False), layer=layer))
+
+
+@pack_encoder.register
+def _(encoder: UnitVectors) -> Unit:
+    return Unit(encoder=pack_encoder(encoder.encoder))
 
 
 @pack_encoder.register

@@ -67,7 +67,7 @@ def write_onnx(model: SavedModel, path: Path, *, vectors: bool = False) -> Graph
     length = ranker.encoder.length
     example = torch.zeros(2, length, dtype=torch.int64), torch.zeros(2, length)
     batch = {0: torch.export.Dim("batch", min=1, max=_MOST)}
-    with replacing_file(path) as partial, _quiet():
+    with replacing_file(path) as partial, quiet_exporter():
         torch.onnx.export(
             graph,
             example,
@@ -120,9 +120,9 @@ def _session(path: Path) -> Callable[[Any, Any], Float[np.ndarray, "n m"]]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet_exporter() -> Iterator[None]:
     """Keep the exporter from reporting its own affairs."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir", "")]
     levels = [one.level for one in loggers]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Int
 
 from laconic.errors import ConfigError
+from laconic.export import transformer  # noqa: F401  # registers how transformers are packed
 from laconic.export.cells import cells_of, grouped, rows_of
 from laconic.export.encoders import pack_encoder, pack_transform
 from laconic.export.shortlists import pack_shortlist
@@ -200,7 +201,9 @@ def _(ranker: FusedRanker, tuning_texts: Inputs | None = None, device: torch.dev
     network, nearest = ranker.combiner, pack_ranker(ranker.nearest, tuning_texts, device)
     space = None if ranker.siamese is None else pack_ranker(ranker.siamese, tuning_texts, device)
     assert isinstance(nearest, Neighbours)
+    further = None if ranker.transformer is None else pack_ranker(ranker.transformer, tuning_texts, device)
     assert isinstance(space, Searched | None)
+    assert isinstance(further, Searched | None)
     layers = {"first": network.first, "second": network.second}
     weights = {name: layer.weight.numpy().T.copy() for name, layer in layers.items()}
     biases = {f"{name}_bias": layer.bias.numpy().copy() for name, layer in layers.items()}
@@ -209,6 +212,7 @@ def _(ranker: FusedRanker, tuning_texts: Inputs | None = None, device: torch.dev
         nearest=nearest,
         trees=None if ranker.trees is None else pack_ranker(ranker.trees, tuning_texts, device),
         siamese=space,
+        transformer=further,
         frequency=ranker.frequency.numpy(),
         mean=network.mean.numpy(),
         deviation=network.deviation.numpy(),
@@ -260,7 +264,7 @@ def _narrowed(fused: Fused, holdout: Inputs | None) -> Fused:
     if holdout is None or not size_of(holdout):
         return fused
     texts = some(holdout, 0, min(_COMBINED, size_of(holdout)))
-    wanted, channels = _best_five(fused.exact(), texts), ["base", "siamese"]
+    wanted, channels = _best_five(fused.exact(), texts), ["base", "siamese", "transformer"]
     while channels:
         for name in list(channels):
             channel = getattr(fused, name)

@@ -19,7 +19,15 @@ from laconic.data.tokenizer import padded
 from laconic.data.vectors import permuted
 from laconic.errors import ConfigError, DataError, ModelError
 from laconic.evaluation.evaluate import batches
-from laconic.methods.config import TRANSFORMER, UNORDERED, EncoderConfig, Encoding, MethodConfig, WordStart
+from laconic.methods.config import (
+    TRANSFORMER,
+    UNORDERED,
+    EncoderConfig,
+    Encoding,
+    MethodConfig,
+    PretrainedConfig,
+    WordStart,
+)
 from laconic.methods.result import Trained
 from laconic.models.clustering import Clustering, LabelTree, cluster_labels
 from laconic.models.encoders import ENCODERS, Encoder, TransformerEncoder, WordEncoder
@@ -68,13 +76,18 @@ def remember_tree(run: Run, name: str, make: Callable[[], LabelTree]) -> LabelTr
 def build_encoder(config: Encoding, num_ids: int, **more: Any) -> Encoder:
     """Build an encoder for inputs of `num_ids` tokens or features; `more` is passed to the inception encoder alone."""
     if isinstance(config, EncoderConfig) and config.encoder == TRANSFORMER:
-        own = config.transformer
-        sizes = {"layers": own.layers, "heads": own.heads, "inner": own.inner}
-        return TransformerEncoder(num_ids=num_ids, length=config.length, embedding=config.embedding, **sizes)
+        return build_transformer(config, num_ids)
     more = {"attention": config.attention, **more} if config.encoder == "inception" else {}
     return ENCODERS[config.encoder](
         num_ids=num_ids, length=config.length, embedding=config.embedding, dropout=config.dropout, **more
     )
+
+
+def build_transformer(config: PretrainedConfig, num_ids: int) -> TransformerEncoder:
+    """Build the transformer of which a config has the sizes."""
+    own = config.transformer
+    sizes = {"layers": own.layers, "heads": own.heads, "inner": own.inner}
+    return TransformerEncoder(num_ids=num_ids, length=config.length, embedding=config.embedding, **sizes)
 
 
 def sizes_from(tensors: Mapping[str, Tensor], config: C) -> tuple[C, int]:

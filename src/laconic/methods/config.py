@@ -128,6 +128,75 @@ class RerankerConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Transformer:
+    """Settings of a pre-trained transformer as the encoder; its sizes are those of its folder."""
+
+    bounds: ClassVar[Bounds] = {
+        "learning_rate": (1e-9, 100),
+        "rising": (0, 1),
+        "layers": (0, 1 << 10),
+        "heads": (0, 1 << 10),
+        "inner": (0, 1 << 16),
+    }
+
+    learning_rate: float = 1e-4
+    """Learning rate of the encoder's own weights at its peak; `learning_rate` is that of the label rows."""
+    rising: float = 0.1
+    """Fraction of the steps in which both learning rates rise to their peak."""
+    frozen: bool = False
+    """Whether the encoder keeps its weights while label rows are trained: its vectors are then computed once."""
+    layers: int = 0
+    """Layers of the encoder that are used, from the first on. 0: all layers of the folder's model."""
+    heads: int = 0
+    """Attention heads of a layer. 0: as the folder's config.json says, which a model that is trained keeps here."""
+    inner: int = 0
+    """Width inside a layer's perceptron. 0: as the folder's config.json says, which a trained model keeps here."""
+
+    def __post_init__(self) -> None:
+        check_within(self, self.bounds, "transformer.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderChannel(Transformer):
+    """Settings of a pre-trained transformer that joins fusion as a channel of its own, with a row for each label."""
+
+    bounds: ClassVar[Bounds] = {
+        **Transformer.bounds,
+        "epochs": (0, 100_000),
+        "batch_size": (0, 1_000_000),
+        "row_rate": (1e-9, 100),
+        "warm_up": (0, 100_000),
+        "row_start": (0, 100),
+        "length": (0, 4096),
+        "embedding": (0, 1 << 16),
+    }
+
+    folder: str = ""
+    """Folder of a pre-trained transformer whose scores are combined with those of the other channels. Empty: there is
+    none. A model that is trained keeps `transformer` here.
+    """
+    epochs: int = 0
+    """Passes of the channel's training over the texts. 0: from 6 for half a million texts to 40 for a few."""
+    learning_rate: float = 2e-4
+    """Learning rate of the transformer's own weights at its peak; `row_rate` is that of the label rows."""
+    batch_size: int = 0
+    """Texts per step of the channel's training. 0: 128, or 512 for 200,000 texts and more; fewer for small data."""
+    row_rate: float = 0.003
+    """Learning rate of the channel's label rows at its peak."""
+    warm_up: int = 4
+    """Epochs in which the transformer first learns from texts and label texts alone, where labels have texts."""
+    row_start: float = 8.0
+    """How much a label scores above its bias at first for its own text, where labels have texts."""
+    length: int = 0
+    """Pieces of words read per text. 0: the 99.5 % quantile of the data, at most 128."""
+    embedding: int = 0
+    """Width of the transformer, as its folder says; a model that is trained keeps it here."""
+
+    def __post_init__(self) -> None:
+        check_within(self, self.bounds, "fusion.encoder.")
+
+
+@dataclass(frozen=True, kw_only=True)
 class FusionConfig:
     """Settings of fusion: a method's scores combined with label trees, nearest texts and label texts."""
 
@@ -158,6 +227,8 @@ class FusionConfig:
     """Label trees over words that are trained beside the method. 0: none."""
     siamese: int = 0
     """Dimensions of the space in which texts are compared with label texts (method siamese). 0: there is none."""
+    encoder: EncoderChannel = EncoderChannel()
+    """A pre-trained transformer as one more channel."""
     hidden: int = 32
     """Width of the combining network's two hidden layers."""
     epochs: int = 0
@@ -177,35 +248,6 @@ class FusionConfig:
 
     def __post_init__(self) -> None:
         check_within(self, self.bounds)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Transformer:
-    """Settings of a pre-trained transformer as the encoder; its sizes are those of its folder."""
-
-    bounds: ClassVar[Bounds] = {
-        "learning_rate": (1e-9, 100),
-        "rising": (0, 1),
-        "layers": (0, 1 << 10),
-        "heads": (0, 1 << 10),
-        "inner": (0, 1 << 16),
-    }
-
-    learning_rate: float = 1e-4
-    """Learning rate of the encoder's own weights at its peak; `learning_rate` is that of the label rows."""
-    rising: float = 0.1
-    """Fraction of the steps in which both learning rates rise to their peak."""
-    frozen: bool = False
-    """Whether the encoder keeps its weights while label rows are trained: its vectors are then computed once."""
-    layers: int = 0
-    """Layers of the encoder that are used, from the first on. 0: all layers of the folder's model."""
-    heads: int = 0
-    """Attention heads of a layer. 0: as the folder's config.json says, which a model that is trained keeps here."""
-    inner: int = 0
-    """Width inside a layer's perceptron. 0: as the folder's config.json says, which a trained model keeps here."""
-
-    def __post_init__(self) -> None:
-        check_within(self, self.bounds, "transformer.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -300,7 +342,22 @@ class NeuralConfig(MethodConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EncoderConfig(NeuralConfig):
+class PretrainedConfig(NeuralConfig):
+    """Settings of a neural method whose encoder can be a pre-trained transformer."""
+
+    encoder: str = ""
+    """Folder of a pre-trained transformer that encodes texts. Empty: the method's own encoder."""
+    transformer: Transformer = Transformer()
+    """Settings of a pre-trained encoder, where `encoder` is its folder."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.encoder:
+            check_encoder(self.encoder)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderConfig(PretrainedConfig):
     """Settings of a neural method whose encoder can be chosen."""
 
     encoder: str = "bag"
@@ -311,8 +368,6 @@ class EncoderConfig(NeuralConfig):
     """Whether the encoder `inception` has its two attention layers."""
     dropout: float = 0.5
     """Probability that a number inside the encoder is set to 0 in training."""
-    transformer: Transformer = Transformer()
-    """Settings of a pre-trained encoder, where `encoder` is its folder."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -105,7 +105,8 @@ def _soft_labels(split: Split, ranking: Ranking, config: Config) -> csr_array:
 def _ignoring_the_text(ranker: Ranker) -> Ranker:
     if not isinstance(ranker, FusedRanker):
         return ranker
-    return ranker.of(ranker.base, _WithoutItself(ranker.nearest), ranker.frequency, ranker.trees, ranker.siamese).eval()
+    further = ranker.trees, ranker.siamese, ranker.transformer
+    return ranker.of(ranker.base, _WithoutItself(ranker.nearest), ranker.frequency, *further).eval()
 
 
 class _WithoutItself(Ranker):

@@ -45,6 +45,8 @@ class Method:
     """Why settings keep several processes from sharing the labels. Empty: they can."""
     weighs_labels: bool = False
     """Whether the true pairs of labels can have weights."""
+    why_no_encoder: str = ""
+    """Why no other encoder can be put into it, and what can be done instead."""
 
 
 def _starts_from_label_texts(config: Any) -> bool:
@@ -107,6 +109,9 @@ METHODS = {
         prediction_settings=frozenset({"answer_beam"}),
         train_members=lambda members: partial(decaf.train_members, members),
         why_unsharded=lambda config: "shortlist=nearest needs all labels" if config.shortlist == "nearest" else "",
+        why_no_encoder="its label rows are sums of the vectors of the labels' words, which a text's encoder does not "
+        "give; start these vectors from a transformer instead (`laconic distill-vectors FOLDER --words DATA`, then "
+        "--set vectors=FILE), or put it under inceptionxml or siamese",
     ),
     "xml-cnn": Method(
         xml_cnn.Config,
@@ -122,7 +127,10 @@ METHODS = {
 
 def config_of(method_name: str, settings: Settings) -> MethodConfig:
     """Return the method's config with these settings; a group of a wrapper's name, even empty, adds the wrapper."""
-    return configure(_method_named(method_name).config, settings)
+    method = _method_named(method_name)
+    if "encoder" in settings and method.why_no_encoder:
+        raise ConfigError(f"there is no setting 'encoder' for {method_name}: {method.why_no_encoder}")
+    return configure(method.config, settings)
 
 
 def add_reranker(method: Method) -> Method:

@@ -1,8 +1,8 @@
 """siamese: texts and label texts in one learnt space; a text's labels are those whose own texts are nearest to it.
 
-One encoder (models/encoders/unit.py) reads both. It is trained by contrast: of the labels drawn for a batch of texts,
-each text is to be nearest to its own. Later rounds add hard negatives, the wrong labels that are nearest to a text
-(NGAME). Labels that no training text has can be found too, by their text alone.
+One encoder (models/encoders/unit.py, or a pre-trained transformer) reads both. It is trained by contrast: of the labels
+drawn for a batch of texts, each text is to be nearest to its own. Later rounds add hard negatives, the wrong labels
+that are nearest to a text (NGAME). Labels that no training text has can be found too, by their text alone.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from laconic.data.label_texts import with_known_words
 from laconic.data.resident import Resident
 from laconic.data.subwords import MOST_BUCKETS, grams_of
 from laconic.data.vocabulary import VocabularyConfig
-from laconic.errors import DataError
+from laconic.errors import ConfigError, DataError
 from laconic.evaluation.evaluate import batches, validation_figures
 from laconic.evaluation.metrics.pairs import holds
 from laconic.methods.common import (
+    build_transformer,
     choose_batch_size,
     choose_epochs,
     choose_length,
@@ -37,11 +38,12 @@ from laconic.methods.common import (
     start_encoder,
     usual_words,
 )
-from laconic.methods.config import NEURAL_BOUNDS, MethodConfig, NeuralConfig
+from laconic.methods.config import NEURAL_BOUNDS, TRANSFORMER, MethodConfig, PretrainedConfig
 from laconic.methods.costs import Machine, TrainingCosts, report_costs
 from laconic.methods.result import Trained
+from laconic.methods.transformer import encoder_plan
 from laconic.models.classifiers import LinearClassifier
-from laconic.models.encoders import SpellingEncoder, UnitEncoder
+from laconic.models.encoders import ENCODERS, Encoder, SpellingEncoder, UnitEncoder, UnitVectors
 from laconic.models.encoders.unit import Spelling
 from laconic.models.siamese_ranker import SiameseRanker, label_vectors
 from laconic.training.run import Run
@@ -56,7 +58,7 @@ _REMEDIES = ({"embedding": 64}, {"embedding": 64, "grams": 4096})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(NeuralConfig):
+class Config(PretrainedConfig):
     """Settings of siamese."""
 
     bounds: ClassVar[Bounds] = {
@@ -93,6 +95,18 @@ class Config(NeuralConfig):
     rounds: int = 3
     """Times that the hard negatives are found anew. The first stage has none."""
     vocabulary: VocabularyConfig = VocabularyConfig(sublinear=True)
+    encoder: str = ""
+    """Folder of a pre-trained transformer that encodes texts and label texts. Empty: words and character n-grams."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.encoder in ENCODERS:
+            raise ConfigError(
+                f"encoder must be the folder of a pre-trained transformer for siamese, but is {self.encoder!r}; leave "
+                "it out for siamese's own, of words and character n-grams"
+            )
+        if self.encoder and self.transformer.frozen:
+            raise ConfigError("transformer.frozen leaves siamese nothing to learn: leave it out")
 
 
 def train(data: Dataset, config: Config, run: Run) -> Trained:
@@ -124,7 +138,7 @@ def sized(config: Config, texts: int, usual: int) -> Config:
         config,
         epochs=choose_epochs(config.epochs, texts, 0.5),
         batch_size=choose_batch_size(config.batch_size, texts, 1024),
-        length=choose_length(config.length, usual, encoder="bag"),
+        length=choose_length(config.length, usual, encoder=config.encoder or "bag"),
     )
 
 
@@ -138,6 +152,10 @@ def training_costs(config: Config, machine: Machine, *, words: int, labels: int,
         16 * table * dim + 4 * labels * dim + 24 * batch * others + 4 * texts * (2 * config.length + config.nearest)
     )
     step = 6 * batch * others * dim / machine.flops + machine.launch
+    if config.encoder == TRANSFORMER:
+        layers = config.transformer.layers * (4 * dim + 2 * config.transformer.inner) * dim
+        step += 6 * layers * config.length * (batch + others) / machine.flops
+        memory += 4 * 10 * config.transformer.layers * dim * config.length * (batch + others)
     step += (28 * _USUAL_GRAMS * met * dim + 40 * batch * others) / machine.bandwidth
     search = 2 * texts * labels * dim / machine.flops * (len(_stages(config)) - 1)
     return TrainingCosts(memory, config.epochs * -(-texts // batch) * step + search)
@@ -149,10 +167,7 @@ def fit(data: Dataset, held: Dataset, config: Config, run: Run, name: str) -> Si
     Files of the run begin with `name`.
     """
     assert data.label_inputs is not None
-    with seeded(config.seed):
-        encoder = _encoder(data, config)
-    start_encoder(encoder, config, data)
-    encoder = encoder.to(run.device)
+    encoder = _started(data, config).to(run.device)
     task = Contrast(
         encoder,
         label_tokens(data, config.length),
@@ -172,7 +187,7 @@ def fit(data: Dataset, held: Dataset, config: Config, run: Run, name: str) -> Si
         last = number == len(stages) - 1
         validate = (lambda: validation_figures(_ranker(encoder, data, config), held)) if last and len(held) else None
         resident = Resident.of(data, config.length, run.device, negatives)
-        plan = config.plan(epochs=epochs, seed=config.seed + number, lazy=True)
+        plan = config.plan(epochs=epochs, seed=config.seed + number, lazy=True, **encoder_plan(config))
         run.fit(f"{name}-{number}", task, resident, plan, validate=validate)
     return _ranker(encoder, data, config)
 
@@ -195,9 +210,14 @@ def learn_space(data: Dataset, config: Config, run: Run, name: str) -> SiameseRa
 
 def restore(config: Config, tensors: Mapping[str, Tensor]) -> SiameseRanker:
     def make() -> SiameseRanker:
-        num_ids, dim = tensors["encoder.embedding.weight"].shape
-        encoder = UnitEncoder(num_ids=num_ids, length=config.length, embedding=dim)
-        return SiameseRanker(encoder, LinearClassifier(dim, tensors["classifier.weight"].shape[0]))
+        rows, dim = tensors["classifier.weight"].shape
+        encoder: Encoder
+        if config.encoder == TRANSFORMER:
+            encoder = UnitVectors(build_transformer(config, len(tensors["encoder.encoder.embedding.weight"])))
+        else:
+            num_ids = len(tensors["encoder.embedding.weight"])
+            encoder = UnitEncoder(num_ids=num_ids, length=config.length, embedding=dim)
+        return SiameseRanker(encoder, LinearClassifier(dim, rows))
 
     return restore_module("siamese", make, tensors)
 
@@ -211,7 +231,19 @@ def _stages(config: Config) -> list[int]:
     return [first, *(len(part) for part in np.array_split(np.arange(config.epochs - first), rounds))]
 
 
-def _encoder(data: Dataset, config: Config) -> SpellingEncoder:
+def _started(data: Dataset, config: Config) -> Encoder:
+    """Return the encoder as training starts with it."""
+    with seeded(config.seed):
+        if config.encoder == TRANSFORMER:
+            transformer = build_transformer(config, data.inputs.shape[1])
+            start_encoder(transformer, config, data)
+            return UnitVectors(transformer)
+        encoder = _spelling_encoder(data, config)
+    start_encoder(encoder, config, data)
+    return encoder
+
+
+def _spelling_encoder(data: Dataset, config: Config) -> SpellingEncoder:
     letters = sum(map(len, data.words or ()))
     buckets = min(config.grams, 1 << (4 * letters).bit_length())  # fewer for little data: most would be empty
     return SpellingEncoder(
@@ -235,11 +267,11 @@ def _spelling(data: Dataset, buckets: int) -> Spelling:
     return Spelling(torch.from_numpy(np.concatenate([[0], counts.cumsum()])), torch.from_numpy(numbers))
 
 
-def _ranker(encoder: SpellingEncoder, data: Dataset, config: Config) -> SiameseRanker:
+def _ranker(encoder: Encoder, data: Dataset, config: Config) -> SiameseRanker:
     """Return the ranker of the encoder as it is now."""
     assert data.label_inputs is not None
-    folded = encoder.folded()
-    device = folded.embedding.weight.device
+    folded = encoder.folded() if isinstance(encoder, SpellingEncoder) else encoder.eval()
+    device = next(folded.parameters()).device
     has_text = with_known_words(data.label_inputs)
     own = encoded(folded, data.label_inputs, device)
     few = np.random.default_rng(config.seed).permutation(len(data))[:_USUAL]
@@ -249,10 +281,10 @@ def _ranker(encoder: SpellingEncoder, data: Dataset, config: Config) -> SiameseR
 
 
 @torch.no_grad()
-def _nearest_wrong(encoder: SpellingEncoder, data: Dataset, config: Config) -> dict[str, Tensor]:
+def _nearest_wrong(encoder: Encoder, data: Dataset, config: Config) -> dict[str, Tensor]:
     """Return the nearest labels of each text that are neither true nor left out; NO_LABEL where there are fewer."""
     ranker = _ranker(encoder, data, config)
-    device, found = ranker.space.embedding.weight.device, []
+    device, found = ranker.labels.weight.device, []
     for part, inputs in batches(data.inputs, device):
         labels = ranker.rank(inputs, min(2 * config.nearest, data.num_labels)).labels.cpu().numpy()
         apart = holds(data.labels[part], labels)

@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from laconic import __version__
-from laconic.config import method_called, settings_of
+from laconic.config import AUTO, method_called, settings_of
 from laconic.data.class_weight import ClassWeight, label_weights
 from laconic.data.corpus import Corpus, Labels, Split
 from laconic.data.dataset import Dataset, label_counts
+from laconic.data.encoder_folder import read_pretrained
+from laconic.data.languages import main_language
 from laconic.data.prepare import prepare, with_vectors
 from laconic.data.sketch import TextSketch
+from laconic.data.stems import LANGUAGES
 from laconic.data.tokenizer import Tokenizer
 from laconic.errors import DataError
 from laconic.methods.config import MethodConfig
 from laconic.methods.fit import Learning, Learnt
 from laconic.methods.registry import check_weighable, ensemble_of, wrappers_of
 from laconic.methods.transformer import pretrained_of, with_pretrained
+from laconic.methods.wrappers.encoder_channel import channel_of, with_channel
 from laconic.storage.model_folder import SavedModel
 from laconic.training.run import Run, fingerprint
+
+log = logging.getLogger(__name__)
+C = TypeVar("C", bound=MethodConfig)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -55,7 +63,7 @@ class Training:
         if not len(corpus.split("train")):
             raise DataError(f"{corpus.source}: there are no training texts")
         corpus.check_labelled()
-        with_label_texts = method.reads_label_texts(config)
+        with_label_texts, config = method.reads_label_texts(config), with_language(config, corpus)
         pretrained = pretrained_of(config)
         if pretrained is not None:
             config = with_pretrained(config, pretrained)
@@ -63,6 +71,9 @@ class Training:
             corpus, config.text, config.vocabulary, with_label_texts=with_label_texts, pretrained=pretrained
         )
         data, tokenizer = prepared
+        if (channel := channel_of(config)) is not None:
+            own = read_pretrained(Path(channel.folder))
+            config, data = with_channel(config, own), replace(data, pretrained=own)
         if config.vectors:
             data = with_vectors(prepared, corpus, Path(config.vectors))
         weights = label_weights(class_weight, corpus.labels.names, data.label_counts)
@@ -129,6 +140,15 @@ class Training:
             vocabulary=None if self.tokenizer is None else self.tokenizer.vocabulary,
             sketch=_sketch(corpus.split("train")),
         )
+
+
+def with_language(config: C, corpus: Corpus) -> C:
+    """Return the settings with the language of the training texts where it was left to them."""
+    if config.text.language != AUTO:
+        return config
+    found = main_language(corpus.split("train").texts or ())
+    log.info("text.language=auto: %s", LANGUAGES.get(found, "words are not stemmed"))
+    return replace(config, text=replace(config.text, language=found if found in LANGUAGES else ""))
 
 
 def train_model(

@@ -13,7 +13,7 @@ from laconic.data.encoder_folder import Pretrained, read_pretrained
 from laconic.data.text import Splitter
 from laconic.errors import ConfigError
 from laconic.methods.common import encoded
-from laconic.methods.config import TRANSFORMER, EncoderConfig, MethodConfig
+from laconic.methods.config import TRANSFORMER, MethodConfig, PretrainedConfig
 from laconic.models.encoders import ENCODERS, Encoder, Identity
 from laconic.training.optimizer import OneCycle
 
@@ -31,7 +31,7 @@ def pretrained_of(config: MethodConfig) -> Pretrained | None:
 
 def with_pretrained(config: C, encoder: Pretrained) -> C:
     """Return the settings with the encoder's sizes and rules; refuse settings of words, which it does not read."""
-    assert isinstance(config, EncoderConfig)
+    assert isinstance(config, PretrainedConfig)
     usual = type(config)()
     if (config.text, config.vocabulary, config.vectors) != (usual.text, usual.vocabulary, usual.vectors):
         raise ConfigError(
@@ -57,7 +57,7 @@ def with_pretrained(config: C, encoder: Pretrained) -> C:
 
 def encoder_plan(config: MethodConfig) -> dict[str, Any]:
     """Return what a training plan has of its own for a pre-trained encoder: its learning rate, and when rates rise."""
-    if not isinstance(config, EncoderConfig) or config.encoder != TRANSFORMER:
+    if not isinstance(config, PretrainedConfig) or config.encoder != TRANSFORMER:
         return {}
     own = config.transformer
     return {"pretrained_rate": own.learning_rate, "schedule": OneCycle(warm_up=own.rising)}
@@ -67,7 +67,7 @@ def encoded_if_frozen(
     encoder: Encoder, config: MethodConfig, data: Dataset, held: Dataset, device: torch.device
 ) -> tuple[Encoder, Dataset, Dataset]:
     """Return what to train: the encoder with the data or, where it is frozen, its vectors and what returns them."""
-    if not isinstance(config, EncoderConfig) or config.encoder != TRANSFORMER or not config.transformer.frozen:
+    if not isinstance(config, PretrainedConfig) or config.encoder != TRANSFORMER or not config.transformer.frozen:
         return encoder, data, held
 
     def with_vectors(of: Dataset) -> Dataset:

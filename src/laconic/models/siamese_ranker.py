@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from laconic.models.classifiers import LinearClassifier
-from laconic.models.encoders import UnitEncoder
+from laconic.models.encoders import Encoder
 from laconic.models.rankers import FlatRanker
 
 
@@ -21,13 +21,12 @@ class SiameseRanker(FlatRanker):
     score is about the probability of the label among all.
     """
 
-    def __init__(self, encoder: UnitEncoder, classifier: LinearClassifier, *, chunk: int = 1 << 17) -> None:
+    def __init__(self, encoder: Encoder, classifier: LinearClassifier, *, chunk: int = 1 << 17) -> None:
         super().__init__(encoder, classifier, chunk=chunk)
 
     @property
-    def space(self) -> UnitEncoder:
+    def space(self) -> Encoder:
         """Return the encoder of texts and label texts."""
-        assert isinstance(self.encoder, UnitEncoder)
         return self.encoder
 
     @property
@@ -39,7 +38,7 @@ class SiameseRanker(FlatRanker):
     @staticmethod
     @torch.no_grad()
     def of(
-        encoder: UnitEncoder, vectors: Float[Tensor, "labels dim"], temperature: float, texts: Float[Tensor, "n dim"]
+        encoder: Encoder, vectors: Float[Tensor, "labels dim"], temperature: float, texts: Float[Tensor, "n dim"]
     ) -> SiameseRanker:
         """Return the ranker of labels with these vectors; `texts` are vectors of usual texts."""
         classifier = LinearClassifier(encoder.dim, len(vectors)).to(vectors.device)

@@ -12,7 +12,7 @@ Among the arrays are the hashes of the training texts (data/sketch.py); packed m
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from jaxtyping import Int
 
 from laconic.config import configure, settings_of
 from laconic.data.attributes import LabelAttributes, checked_names
+from laconic.data.pieces import read_pieces
 from laconic.data.sketch import TextSketch
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import Vocabulary
@@ -158,7 +159,10 @@ def open_packed(folder: Path, *, verify: bool = True, kinds: Mapping[str, type[P
 
 
 def _vocabulary_facts(vocabulary: Vocabulary | None) -> dict[str, Any] | None:
-    return None if vocabulary is None else {"num_texts": vocabulary.num_texts, "sublinear": vocabulary.sublinear}
+    if vocabulary is None:
+        return None
+    pieces = {} if vocabulary.pieces is None else {"pieces": asdict(vocabulary.pieces)}
+    return {"num_texts": vocabulary.num_texts, "sublinear": vocabulary.sublinear, **pieces}
 
 
 def _check_facts(facts: Mapping[str, Any], folder: Path) -> None:
@@ -252,7 +256,7 @@ def _vocabulary(folder: Path, facts: Any, arrays: Mapping[str, np.ndarray]) -> V
     match facts:
         case None:
             return None
-        case {"num_texts": int(num_texts), "sublinear": bool(sublinear)} if 0 <= num_texts < _MOST_TEXTS:
+        case {"num_texts": int(num_texts), "sublinear": bool(sublinear), **others} if 0 <= num_texts < _MOST_TEXTS:
             words = Strings(folder / "vocabulary.utf8", named_array("vocabulary.starts", arrays)).all()
             counts, subwords = named_array("vocabulary.counts", arrays), named_array("vocabulary.subwords", arrays)
             check_array(counts, "words' counts", np.int64, (len(words),))
@@ -260,7 +264,12 @@ def _vocabulary(folder: Path, facts: Any, arrays: Mapping[str, np.ndarray]) -> V
             for numbers, name in ((counts, "words' counts"), (subwords, "sub-words' counts")):
                 check_numbers(numbers, name, 0, _MOST_TEXTS)
             return Vocabulary(
-                words=words, text_counts=counts, num_texts=num_texts, sublinear=sublinear, subword_counts=subwords
+                words=words,
+                text_counts=counts,
+                num_texts=num_texts,
+                sublinear=sublinear,
+                subword_counts=subwords,
+                pieces=read_pieces(others.get("pieces"), words, folder / "packed.json"),
             )
     raise ModelError(
         f"{folder}/packed.json: num_texts and sublinear of the vocabulary are needed, but it has {facts!r}"

@@ -36,7 +36,9 @@ class Reader:
         return self._splitter.words(text)
 
     def read_words(self, split: Sequence[list[str]]) -> Texts:
-        """Read texts that are split into words."""
+        """Read texts that are split into words, which are cut into pieces where the vocabulary is one of pieces."""
+        if (pieces := self._vocabulary.pieces) is not None:
+            split = [[pieces.first, *self._pieces(words), pieces.last] for words in split]
         subwords = self._subwords(split) if len(self._vocabulary.subword_counts) else repeat(([], []))
         ids, weights, starts, known = list[int](), list[float](), [0], self._id_of.get
         for words, (buckets, of_buckets) in zip(split, subwords, strict=False):
@@ -47,6 +49,10 @@ class Reader:
             weights += [weight / length for weight in of_words + of_buckets]
             starts.append(len(ids))
         return _texts(ids, weights, starts)
+
+    def _pieces(self, words: list[str]) -> Iterator[str]:
+        assert self._vocabulary.pieces is not None
+        return chain.from_iterable(self._vocabulary.pieces.pieces(word, self._id_of) for word in words)
 
     def _weights(self, ids: list[int]) -> tuple[list[float], list[float]]:
         """Return the weight of each word's occurrence, and of each distinct word, before normalisation."""

@@ -132,6 +132,7 @@ def fused_channels(fusion: Mapping[str, Any]) -> str:
         "nearest texts": fusion.get("neighbours"),
         "label texts": fusion.get("label_texts"),
         "siamese": fusion.get("siamese"),
+        "transformer": fusion.get("encoder", {}).get("folder"),
     }
     *others, last = [name for name, setting in wanted.items() if setting] or ["no other channel"]
     return f"{', '.join(others)} and {last}" if others else last

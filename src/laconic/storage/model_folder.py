@@ -28,7 +28,7 @@ from laconic.config import configure
 from laconic.data.attributes import LabelAttributes, checked_names
 from laconic.data.corpus import Labels
 from laconic.data.evaluation_texts import TrainedOn
-from laconic.data.pieces import WordPiece
+from laconic.data.pieces import read_pieces
 from laconic.data.sketch import TextSketch
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import Vocabulary
@@ -247,19 +247,9 @@ def _read_vocabulary(folder: Path, facts: Any, subwords: Tensor) -> Vocabulary |
                 num_texts=num_texts,
                 sublinear=sublinear,
                 subword_counts=subwords.numpy(),
-                pieces=_read_pieces(others.get("pieces"), folder),
+                pieces=read_pieces(others.get("pieces"), words, folder / "model.json"),
             )
     raise ModelError(f"{folder}/model.json: num_texts and sublinear of the vocabulary are needed, but it has {facts!r}")
-
-
-def _read_pieces(facts: Any, folder: Path) -> WordPiece | None:
-    """Return how words are cut into pieces; most models do not cut any."""
-    if facts is None:
-        return None
-    try:
-        return configure(WordPiece, facts)
-    except (ConfigError, TypeError, AttributeError) as error:
-        raise ModelError(f"{folder}/model.json: the vocabulary's pieces are not known: {error}") from None
 
 
 def _check_subwords(counts: Tensor, expected: Any, num_texts: int, folder: Path) -> None:

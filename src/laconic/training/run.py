@@ -249,6 +249,11 @@ class Run:
         if self.files is not None:
             self.files.forget(self.member_of.prefix + prefix)
 
+    def part(self, name: str) -> Run:
+        """Return this run for a part of the training that is a training of its own; it reports no costs."""
+        title = ", ".join(filter(None, [self.member_of.title, title_of(name)]))
+        return replace(self, member_of=Member(prefix=f"{self.member_of.prefix}{name}.", title=title, reports=False))
+
     def member(self, number: int, of: int | None = None) -> Run:
         """Return this run for one member of an ensemble, counted from 0, with files and log lines of its own.
 

@@ -15,6 +15,7 @@ _TITLES = {
     "fusion-trees": "label trees",
     "fusion-space": "",
     "fusion-siamese": "siamese",
+    "fusion-encoder": "transformer",
     "fusion-evidence": "scores of held-out texts",
     "fusion": "combining network",
     "surrogate-groups": "clusters of labels",

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import scipy.sparse
 from scipy.sparse import csr_array, csr_matrix
 
 from laconic.analysis.peers.features import WORDS, Features
 from laconic.analysis.peers.peer import Examples, Rank, ranked
-from laconic.errors import ConfigError
 from laconic.packed.engine.texts import Ranked
 
 
@@ -21,14 +22,11 @@ class Pecos:
 
     name: str = "PECOS, XR-Linear"
     module: str = "pecos"
-    install: str = "pip install --no-deps libpecos 'numpy<2' 'scipy<1.14'"  # what else it asks for is for transformers
+    install: str = "pip install --no-deps libpecos"  # what else it asks for is for transformers
     how: str = f"pecos XLinearModel.train({WORDS}, C=Indexer.gen(LabelEmbeddingFactory.create(...))); predict()"
 
     def train(self, examples: Examples, folder: Path, threads: int) -> None:
-        if int(np.__version__.partition(".")[0]) >= 2:
-            raise ConfigError(
-                f"libpecos needs numpy 1, but numpy {np.__version__} is here; `{self.install}` mends that"
-            )
+        _make_it_run_with_numpy_2()
         from pecos.xmc import Indexer, LabelEmbeddingFactory
         from pecos.xmc.xlinear.model import XLinearModel
 
@@ -39,6 +37,7 @@ class Pecos:
         XLinearModel.train(rows, labels, C=clusters, threads=threads).save(str(folder / "tree"))
 
     def open(self, folder: Path) -> Rank:
+        _make_it_run_with_numpy_2()
         from pecos.xmc.xlinear.model import XLinearModel
 
         features, model = Features.read(folder), XLinearModel.load(str(folder / "tree"), is_predict_only=True)
@@ -50,6 +49,26 @@ class Pecos:
 
 
 XR_LINEAR = Pecos()
+
+
+class _Numpy1:
+    """numpy, with the `copy=False` of version 1: copy only where it cannot be avoided."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np, name)
+
+    @staticmethod
+    def array(values: Any, dtype: Any = None, copy: bool = True) -> Any:
+        return np.array(values, dtype=dtype) if copy else np.asarray(values, dtype=dtype)
+
+
+def _make_it_run_with_numpy_2() -> None:
+    """Write into PECOS what numpy 2 and scipy 1.14 took away, for libpecos 1.2 was written before both."""
+    if not hasattr(scipy.sparse.sputils, "get_index_dtype"):
+        scipy.sparse.sputils.get_index_dtype = scipy.sparse.get_index_dtype
+    from pecos.utils import smat_util
+
+    smat_util.np = _Numpy1()
 
 
 def _ranked(scores: csr_array | csr_matrix, k: int) -> Ranked:

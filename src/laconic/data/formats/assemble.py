@@ -29,6 +29,7 @@ class Row(NamedTuple):
     id: str | None = None
     weight: float | None = None
     leave_out: Sequence[str | int] = ()
+    group: str | None = None
 
 
 class LabelRow(NamedTuple):
@@ -174,6 +175,7 @@ class Gathered:
     texts: list[str | None] = field(default_factory=list)
     ids: list[str | None] = field(default_factory=list)
     weights: list[float | None] = field(default_factory=list)
+    groups: list[str | None] = field(default_factory=list)
     starts: array[int] = field(default_factory=lambda: array("q", [0]))
     labels: array[int] = field(default_factory=lambda: array("i"))
     values: array[float] = field(default_factory=lambda: array("f"))
@@ -208,6 +210,7 @@ def gather(rows: Iterable[Row], book: LabelBook) -> Gathered:
         found.left_out.extend((len(found.texts), book.number_of(label, row.place)) for label in row.leave_out)
         found.add(row.text, row.id, labels)
         found.weights.append(row.weight)
+        found.groups.append(row.group)
     return found
 
 
@@ -249,6 +252,7 @@ def split_of(parts: Gathered, labels: Labels, features: Features | None = None) 
         features=features,
         ids=parts.ids if has_ids else None,
         weights=_weights(parts.weights),
+        groups=parts.groups if any(group is not None for group in parts.groups) else None,
         leave_out=left_out if left_out.nnz else None,
     )
 

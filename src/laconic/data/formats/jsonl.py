@@ -92,6 +92,7 @@ def rows(path: Path, *, text_needed: bool = True, named: Named = dict, columns: 
             _id_of(record, place),
             _weight_of(record, place),
             labels_of(record, "leave_out", place) if "leave_out" in record else (),
+            _group_of(record, columns, place),
         )
 
 
@@ -124,6 +125,12 @@ def _label(value: Any, place: str) -> str | int:
 def _id_of(record: Record, place: str) -> str | None:
     value = record.get("id")
     return None if value is None else str(_label(value, f'{place}: "id"'))
+
+
+def _group_of(record: Record, columns: Columns, place: str) -> str | None:
+    key = columns.of_group()
+    value = record.get(key) if key else None
+    return None if value is None or value == "" else str(_label(value, f'{place}: "{key}"'))
 
 
 def _weight_of(record: Record, place: str) -> float | None:

@@ -40,11 +40,12 @@ def corpus_in_memory(
     label_texts: object = None,
     classes: object = None,
     fields: Fields = (),
+    groups: object = None,
 ) -> Corpus:
     """Return one split of texts with their labels; of a frame of texts, labels may be a column (`labels` is None).
 
     `classes` are the names of the columns where labels are a matrix of 0 and 1; None: their numbers. `fields` are those
-    that texts are joined of, where they come in a frame or as dicts.
+    that texts are joined of, where they come in a frame or as dicts. `groups` has the group of each text, or None.
     """
     if labels is None:
         labels = _own_labels(texts)
@@ -54,12 +55,26 @@ def corpus_in_memory(
         raise DataError(f"there are {counted(len(every_text), 'text')}, but {wanted} of labels")
     if not every_text:
         raise DataError("there is no text at all; give at least one")
-    rows = (Row(f"labels[{i}]", *row) for i, row in enumerate(zip(every_text, given.rows, strict=True)))
+    rows = (
+        Row(f"labels[{i}]", *row, group=group)
+        for i, (row, group) in enumerate(
+            zip(zip(every_text, given.rows, strict=True), _groups_in_memory(groups, len(every_text)), strict=True)
+        )
+    )
     listed = _label_rows(given.columns, label_texts)
     corpus = corpus_of({split: rows}, listed, source="texts in memory", fields=spec_of(fields))
     if not corpus.splits[split].labels.nnz:
         raise DataError("no text has a label; give labels as lists of names, one list for each text")
     return corpus
+
+
+def _groups_in_memory(groups: object, texts: int) -> list[str | None]:
+    if groups is None:
+        return [None] * texts
+    found = _items(groups, "groups", "a list with the group of each text")
+    if len(found) != texts:
+        raise DataError(f"there are {counted(texts, 'text')}, but {counted(len(found), 'group')}; give one for each")
+    return [None if group is None or group != group else str(group) for group in found]  # NaN: none
 
 
 def with_label_attributes(corpus: Corpus, given: object) -> Corpus:

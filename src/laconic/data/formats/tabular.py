@@ -36,6 +36,7 @@ USUAL_NAMES = {
     "labels": ("labels", "label", "tags", "categories", "subject_uris"),
     "id": ("id",),
     "weight": ("weight",),
+    "group": (),  # has no usual name: who has groups must say so
 }
 
 
@@ -47,6 +48,8 @@ class Columns:
     labels: str = ""
     id: str = ""
     weight: str = ""
+    group: str = ""  # texts of one group are held out together
+    model_group: str = ""  # that of a model, which is read where none is named and data has it
     fields: str = ""  # those of a model, which are read where no column of texts is named and data has them
     separator: str = AUTO  # between the labels of a cell; none, or nothing: each cell is one label
     quotes: bool = True  # in CSV and TSV, "..." may hold the delimiter; without, a quote is a character like any other
@@ -55,6 +58,10 @@ class Columns:
         if self.separator and self.separator.isspace() and self.separator != " ":
             raise ConfigError(f"the label separator must be a sign or a single space, but is {self.separator!r}")
         self.of_text()
+
+    def of_group(self) -> str:
+        """Return the column of the groups: the one that is named, or that of a model."""
+        return self.group or self.model_group
 
     def of_text(self) -> Fields:
         """Return the fields of texts: those that are named, or those of a model."""
@@ -278,9 +285,10 @@ def text_columns(header: Sequence[str], asked: str, usual: str, place: str) -> l
 def _find(header: Sequence[str], role: str, columns: Columns, place: str) -> int | None:
     """Return the number of the column with a role; labels must have one."""
     asked = getattr(columns, role)
-    names = (asked,) if asked else USUAL_NAMES[role]
+    usual = (columns.model_group,) if role == "group" else USUAL_NAMES[role]
+    names = (asked,) if asked else usual
     found = column_of(header, names)
-    if found is None and (asked or role == "labels"):
+    if found is None and role != "group" and (asked or role == "labels"):
         raise no_column(header, names, place, f"the {role} (--column {role}=NAME)")
     return found
 
@@ -313,13 +321,14 @@ def _cells(line: Sequence[str], used: Mapping[str, int], header: Sequence[str], 
 
 
 def _row(cell: Cells, separator: str, place: str, weights: Sequence[int]) -> Row:
-    id = cell.get("id")
+    id, group = cell.get("id"), cell.get("group")
     return Row(
         place,
         _joined(cell, place, weights),
         _labels(cell["labels"], separator, place),
         id=None if id is None or id == "" else str(id),
         weight=_weight(cell.get("weight"), place),
+        group=None if group is None or group == "" else str(group),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -30,12 +30,13 @@ from laconic.methods.nearest import build as build_nearest
 from laconic.methods.nearest import restore as restore_nearest
 from laconic.methods.result import Trained
 from laconic.methods.trees import restore as restore_trees
-from laconic.methods.wrappers.fusion_trees import Forests, forests, has_trees, trees_config
+from laconic.methods.wrappers.encoder_channel import restore_channel, train_channel
+from laconic.methods.wrappers.fusion_trees import Forests, forests, trees_config
 from laconic.models.fusion import numbers_of
 from laconic.models.fusion.network import Combiner, TreeOrder
 from laconic.models.fusion.order import Ordering, check_ordering, forest_sums
 from laconic.models.fusion.ranker import FusedRanker, SharedBase
-from laconic.models.rankers import Ranker
+from laconic.models.rankers import FlatRanker, Ranker
 from laconic.models.shortlisters.nearest import tensor_of
 from laconic.models.siamese_ranker import SiameseRanker
 from laconic.training.lambdamart import fit_forest
@@ -49,6 +50,17 @@ _EVIDENCE = "fusion-evidence"  # what the channels say of held-out texts
 _TRAINED_TEXTS = 150_000  # texts times epochs for the combiner; more no longer help (docs/log.md)
 
 
+class Channels(NamedTuple):
+    """Rankers beside the method itself, in the order of their features."""
+
+    trees: Ranker | None
+    siamese: SiameseRanker | None
+    transformer: FlatRanker | None
+
+    def there(self) -> list[Ranker]:
+        return [one for one in self if one is not None]
+
+
 def train_over(
     train_base: Callable[[Dataset, Any, Run], Trained], data: Dataset, config: MethodConfig, run: Run
 ) -> Trained:
@@ -59,25 +71,28 @@ def train_over(
     _check_held_out(config, data)
     with forests(replace(data, extend=None), config, run) as trees:
         base = train_base(data, config, run)
-        return _train_network(base, replace(data, extend=None), config, trees, run)
+        return _train_network(base, data, config, trees, run)
 
 
-def _train_network(base: Trained, data: Dataset, config: MethodConfig, trees: Forests, run: Run) -> Trained:
-    """Train the channels and the network over them; labels' own texts have a channel for themselves."""
-    fusion = _group(config)
+def _train_network(base: Trained, whole: Dataset, config: MethodConfig, trees: Forests, run: Run) -> Trained:
+    """Train the channels and the network over them."""
+    fusion, data = _group(config), replace(whole, extend=None)  # labels' own texts have a channel for themselves
     learn, held = data.split(base.config.validation, base.config.seed)
     if not run.ranks.is_first:
         return _with_first_rank(base, held, fusion, run)
     with run.apart():
+        transformer = train_channel(whole, base.config, run)
         space = _siamese(learn, base.config, run)
-        combiner = _initial_combiner(fusion, config.seed, 1 + has_trees(config, data) + (space is not None))
-        fitting = _ranker(base.ranker, learn, combiner, fusion, trees.without_held_out(), space)
+        channels = Channels(trees.without_held_out(), space, transformer)
+        combiner = _initial_combiner(fusion, config.seed, 1 + len(channels.there()))
+        fitting = _ranker(base.ranker, learn, combiner, fusion, channels)
     duplicate = _DUPLICATE**fusion.power
     inputs = run.remember_together(_EVIDENCE, lambda: _evidence(fitting, held, run.device, duplicate))
     with run.apart():
         history = _learn_combiner(combiner, inputs, fusion, config.seed, run)
         # The final ranker looks up all texts, not only those that the method has learnt from.
-        ranker = _ranker(base.ranker, data, combiner, fusion, trees.of_all(), space)
+        channels = channels._replace(trees=trees.of_all())
+        ranker = _ranker(base.ranker, data, combiner, fusion, channels)
     facts = {"texts": len(held), "epochs": history}
     return Trained(ranker.eval(), base.config, {**base.facts, "fusion": facts}, calibration_ranker=fitting.eval())
 
@@ -123,31 +138,32 @@ def restore_over(
 ) -> FusedRanker:
     """Restore a fused ranker; base and channels are checked as models of their own."""
     fusion = _group(config)
-    parts = {name: tensors_under(tensors, f"{name}.") for name in ("base", "nearest", "combiner", "trees", "siamese")}
+    parts = {name: tensors_under(tensors, f"{name}.") for name in ("base", "nearest", "combiner", *Channels._fields)}
     base = restore_base(config, parts["base"])
     near = restore_nearest(_nearest_config(fusion), parts["nearest"])
-    trees = restore_trees(trees_config(config), parts["trees"]) if parts["trees"] else None
-
-    space = siamese.restore(_siamese_config(config), parts["siamese"]) if parts["siamese"] else None
-    channels = [one for one in (trees, space) if one is not None]
+    channels = Channels(
+        restore_trees(trees_config(config), parts["trees"]) if parts["trees"] else None,
+        siamese.restore(_siamese_config(config), parts["siamese"]) if parts["siamese"] else None,
+        restore_channel(config, parts["transformer"]) if parts["transformer"] else None,
+    )
 
     def make() -> Combiner:
         trees = parts["combiner"].get("order.values")
         order = None if trees is None else TreeOrder(len(trees))
-        return Combiner(numbers_of(1 + len(channels)), parts["combiner"]["first.weight"].shape[0], order)
+        return Combiner(numbers_of(1 + len(channels.there())), parts["combiner"]["first.weight"].shape[0], order)
 
     combiner = restore_module("fusion", make, parts["combiner"])
     if combiner.order is not None:
         check_ordering(combiner.order.ordering(), combiner.numbers)
     frequency = tensor_of(tensors, "frequency", torch.float32)
-    known = [one.num_labels for one in (base, near, *channels)]
+    known = [one.num_labels for one in (base, near, *channels.there())]
     if frequency.shape != (base.num_labels,) or len(set(known)) > 1 or not frequency.isfinite().all():
         raise ModelError(
             "the model's tensor 'frequency' must have a number for every label, and its method and channels must know "
             f"the same labels; here they know {', '.join(f'{count:,}' for count in known)}, and it has "
             f"{frequency.numel():,} numbers; its folder is damaged: fetch it again"
         )
-    return _fused(fusion, base, near, combiner, frequency, trees, space).eval()
+    return _fused(fusion, base, near, combiner, frequency, channels).eval()
 
 
 def _group(config: MethodConfig) -> FusionConfig:
@@ -183,31 +199,16 @@ def _siamese_config(config: MethodConfig) -> siamese.Config:
     return siamese.space_config(max(8, _group(config).siamese), config)
 
 
-def _ranker(
-    base: Ranker,
-    data: Dataset,
-    combiner: Combiner,
-    fusion: FusionConfig,
-    trees: Ranker | None,
-    space: SiameseRanker | None,
-) -> FusedRanker:
+def _ranker(base: Ranker, data: Dataset, combiner: Combiner, fusion: FusionConfig, channels: Channels) -> FusedRanker:
     near = build_nearest(data if fusion.neighbours else data.rows(np.arange(0)), _nearest_config(fusion))
     frequency = torch.from_numpy(np.log1p(data.label_counts).astype(np.float32))
-    return _fused(fusion, base, near, combiner, frequency, trees, space)
+    return _fused(fusion, base, near, combiner, frequency, channels)
 
 
 def _fused(
-    fusion: FusionConfig,
-    base: Ranker,
-    near: Ranker,
-    combiner: Combiner,
-    frequency: Tensor,
-    trees: Ranker | None,
-    space: SiameseRanker | None,
+    fusion: FusionConfig, base: Ranker, near: Ranker, combiner: Combiner, frequency: Tensor, channels: Channels
 ) -> FusedRanker:
-    return FusedRanker(
-        base, near, combiner, frequency, width=fusion.width, tail=fusion.tail, trees=trees, siamese=space
-    )
+    return FusedRanker(base, near, combiner, frequency, width=fusion.width, tail=fusion.tail, **channels._asdict())
 
 
 def _nearest_config(fusion: FusionConfig) -> Nearest:

@@ -7,6 +7,7 @@ from laconic.models.encoders.base import Encoder, Transformed, UnitVectors, Word
 from laconic.models.encoders.cnn import CnnEncoder
 from laconic.models.encoders.dense import DenseEncoder, Identity
 from laconic.models.encoders.inception import InceptionEncoder
+from laconic.models.encoders.pieces import PieceEncoder
 from laconic.models.encoders.transformer import TransformerEncoder
 from laconic.models.encoders.unit import SpellingEncoder, UnitEncoder
 
@@ -28,6 +29,7 @@ __all__ = [
     "Identity",
     "InceptionEncoder",
     "MlpEncoder",
+    "PieceEncoder",
     "SpellingEncoder",
     "SumEncoder",
     "Transformed",

@@ -33,9 +33,9 @@ class Neighbourhood(Protocol):
 class FusedRanker(Ranker):
     """Scores, as probabilities, the best labels of the base and of each channel, and any other by its features.
 
-    `trees` is an optional second ranker. `siamese` is another, which scores every candidate. `tail` shifts scores from
-    frequent to rare labels. The other channels are searched by compiled loops, so they stay on the host wherever the
-    base is.
+    `trees` is an optional second ranker. `siamese` and `transformer` are others, which score every candidate. `tail`
+    shifts scores from frequent to rare labels. The other channels are searched by compiled loops, so they stay on the
+    host wherever the base is.
     """
 
     frequency: Tensor
@@ -51,10 +51,12 @@ class FusedRanker(Ranker):
         tail: float = 0.0,
         trees: Ranker | None = None,
         siamese: Ranker | None = None,
+        transformer: Ranker | None = None,
     ) -> None:
         super().__init__()
         assert base.num_labels == nearest.num_labels == len(frequency)
-        self.base, self.nearest, self.combiner, self.trees, self.siamese = base, nearest, combiner, trees, siamese
+        self.base, self.nearest, self.combiner = base, nearest, combiner
+        self.trees, self.siamese, self.transformer = trees, siamese, transformer
         self.num_labels, self.num_ids = base.num_labels, base.num_ids
         self.width, self.tail = min(width, self.num_labels), tail
         self.register_buffer("frequency", frequency)
@@ -90,19 +92,21 @@ class FusedRanker(Ranker):
         further = labels[:, self.width :] if wanted is None else wanted
         rankings = [Ranking(labels[:, : self.width], scores[:, : self.width])]
         rankings += [] if self.trees is None else [self.trees.rank(here, self.width)]
-        rankings += [] if self.siamese is None else [self.siamese.rank(there, self.width)]
+        every = [one for one in (self.siamese, self.transformer) if one is not None]
+        first = len(rankings)
+        rankings += [one.rank(there, self.width) for one in every]
         asked = Asked(tuple(_listed(one) for one in rankings), _host(further.long()))
         nearest: Neighbourhood = self.nearest  # type: ignore[assignment] # a ranker that also tells why
         channels = through(nearest.channels(here))
         found = gather_evidence(channels, asked, self.frequency.numpy(), self.width, self._workspaces)
-        if self.siamese is not None:
-            own = self.siamese.score(there, torch.from_numpy(found.labels).to(where))
-            score_all(found, len(rankings) - 1, _host(own.float()), self.frequency.numpy())
+        candidates = torch.from_numpy(found.labels).to(where)
+        for number, one in enumerate(every, first):
+            score_all(found, number, _host(one.score(there, candidates).float()), self.frequency.numpy())
         return found
 
     def with_tail(self, tail: float) -> FusedRanker:
         """Return the ranker with another tail bias."""
-        return self.of(self.base, self.nearest, self.frequency, self.trees, self.siamese, tail=tail)
+        return self.of(self.base, self.nearest, self.frequency, self.trees, self.siamese, self.transformer, tail=tail)
 
     def of(
         self,
@@ -111,13 +115,14 @@ class FusedRanker(Ranker):
         frequency: Float[Tensor, "labels"],
         trees: Ranker | None,
         siamese: Ranker | None,
+        transformer: Ranker | None,
         *,
         tail: float | None = None,
     ) -> FusedRanker:
         """Return a ranker of other parts with this one's combiner."""
         tail = self.tail if tail is None else tail
         parts = base, nearest, self.combiner, frequency
-        return FusedRanker(*parts, width=self.width, tail=tail, trees=trees, siamese=siamese)
+        return FusedRanker(*parts, width=self.width, tail=tail, trees=trees, siamese=siamese, transformer=transformer)
 
     def _scores(self, found: Evidence) -> Float[Tensor, "batch n"]:
         network: Tensor = self.combiner(torch.from_numpy(found.numbers)).detach()
@@ -133,7 +138,7 @@ class FusedRanker(Ranker):
         return scores.sigmoid().masked_fill(torch.from_numpy(found.labels) == NO_LABEL, 0)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> FusedRanker:
-        for part in (self.base, self.siamese):
+        for part in (self.base, self.siamese, self.transformer):
             if part is not None:
                 part._apply(fn, recurse)  # type: ignore[no-untyped-call]
         return self

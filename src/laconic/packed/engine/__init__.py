@@ -17,10 +17,11 @@ from laconic.packed.engine.rows import Rows
 from laconic.packed.engine.search import Searched
 from laconic.packed.engine.shortlists import ClusterLabels, WordLabels
 from laconic.packed.engine.space_labels import SpaceLabels
+from laconic.packed.engine.transformer import Pieces, Transformer
 from laconic.packed.engine.transforms import Layer, Unchanged
 from laconic.packed.engine.trees import Trees
 
-_ENCODERS = (Given, Inception, Layered, Summed, Unit, Windows, Layer, Unchanged)
+_ENCODERS = (Given, Inception, Layered, Summed, Unit, Windows, Transformer, Pieces, Layer, Unchanged)
 _SHORTLISTS = (NearLabels, ClusterLabels, WordLabels, SpaceLabels)
 _RANKERS = (Searched, Candidates, Blended, Buckets, Averaged, Reranked, Neighbours, Trees, Fused)
 PARTS: dict[str, type[Part]] = {

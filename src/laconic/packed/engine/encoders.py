@@ -90,10 +90,10 @@ class Inception(Encoder):
         return CHANNELS * ((self._places - self._final_size) // STRIDE + 1)
 
     def encode(self, inputs: Inputs) -> Float[np.ndarray, "texts dim"]:
-        texts = _texts(inputs)
+        texts = texts_of(inputs)
         out = np.empty((texts.size, self.dim), dtype=np.float32)
         if not encode_inception(*self._weights, texts, out):
-            _refuse(texts, len(self.words))
+            refuse_texts(texts, len(self.words))
         return out
 
     @property
@@ -120,7 +120,7 @@ class Inception(Encoder):
             *(self.projection, self.narrow, self.middle, self.wide, self.final),
             *(self.projection_bias, self.branches_bias, self.final_bias, self.gain, self.shift),
         )
-        return Weights(*map(for_kernels, arrays), width=self._width), scales
+        return Weights(self._width, *map(for_kernels, arrays)), scales
 
     def _check(self, name: str, *shape: int | None) -> None:
         array, said = getattr(self, name), name.replace("_", " ")
@@ -147,10 +147,10 @@ class Summed(Encoder):
         return len(self.bias)
 
     def encode(self, inputs: Inputs) -> Float[np.ndarray, "texts dim"]:
-        texts = _texts(inputs)
+        texts = texts_of(inputs)
         out = np.empty((texts.size, self.dim), dtype=np.float32)
         if not encode_sums(*self._arrays, texts, self.length, bool(self.relu), out):
-            _refuse(texts, len(self.words))
+            refuse_texts(texts, len(self.words))
         return out
 
     @cached_property
@@ -189,11 +189,11 @@ class Windows(Encoder):
         return len(self.bias) * self.chunks
 
     def encode(self, inputs: Inputs) -> Float[np.ndarray, "texts dim"]:
-        texts = _texts(inputs)
+        texts = texts_of(inputs)
         out = np.empty((texts.size, self.chunks, len(self.bias)), dtype=np.float32)
         words, narrow, middle, wide, bias = self._arrays
         if not encode_windows(words, (narrow, middle, wide), bias, texts, self.length, out):
-            _refuse(texts, len(self.words))
+            refuse_texts(texts, len(self.words))
         return out.reshape(len(out), self.dim)
 
     @cached_property
@@ -287,13 +287,14 @@ def _table(words: np.ndarray, scales: np.ndarray | None) -> tuple[np.ndarray, np
     return for_kernels(words), for_kernels(scales.view(np.uint16))
 
 
-def _texts(inputs: Inputs) -> Texts:
+def texts_of(inputs: Inputs) -> Texts:
+    """Return inputs that are texts; refuse features."""
     if not isinstance(inputs, Texts):
         raise DataError("the model reads words, but is given dense features; give it texts")
     return inputs
 
 
-def _refuse(texts: Texts, num_ids: int) -> None:
+def refuse_texts(texts: Texts, num_ids: int) -> None:
     """Report what is wrong with texts that a kernel rejected."""
     outside = texts.ids[(texts.ids < 0) | (texts.ids >= num_ids)]
     if len(outside):

@@ -102,6 +102,7 @@ class Fused(PackedRanker):
     width: int  # labels that each channel puts forward
     tail: float  # tail bias: rare labels gain by it what frequent ones lose
     siamese: Searched | None = None
+    transformer: Searched | None = None
     order: TreeOrder | None = None
 
     def __post_init__(self) -> None:
@@ -109,8 +110,9 @@ class Fused(PackedRanker):
         check_kind(self.nearest, "nearest texts", Neighbours)
         if self.trees is not None:
             check_kind(self.trees, "label trees", PackedRanker)
-        if self.siamese is not None:
-            check_kind(self.siamese, "space of label texts", Searched)
+        for part, name in ((self.siamese, "space of label texts"), (self.transformer, "transformer")):
+            if part is not None:
+                check_kind(part, name, Searched)
         if self.order is not None:
             check_kind(self.order, "trees that order labels", TreeOrder)
         check_array(self.last, "fusion's last", np.float32, (None,))
@@ -146,8 +148,8 @@ class Fused(PackedRanker):
 
     def exact(self) -> Fused:
         """Return the ranker with exact search; trees probe what they probe in the model."""
-        space = None if self.siamese is None else self.siamese.exact()
-        return replace(self, base=self.base.exact(), nearest=self.nearest.exact(), siamese=space)
+        space, own = (None if one is None else one.exact() for one in (self.siamese, self.transformer))
+        return replace(self, base=self.base.exact(), nearest=self.nearest.exact(), siamese=space, transformer=own)
 
     def with_tail(self, tail: float) -> Fused:
         """Return the ranker with another tail bias."""
@@ -159,15 +161,15 @@ class Fused(PackedRanker):
         further = labels[:, self._width :] if wanted is None else wanted
         rankings = [(labels[:, : self._width], scores[:, : self._width])]
         rankings += [] if self.trees is None else [self.trees.rank(inputs, self._width)]
-        space = self.siamese
-        vectors = None if space is None else space.vectors(inputs)
-        rankings += [] if space is None or vectors is None else [space.rank_vectors(vectors, self._width)]
+        every = [(one, one.vectors(inputs)) for one in (self.siamese, self.transformer) if one is not None]
+        first = len(rankings)
+        rankings += [one.rank_vectors(vectors, self._width) for one, vectors in every]
         lists = tuple(Listed(*map(np.ascontiguousarray, one)) for one in rankings)
         asked = Asked(lists, np.ascontiguousarray(further))
         found, channels = asked.empty_evidence(self._width), self.nearest.channels(inputs)
         gather(channels, asked, self._frequency, self._width, (0, size_of(inputs)), self._scratch(), found)
-        if space is not None and vectors is not None:
-            score_all(found, len(rankings) - 1, space.score_vectors(vectors, found.labels), self._frequency)
+        for number, (one, vectors) in enumerate(every, first):
+            score_all(found, number, one.score_vectors(vectors, found.labels), self._frequency)
         return found
 
     def _scores(self, found: Evidence) -> Float[np.ndarray, "texts n"]:
@@ -187,7 +189,7 @@ class Fused(PackedRanker):
     @property
     def _others(self) -> list[PackedRanker]:
         """Return the rankers after the base, in the order of their features."""
-        return [one for one in (self.trees, self.siamese) if one is not None]
+        return [one for one in (self.trees, self.siamese, self.transformer) if one is not None]
 
     @cached_property
     def _width(self) -> int:

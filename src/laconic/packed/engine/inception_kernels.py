@@ -28,6 +28,7 @@ _ONE = np.float32(1)
 class Weights(NamedTuple):
     """The weights of `Inception`; an attention that is absent has no rows."""
 
+    width: int  # numbers of a word's vector
     words: UInt16[np.ndarray, "ids dim"] | UInt8[np.ndarray, "ids half"]
     word_attention: Float[np.ndarray, "length length"]
     dimension_attention: Float[np.ndarray, "dim dim"]
@@ -41,7 +42,6 @@ class Weights(NamedTuple):
     final_bias: Float[np.ndarray, "channels"]
     gain: Float[np.ndarray, "channels"]
     shift: Float[np.ndarray, "channels"]
-    width: int  # numbers of a word's vector
 
 
 class _Scratch(NamedTuple):

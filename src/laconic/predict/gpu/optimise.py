@@ -53,7 +53,8 @@ def _(ranker: Reranker) -> Reranker:
 
 @optimise_ranker.register
 def _(ranker: FusedRanker) -> FusedRanker:
-    return ranker.of(optimise_ranker(ranker.base), ranker.nearest, ranker.frequency, ranker.trees, ranker.siamese)
+    base, further = optimise_ranker(ranker.base), (ranker.trees, ranker.siamese, ranker.transformer)
+    return ranker.of(base, ranker.nearest, ranker.frequency, *further)
 
 
 @optimise_ranker.register

@@ -21,7 +21,8 @@ def _(ranker: FusedRanker, kept: Int[Tensor, "kept"]) -> FusedRanker:
     base, near = without_labels(ranker.base, kept), without_labels(ranker.nearest, kept)
     trees = None if ranker.trees is None else without_labels(ranker.trees, kept)
     space = None if ranker.siamese is None else without_labels(ranker.siamese, kept)
-    return ranker.of(base, near, ranker.frequency[kept.to(ranker.frequency.device)], trees, space).eval()
+    own = None if ranker.transformer is None else without_labels(ranker.transformer, kept)
+    return ranker.of(base, near, ranker.frequency[kept.to(ranker.frequency.device)], trees, space, own).eval()
 
 
 @with_labels.register
@@ -35,7 +36,8 @@ def _(ranker: FusedRanker, additions: Additions) -> FusedRanker:
     if space is not None:
         without = additions.examples.label_counts[additions.num_known :] == 0
         frequency[additions.num_known :][torch.from_numpy(without)] = usual_frequency(ranker.frequency)
-    return ranker.of(base, near, frequency, trees, space).eval()
+    own = None if ranker.transformer is None else with_labels(ranker.transformer, additions)
+    return ranker.of(base, near, frequency, trees, space, own).eval()
 
 
 def usual_frequency(frequency: Float[Tensor, "labels"]) -> Float[Tensor, ""]:
@@ -55,4 +57,4 @@ def usual_frequency(frequency: Float[Tensor, "labels"]) -> Float[Tensor, ""]:
 def _(ranker: FusedRanker, texts: NewTexts, run: Run) -> FusedRanker:
     trees = None if ranker.trees is None else fine_tune_ranker(ranker.trees, texts, run)
     base = fine_tune_ranker(ranker.base, texts, run)
-    return ranker.of(base, ranker.nearest, ranker.frequency, trees, ranker.siamese)
+    return ranker.of(base, ranker.nearest, ranker.frequency, trees, ranker.siamese, ranker.transformer)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from laconic.data.text import WordTable
 from laconic.data.vocabulary import Vocabulary
 from laconic.kernels.csr import Lists
-from laconic.models.encoders import WordEncoder
+from laconic.models.encoders import PieceEncoder, TransformerEncoder, WordEncoder
 from laconic.models.rankers import Ranker
 from laconic.models.shortlisters.label_texts import WithLabelTexts
 from laconic.models.shortlisters.nearest import NearestBags, StoredLists
@@ -82,6 +82,18 @@ def _vectors(table: Tensor, words: NewWords) -> Tensor:
     drawn = np.random.default_rng(words.at).normal(size=known.shape)
     drawn *= usual / np.linalg.norm(drawn, axis=1, keepdims=True)
     return torch.from_numpy(np.where(alone[:, None], drawn, known)).to(table)
+
+
+@add_words.register
+def _(part: TransformerEncoder, words: NewWords) -> None:
+    """Leave the encoder as it is: it reads pieces, and their vocabulary does not grow."""
+
+
+@add_words.register
+def _(part: PieceEncoder, words: NewWords) -> None:
+    """Give new words no pieces."""
+    starts = torch.from_numpy(with_empty_ranges(part.starts.cpu().numpy(), words))
+    part.starts, part.num_ids = starts.to(part.starts.device), part.num_ids + words.count
 
 
 @add_words.register
