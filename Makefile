@@ -6,15 +6,22 @@ TORCH := $(shell grep '^torch==' constraints.txt)
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo -n)
 MODEL ?= build/debian-laptop
 
-.PHONY: demo test test-guides test-slow test-ray test-types test-oldest test-annif test-browser check tutorials docs docs-serve bench chaos campaign screenshot chromium audit sbom requirements clean
+.PHONY: demo test test-models test-guides test-slow test-ray test-types test-oldest test-annif test-browser check tutorials docs docs-serve bench chaos campaign screenshot chromium audit sbom requirements clean
 .DELETE_ON_ERROR:
 
 demo: .venv/laconic
 	$(BIN)/laconic demo
 
+# What trains models, and what compiles the kernels of packed ones: more than half of the tests' time.
+MODELS := $(addprefix tests/,combining engine linear methods predict shortlisters) $(wildcard $(patsubst %,tests/test_%.py,\
+cli_ranks class_weight ensembles maintaining onnx papers rankers ranks recalibrating train training_again training_texts))
+
 # Workers take contiguous tests (worksteal), so that most modules' fixtures are made once.
 test: .venv/dev
-	$(BIN)/python -m pytest -n auto --dist worksteal --ignore tests/test_guides.py
+	$(BIN)/python -m pytest -n auto --dist worksteal --ignore tests/test_guides.py $(MODELS:%=--ignore %)
+
+test-models: .venv/dev
+	$(BIN)/python -m pytest -n auto --dist worksteal $(MODELS)
 
 # Every page of the documentation runs as it is printed.
 test-guides: .venv/dev
@@ -28,11 +35,11 @@ test-slow: .venv/dev
 test-ray: .venv/dev
 	$(BIN)/python -m pytest tests/bulk/test_ray.py -m slow
 
-# The tests of `make test` with the annotations of all packages checked at run time.
+# The tests of `make test test-models` with the annotations of all packages checked at run time.
 test-types: .venv/dev
 	LACONIC_CHECKS=all $(BIN)/python -m pytest -n auto --dist worksteal --ignore tests/test_guides.py
 
-# The tests of `make test` with the lowest versions of the package's dependencies, in an environment of their own.
+# The tests of `make test test-models` with the lowest versions of the package's dependencies, in an environment of their own.
 test-oldest: build/oldest/made
 	build/oldest/bin/python -m pytest -n auto --dist worksteal -W ignore::DeprecationWarning --ignore tests/test_guides.py --ignore tests/test_tutorials.py
 

@@ -29,8 +29,9 @@ from laconic.data.catalogue import propensity_of
 from laconic.data.text import Splitter
 from laconic.evaluation.evaluate import Truth, evaluate, places_needed, rank_all
 from laconic.evaluation.metrics import TrainingCounts
-from laconic.methods.auto import Situation, choose
+from laconic.methods.auto import choose
 from laconic.methods.registry import METHODS, add_extra_texts
+from laconic.methods.stage_times import Situation
 from laconic.methods.validation import as_new_texts
 from laconic.models.rankers import Ranker
 from laconic.system.machine import usable_cores

@@ -34,10 +34,11 @@ from benchmarks.common import data_folder
 from laconic.config import configure, merged, read_settings
 from laconic.data.text import Splitter
 from laconic.errors import ConfigError
-from laconic.methods.auto import Situation, choose
+from laconic.methods.auto import choose
 from laconic.methods.config import FusionConfig
 from laconic.methods.registry import METHODS, add_extra_texts
 from laconic.methods.result import Trained
+from laconic.methods.stage_times import Situation
 from laconic.methods.wrappers import fusion
 from laconic.models.rankers import Ranker
 from laconic.system.machine import usable_cores

@@ -9,10 +9,13 @@ from scipy.sparse import csr_array
 from laconic.data.dataset import Dataset
 from laconic.errors import ConfigError
 from laconic.estimator import Laconic
-from laconic.methods.auto import Choice, Situation, choose, config_for, describe_situation
+from laconic.methods.auto import Choice, choose, config_for, describe_situation
 from laconic.methods.registry import config_of
+from laconic.methods.stage_times import Situation, planned_parts
 from laconic.methods.train import train_model
 from laconic.predict.predictor import Predictor
+from laconic.system.speed import Speed
+from laconic.training.deadline import total_seconds
 from laconic.training.run import Run
 from laconic.units import seconds_of
 from tests.planted import planted_texts
@@ -58,6 +61,45 @@ def test_less_time_means_less_learning() -> None:
     seconds = [choice(budget=budget).seconds for budget in (1e9, 240.0, 20.0)]
     assert seconds == sorted(seconds, reverse=True)
     assert all(found <= budget for found, budget in zip(seconds, (1e9, 240.0, 20.0), strict=True))
+
+
+def test_more_time_means_larger_plans_which_use_it() -> None:
+    budgets = (300.0, 900.0, 3600.0, 4 * 3600.0, 20 * 3600.0)
+    found = [choice(budget=budget) for budget in budgets]
+    sizes = [(one.method == "astec", "siamese" in one.settings["fusion"], one.members, one.memory) for one in found]
+    assert sizes == sorted(sizes)
+    assert len(set(sizes)) >= 4, "not one plan for all"
+    used = [one.seconds / budget for one, budget in zip(found, budgets, strict=True)]
+    assert all(0.8 <= fraction <= 1 for fraction in used[:-1])
+    assert found[-1].members > 1
+    assert used[-1] < 1, "there is nothing more to do that would help"
+
+
+@pytest.mark.parametrize("gpu", [False, True])
+def test_without_a_budget_nothing_is_trained_that_only_time_is_for(gpu: bool) -> None:
+    found = choice(gpu=gpu)
+    assert found.members == 1
+    assert found.scale == 1
+
+
+def test_a_plan_that_memory_has_no_room_for_is_not_chosen() -> None:
+    usual = choice()
+    assert choice(free_memory=usual.memory).settings == usual.settings
+    small = choice(free_memory=usual.memory - 1)
+    assert small.memory < usual.memory
+    assert choice(free_memory=1).method == "nearest"
+
+
+def test_faster_cores_take_less_time_and_the_data_in_memory_counts() -> None:
+    assert choice(speed=Speed(2.0, 2.0, 2.0)).seconds < 0.7 * choice().seconds
+    assert choice(held_memory=1 << 30).memory == choice().memory + (1 << 30)
+
+
+def test_an_ensemble_has_the_parts_of_every_member() -> None:
+    config = config_of("trees", {"validation": 0.1, "fusion": {"trees": 2}})
+    one, two = (planned_parts(SHOP, "trees", config, members) for members in (1, 2))
+    assert two["member-1.fusion-trees-of-all"].follows == "member-1.fusion-trees"
+    assert total_seconds(two, 1.0) == pytest.approx(2 * total_seconds(one, 1.0))
 
 
 @pytest.mark.parametrize(("gpu", "width"), [(False, 128), (True, 256)])
@@ -168,8 +210,8 @@ def test_other_work_on_the_cores_takes_time_and_is_said() -> None:
     quiet, busy = choice(), choice(share=0.25)
     assert busy.method == quiet.method
     assert busy.seconds == pytest.approx(4 * quiet.seconds, rel=0.2)  # but for what a step takes to begin
-    assert busy.why.endswith("on 2 cores beside other work")
-    assert quiet.why.endswith("on 2 cores")
+    assert " on 2 cores beside other work, " in busy.why
+    assert " on 2 cores, " in quiet.why
     assert "work" not in choice(texts=100, share=0.25).why, "what takes a second needs no excuse"
     budget = 1.5 * quiet.seconds
     assert choice(budget=budget).method == "astec"

@@ -353,7 +353,7 @@ def test_inspect_draws_pictures(data, tmp_path):
 def test_convert_then_inspect_finds_the_same(data, tmp_path):
     laconic("convert", data, tmp_path / "converted")
     one, other = (json.loads(laconic("inspect", folder, "--json")) for folder in (data, tmp_path / "converted"))
-    del one["source"], other["source"]
+    del one["source"], other["source"], one["choice"], other["choice"]  # what training takes is measured each time
     assert one == other
 
 

@@ -117,9 +117,9 @@ def test_short_work_has_no_line(seconds: float, lines: int) -> None:
 
 def test_one_time_is_announced() -> None:
     reported: list[str] = []
-    LineWatcher(reported.append, is_time_known=True).planned(2_000_000, 100.0)
+    LineWatcher(reported.append, is_announced=True).planned(2_000_000, 100.0)
     LineWatcher(reported.append).planned(2_000_000, 100.0)
-    assert reported == ["Estimated: 2.0 MB of memory", "Estimated: 2.0 MB of memory, about 2 minutes"]
+    assert reported == ["Estimated: 2.0 MB of memory, about 2 minutes"]
 
 
 def test_the_most_memory_is_that_of_the_stage() -> None:

@@ -1,4 +1,4 @@
-"""How much of a repeated test `make test` runs; `make test-slow` runs the rest."""
+"""How much of a repeated test `make test test-models` runs; `make test-slow` runs the rest."""
 
 from __future__ import annotations
 

@@ -134,6 +134,14 @@ def test_the_verb_shows_one_table_and_writes_it(model: Path, tmp_path: Path, mon
     assert any(line.startswith("Made by `laconic bench ") for line in lines)
 
 
+def test_models_are_compared_with_each_other_alone(model: Path, tmp_path: Path) -> None:
+    write_folder(CORPUS, tmp_path / "data")
+    found = tmp_path / "found.json"
+    laconic("bench", model, model, tmp_path / "data", "--against", "none", "--singly", 2, "--json", found)
+    written = json.loads(found.read_text())
+    assert [entry["name"] for entry in written["entries"]] == [f"{model} (nearest)"] * 2
+
+
 def test_options_that_do_not_go_together_are_refused_before_anything_is_read(tmp_path: Path) -> None:
     for arguments, said in {
         ("one", "two", "data"): "without --against one model is timed, but there are 2 models",

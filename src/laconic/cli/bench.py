@@ -57,7 +57,8 @@ def bench(
         option(
             METHOD,
             "--against NAME",
-            "Train and compare with omikuji, pecos, napkinxc, fasttext, or all installed ones; may be repeated.",
+            "Train and compare with omikuji, pecos, napkinxc, fasttext, or all installed ones; may be repeated. none: "
+            "compare our models with each other.",
         ),
     ] = None,
     k: Annotated[int, option(METHOD, "-k K", "Labels per text.", min=1)] = 5,
@@ -92,9 +93,9 @@ def bench(
         raise typer.BadParameter("missing; name labelled data after the model, as for evaluate", param_hint="DATA")
     models, data = [Path(name) for name in names[:-1]], names[-1]
     places = _places(against)
-    _check(models, markdown, picture, alone=not places)
+    _check(models, markdown, picture, alone=not against)
     corpus = read_corpus(data, columns, separator, model=models[0], keep_self=keep_self, propensity=propensity)
-    if propensity and not places:
+    if propensity and not against:
         raise ConfigError("--propensity is for --against: the table of one model has no PSP; leave it out")
     known = [trained_on(model) for model in models]
     chosen = evaluation_texts(corpus, split, known)
@@ -105,7 +106,7 @@ def bench(
     asked = _Asked(chosen.corpus, chosen.split, config, words, cores, silent=as_json)
     about: dict[str, Any] = {"data": data, "split": chosen.name, "texts": len(used), "cores": cores}
     overlaps = [None if one is None else one.as_json() for one in seen]
-    if places:
+    if against:
         about |= {"models": list(map(str, models)), "seen_in_training": overlaps}
         about |= {"propensity": asdict(with_constants(corpus, models).constants())}
         found = _against(models, places, asked, markdown)
@@ -134,7 +135,8 @@ def _places(against: Sequence[str] | None) -> list[str]:
     """Return the installed peers among the names given; names may be separated by commas."""
     from laconic.analysis.peers.libraries import chosen
 
-    return chosen([name for names in against for name in names.split(",")]) if against else []
+    given = [name for names in against or () for name in names.split(",")]
+    return chosen(given) if given not in ([], ["none"]) else []
 
 
 def _check(models: Sequence[Path], markdown: Path | None, picture: Path | None, *, alone: bool) -> None:

@@ -54,6 +54,7 @@ def demo() -> None:
     from laconic.methods.train import train_model
     from laconic.predict.predictor import Predictor
     from laconic.storage.card import SHOWN
+    from laconic.training.deadline import deadline_of
     from laconic.training.run import Run, device_named
 
     corpus = read(BUNDLED[DATA])
@@ -61,9 +62,10 @@ def demo() -> None:
         out.print(table)
     choice = _choice(corpus)
     out.print(f"\nTraining the default model: {choice.why}", style="bold")
-    with training_display(err) as watcher:
-        run = Run(None, watcher=watcher, device=device_named("auto"))
-        trained = train_model(corpus, choice.method, config_for(choice, {})[1], run)
+    with training_display(err, is_announced=True) as watcher:
+        deadline = deadline_of(choice.parts, _BUDGET)
+        run = Run(None, watcher=watcher, device=device_named("auto"), deadline=deadline)
+        trained = train_model(corpus, choice.method, config_for(choice, {})[1], run, choice.members)
     model = Predictor(trained)
     nearest = Predictor(train_model(corpus, "nearest", config_of("nearest", {}), Run.unkept()))
     evaluations = {

@@ -50,7 +50,9 @@ def inspect_data(corpus: Corpus, *, length: int, vectors: Path | None) -> Inspec
         shown.append(
             "{file}: {words:.1%} of the words have a vector, {occurrences:.1%} of their uses".format(**coverage)
         )
-    chosen = None if choice is None else {"method": choice.method, "seconds": round(choice.seconds, 1)}
+    chosen = None
+    if choice is not None:
+        chosen = {"method": choice.method, "seconds": round(choice.seconds, 1), "memory": choice.memory}
     return Inspection(asdict(facts) | {"costs": costs, "choice": chosen, "vectors": coverage}, shown)
 
 
@@ -98,7 +100,7 @@ def _choice(corpus: Corpus) -> Choice | None:
     name = "train" if "train" in corpus.splits else "all"
     if name not in corpus.splits or not corpus.splits[name].labels.nnz:
         return None
-    return choose(describe_situation(corpus, gpu=device_named("auto").type == "cuda", budget=None))
+    return choose(describe_situation(corpus, gpu=device_named("auto").type == "cuda", budget=None, packing=True))
 
 
 def plot_data(corpus: Corpus, folder: Path) -> None:

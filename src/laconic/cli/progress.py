@@ -96,10 +96,10 @@ def waiting(console: Console, title: str) -> Iterator[None]:
 
 
 @contextmanager
-def training_display(console: Console, *, is_time_known: bool = False) -> Iterator[LineWatcher]:
+def training_display(console: Console, *, is_announced: bool = False) -> Iterator[LineWatcher]:
     """Report on a run: a progress bar on a terminal, and a line per stage everywhere; epochs go to the log.
 
-    `is_time_known` says that the time of the whole run was announced before.
+    `is_announced` says that the time and memory of the whole run were announced before.
     """
     from laconic.training.watchers import LineWatcher, log
 
@@ -121,4 +121,4 @@ def training_display(console: Console, *, is_time_known: bool = False) -> Iterat
                 bar.update(task, description=what, total=1.0, completed=fraction)
 
         report = partial(bar.console.print, soft_wrap=True)
-        yield LineWatcher(report, advance, log.info, is_time_known=is_time_known)
+        yield LineWatcher(report, advance, log.info, is_announced=is_announced)

@@ -28,7 +28,9 @@ class Recipe(NamedTuple):
     config: Any = None  # None: the method is still to be chosen, or the settings to be checked
     budget: float | None = None  # seconds, for the choice
     why: str = ""  # this method was chosen
-    seconds: float | None = None  # that a chosen method is estimated to take
+    parts: Mapping[str, Any] | None = None  # of the run, with estimated times, where a method was chosen
+    memory: int = 0  # bytes that a chosen method is estimated to hold at most
+    members: int = 1  # of an ensemble that was chosen
 
     @property
     def words(self) -> str:
@@ -85,29 +87,52 @@ def checked_recipe(recipe: Recipe) -> Recipe:
     return recipe._replace(settings=settings, config=config_of(recipe.method, settings))
 
 
-def settled_recipe(recipe: Recipe, corpus: Corpus, device: str, earlier: Choice | None = None) -> Recipe:
+def settled_recipe(
+    recipe: Recipe,
+    corpus: Corpus,
+    device: str,
+    earlier: Choice | None = None,
+    *,
+    packing: bool = True,
+    members: int = 1,
+) -> Recipe:
     """Choose a method by the data, the machine and the time budget where none was named.
 
-    `earlier` is the choice that the same request has made before; it is made again.
+    `earlier` is the choice that the same request has made before; it is made again. With `members`, an ensemble of so
+    many is wanted.
     """
     from laconic.methods.auto import choose, config_for, describe_situation
     from laconic.methods.registry import config_of
+    from laconic.methods.stage_times import planned_parts
     from laconic.training.run import device_named
 
     if recipe.config is not None:
-        return recipe
+        return recipe._replace(members=members)
+    gpu = device_named(device).type == "cuda"
+    budget = None if recipe.budget is None else recipe.budget / members
+    situation = describe_situation(corpus, gpu=gpu, budget=budget, packing=packing)
     if earlier is not None:
         check_method(earlier.method)
         config, why = config_of(earlier.method, earlier.config), f"{earlier.method}, as when this command was first run"
-        return recipe._replace(method=earlier.method, settings=earlier.config, config=config, why=why)
-    choice = choose(describe_situation(corpus, gpu=device_named(device).type == "cuda", budget=recipe.budget))
+        parts = planned_parts(situation, earlier.method, config, earlier.members)
+        found = recipe._replace(method=earlier.method, settings=earlier.config, config=config, why=why)
+        return found._replace(parts=parts, members=earlier.members)
+    choice = choose(situation)
     try:
         wanted = _with_options(choice.method, recipe.settings, recipe.options)
     except ConfigError as error:
         raise ConfigError(f"{error} ({choice.method} was chosen; name a method that has it)") from None
     settings, config = config_for(choice, wanted)
+    members *= choice.members
+    parts = planned_parts(situation, choice.method, config, members)
     return recipe._replace(
-        method=choice.method, settings=settings, config=config, why=choice.why, seconds=choice.seconds
+        method=choice.method,
+        settings=settings,
+        config=config,
+        why=choice.why,
+        parts=parts,
+        memory=choice.memory,
+        members=members,
     )
 
 

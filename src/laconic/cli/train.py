@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -71,7 +72,7 @@ def train(
         ),
     ] = "auto",
     budget: Annotated[
-        str, option(METHOD, "--budget TIME", "With auto: approximate training time, such as 90s, 5m or 2h.")
+        str, option(METHOD, "--budget TIME", "With auto: time for the whole command, such as 90s, 5m or 2h.")
     ] = "",
     preset: Annotated[
         str,
@@ -164,6 +165,7 @@ def train(
     """
     from laconic.units import bytes_of
 
+    began = monotonic()
     hush_later_ranks()
     if gpus is not None:
         launch(gpus, device)
@@ -201,6 +203,7 @@ def train(
         storage=Storage(shard_size=largest, half=half),
         packing=packing,
         keep_texts=keep_texts,
+        began=began,
     )
     with (
         connected(device) as (ranks, own_device),

@@ -49,6 +49,7 @@ class TrainingJob(NamedTuple):
     storage: Storage
     packing: bool
     keep_texts: bool
+    began: float  # when the command was given, by time.monotonic
 
 
 class Among(NamedTuple):
@@ -76,8 +77,9 @@ def carry_out(job: TrainingJob, recipe: Recipe, among: Among, read: Callable[[],
         if job.keep_texts:
             check_texts(corpus)
         earlier = earlier_choice(job.folder, asked, finished=not job.force) if asked else None
-        recipe = settled_recipe(recipe, corpus, job.device, earlier)
+        recipe = settled_recipe(recipe, corpus, job.device, earlier, packing=job.packing, members=job.ensemble)
     recipe = _as_first_rank(recipe, job, among.ranks)
+    job = job._replace(ensemble=recipe.members)
     if recipe.why:
         err.print(f"Chosen: {recipe.why}", soft_wrap=True)
     _log_settings(recipe)
@@ -146,7 +148,7 @@ def _as_first_rank(recipe: Recipe, job: TrainingJob, ranks: Ranks) -> Recipe:
     method, settings = json.loads(ranks.gather_texts(json.dumps([recipe.method, recipe.settings]))[0])
     config = config_of(method, settings)
     check_shardable(method, config, job.ensemble)
-    return recipe._replace(method=method, settings=settings, config=config)
+    return recipe._replace(method=method, settings=settings, config=config, members=job.ensemble)
 
 
 def _log_settings(recipe: Recipe) -> None:
@@ -227,6 +229,8 @@ def _trained(
     from laconic.methods.train import Training
     from laconic.storage.manifest import kind_of
     from laconic.storage.model_folder import RUN, read_model
+    from laconic.system.machine import memory_held
+    from laconic.training.deadline import deadline_of
     from laconic.training.run import Run
     from laconic.training.run_folder import ASKED
     from laconic.training.stages import measured
@@ -237,7 +241,11 @@ def _trained(
     if corpus is not None and teacher is not None:
         corpus = with_teacher_labels(teacher, corpus, device, Distilling())
     began, anew = perf_counter(), not folder.exists()
-    with training_display(err, is_time_known=recipe.seconds is not None) as watcher:
+    known = recipe.parts is not None and ranks.world == 1
+    deadline = deadline_of(recipe.parts or {}, recipe.budget, job.began) if known else None
+    held = memory_held()
+    estimated = {} if deadline is None else {"seconds": round(deadline.announced, 1), "memory": recipe.memory}
+    with training_display(err, is_announced=deadline is not None) as watcher:
         run = Run(
             folder,
             watcher=watcher,
@@ -247,6 +255,7 @@ def _trained(
             trackers=trackers,
             ranks=ranks,
             stages=stages,
+            deadline=deadline,
         )
         with measured("preparation", stages.append):
             training = None if corpus is None else Training.of(corpus, recipe.method, recipe.config, job.ensemble)
@@ -264,6 +273,11 @@ def _trained(
     made = {"command": command_line()} | ({ASKED: asked} if asked else {})
     parts = [stage._asdict() for stage in stages]
     took = {"seconds": round(perf_counter() - began, 2), "stages": parts} if anew else {}  # not known of a stopped run
+    if deadline is not None:
+        took |= {
+            "estimated": {**estimated, "held": held},
+            "decisions": {name: list(one) for name, one in deadline.amounts.items()},
+        }
     tracked = {"trackers": trackers.ids} if trackers.ids else {}
     return replace(trained, facts={**trained.facts, **made, **took, **tracked})
 

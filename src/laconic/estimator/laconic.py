@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from time import perf_counter
+from time import monotonic
 from typing import Any
 
 from laconic.config import AUTO
@@ -15,6 +15,7 @@ from laconic.estimator.changes import Changes
 from laconic.estimator.parameters import budget_seconds, plain, settings_with_preset
 from laconic.methods.auto import choose, config_for, describe_situation
 from laconic.methods.registry import config_of
+from laconic.methods.stage_times import planned_parts
 from laconic.methods.train import train_model
 from laconic.packed.folder import is_packed, of_version, write_packed
 from laconic.predict.load import on_cpu, open_packed_predictor, packed_of, packed_predictor
@@ -22,6 +23,7 @@ from laconic.predict.predictor import Predictor
 from laconic.storage.manifest import PACKED, version_of
 from laconic.storage.model_folder import read_model, write_model
 from laconic.trackers.registry import trackers_named
+from laconic.training.deadline import deadline_of
 from laconic.training.run import Run, device_named
 from laconic.training.watchers import watcher_for
 from laconic.units import counted, human_seconds
@@ -36,7 +38,7 @@ class Laconic(Changes):
         device: "cpu", "cuda", or "auto" for a GPU if there is one.
         ensemble: Number of models, with different seeds, whose scores are averaged.
         ignore_memory: Train even where memory seems too small; otherwise `fit` refuses.
-        budget: With "auto": approximate training time, such as "90s", "5m" or "2h"; a number is in minutes.
+        budget: With "auto": time of training, such as "90s", "5m" or "2h"; a number is in minutes.
         preset: Name of a preset of the method ("laptop"), or a TOML file; settings override it.
         classes: Names of the columns where `labels` is a matrix of 0 and 1; None means their numbers.
         fields: Columns or keys that texts are joined of, where they come in a frame or as a list of dicts: a list of
@@ -110,8 +112,8 @@ class Laconic(Changes):
             >>> same.predict("a rose") == matrix.predict("a rose") == model.predict("a rose")
             True
         """
-        began = perf_counter()
-        budget = budget_seconds(self.budget, self.method)
+        began = monotonic()
+        budget, members = budget_seconds(self.budget, self.method), plain(self.ensemble)
         if self.class_weight is not None and self.method == AUTO:
             raise ConfigError("class_weight is for a named method, such as Laconic('trees', class_weight='balanced')")
         wanted = settings_with_preset(self.method, self.preset, self.settings)
@@ -123,14 +125,19 @@ class Laconic(Changes):
             watcher, device = watcher_for(bool(self.verbose)), device_named(self.device)
             run = Run(None, watcher=watcher, device=device, ignore_memory=self.ignore_memory, trackers=trackers)
             if config is None:
-                choice = choose(describe_situation(corpus, gpu=run.device.type == "cuda", budget=budget))
+                each = None if budget is None else budget / members
+                situation = describe_situation(corpus, gpu=run.device.type == "cuda", budget=each)
+                choice = choose(situation)
                 method, (_, config) = choice.method, config_for(choice, self._seeded(choice.method, wanted))
+                members *= choice.members
+                run.deadline = deadline_of(planned_parts(situation, method, config, members), budget, began)
                 watcher.report(f"Chosen: {choice.why}")
+                watcher.is_announced = True
             sizes = f"{counted(len(corpus.split('train')), 'text')}, {counted(len(corpus.labels), 'label')}"
             watcher.report(f"Training {method} on {sizes}")
-            model = train_model(corpus, method, config, run, plain(self.ensemble), self.class_weight)
+            model = train_model(corpus, method, config, run, members, self.class_weight)
             trackers.log_figures(model.facts)
-            watcher.report(f"Trained {method} in {human_seconds(perf_counter() - began)}")
+            watcher.report(f"Trained {method} in {human_seconds(monotonic() - began)}")
         return self._with_model(model, Predictor(model, self.device))
 
     def partial_fit(

@@ -57,6 +57,8 @@ from laconic.training.run import Run
 
 BETAS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.75, 0.9, 1.0)
 VOTES = (0.075, 0.25, 0.5, 0.75, 0.9, 1.0)
+_SEARCH = 5.0  # operations for each number of a vector that a text is compared with
+_CLUSTERING = 1e7  # bytes that are moved for each label, most of them in random walks
 USUAL_BETA = 0.6  # where nothing is held out to choose it
 _PAIRS_PER_GROUP = 36  # of text and label, at least
 _REMEDIES = (
@@ -216,7 +218,8 @@ def train(data: Dataset, config: Config, run: Run) -> Trained:
     facts: dict[str, Any] = {"best_epoch": learnt.extreme.best_epoch, "epochs": learnt.extreme.history}
     if learnt.surrogate is not None:
         facts["surrogate"] = learnt.surrogate.history
-    ranker, blend = _with_best_weights(learnt.ranker, config, held)
+    with run.stage("blend"):
+        ranker, blend = _with_best_weights(learnt.ranker, config, held)
     config, facts = replace(config, beta=blend.beta, votes=blend.votes), facts | {"blends": blend.tried}
     return Trained(ranker, config, {"training": facts})
 
@@ -311,18 +314,34 @@ def training_costs(
     kept = dim * (1 + neighbours) + 2 * config.length + listed  # of every text, beside four numbers per parameter
     rows = words + -(-max(groups, labels) // ranks) + (ranks > 1) * labels // 4  # centroids are not trained
     memory = 16 * rows * dim + 4 * texts * kept + 12 * batch * max(groups, listed)
-    met, scored = min(words, batch * config.length), batch * listed
-    surrogate = 6 * batch * (groups * dim + transformer_macs(config)) / machine.flops
-    surrogate += 28 * (groups + met) * dim / machine.bandwidth + machine.launch
-    extreme = (8 * 12 * scored + 28 * min(labels, scored)) * dim / machine.bandwidth + machine.launch
-    search = 4 * texts * (labels + texts * neighbours) * dim / machine.flops
-    epochs = config.surrogate.epochs * surrogate * (groups > 0) + config.extreme.epochs * extreme
-    costs = TrainingCosts(memory, -(-texts // batch) * epochs + search)
+    seconds = sum(stage_seconds(config, machine, words=words, labels=labels, texts=texts).values())
+    costs = TrainingCosts(memory, seconds)
     if config.shortlister == "siamese":
         settings = siamese.sized(siamese.space_config(dim, config), texts, config.length)
         space = siamese.training_costs(settings, machine, words=words, labels=labels, texts=texts)
         costs = TrainingCosts(max(costs.memory, space.memory), costs.seconds + space.seconds)
     return with_warm_up(costs, config.warm_up, bag_reading(words, config), texts=texts, machine=machine)
+
+
+def stage_seconds(
+    config: Config, machine: Machine, *, words: int, labels: int, texts: int, held: int = 0
+) -> dict[str, float]:
+    """Estimate the time of each stage, by its name in a run; `held` texts choose the best epoch of the last one."""
+    dim, batch, steps = config.embedding, config.batch_size, -(-texts // config.batch_size)
+    groups = 0 if config.surrogate.groups == "none" else config.surrogate.count
+    listed = config.extreme.random + config.shortlist.size * (config.extreme.negatives == "shortlist")
+    met, scored = min(words, batch * config.length), batch * listed
+    surrogate = 6 * batch * (groups * dim + transformer_macs(config)) / machine.flops
+    surrogate += 28 * (groups + met) * dim / machine.bandwidth + machine.launch
+    extreme = (8 * 12 * scored + 28 * min(labels, scored)) * dim / machine.bandwidth + machine.launch
+    search = _SEARCH * (labels + texts * has_neighbours(config)) * dim / machine.flops  # for one text
+    return {
+        "surrogate-groups": _CLUSTERING * labels / machine.bandwidth * (groups > 0),
+        "surrogate": config.surrogate.epochs * steps * surrogate * (groups > 0),
+        "negatives": texts * search,
+        "extreme": config.extreme.epochs * (steps * extreme + held * search),
+        "blend": (held * search) * (len(VOTES) if config.votes < 0 else 1),
+    }
 
 
 def has_neighbours(config: Config) -> bool:

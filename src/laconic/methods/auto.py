@@ -1,15 +1,16 @@
-"""Choose a method for the data, the machine and the time budget, where none is named.
+"""Choose a plan for the data, the machine and the time budget, where no method is named.
 
 There is one recipe: a trained ranker, label trees, nearest texts, labels' own texts and a learnt space of texts and
 label texts, combined by a small network (methods/wrappers/fusion.py). The trained ranker differs, and takes most of the
-time, which is estimated for the cores that other processes leave at that moment. The choice is stored with the run, so
-that an interrupted run resumes with it, on another machine or a busier one too.
+time, which is estimated for the cores that other processes leave at that moment (stage_times.py). A plan is chosen if
+the budget has room for most of it; the run then does as much of it as there is time for (training/deadline.py). The
+choice is stored with the run, so that an interrupted run resumes with it, on another machine or a busier one too.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -19,13 +20,14 @@ from laconic.data.corpus import Corpus
 from laconic.data.dataset import MOST_HELD_OUT
 from laconic.data.prepare import label_texts
 from laconic.errors import ConfigError
-from laconic.methods import siamese
 from laconic.methods.config import MethodConfig
-from laconic.methods.costs import CPU, GPU
 from laconic.methods.registry import config_of
-from laconic.methods.warm_up import WARM_UP_BATCH
-from laconic.system.machine import share_of_cores, usable_cores
-from laconic.units import counted, human_seconds
+from laconic.methods.stage_memory import needed_memory
+from laconic.methods.stage_times import Situation, planned_parts
+from laconic.system.machine import free_memory, memory_held, share_of_cores, usable_cores
+from laconic.system.speed import core_speed
+from laconic.training.deadline import Part, scale_within, total_seconds
+from laconic.units import counted, human_bytes, human_seconds
 
 _BUSY, _LONG = 0.7, 10.0  # a share of the cores below which it is said, of what takes so many seconds
 _FEW = 500  # texts; with fewer, too few can be held out to train the combining network
@@ -34,34 +36,13 @@ _HELD_OUT = 0.1  # fraction of the texts that train the combining network; at mo
 # How the combining network, which chooses a text's best labels, weighs rare labels and a text's first label. The trees
 # that order its best labels give back what that costs in P@1 (docs/log.md).
 _WEIGHING: Settings = {"rare": 0.8, "first": 1.0}
-_USUAL_WORDS = 10  # of a text
 _LARGE = 200_000  # texts; with more, larger batches take fewer steps and lose nothing
-# Seconds on one core or, for _GPU names, on one H200, measured on the data of docs/combined.md; right to a factor of
-# two on similar machines.
-_ASTEC, _TREES, _CHANNELS = 8e-3, 1.6e-4, 1e-3  # per text; per pair and tree; per text
-_GPU_STEP, _GPU_START, _GPU_STAGE = 1.6e-3, 30.0, 8.0
 _WARM_UP = 15  # epochs in which InceptionXML starts from label texts; fewer where there are many texts:
 _MOST_WARM = 4_000_000  # texts times epochs, at most
 _ROW_START = 8.0  # how much labels score above their bias at first, for their own text
 _SPACE = {True: 256, False: 128}  # dimensions of the space of texts and label texts, with a GPU and without
-
-
-class Situation(NamedTuple):
-    """Facts that decide the choice."""
-
-    texts: int
-    labels: int
-    pairs: int
-    kind: str  # of inputs: text, sparse or dense
-    label_texts: bool
-    gpu: bool
-    cores: int
-    budget: float | None = None  # seconds; None: no limit
-    share: float = 1.0  # of the cores, that other processes leave
-
-    @property
-    def free_cores(self) -> float:
-        return self.cores * self.share
+_MOST_MEMBERS = 5  # of an ensemble; a text takes as many times as long to label
+_WORTHWHILE = 0.7
 
 
 class Choice(NamedTuple):
@@ -69,28 +50,58 @@ class Choice(NamedTuple):
 
     method: str
     settings: Settings
-    seconds: float  # estimated
+    parts: Mapping[str, Part]  # of the run, with their estimated times
     why: str
+    memory: int = 0  # bytes that the process is estimated to hold at most
+    members: int = 1  # of an ensemble
+    is_large: bool = False  # only a budget that has room for it makes it worth its time
+    worthwhile: float = _WORTHWHILE  # scale below which a smaller plan does better
+    scale: float = 1.0  # of what was planned, that the budget has room for
+
+    @property
+    def seconds(self) -> float:
+        """Return the estimated time."""
+        return total_seconds(self.parts, self.scale)
 
 
-def describe_situation(corpus: Corpus, *, gpu: bool, budget: float | None) -> Situation:
+def describe_situation(corpus: Corpus, *, gpu: bool, budget: float | None, packing: bool = False) -> Situation:
+    """Describe data, machine and budget, after a quick measurement of the machine."""
     split = corpus.split("train")
     kind = "text" if split.texts is not None else "dense" if isinstance(split.features, np.ndarray) else "sparse"
     there = label_texts(corpus.labels) is not None
-    pairs = int(split.labels.nnz)
-    sizes = len(split), len(corpus.labels), pairs
-    return Situation(*sizes, kind, there, gpu, usable_cores(), budget, share_of_cores())
+    sizes = len(split), len(corpus.labels), int(split.labels.nnz)
+    judged = len(corpus.splits.get("test", ()))
+    held, free = memory_held(), free_memory()
+    return Situation(
+        *sizes,
+        kind,
+        there,
+        gpu,
+        usable_cores(),
+        budget,
+        share_of_cores(),
+        core_speed(),
+        judged=judged,
+        packing=packing,
+        held_memory=held,
+        free_memory=None if free is None else held + free,
+    )
 
 
 def choose(of: Situation) -> Choice:
     """Return the best choice within the time budget; where none fits, the fastest."""
     choices = list(_from_best(of))
-    fitting = [choice for choice in choices if of.budget is None or choice.seconds <= of.budget]
-    choice = fitting[0] if fitting else choices[-1]
+    choices = [one for one in choices if of.free_memory is None or one.memory <= of.free_memory] or choices[-1:]
+    if of.budget is None:
+        choice, late = next(one for one in choices if not one.is_large), False
+    else:
+        fitting = [one for one in choices if total_seconds(one.parts, one.worthwhile) <= of.budget]
+        choice, late = (fitting or choices[-1:])[0], not fitting
+        choice = choice._replace(scale=scale_within(choice.parts, of.budget))
     time = f"{human_seconds(choice.seconds)} {_machine(choice, of)}"
-    if of.budget is not None and not fitting:
-        time += f", more than the budget of {human_seconds(of.budget)}"
-    return choice._replace(why=f"{choice.why}; {time}")
+    if late:
+        time += f", more than the budget of {human_seconds(of.budget or 0.0)}"
+    return choice._replace(why=f"{choice.why}; {time}, {human_bytes(choice.memory)} of memory")
 
 
 def config_for(choice: Choice, wanted: Settings) -> tuple[Settings, MethodConfig]:
@@ -105,35 +116,59 @@ def config_for(choice: Choice, wanted: Settings) -> tuple[Settings, MethodConfig
 def _from_best(of: Situation) -> Iterator[Choice]:
     if of.texts < _FEW or of.kind == "dense":
         few = counted(of.texts, "text") if of.texts < _FEW else "features without words"
-        yield Choice("nearest", {}, 1.0, f"nearest texts, as {few} are too little to train on")
+        yield _plan(of, "nearest", {}, f"nearest texts, as {few} are too little to train on")
         return
     if of.gpu and of.kind == "text":
-        yield _on_gpu(of)
+        plan = _plan(of, *_on_gpu(of), _describe("InceptionXML", of))
+        yield from [*_ensembles(of, plan), plan]
     elif of.kind == "text":
+        wide = _plan(of, "astec", _with_wrappers(of, _wide(of), width=_SPACE[True]), _describe("Astec", of))
+        yield from [*_ensembles(of, wide), wide._replace(is_large=True)]
         laptop = read_settings(preset_path("astec", "laptop"), [])
-        seconds = _ASTEC * of.texts / of.free_cores + _fusion_seconds(of)
-        yield Choice("astec", _with_wrappers(of, laptop), seconds, _describe("small Astec", of))
-    for space in (True, False) if _has_space(of) else (False,):
-        seconds = _TREES * 3 * of.pairs / of.free_cores + _fusion_seconds(of, trees=0, space=space)
-        settings = _with_wrappers(of, {}, trees=0, space=space)
-        yield Choice("trees", settings, seconds, _describe("label trees", of, trees=False, space=space))
-    untrained = "nearest texts + label texts, without training"
-    yield Choice("nearest", {}, 1e-4 * of.texts / of.free_cores, untrained)
+        yield _plan(of, "astec", _with_wrappers(of, laptop), _describe("small Astec", of))
+    for rounds in (3, 1) if _has_space(of) else ():  # one where finding hard negatives among many labels takes long
+        settings = _with_wrappers(of, {}, trees=0, rounds=rounds)
+        yield _plan(of, "trees", settings, _describe("label trees", of, trees=False))
+    settings = _with_wrappers(of, {}, trees=0, rounds=0)
+    plan = _plan(of, "trees", settings, _describe("label trees", of, trees=False, space=False))
+    yield plan._replace(worthwhile=0.0)  # one tree does nearly as well as three
+    yield _plan(of, "nearest", {}, "nearest texts + label texts, without training")
 
 
-def _on_gpu(of: Situation) -> Choice:
+def _plan(of: Situation, method: str, settings: Settings, why: str) -> Choice:
+    config = config_of(method, settings)
+    return Choice(method, settings, planned_parts(of, method, config), why, needed_memory(of, config))
+
+
+def _ensembles(of: Situation, plan: Choice) -> Iterator[Choice]:
+    """Yield ensembles of a plan, the largest first."""
+    for members in range(_MOST_MEMBERS, 1, -1):
+        config = config_of(plan.method, plan.settings)
+        yield plan._replace(
+            parts=planned_parts(of, plan.method, config, members),
+            why=f"{members} models of {plan.why}",
+            memory=needed_memory(of, config, members),
+            members=members,
+            is_large=True,
+            worthwhile=1.0,
+        )
+
+
+def _wide(of: Situation) -> Settings:
+    """Return the settings of an Astec that takes longer: the method's own, which start from label texts if possible."""
+    return {"warm_up": {"epochs": _WARM_UP}, "row_start": _ROW_START} if _has_space(of) else {}
+
+
+def _on_gpu(of: Situation) -> tuple[str, Settings]:
     method = "inceptionxml" if of.labels <= _MANY else "inceptionxml+"
     epochs = int(np.clip(round(28 * (45_000 / of.texts) ** 0.6), 6, 40))
     batch, rate = (128, 0.003) if of.texts < _LARGE else (512, 0.005)
     own: Settings = {"epochs": epochs, "batch_size": batch, "learning_rate": rate}
     own |= {"prior": of.texts >= _LARGE} if method == "inceptionxml" else {}
-    steps = epochs * of.texts / batch
     if _has_space(of):
         warm = int(np.clip(_MOST_WARM // of.texts, 2, _WARM_UP))
         own |= {"warm_up": {"epochs": warm}, "row_start": _ROW_START}
-        steps += warm * of.texts / WARM_UP_BATCH
-    seconds = _GPU_START + _GPU_STEP * steps + _fusion_seconds(of)
-    return Choice(method, _with_wrappers(of, own), seconds, _describe("InceptionXML", of))
+    return method, _with_wrappers(of, own)
 
 
 def _has_space(of: Situation) -> bool:
@@ -141,25 +176,12 @@ def _has_space(of: Situation) -> bool:
     return of.label_texts and of.kind == "text"
 
 
-def _fusion_seconds(of: Situation, trees: int = 3, *, space: bool = True) -> float:
-    """Estimate the time of fusion; trees are trained without the held-out texts, and again with them."""
-    seconds = (2 * trees * _TREES * of.pairs + _CHANNELS * of.texts) / of.free_cores
-    return seconds + _space_seconds(of) if space and _has_space(of) else seconds
-
-
-def _space_seconds(of: Situation) -> float:
-    config = siamese.Config(embedding=_SPACE[of.gpu], length=_USUAL_WORDS)
-    config = siamese.sized(config, of.texts, _USUAL_WORDS)
-    machine = GPU if of.gpu else CPU.times(of.free_cores)
-    stages = _GPU_STAGE * (1 + config.rounds) if of.gpu else 0.0
-    return stages + siamese.training_costs(config, machine, words=of.texts, labels=of.labels, texts=of.texts).seconds
-
-
-def _with_wrappers(of: Situation, settings: Settings, trees: int = 3, *, space: bool = True) -> Settings:
+def _with_wrappers(of: Situation, settings: Settings, trees: int = 3, *, rounds: int = 3, width: int = 0) -> Settings:
     """Return a method's settings with those of fusion and, where labels have texts, of extra texts."""
     held = min(_HELD_OUT, math.floor(1e5 * MOST_HELD_OUT / of.texts) / 1e5)
     learnt = {"extra_texts": {"share": 0.1}} if _has_space(of) and trees else {}
-    channel = {"siamese": _SPACE[of.gpu]} if space and _has_space(of) else {}
+    channel: Settings = {"siamese": width or _SPACE[of.gpu]} if rounds and _has_space(of) else {}
+    channel |= {"rounds": rounds} if 0 < rounds < 3 else {}
     return settings | {"validation": held, "fusion": {"trees": trees, **channel, **_WEIGHING}, **learnt}
 
 

@@ -206,6 +206,7 @@ class FusionConfig:
         "power": (0.01, 100),
         "trees": (0, 64),
         "siamese": (0, 4096),
+        "rounds": (0, 100),
         "hidden": (1, 1024),
         "epochs": (0, 10_000),
         "learning_rate": (1e-9, 100),
@@ -227,6 +228,8 @@ class FusionConfig:
     """Label trees over words that are trained beside the method. 0: none."""
     siamese: int = 0
     """Dimensions of the space in which texts are compared with label texts (method siamese). 0: there is none."""
+    rounds: int = 3
+    """Times that hard negatives are found while that space is learnt; each takes long where there are many labels."""
     encoder: EncoderChannel = EncoderChannel()
     """A pre-trained transformer as one more channel."""
     hidden: int = 32

@@ -57,7 +57,7 @@ class Machine:
 
 
 GPU = Machine(name="H200", flops=60e12, bandwidth=3.5e12, launch=1.5e-3)  # fp32 and tf32 mixed
-CPU = Machine(name="CPU core", flops=25e9, bandwidth=8e9, launch=5e-3)  # a machine is CPU.times(cores)
+CPU = Machine(name="CPU core", flops=15e9, bandwidth=8e9, launch=5e-3)  # a machine is CPU.times(cores)
 
 
 def training_machine(device: torch.device) -> Machine:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -95,7 +96,8 @@ def train(data: Dataset, held: Dataset, parts: Parts, plans: Plans, run: Run) ->
     shortlister = parts.shortlister(data, vectors, run)
     shortlists = None
     if parts.hard:
-        shortlists = run.remember("negatives", lambda: {"labels": shortlists_of(shortlister, data, vectors)})["labels"]
+        make = partial(shortlists_of, shortlister, data, vectors, run.watcher.advanced)
+        shortlists = run.remember("negatives", lambda: {"labels": make()})["labels"]
 
     # 3. and 4. Transfer and extreme
     classifier = _classifier(parts, data, Shard.even(run.ranks, data.num_labels)).to(run.device)
@@ -146,13 +148,17 @@ def encode_all(encoder: Encoder, rows: Rows, device: torch.device) -> Float[Tens
 
 @torch.no_grad()
 def shortlists_of(
-    shortlister: Shortlister, data: Dataset, vectors: Float[Tensor, "texts dim"]
+    shortlister: Shortlister,
+    data: Dataset,
+    vectors: Float[Tensor, "texts dim"],
+    advance: Callable[[float], None] = lambda fraction: None,
 ) -> Int[Tensor, "texts n"]:
     """Return every text's shortlist, without pairs that are left out: they are neither true nor false."""
     size, device = min(shortlister.size, shortlister.num_labels), device_of(shortlister)
     found = torch.empty((len(data), size), dtype=torch.int32)
     for part, inputs in batches(data.inputs, device, _AT_ONCE):
         found[part] = shortlister(inputs, vectors[part].to(device), size).labels.to(torch.int32).cpu()
+        advance(min(1.0, part.stop / len(data)))
     if data.leave_out is not None:
         found[torch.from_numpy(holds(data.leave_out, found.numpy()))] = NO_LABEL
     return found

@@ -59,9 +59,10 @@ class Learning:
         with run.blaming_its_files():
             trained = method.train(self.data, self.config, run)
         one_split = self.members == 1 or method.train_members is not None
-        held = held_out_of(trained, self.data, one_split=one_split)
-        calibration = learnt_calibration(held)
-        figures = None if self.judged is None else held_out_figures(held, self.data, self.judged)
+        with run.stage("calibration"):
+            held = held_out_of(trained, self.data, one_split=one_split)
+            calibration = learnt_calibration(held)
+            figures = None if self.judged is None else held_out_figures(held, self.data, self.judged)
         return Learnt(
             {"config": settings_of(trained.config), **trained.facts, "run": self.facts}
             | calibration

@@ -20,6 +20,7 @@ class Choice(NamedTuple):
 
     method: str
     config: dict[str, Any]
+    members: int = 1  # of an ensemble
 
 
 def earlier_choice(folder: Path, asked: Mapping[str, Any], *, finished: bool) -> Choice | None:
@@ -33,8 +34,8 @@ def earlier_choice(folder: Path, asked: Mapping[str, Any], *, finished: bool) ->
             model = read_facts(folder)
             facts = model.get("run") if model.get(ASKED) == json.loads(json.dumps(asked)) else None
     match facts:
-        case {"method": str(method), "config": dict(config)}:
-            return Choice(method, config)
+        case {"method": str(method), "config": dict(config), "ensemble": int(members)}:
+            return Choice(method, config, members)
     return None
 
 

@@ -7,7 +7,7 @@ that are nearest to a text (NGAME). Labels that no training text has can be foun
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
@@ -52,6 +52,7 @@ from laconic.types import FIRST_WORD, NO_LABEL
 
 _MOST_GRAMS = 40  # of a word
 _USUAL_GRAMS = 12
+_SEARCH = 2.5  # operations for each number of a vector that a text is compared with
 _USUAL = 2000  # texts that say how large scores are
 _ALL_WORDS = 64  # that a space of another method reads: titles are shorter
 _REMEDIES = ({"embedding": 64}, {"embedding": 64, "grams": 4096})
@@ -146,19 +147,36 @@ def training_costs(config: Config, machine: Machine, *, words: int, labels: int,
     """Estimate memory, and the time of all steps and of the searches for hard negatives."""
     dim, batch = config.embedding, config.batch_size
     others = batch * (config.positives + config.hard)
-    met = min(words, (batch + others) * config.length)
-    table = words + config.grams
     memory = (
-        16 * table * dim + 4 * labels * dim + 24 * batch * others + 4 * texts * (2 * config.length + config.nearest)
+        16 * (words + config.grams) * dim
+        + 4 * labels * dim
+        + 24 * batch * others
+        + 4 * texts * (2 * config.length + config.nearest)
     )
-    step = 6 * batch * others * dim / machine.flops + machine.launch
     if config.encoder == TRANSFORMER:
-        layers = config.transformer.layers * (4 * dim + 2 * config.transformer.inner) * dim
-        step += 6 * layers * config.length * (batch + others) / machine.flops
         memory += 4 * 10 * config.transformer.layers * dim * config.length * (batch + others)
-    step += (28 * _USUAL_GRAMS * met * dim + 40 * batch * others) / machine.bandwidth
-    search = 2 * texts * labels * dim / machine.flops * (len(_stages(config)) - 1)
-    return TrainingCosts(memory, config.epochs * -(-texts // batch) * step + search)
+    seconds = stage_seconds(config, machine, words=words, labels=labels, texts=texts)
+    return TrainingCosts(memory, sum(seconds.values()))
+
+
+def stage_seconds(
+    config: Config, machine: Machine, *, words: int, labels: int, texts: int, name: str = "siamese"
+) -> dict[str, float]:
+    """Estimate the time of each stage, by its name in a run, which begins with `name`."""
+    dim, batch, found = config.embedding, config.batch_size, {}
+    search = _SEARCH * texts * labels * dim / machine.flops
+    for number, epochs in enumerate(_stages(config)):
+        others = batch * (config.positives + config.hard * (number > 0))
+        met = min(words, (batch + others) * config.length)
+        step = 6 * batch * others * dim / machine.flops + machine.launch
+        if config.encoder == TRANSFORMER:
+            layers = config.transformer.layers * (4 * dim + 2 * config.transformer.inner) * dim
+            step += 6 * layers * config.length * (batch + others) / machine.flops
+        step += (28 * _USUAL_GRAMS * met * dim + 40 * batch * others) / machine.bandwidth
+        found[f"{name}-{number}"] = epochs * -(-texts // batch) * step
+        if number:
+            found[f"{name}-negatives-{number}"] = search
+    return found
 
 
 def fit(data: Dataset, held: Dataset, config: Config, run: Run, name: str) -> SiameseRanker:
@@ -182,7 +200,7 @@ def fit(data: Dataset, held: Dataset, config: Config, run: Run, name: str) -> Si
     for number, epochs in enumerate(stages):
         negatives = None
         if number:
-            make = partial(_nearest_wrong, encoder, data, config)
+            make = partial(_nearest_wrong, encoder, data, config, run.watcher.advanced)
             negatives = run.remember(f"{name}-negatives-{number}", make)["labels"]
         last = number == len(stages) - 1
         validate = (lambda: validation_figures(_ranker(encoder, data, config), held)) if last and len(held) else None
@@ -194,7 +212,15 @@ def fit(data: Dataset, held: Dataset, config: Config, run: Run, name: str) -> Si
 
 def space_config(width: int, config: MethodConfig) -> Config:
     """Return the settings of a space that serves another method; texts are not cut but in its training."""
-    return Config(embedding=width, seed=config.seed, vocabulary=config.vocabulary, length=_ALL_WORDS)
+    rounds = Config.rounds if config.fusion is None else config.fusion.rounds
+    return Config(
+        embedding=width,
+        seed=config.seed,
+        vocabulary=config.vocabulary,
+        length=_ALL_WORDS,
+        rounds=max(1, rounds),
+        hard=Config.hard if rounds else 0,
+    )
 
 
 def learn_space(data: Dataset, config: Config, run: Run, name: str) -> SiameseRanker:
@@ -281,7 +307,12 @@ def _ranker(encoder: Encoder, data: Dataset, config: Config) -> SiameseRanker:
 
 
 @torch.no_grad()
-def _nearest_wrong(encoder: Encoder, data: Dataset, config: Config) -> dict[str, Tensor]:
+def _nearest_wrong(
+    encoder: Encoder,
+    data: Dataset,
+    config: Config,
+    advance: Callable[[float], None] = lambda fraction: None,
+) -> dict[str, Tensor]:
     """Return the nearest labels of each text that are neither true nor left out; NO_LABEL where there are fewer."""
     ranker = _ranker(encoder, data, config)
     device, found = ranker.labels.weight.device, []
@@ -293,4 +324,5 @@ def _nearest_wrong(encoder: Encoder, data: Dataset, config: Config) -> dict[str,
         order = np.argsort(apart, axis=1, kind="stable")[:, : config.nearest]
         wrong = np.where(np.take_along_axis(apart, order, 1), NO_LABEL, np.take_along_axis(labels, order, 1))
         found.append(torch.from_numpy(wrong.astype(np.int32)))
+        advance(min(1.0, part.stop / len(data)))
     return {"labels": torch.cat(found)}

@@ -81,6 +81,7 @@ class Config(MethodConfig):
 
 def train(data: Dataset, config: Config, run: Run) -> Trained:
     learnt_from, _ = data.split(config.validation, config.seed)
+    config = replace(config, trees=run.amount("trees", config.trees, "tree"))
     with run.stage("trees") as advance:
         ranker = build(learnt_from, config, advance)
     if not calibrates_apart(data, config):

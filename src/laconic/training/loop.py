@@ -33,6 +33,7 @@ from laconic.training.tasks import Task
 from laconic.units import counted
 
 log = logging.getLogger(__name__)
+_TRIAL, _TRIAL_STEPS = 1.0, 3  # seconds and steps, at least, by which the time of an epoch is measured
 _AGREED = 16  # steps after which several ranks ask each other whether to save or to stop
 
 
@@ -87,6 +88,9 @@ class Watcher(Protocol):
     def exited(self, seconds: float) -> None:
         """Take note that the stage is done."""
 
+    def noted(self, line: str) -> None:
+        """Take note of something that a user should know."""
+
 
 class Silent:
     """A watcher that does nothing."""
@@ -98,6 +102,7 @@ class Silent:
     def advanced(self, fraction: float) -> None: ...
     def ended(self, facts: EpochFacts) -> None: ...
     def exited(self, seconds: float) -> None: ...
+    def noted(self, line: str) -> None: ...
 
 
 def fit(
@@ -118,17 +123,8 @@ def fit(
     """
     device = data.starts.device
     steps = data.steps(plan.batch_size)
-    with (
-        _tf32_products(),
-        _sparse_word_gradients(task, plan.lazy and device.type == "cpu"),
-        rows_in_half_precision(task, plan, device),
-        torch.random.fork_rng([device] if device.type == "cuda" else []),  # restores the caller's random state
-    ):
-        torch.manual_seed(plan.seed)
-        optimiser = Adam(
-            dict(task.named_parameters()), plan, plan.epochs * steps, task.tables, task.rows(), task.pretrained()
-        )
-        step = Step(task.train(), data, optimiser, ranks)
+    with _training(task, plan, device):
+        step = _first_step(task, data, plan, ranks)
         how = step.capture(plan.batch_size)
         torch.manual_seed(plan.seed)
         loop = _Loop(task, step, plan, checkpoints, watcher, validate, ranks)
@@ -140,6 +136,63 @@ def fit(
         loop.finish()
     task.eval()
     return loop.state
+
+
+def epoch_seconds(
+    task: Task, data: Resident, plan: Plan, validate: Callable[[], Mapping[str, float]] | None = None
+) -> float:
+    """Measure how long an epoch takes by a few of its steps, after which the task is as it was before."""
+    device, before = data.starts.device, {name: tensor.clone() for name, tensor in _state(task)}
+    with _training(task, plan, device):
+        step = _first_step(task, data, plan, ALONE)
+        step.capture(plan.batch_size)
+        order = data.order(0, plan.seed, plan.batch_size).to(device)
+        began, taken, seconds = time.perf_counter(), 0, 0.0
+        for number, rows in enumerate(order):
+            step(rows)
+            if device.type == "cuda":
+                torch.cuda.synchronize(device)
+            if number == 0 and len(order) > 1:
+                began = time.perf_counter()  # the first step takes longer than others: memory is allocated
+                continue
+            taken, seconds = taken + 1, time.perf_counter() - began
+            if taken >= _TRIAL_STEPS and seconds >= _TRIAL:
+                break
+        if validate is not None:
+            task.eval()
+            validate()
+    validating = time.perf_counter() - began - seconds
+    with torch.no_grad():
+        for name, tensor in _state(task):
+            tensor.copy_(before[name])
+    for parameter in task.parameters():
+        parameter.grad = None
+    return len(order) * seconds / taken + (0.0 if validate is None else validating)
+
+
+def _state(task: Task) -> Iterator[tuple[str, Tensor]]:
+    yield from task.named_parameters()
+    yield from task.named_buffers()
+
+
+@contextmanager
+def _training(task: Task, plan: Plan, device: torch.device) -> Iterator[None]:
+    """Set up precisions and gradients as training has them; the caller's random state is restored afterwards."""
+    with (
+        _tf32_products(),
+        _sparse_word_gradients(task, plan.lazy and device.type == "cpu"),
+        rows_in_half_precision(task, plan, device),
+        torch.random.fork_rng([device] if device.type == "cuda" else []),
+    ):
+        yield
+
+
+def _first_step(task: Task, data: Resident, plan: Plan, ranks: Ranks) -> Step:
+    """Return the step of a training that begins."""
+    torch.manual_seed(plan.seed)
+    steps = plan.epochs * data.steps(plan.batch_size)
+    optimiser = Adam(dict(task.named_parameters()), plan, steps, task.tables, task.rows(), task.pretrained())
+    return Step(task.train(), data, optimiser, ranks)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -26,14 +27,17 @@ from laconic.system.machine import free_memory, memory_held
 from laconic.system.ranks import ALONE, Ranks
 from laconic.system.write_errors import explained
 from laconic.trackers.run import Trackers
-from laconic.training.loop import EpochFacts, Silent, TrainState, Watcher, fit, sharded_tensors
+from laconic.training.deadline import Amount, Deadline
+from laconic.training.loop import EpochFacts, Silent, TrainState, Watcher, epoch_seconds, fit, sharded_tensors
 from laconic.training.optimizer import Plan
 from laconic.training.run_folder import RunFolder, fingerprint_of
 from laconic.training.stages import StageFacts, measured, title_of
 from laconic.training.tasks import Task
-from laconic.units import human_bytes
+from laconic.units import counted, human_bytes, human_seconds
 
 log = logging.getLogger(__name__)
+_AMOUNT = "-amount"  # ends the name of a decision about how much of a part is done
+_FEW = 5  # epochs; with fewer, one more validation to see how long it takes costs too much
 _TRACKED = "trackers.json"  # identifiers of the trackers' runs
 
 
@@ -78,6 +82,7 @@ class Run:
     files: RunFolder | None = None  # by default that of `folder`; members share it
     ranks: Ranks = ALONE  # the processes that train together
     stages: list[StageFacts] = field(default_factory=list)  # those that this process has finished; members share them
+    deadline: Deadline | None = None  # by which the run is to end; None: nothing was estimated
     _uses: dict[str, str] = field(default_factory=dict, init=False)  # the kind of each name: stage or value
 
     def __post_init__(self) -> None:
@@ -157,6 +162,9 @@ class Run:
         last_epoch: int = 0,
     ) -> TrainState:
         """Train a stage, resume it, or load it if it is done."""
+        timed = None if validate is not None and plan.epochs < _FEW else validate
+        measure = None if timed is None and validate is not None else partial(epoch_seconds, task, data, plan, timed)
+        plan = replace(plan, epochs=self.amount(stage, plan.epochs, "epoch", measure))
         kept = _StageFile(self.files, self._name(stage, "stage"), self.seconds, sharded_tensors(task))
         folder = self.folder if self.ranks.is_first else None
         path = None if folder is None else folder / "metrics.jsonl"
@@ -180,11 +188,65 @@ class Run:
         if not title:
             yield lambda fraction: None
             return
-        self.watcher.entered(", ".join(filter(None, [self.member_of.title, title])))
-        began = time.perf_counter()
+        file = f"{self.member_of.prefix}{name}.safetensors"
+        resumed = self.files is not None and self.files.has(file)
+        self.watcher.entered(self._title(name))
+        clock = time.perf_counter if self.deadline is None else self.deadline.clock
+        began = clock()
         with measured(self.member_of.prefix + name, self.stages.append):
             yield self.watcher.advanced
-        self.watcher.exited(time.perf_counter() - began)
+        seconds = clock() - began
+        self.watcher.exited(seconds)
+        part = self.member_of.prefix + name
+        if self.deadline is not None and self.deadline.finished(part, None if resumed else seconds):
+            self.watcher.noted(f"Estimated anew: {human_seconds(self.deadline.announced)} in all")
+
+    def amount(self, part: str, planned: int, unit: str, measure: Callable[[], float] | None = None) -> int:
+        """Return how many units of a part the time budget has room for, where so many were planned.
+
+        This is decided once: a run that is resumed does as much as it would have done. `measure` returns the seconds
+        that one unit takes.
+        """
+        deadline, name = self.deadline, self.member_of.prefix + part
+        if deadline is not None and name in deadline.amounts:
+            return deadline.amounts[name].done
+        if deadline is None or not deadline.may_change(name):
+            return planned
+
+        def decide() -> int:
+            return deadline.amount(name, planned, None if measure is None else measure())
+
+        done = self._decided(part, planned, deadline, decide)
+        if done < planned:
+            self.watcher.noted(f"{self._title(part)}: {done} of {counted(planned, unit)}, to end in time")
+        return done
+
+    def affords(self, name: str, parts: str) -> bool:
+        """Return whether there is time for something that can be left out; decided once, as `amount` is.
+
+        The names of its parts begin with `parts`.
+        """
+        deadline = self.deadline
+        if deadline is None or not deadline.is_limit:
+            return True
+        if self._decided(name, 1, deadline, lambda: int(deadline.affords())):
+            return True
+        deadline.leave_out(self.member_of.prefix + parts)
+        self.watcher.noted(f"{self._title(parts)}: left out, to end in time")
+        return False
+
+    def _decided(self, part: str, planned: int, deadline: Deadline, decide: Callable[[], int]) -> int:
+        def make() -> dict[str, Tensor]:
+            done = decide()
+            return {"done": torch.tensor(done), "elapsed": torch.tensor(deadline.elapsed, dtype=torch.float64)}
+
+        known = self.remember(part + _AMOUNT, make)
+        deadline.resumed(float(known["elapsed"]))
+        deadline.amounts[self.member_of.prefix + part] = Amount(planned, int(known["done"]))
+        return int(known["done"])
+
+    def _title(self, stage: str) -> str:
+        return ", ".join(filter(None, [self.member_of.title, title_of(stage)]))
 
     def remember(self, name: str, make: Callable[[], Mapping[str, Tensor]]) -> dict[str, Tensor]:
         """Return the tensors of `make`, on the CPU: computed once, and read from the folder when the run is resumed.
@@ -193,6 +255,7 @@ class Run:
         """
         file = self._name(name, "value")
         if (known := self._known(file)) is not None:
+            self._passed(name)
             return known
         with self.stage(name), self.apart() as is_first:
             made = _plain(make()) if is_first or self.files is None else {}
@@ -212,12 +275,18 @@ class Run:
         """Return the tensors of `make`, which all ranks call, on the CPU; those of the first one are remembered."""
         file = self._name(name, "value")
         if (known := self._known(file)) is not None:
+            self._passed(name)
             return known
         with self.stage(name):
             made = _plain(make())
             if self.files is not None:
                 self.files.save(file, made, {})
         return made
+
+    def _passed(self, name: str) -> None:
+        """Take a part off the plan that an earlier process has done."""
+        if self.deadline is not None:
+            self.deadline.finished(self.member_of.prefix + name, None)
 
     def _known(self, file: str) -> dict[str, Tensor] | None:
         """Return the tensors of a file if every rank has found it."""
@@ -365,6 +434,9 @@ class _Logged:
 
     def exited(self, seconds: float) -> None:
         self.watcher.exited(seconds)
+
+    def noted(self, line: str) -> None:
+        self.watcher.noted(line)
 
     def ended(self, facts: EpochFacts) -> None:
         if self.path is not None:

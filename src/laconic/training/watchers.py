@@ -22,8 +22,8 @@ class LineWatcher:
     """Passes a line per stage to `report`, one per epoch to `detail`, and progress to `advance`.
 
     `advance` gets what is going on, and the fraction of the stage that is done; None where a stage begins. A line per
-    epoch goes to `report` too where nothing was reported for half a minute. `is_time_known` says that the time of the
-    whole run was announced before.
+    epoch goes to `report` too where nothing was reported for half a minute. `is_announced` says that the time and
+    memory of the whole run were announced before.
     """
 
     def __init__(
@@ -32,10 +32,10 @@ class LineWatcher:
         advance: Callable[[str, float | None], None] = lambda what, fraction: None,
         detail: Callable[[str], None] | None = None,
         *,
-        is_time_known: bool = False,
+        is_announced: bool = False,
     ) -> None:
         self.said, self.advance, self.detail = report, advance, detail or report
-        self.is_time_known = is_time_known
+        self.is_announced = is_announced
         self.stage, self.epochs, self.steps, self.done = "training", 0, 0, 0
         self.last: EpochFacts | None = None
         self.began_at = self.said_at = time.monotonic()
@@ -45,8 +45,8 @@ class LineWatcher:
         self.said_at = time.monotonic()
 
     def planned(self, memory: int, seconds: float) -> None:
-        time_needed = "" if self.is_time_known else f", {human_seconds(seconds)}"
-        self.report(f"Estimated: {human_bytes(memory)} of memory{time_needed}")
+        if not self.is_announced:
+            self.report(f"Estimated: {human_bytes(memory)} of memory, {human_seconds(seconds)}")
 
     def entered(self, stage: str) -> None:
         self.stage, self.epochs, self.last = stage, 0, None
@@ -78,6 +78,9 @@ class LineWatcher:
             return
         trained = "" if self.last is None else f"{counted(self.last.epoch, 'epoch')}, {_figures(self.last)}, "
         self.report(f"[{_clock(time.monotonic() - self.began_at)}] {self.stage}: {trained}{seconds:.1f} s")
+
+    def noted(self, line: str) -> None:
+        self.report(line)
 
     def _advance(self) -> None:
         epoch = min(self.epochs, 1 + self.done * self.epochs // max(1, self.steps))

@@ -17,20 +17,24 @@ from laconic.models.rankers import Ensemble, Ranker
 from laconic.storage.model_folder import SavedModel
 from laconic.training.run import Run
 
+_FEWEST = 2  # members of an ensemble
+
 
 def train_members(
     train: Callable[[Dataset, Any, Run], Trained], members: int, data: Dataset, config: MethodConfig, run: Run
 ) -> Trained:
-    """Train one member after another; a resumed run loads the finished ones."""
+    """Train one member after another, as long as the run has time; a resumed run loads the finished ones."""
     trained: list[Trained] = []
     for number in range(members):
+        if number >= _FEWEST and not run.affords(f"member-{number}", "member-"):
+            break
         one = train(data, with_seed(config, number), run.member(number, of=members))
         one.ranker.cpu()  # so that the next one has the device for itself
         trained.append(one)
     histories = [{"seed": one.config.seed, **one.facts} for one in trained]
     ensemble = Ensemble([one.ranker for one in trained])
     common = common_settings([one.config for one in trained], config)
-    facts = {"ensemble": members, "members": histories}
+    facts = {"ensemble": len(trained), "members": histories}
     return Trained(ensemble, common, facts, _calibration_ranker(trained, common))
 
 

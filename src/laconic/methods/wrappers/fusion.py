@@ -87,7 +87,9 @@ def _train_network(base: Trained, whole: Dataset, config: MethodConfig, trees: F
         combiner = _initial_combiner(fusion, config.seed, 1 + len(channels.there()))
         fitting = _ranker(base.ranker, learn, combiner, fusion, channels)
     duplicate = _DUPLICATE**fusion.power
-    inputs = run.remember_together(_EVIDENCE, lambda: _evidence(fitting, held, run.device, duplicate))
+    inputs = run.remember_together(
+        _EVIDENCE, lambda: _evidence(fitting, held, run.device, duplicate, run.watcher.advanced)
+    )
     with run.apart():
         history = _learn_combiner(combiner, inputs, fusion, config.seed, run)
         # The final ranker looks up all texts, not only those that the method has learnt from.
@@ -129,7 +131,8 @@ def _learn_combiner(
     with _one_thread():
         state = run.fit("fusion", task, resident, _plan(fusion, seed, len(inputs["numbers"])))
     calibrate(combiner.cpu(), inputs["numbers"][there], inputs["true"][there])
-    combiner.order = _learn_order(combiner, inputs, fusion.ordered)
+    with run.stage("fusion-order"):
+        combiner.order = _learn_order(combiner, inputs, fusion.ordered)
     return state.history
 
 
@@ -192,6 +195,8 @@ def _siamese(data: Dataset, config: MethodConfig, run: Run) -> SiameseRanker | N
     """Train the space of texts and label texts; None where it is not wanted or labels have no texts."""
     if not _group(config).siamese or not siamese.suits(data):
         return None
+    if not run.affords("fusion-space", "fusion-siamese"):
+        return None
     return siamese.learn_space(data, _siamese_config(config), run, "fusion")
 
 
@@ -217,7 +222,13 @@ def _nearest_config(fusion: FusionConfig) -> Nearest:
 
 
 @torch.no_grad()
-def _evidence(ranker: FusedRanker, held: Dataset, device: torch.device, duplicate: float) -> dict[str, Tensor]:
+def _evidence(
+    ranker: FusedRanker,
+    held: Dataset,
+    device: torch.device,
+    duplicate: float,
+    advance: Callable[[float], None] = lambda fraction: None,
+) -> dict[str, Tensor]:
     """Return the channels' numbers for every held-out text, without left-out labels.
 
     For every second text, neighbours of a weight above `duplicate` are removed: new texts may have no near-duplicates,
@@ -230,6 +241,7 @@ def _evidence(ranker: FusedRanker, held: Dataset, device: torch.device, duplicat
         if held.leave_out is not None:
             found.numbers[holds(held.leave_out[part], found.labels)] = 0
         parts.append(found)
+        advance(min(1.0, part.stop / len(held)))
     labels, numbers = (np.concatenate(several) for several in zip(*parts, strict=True))
     true = holds(held.labels, labels) & (numbers[:, :, 0] > 0)
     return {"numbers": torch.from_numpy(numbers), "true": torch.from_numpy(true)}

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from scipy.sparse import csr_array
 from torch import Tensor
@@ -41,7 +42,7 @@ def has_trees(config: MethodConfig, data: Dataset) -> bool:
 def forests(data: Dataset, config: MethodConfig, run: Run) -> Iterator[Forests]:
     """Yield the forests of a method; they begin to grow at once where its training leaves the cores idle."""
     grown = Forests(data, config, run)
-    if run.device.type == "cuda" and run.ranks.is_first:
+    if run.device.type == "cuda" and run.ranks.world == 1:
         grown.start()
     try:
         yield grown
@@ -85,6 +86,12 @@ class Forests:
             return []
         return [_LEARNT] if self._held_out <= _FEW_HELD_OUT else [_LEARNT, _ALL]
 
+    @cached_property
+    def _settings(self) -> Config:
+        """Return the settings of the trees, of which there are as many as the time budget has room for."""
+        settings = trees_config(self.config)
+        return replace(settings, trees=self.run.amount(_LEARNT, settings.trees, "tree"))
+
     @property
     def _held_out(self) -> float:
         """Return the fraction of the training texts that is held out."""
@@ -97,7 +104,7 @@ class Forests:
         return self._grown[name]
 
     def _grow(self, name: str) -> TreesRanker:
-        settings, started = trees_config(self.config), self._started.get(name)
+        settings, started = self._settings, self._started.get(name)
         grow: Callable[[Advance], dict[str, Tensor]] = self._here(name) if started is None else started.result
         made = self.run.remember(name, lambda: grow(self.run.watcher.advanced))
         if started is not None:
@@ -105,16 +112,17 @@ class Forests:
         return restore(settings, made)
 
     def _here(self, name: str) -> Callable[[Advance], dict[str, Tensor]]:
-        return lambda advance: build(self._learnt(name), trees_config(self.config), advance).state_dict()
+        return lambda advance: build(self._learnt(name), self._settings, advance).state_dict()
 
     def _apart(self, name: str, before: Background[dict[str, Tensor]] | None) -> Callable[[Advance], dict[str, Tensor]]:
         """Return what grows trees in another process, after others."""
+        settings = self._settings
 
         def grow(advance: Advance) -> dict[str, Tensor]:
             if before is not None:
                 before.wait()
             advance(0.0)
-            return build_apart(self._learnt(name), trees_config(self.config), advance)
+            return build_apart(self._learnt(name), settings, advance)
 
         return grow
 

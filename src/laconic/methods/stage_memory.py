@@ -1,0 +1,52 @@
+"""Estimate the most memory that a training of the combined default holds, with all of its channels."""
+
+from __future__ import annotations
+
+from laconic.methods import astec, siamese, trees
+from laconic.methods.config import FusionConfig, MethodConfig
+from laconic.methods.costs import CPU
+from laconic.methods.stage_times import USUAL_WORDS, Situation, space_of
+from laconic.models.fusion import numbers_of
+
+_LIBRARIES = 250 << 20  # compiled kernels and further libraries, which are loaded while training
+_TEXT = 400  # bytes per text: its words and labels as numbers, in several forms
+_PAIR, _SOLVER = 200, 200 << 20  # bytes per pair of text and label, and of the solver, while a tree is grown
+_FOREST = 150  # bytes per pair of text and label of trees that are grown
+_PACKING = 300 << 20  # bytes of a packed model beside the model, and of what it is compared with
+_COPIES = 1.4  # of what the channels say of held-out texts
+
+
+def needed_memory(of: Situation, config: MethodConfig, members: int = 1) -> int:
+    """Return the bytes that the process will hold at most, with those that it holds already."""
+    fusion, kept = config.fusion, _kept(of, config)
+    stages = [members * kept + _PACKING * (of.packing and fusion is not None)]
+    if isinstance(config, trees.Config) or (fusion is not None and fusion.trees):
+        stages.append(kept + _SOLVER + _PAIR * of.pairs)
+    if isinstance(config, astec.Config) and not of.gpu:
+        sized = astec.with_sizes(config, of.texts, of.labels, USUAL_WORDS, of.pairs)
+        stages.append(astec.training_costs(sized, CPU, words=of.words, labels=of.labels, texts=of.texts).memory)
+    if fusion is not None:
+        stages.append(kept + _evidence(of, config, fusion))
+        if fusion.siamese and of.label_texts and not of.gpu:
+            space = space_of(of, config)
+            sizes = {"words": of.words, "labels": of.labels, "texts": of.texts}
+            stages.append(kept + siamese.training_costs(space, CPU, **sizes).memory)
+    return of.held_memory + _LIBRARIES + _TEXT * of.texts + max(stages) + kept * (members - 1)
+
+
+def _kept(of: Situation, config: MethodConfig) -> int:
+    """Return the bytes of the trained channels, which stay while others are trained."""
+    fusion = config.fusion
+    kept = _FOREST * of.pairs * (isinstance(config, trees.Config) or (fusion is not None and fusion.trees > 0))
+    if isinstance(config, astec.Config):
+        kept += 4 * (of.words + 2 * of.labels + 2 * of.texts) * config.embedding
+    if fusion is not None and of.label_texts:
+        kept += 4 * (of.words + of.labels) * fusion.siamese
+    return kept
+
+
+def _evidence(of: Situation, config: MethodConfig, fusion: FusionConfig) -> int:
+    """Return the bytes of what all channels say of the held-out texts."""
+    rankers = 1 + (fusion.trees > 0) + (fusion.siamese > 0 and of.label_texts)
+    candidates = fusion.width * (rankers + 1 + of.label_texts)
+    return round(4 * _COPIES * of.texts * config.validation * candidates * numbers_of(rankers))

@@ -1,0 +1,174 @@
+"""Estimate how long each stage of the combined default takes, by its name in a run.
+
+Rates are seconds on one core of a Neoverse N1, measured on the data of docs/combined.md; `Situation.machine` says how
+many such cores this machine is worth at the moment. Parts that may be done more or less than planned have their bounds
+here too (training/deadline.py).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+from laconic.methods import astec, siamese, trees
+from laconic.methods.config import FusionConfig, MethodConfig
+from laconic.methods.costs import CPU, GPU, Machine, TrainingCosts, bag_reading, with_warm_up
+from laconic.methods.warm_up import WARM_UP_BATCH
+from laconic.system.speed import Speed
+from laconic.training.deadline import Part
+
+USUAL_WORDS = 10  # of a text
+_FLEXIBLE = (0.3, 3.0)  # bounds of epochs: of the plan
+_MOST_TREES = 9
+_TREE = 1.5e-4  # seconds per pair of text and label, for one tree
+_RANKING, _NEAREST = 1.2e-3, 2e-4  # per text that trees and nearest texts rank, or nearest texts alone
+_COMBINER, _ORDER = 1.9e-4, 1.4e-3  # per text and epoch, and per text, for the combining network and the trees after it
+_TRAINED_TEXTS = 150_000  # texts times epochs of the combining network
+_PACKED_TEXTS, _COMPARED = 28_000, 5000  # texts that tune a packed model, and that are compared
+_PACKING = {"all": 7e-4, "space": 3.4e-3, "astec": 1.5e-3}  # seconds per tuning text
+_GPU_STEP, _GPU_START, _GPU_STAGE = 1.6e-3, 30.0, 8.0  # seconds on one H200
+_DENSE, _SPARSE = 0.6, 0.5  # powers of measured speeds: steps and searches wait for memory too
+_SEARCHED = 5.0  # operations for each number of a vector that a text is compared with
+
+
+class Situation(NamedTuple):
+    """Facts that decide the choice of a plan."""
+
+    texts: int
+    labels: int
+    pairs: int
+    kind: str  # of inputs: text, sparse or dense
+    label_texts: bool
+    gpu: bool
+    cores: int
+    budget: float | None = None  # seconds; None: no limit
+    share: float = 1.0  # of the cores, that other processes leave
+    speed: Speed = Speed()  # of one core
+    judged: int = 0  # test texts
+    packing: bool = True
+    held_memory: int = 0  # bytes that the process holds, with the data
+    free_memory: int | None = None  # bytes that it may hold; None: unknown
+
+    @property
+    def free_cores(self) -> float:
+        return self.cores * self.share
+
+    @property
+    def lookup_rate(self) -> float:
+        """Return how many cores of the reference this machine is worth where features are looked up."""
+        return self.free_cores * math.pow(self.speed.lookups * self.speed.memory, _SPARSE)
+
+    @property
+    def one_core(self) -> float:
+        """Return how many cores of the reference one thread is worth here."""
+        return self.share * math.pow(self.speed.products * self.speed.memory, _SPARSE)
+
+    @property
+    def words(self) -> int:
+        """Return a guess of the vocabulary's size."""
+        return round(150 * math.pow(self.texts, 0.52))
+
+    @property
+    def machine(self) -> Machine:
+        """Return the rates of what trains networks here."""
+        if self.gpu:
+            return GPU
+        cores = CPU.times(self.free_cores)
+        flops, bandwidth = cores.flops * math.pow(self.speed.products, _DENSE), cores.bandwidth * self.speed.memory
+        return replace(cores, flops=flops, bandwidth=bandwidth)
+
+
+def planned_parts(of: Situation, method: str, config: MethodConfig, members: int = 1) -> dict[str, Part]:
+    """Return the parts of a training with its evaluation and packing, by the names of a run's stages."""
+    held = round(of.texts * config.validation)
+    parts = _base(of, method, config, of.texts - held, held)
+    if config.fusion is not None:
+        parts |= _combination(of, config, config.fusion, of.texts - held, held)
+    if members > 1:
+        parts = {
+            f"member-{number}.{name}": part._replace(follows=part.follows and f"member-{number}.{part.follows}")
+            for number in range(members)
+            for name, part in parts.items()
+        }
+    ranking = members * _ranking_seconds(of, config)
+    parts["calibration"] = Part(held * ranking)
+    parts["evaluation"] = Part(of.judged * ranking)
+    if of.packing:
+        parts["packing"] = Part(members * _packing_seconds(of, config) + min(_COMPARED, of.judged) * 2 * ranking)
+    return parts
+
+
+def _ranking_seconds(of: Situation, config: MethodConfig) -> float:
+    """Estimate how long it takes to rank a text."""
+    if config.fusion is None:
+        return _NEAREST / of.lookup_rate
+    compared = config.fusion.siamese * of.labels * of.label_texts
+    if isinstance(config, astec.Config):
+        compared += config.embedding * (of.labels + of.texts)
+    return _RANKING / of.lookup_rate + _SEARCHED * compared / of.machine.flops
+
+
+def _packing_seconds(of: Situation, config: MethodConfig) -> float:
+    """Estimate how long it takes to tune and to write the packed model."""
+    fusion = config.fusion
+    kinds = ["all"] * (fusion is not None) + ["astec"] * isinstance(config, astec.Config)
+    kinds += ["space"] * (fusion is not None and fusion.siamese > 0 and of.label_texts)
+    return sum(_PACKING[kind] for kind in kinds) * min(of.texts, _PACKED_TEXTS) / of.lookup_rate
+
+
+def _base(of: Situation, method: str, config: MethodConfig, texts: int, held: int) -> dict[str, Part]:
+    """Return the parts of the trained ranker."""
+    sizes = {"words": of.words, "labels": of.labels, "texts": texts}
+    if isinstance(config, astec.Config):
+        sized = astec.with_sizes(config, of.texts, of.labels, USUAL_WORDS, of.pairs)
+        seconds = astec.stage_seconds(sized, of.machine, **sizes, held=held)
+        if sized.warm_up.epochs:
+            reading, nothing = bag_reading(of.words, sized), TrainingCosts(0, 0.0)
+            warm = with_warm_up(nothing, sized.warm_up, reading, texts=texts, machine=of.machine)
+            seconds["warm-up"] = warm.seconds
+        return _flexible(seconds, "surrogate", "extreme")
+    if isinstance(config, trees.Config):
+        return {"trees": Part(config.trees * _tree_seconds(of), 1 / config.trees, _MOST_TREES / config.trees)}
+    if method.startswith("inceptionxml"):
+        epochs, batch = config.epochs or 30, config.batch_size or 128  # type: ignore[attr-defined]
+        warm = config.warm_up.epochs  # type: ignore[attr-defined]
+        seconds = {"train": _GPU_START + _GPU_STEP * epochs * texts / batch}
+        seconds |= {"train-warm-up": _GPU_STEP * warm * texts / WARM_UP_BATCH}
+        return _flexible(seconds, "train")
+    return {"nearest": Part(_NEAREST * of.texts / of.lookup_rate)}
+
+
+def _combination(of: Situation, config: MethodConfig, fusion: FusionConfig, texts: int, held: int) -> dict[str, Part]:
+    """Return the parts of the other channels, and of what combines them all."""
+    parts = {"fusion-evidence": Part(held * _ranking_seconds(of, config))}
+    # One thread trains the network.
+    parts["fusion"] = Part(_COMBINER * _TRAINED_TEXTS / of.one_core)
+    parts["fusion-order"] = Part(_ORDER * held / of.one_core)
+    if fusion.siamese and of.label_texts:
+        sizes = {"words": of.words, "labels": of.labels, "texts": texts}
+        seconds = siamese.stage_seconds(space_of(of, config), of.machine, **sizes, name="fusion-siamese")
+        stages = [name for name in seconds if "negatives" not in name]
+        if of.gpu:
+            seconds |= {name: seconds[name] + _GPU_STAGE for name in stages}
+        parts |= _flexible(seconds, *stages)
+    if fusion.trees:
+        forest = fusion.trees * _tree_seconds(of)
+        parts["fusion-trees"] = Part(forest, 1 / fusion.trees, 1.0)
+        parts["fusion-trees-of-all"] = Part(forest, 1 / fusion.trees, 1.0, follows="fusion-trees")
+    return parts
+
+
+def space_of(of: Situation, config: MethodConfig) -> siamese.Config:
+    """Return the settings of the space of texts and label texts, with the sizes that the data decides."""
+    assert config.fusion is not None
+    space = replace(siamese.space_config(config.fusion.siamese, config), length=USUAL_WORDS)
+    return siamese.sized(space, round(of.texts * (1 - config.validation)), USUAL_WORDS)
+
+
+def _tree_seconds(of: Situation) -> float:
+    return _TREE * of.pairs / of.lookup_rate
+
+
+def _flexible(seconds: dict[str, float], *names: str) -> dict[str, Part]:
+    return {name: Part(one, *(_FLEXIBLE if name in names else ())) for name, one in seconds.items()}
