@@ -21,6 +21,7 @@ from threading import Thread, current_thread
 from time import perf_counter
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 from benchmarks._trainings import Figures, Job, Material, prefixed, scored, side_by_side
@@ -29,6 +30,7 @@ from benchmarks.common import data_folder
 from laconic.config import configure
 from laconic.data.dataset import Dataset
 from laconic.data.encoder_folder import read_pretrained
+from laconic.evaluation.evaluate import rank_all
 from laconic.methods.config import FusionConfig, MethodConfig
 from laconic.methods.registry import METHODS, add_extra_texts
 from laconic.methods.result import Trained
@@ -36,8 +38,11 @@ from laconic.methods.wrappers import fusion
 from laconic.methods.wrappers import label_texts as extra_texts
 from laconic.methods.wrappers.encoder_channel import with_channel
 from laconic.methods.wrappers.fusion_trees import Forests
+from laconic.models.rankers import Ranker
 from laconic.training.run import Run, device_named
 from laconic.training.watchers import LineWatcher
+
+_TIMED, _BEFORE = 200, 20  # texts
 
 
 def main() -> None:
@@ -82,8 +87,10 @@ class Work:
         found = said(job.method, scored(base.ranker.to(run.device), have))
         for way, own in self._ways().items():
             ranker = self._combined(base, have, wanted | own, run)
-            found |= said(f"{way}, alone", scored(ranker.transformer, have)) if own else {}
-            found |= said(way, scored(ranker, have))
+            if own:
+                alone = ranker.transformer
+                found |= said(f"{way}, alone", scored(alone, have) | latency(alone, have))
+            found |= said(way, scored(ranker, have) | latency(ranker, have))
         return found
 
     def _ways(self) -> dict[str, dict[str, Any]]:
@@ -133,6 +140,16 @@ class Keeping(Remembering):
 
         self.growing = Thread(target=grow)
         self.growing.start()
+
+
+def latency(ranker: Ranker, have: Material) -> Figures:
+    """Return the median milliseconds of a text that is ranked alone, from token ids on; some come before to warm up."""
+    times = []
+    for row in range(_TIMED + _BEFORE):
+        started = perf_counter()
+        rank_all(ranker, have.rows[[row % have.rows.shape[0]]], 5)
+        times.append(1000 * (perf_counter() - started))
+    return {"ms a text": float(np.median(times[_BEFORE:]))}
 
 
 def said(name: str, figures: Figures) -> Figures:

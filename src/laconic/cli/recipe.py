@@ -118,6 +118,11 @@ def settled_recipe(
         found = recipe._replace(method=earlier.method, settings=earlier.config, config=config, why=why)
         return found._replace(parts=parts, members=earlier.members)
     choice = choose(situation)
+    if "fusion" in recipe.settings and "fusion" not in choice.settings:
+        raise ConfigError(
+            f"--encoder FOLDER and settings of fusion are for a combined model, but the choice is {choice.why}; leave "
+            "them out, give more texts or time, or name a method (--method inceptionxml --encoder FOLDER)"
+        )
     try:
         wanted = _with_options(choice.method, recipe.settings, recipe.options)
     except ConfigError as error:
@@ -129,10 +134,19 @@ def settled_recipe(
         method=choice.method,
         settings=settings,
         config=config,
-        why=choice.why,
+        why=choice.why + _besides(config, gpu=gpu),
         parts=parts,
         memory=choice.memory,
         members=members,
+    )
+
+
+def _besides(config: Any, *, gpu: bool) -> str:
+    """Tell that a transformer is trained besides what was chosen, which no estimate includes."""
+    if config.fusion is None or not config.fusion.encoder.folder:
+        return ""
+    return f", and the training of {config.fusion.encoder.folder} besides" + ", which takes long without a GPU" * (
+        not gpu
     )
 
 

@@ -20,7 +20,7 @@ from laconic.export import transformer  # noqa: F401  # registers how transforme
 from laconic.export.cells import cells_of, grouped, rows_of
 from laconic.export.encoders import pack_encoder, pack_transform
 from laconic.export.shortlists import pack_shortlist
-from laconic.export.tree import tree_over
+from laconic.export.tree import encoded_by, tree_over
 from laconic.kernels.csr import in_threads
 from laconic.models.fusion.order import Ordering
 from laconic.models.fusion.ranker import FusedRanker
@@ -42,6 +42,7 @@ from laconic.packed.engine.buckets import Buckets
 from laconic.packed.engine.candidates import Candidates
 from laconic.packed.engine.cells import Cells
 from laconic.packed.engine.composite import Averaged, Reranked
+from laconic.packed.engine.encoders import Given
 from laconic.packed.engine.fusion import Fused, TreeOrder
 from laconic.packed.engine.near_labels import NearLabels
 from laconic.packed.engine.neighbours import Neighbours
@@ -78,8 +79,15 @@ def _(ranker: FlatRanker, tuning_texts: Inputs | None = None, device: torch.devi
     """Add a search tree, and probe as many of its clusters as it takes."""
     fitting, holdout = _split(tuning_texts)  # texts that shape the tree must not evaluate it
     tree = tree_over(ranker, fitting, device)
-    clusters = tree.clusters.size
-    return _tuned(tree, holdout, share=FAITHFUL, most=clusters, least=clusters // _SPARED)
+    clusters, encoder = tree.clusters.size, tree.encoder
+    if holdout is None:
+        return tree
+    # Texts are encoded once, not for each beam that is tried.
+    by_vectors = replace(tree, encoder=Given(features=encoder.dim))
+    vectors = encoded_by(encoder, holdout)
+    tuned = _tuned(by_vectors, vectors, share=FAITHFUL, most=clusters, least=clusters // _SPARED)
+    assert isinstance(tuned, Searched)
+    return replace(tuned, encoder=encoder)
 
 
 @pack_ranker.register

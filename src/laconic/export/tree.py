@@ -13,11 +13,13 @@ from jaxtyping import Float, Int
 from laconic.export.cells import BEAM, grouped, rows_of
 from laconic.export.encoders import pack_encoder, pack_transform
 from laconic.export.learned_tree import Branches, LabelRows, learnt_branches
+from laconic.kernels.csr import in_threads
 from laconic.models.clustering import cluster_vectors
 from laconic.models.rankers import FlatRanker
+from laconic.packed.engine.encoders import Encoder
 from laconic.packed.engine.rows import Rows
 from laconic.packed.engine.search import Searched
-from laconic.packed.engine.texts import Inputs, size_of
+from laconic.packed.engine.texts import Inputs, size_of, some
 
 _ALL = 2048  # labels that are scored without a tree's help
 _ENOUGH = 1000  # texts to learn from: with fewer, means do better
@@ -36,7 +38,7 @@ def tree_over(ranker: FlatRanker, texts: Inputs | None, device: torch.device) ->
     labels = LabelRows(*rows_of(ranker.classifier))
     encoder = pack_encoder(ranker.encoder)
     transform = pack_transform(ranker.classifier.transform, ranker.encoder.dim)
-    encoded = None if texts is None or not size_of(texts) else encoder.encode(texts)
+    encoded = None if texts is None or not size_of(texts) else encoded_by(encoder, texts)
     vectors = None if encoded is None else transform.apply(encoded)
     if encoded is None or vectors is None or len(encoded) < _ENOUGH or labels.size <= _ALL:
         branches = _grown_branches(labels, vectors)
@@ -54,6 +56,17 @@ def tree_over(ranker: FlatRanker, texts: Inputs | None, device: torch.device) ->
         beam=-(-branches.clusters.size // BEAM),
         rescored=_RESCORED,
     )
+
+
+def encoded_by(encoder: Encoder, texts: Inputs) -> Float[np.ndarray, "texts dim"]:
+    """Encode texts on all cores."""
+    out = np.empty((size_of(texts), encoder.dim), dtype=np.float32)
+
+    def encode(first: int, last: int) -> None:
+        out[first:last] = encoder.encode(some(texts, first, last))
+
+    in_threads(len(out), encode)
+    return out
 
 
 def _grown_branches(labels: LabelRows, vectors: Float[np.ndarray, "texts dim"] | None) -> Branches:
