@@ -15,6 +15,7 @@ from laconic.data.vocabulary import VocabularyConfig
 from laconic.methods import trees
 from laconic.methods.registry import config_of
 from laconic.methods.train import train_model
+from laconic.system.speed import Speed, core_speed
 from laconic.training.deadline import Amount, Deadline, Part, deadline_of, scale_within, total_seconds
 from laconic.training.loop import Silent
 from laconic.training.run import Run
@@ -155,6 +156,12 @@ def test_trees_are_as_many_as_there_is_time_for() -> None:
     assert trained.config.trees == 2
     few = trees.train(data, trees.Config(trees=2, leaf=10, calibration=0.0), Run.unkept())
     _assert_equal(trained.ranker.state_dict(), few.ranker.state_dict())
+
+
+def test_a_core_that_runs_kernels_twice_as_often_is_twice_as_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = iter([470.0, 2250.0, 5800.0])
+    monkeypatch.setattr("laconic.system.speed._rate", lambda kernel: (kernel(), next(counts))[1])
+    assert core_speed() == Speed(products=2.0, memory=2.0, lookups=1.0)
 
 
 SETTINGS = {

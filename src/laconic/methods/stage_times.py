@@ -15,16 +15,16 @@ from laconic.methods import astec, siamese, trees
 from laconic.methods.config import FusionConfig, MethodConfig
 from laconic.methods.costs import CPU, GPU, Machine, TrainingCosts, bag_reading, with_warm_up
 from laconic.methods.warm_up import WARM_UP_BATCH
+from laconic.methods.wrappers.fusion import combiner_epochs
 from laconic.system.speed import Speed
 from laconic.training.deadline import Part
 
 USUAL_WORDS = 10  # of a text
 _FLEXIBLE = (0.3, 3.0)  # bounds of epochs: of the plan
-_MOST_TREES = 9
+_MOST_TREES = 8  # more hardly help, and take room
 _TREE = 1.5e-4  # seconds per pair of text and label, for one tree
 _RANKING, _NEAREST = 1.2e-3, 2e-4  # per text that trees and nearest texts rank, or nearest texts alone
 _COMBINER, _ORDER = 1.9e-4, 1.4e-3  # per text and epoch, and per text, for the combining network and the trees after it
-_TRAINED_TEXTS = 150_000  # texts times epochs of the combining network
 _PACKED_TEXTS, _COMPARED = 28_000, 5000  # texts that tune a packed model, and that are compared
 _PACKING = {"all": 7e-4, "space": 3.4e-3, "astec": 1.5e-3}  # seconds per tuning text
 _GPU_STEP, _GPU_START, _GPU_STAGE = 1.6e-3, 30.0, 8.0  # seconds on one H200
@@ -143,7 +143,7 @@ def _combination(of: Situation, config: MethodConfig, fusion: FusionConfig, text
     """Return the parts of the other channels, and of what combines them all."""
     parts = {"fusion-evidence": Part(held * _ranking_seconds(of, config))}
     # One thread trains the network.
-    parts["fusion"] = Part(_COMBINER * _TRAINED_TEXTS / of.one_core)
+    parts["fusion"] = Part(_COMBINER * held * combiner_epochs(fusion, held) / of.one_core)
     parts["fusion-order"] = Part(_ORDER * held / of.one_core)
     if fusion.siamese and of.label_texts:
         sizes = {"words": of.words, "labels": of.labels, "texts": texts}

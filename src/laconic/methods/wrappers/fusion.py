@@ -305,9 +305,14 @@ def _positives(inputs: Mapping[str, Tensor]) -> csr_array:
     return csr_array(inputs["true"].numpy().astype(np.float32))
 
 
+def combiner_epochs(fusion: FusionConfig, texts: int) -> int:
+    """Return the epochs of the combining network on so many held-out texts."""
+    return fusion.epochs or int(np.clip(_TRAINED_TEXTS // max(1, texts), 6, 30))
+
+
 def _plan(fusion: FusionConfig, seed: int, texts: int) -> Plan:
     return Plan(
-        epochs=fusion.epochs or int(np.clip(_TRAINED_TEXTS // max(1, texts), 6, 30)),
+        epochs=combiner_epochs(fusion, texts),
         batch_size=64,
         learning_rate=fusion.learning_rate,
         schedule=OneCycle(),
