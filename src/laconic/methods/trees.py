@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -25,7 +24,7 @@ from laconic.methods.result import Trained
 from laconic.methods.validation import calibrates_apart, calibration_parts
 from laconic.models.label_trees.features import Reading, feature_rows
 from laconic.models.label_trees.forest import join_trees
-from laconic.models.label_trees.grow import GrowSettings, grow_tree
+from laconic.models.label_trees.grow import GrowSettings, grow_trees
 from laconic.models.label_trees.learn import LearnSettings
 from laconic.models.label_trees.solver import SolverSettings
 from laconic.models.shortlisters.nearest import tensor_of
@@ -103,16 +102,8 @@ def build(data: Dataset, config: Config, advance: Callable[[float], None] = lamb
     rows = feature_rows(data.inputs, reading)
     learning = LearnSettings(config.cost, config.threshold, SolverSettings(_TOLERANCE, config.epochs))
     growing = GrowSettings(config.fan_out, config.leaf, learning)
-    trees = [
-        grow_tree(data, rows, growing, config.seed + number, partial(_of_all, advance, number, config.trees))
-        for number in range(config.trees)
-    ]
+    trees = grow_trees(data, rows, growing, range(config.seed, config.seed + config.trees), advance)
     return TreesRanker(StoredForest.of(join_trees(trees)), reading, beam=config.beam)
-
-
-def _of_all(advance: Callable[[float], None], before: int, trees: int, fraction: float) -> None:
-    """Report the fraction of one tree as one of all trees."""
-    advance((before + fraction) / trees)
 
 
 def restore(config: Config, tensors: Mapping[str, Tensor]) -> TreesRanker:
