@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from time import monotonic
 from typing import ClassVar
 
 import numpy as np
@@ -24,7 +25,7 @@ from laconic.methods.config import MethodConfig
 from laconic.methods.result import Trained
 from laconic.methods.validation import calibrates_apart, calibration_parts
 from laconic.models.label_trees.features import Reading, feature_rows
-from laconic.models.label_trees.forest import join_trees
+from laconic.models.label_trees.forest import Forest, join_trees
 from laconic.models.label_trees.grow import GrowSettings, grow_tree
 from laconic.models.label_trees.learn import LearnSettings
 from laconic.models.label_trees.solver import SolverSettings
@@ -82,9 +83,13 @@ class Config(MethodConfig):
 
 def train(data: Dataset, config: Config, run: Run) -> Trained:
     learnt_from, _ = data.split(config.validation, config.seed)
-    config = replace(config, trees=run.amount("trees", config.trees, "tree"))
+
+    def trees_in_time(seconds: float) -> int:
+        return run.amount("trees", config.trees, "tree", lambda: seconds, done=1)
+
     with run.stage("trees") as advance:
-        ranker = build(learnt_from, config, advance)
+        ranker = build(learnt_from, config, advance, trees_in_time)
+    config = replace(config, trees=trees_in_time(0.0))
     if not calibrates_apart(data, config):
         return Trained(ranker, config)
     # One tree is enough: its scores are nearly as often true as the mean of several (docs/log.md).
@@ -93,20 +98,30 @@ def train(data: Dataset, config: Config, run: Run) -> Trained:
         return Trained(ranker, config, calibration_ranker=build(others, replace(config, trees=1), advance))
 
 
-def build(data: Dataset, config: Config, advance: Callable[[float], None] = lambda fraction: None) -> TreesRanker:
+def build(
+    data: Dataset,
+    config: Config,
+    advance: Callable[[float], None] = lambda fraction: None,
+    trees_in_time: Callable[[float], int] | None = None,
+) -> TreesRanker:
     """Train on all of the data; texts of weight 0 or without labels have no effect.
 
-    `advance` gets the fraction that is done, time and again.
+    `advance` gets the fraction that is done, time and again. `trees_in_time` returns the number of trees after the
+    first one has taken so many seconds; by default they are as many as the config says.
     """
     data = _weighted_texts(data)
     reading = _reading(data, config)
     rows = feature_rows(data.inputs, reading)
     learning = LearnSettings(config.cost, config.threshold, SolverSettings(_TOLERANCE, config.epochs))
     growing = GrowSettings(config.fan_out, config.leaf, learning)
-    trees = [
-        grow_tree(data, rows, growing, config.seed + number, partial(_of_all, advance, number, config.trees))
-        for number in range(config.trees)
-    ]
+    began = monotonic()
+
+    def grow(number: int, count: int) -> Forest:
+        return grow_tree(data, rows, growing, config.seed + number, partial(_of_all, advance, number, count))
+
+    trees = [grow(0, config.trees)]
+    count = config.trees if trees_in_time is None else trees_in_time(monotonic() - began)
+    trees += [grow(number, count) for number in range(1, count)]
     return TreesRanker(StoredForest.of(join_trees(trees)), reading, beam=config.beam)
 
 
