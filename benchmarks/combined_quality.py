@@ -151,6 +151,9 @@ class Remembering:
             self.kept[name] = made
         return made
 
+    def knows(self, name: str) -> bool:
+        return name in self.kept
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self.run, name)
 

@@ -37,6 +37,7 @@ from laconic.methods.result import Trained
 from laconic.methods.wrappers import fusion
 from laconic.methods.wrappers import label_texts as extra_texts
 from laconic.methods.wrappers.encoder_channel import with_channel
+from laconic.methods.wrappers.fusion_trees import Forests
 from laconic.models.rankers import Ranker
 from laconic.training.run import Run, device_named
 from laconic.training.watchers import LineWatcher
@@ -125,13 +126,17 @@ class Keeping(Remembering):
                 self.growing.join()
         return super().remember(name, make)
 
+    def knows(self, name: str) -> bool:
+        """Return whether label trees need not be grown by fusion."""
+        return name.startswith("fusion-trees")
+
     def grow_trees(self, data: Dataset, config: MethodConfig) -> None:
         """Begin to learn label trees as fusion will want them."""
 
         def grow() -> None:
-            learn, _ = data.split(config.validation, config.seed)
-            fusion.learn_trees("fusion-trees", learn, config, self)
-            fusion.learn_trees("fusion-trees-of-all", data, config, self)
+            trees = Forests(replace(data, extend=None), config, self)  # type: ignore[arg-type]
+            trees.without_held_out()
+            trees.of_all()
 
         self.growing = Thread(target=grow)
         self.growing.start()

@@ -14,7 +14,17 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from posixpath import relpath
 
-from benchmarks.blocks import astec, label_text, others, plus, plus_costs, several_gpus, thresholds, which_method
+from benchmarks.blocks import (
+    astec,
+    label_text,
+    others,
+    plus,
+    plus_costs,
+    several_gpus,
+    stages,
+    thresholds,
+    which_method,
+)
 from benchmarks.blocks.of_papers import of_paper
 from benchmarks.figures import complaints
 from benchmarks.tables import NotMeasuredError, Results, every_result
@@ -44,6 +54,7 @@ BLOCKS: Mapping[str, Mapping[str, Make]] = {
     "docs/combined.md": {
         "channels": others.channels,
         "on a CPU": others.channels_on_cpu,
+        "stages": stages.where_time_goes,
         "with a transformer": others.with_transformer,
     },
     "docs/papers/inceptionxml-plus.md": {
@@ -95,7 +106,7 @@ BLOCKS: Mapping[str, Mapping[str, Make]] = {
     "docs/reference/service.md": {"load": others.load, "claims": others.claims},
     "docs/security.md": {"campaign": others.campaign},
 }
-DRAWINGS = (plus.drawings, astec.drawings, label_text.drawings, which_method.drawings)
+DRAWINGS = (plus.drawings, astec.drawings, label_text.drawings, which_method.drawings, stages.drawings)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -33,7 +33,9 @@ def test_the_choice_says_that_a_transformer_is_trained_besides(tmp_path: Path) -
     corpus = planted_texts(num_labels=8, num_texts=600, with_label_texts=True)
     settled = settled_recipe(asked(AUTO, str(tiny_transformer(tmp_path / "tiny"))), corpus, "cpu")
     assert settled.config.fusion.encoder.folder == str(tmp_path / "tiny")
-    assert settled.why.endswith("besides, which takes long without a GPU")
+    assert settled.why.endswith(f"for {tmp_path / 'tiny'}")
+    epochs = settled.parts["fusion-encoder.train"].seconds
+    assert settled.parts["fusion-encoder.train-warm-up"].seconds == pytest.approx(epochs * 2 * 4 / 40)
 
 
 def test_an_encoder_that_nothing_can_be_combined_with_is_refused(tmp_path: Path) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
 from laconic.kernels.csr import Lists
+from laconic.kernels.spares import Spares
 from laconic.models.fusion import NUMBERS, Asked, Channels, Evidence, Listed, gather_evidence
-from laconic.models.fusion.evidence import FURTHER
+from laconic.models.fusion.evidence import FURTHER, make_workspace
 from laconic.types import NO_LABEL
 
 TEXTS, TRAINING, LABELS, WORDS, WIDTH = 7, 20, 15, 12, 4
@@ -54,7 +56,8 @@ class World:
             np.float32(1),
         )
         rankers = Listed(self.listed, self.scores), Listed(self.others, self.their_scores)
-        return gather_evidence(channels, Asked(rankers, self.wanted), self.frequency, WIDTH)
+        spaces = Spares(partial(make_workspace, len(self.frequency)))
+        return gather_evidence(channels, Asked(rankers, self.wanted), self.frequency, WIDTH, spaces)
 
     def plainly(self, row: int) -> dict[int, dict[str, float]]:
         """The numbers of every candidate of a text, by name."""

@@ -60,7 +60,7 @@ def changed_arrays(path: str, array: np.ndarray) -> Iterator[Any]:
     yield array[..., None]
     yield array[:0] if array.size else np.zeros(1, array.dtype)
     yield array.astype(np.float64)
-    yield array.astype(np.int64 if array.dtype != np.int64 else np.int32)
+    yield array.astype(np.int64 if array.dtype != np.int64 else np.int16)
     values = [np.nan, -np.inf] if array.dtype.kind == "f" else [-1, 1 << 30, np.iinfo(array.dtype).min]
     for value in () if path.rpartition(".")[2] in ANY_VALUE else values:
         for place in (0, array.size // 2, array.size - 1) if array.size else ():

@@ -7,7 +7,7 @@ from scipy.sparse import csr_array
 
 from laconic.kernels.checks import for_kernels
 from laconic.kernels.csr import Lists
-from laconic.models.label_trees.forest import Entries, Forest, by_feature, join_trees, quantise, rows_of
+from laconic.models.label_trees.forest import Entries, Forest, by_feature, join_trees, quantise, rows_of, starts_of
 
 LABELS, FEATURES = 23, 9
 
@@ -34,13 +34,14 @@ def slow_scores(forest: Forest, asked: Lists, labels: int = LABELS) -> np.ndarra
     ).toarray()
     scores = np.zeros((len(table), labels))
     feature_of = np.repeat(np.arange(len(forest.feature_starts) - 1), np.diff(forest.feature_starts))
+    starts = starts_of(forest)
 
     def walk(node: int, losses: np.ndarray) -> None:
         rows = np.flatnonzero(forest.nodes == node)
         for place, child in enumerate(range(forest.child_starts[node], forest.child_starts[node + 1])):
             weights = np.zeros(table.shape[1])
             for row in rows:
-                own = slice(forest.weights.starts[row], forest.weights.starts[row + 1])
+                own = slice(starts[row], starts[row + 1])
                 at = np.cumsum(forest.weights.numbers[own], dtype=np.int64)
                 weights[feature_of[row]] = forest.scales[child] * forest.weights.values[own][at == place].sum()
             below = losses + np.maximum(0, 1 - (table @ weights + forest.biases[child])) ** 2

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from laconic.data.dataset import Dataset
+from laconic.models.clustering import Clustering, LabelRows
 from laconic.models.label_trees.grow import grow_levels, problems_of
 from tests.variants import examples
 
@@ -20,12 +21,16 @@ def data_of(num_labels: int, texts: int = 50, seed: int = 0) -> Dataset:
     return Dataset(inputs=inputs, labels=csr_array(labels, dtype=np.float32))
 
 
+def rows_of(data: Dataset) -> LabelRows:
+    return LabelRows.of_texts(data, Clustering(), 0)
+
+
 @examples(30)
 @given(num_labels=st.integers(1, 90), fan_out=st.sampled_from([2, 3, 4, 16]), leaf=st.integers(2, 20))
 def test_every_label_is_under_one_child_of_each_level_and_no_node_is_too_wide(
     num_labels: int, fan_out: int, leaf: int
 ) -> None:
-    levels = grow_levels(data_of(num_labels), fan_out=fan_out, leaf=leaf, seed=3)
+    levels = grow_levels(rows_of(data_of(num_labels)), fan_out=fan_out, leaf=leaf, seed=3)
     above = np.zeros(num_labels, dtype=np.int64)
     for level in levels:
         assert (level.node_of[level.child_of] == above).all()  # under the node that the last level put it in
@@ -38,7 +43,7 @@ def test_every_label_is_under_one_child_of_each_level_and_no_node_is_too_wide(
 
 def test_a_problem_has_the_texts_of_its_node_and_says_which_are_true() -> None:
     data = data_of(30)
-    for level in grow_levels(data, fan_out=4, leaf=3, seed=0):
+    for level in grow_levels(rows_of(data), fan_out=4, leaf=3, seed=0):
         problems = problems_of(data, level)
         truth = data.labels.toarray() > 0
         for child, node in enumerate(level.node_of):
@@ -54,7 +59,7 @@ def test_left_out_pairs_are_neither_true_nor_false() -> None:
     labels = csr_array(np.array([[1, 0, 0], [0, 1, 0], [0, 0, 0.5]], dtype=np.float32))
     left_out = csr_array(np.array([[1, 1, 0], [0, 0, 0], [0, 0, 0]], dtype=np.bool_))
     data = Dataset(inputs=csr_array(np.eye(3, dtype=np.float32)), labels=labels, leave_out=left_out)
-    (level,) = grow_levels(data, fan_out=2, leaf=9, seed=0)
+    (level,) = grow_levels(rows_of(data), fan_out=2, leaf=9, seed=0)
     truths = problems_of(data, level).truths
     by_label = {
         label: dict(
@@ -71,6 +76,8 @@ def test_left_out_pairs_are_neither_true_nor_false() -> None:
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_another_seed_grows_another_tree(seed: int) -> None:
-    one, same, other = (grow_levels(data_of(60), fan_out=4, leaf=4, seed=number) for number in (seed, seed, seed + 1))
+    one, same, other = (
+        grow_levels(rows_of(data_of(60)), fan_out=4, leaf=4, seed=number) for number in (seed, seed, seed + 1)
+    )
     assert all(np.array_equal(a.child_of, b.child_of) for a, b in zip(one, same, strict=True))
     assert not all(np.array_equal(a.child_of, b.child_of) for a, b in zip(one, other, strict=True))

@@ -90,9 +90,9 @@ def test_labels_that_go_leave_the_others_scores_as_they_were() -> None:
 def test_weights_come_back_from_steps_of_one_byte(pairs: set[tuple[int, int, int]]) -> None:
     nodes, features, places = np.array(sorted(pairs), dtype=np.int64).reshape(-1, 3).T
     values = (1 + np.arange(len(nodes)) % 127).astype(np.int8)
-    starts, rows, weights = by_feature([rows_of(Entries(nodes, features, places, values))])
+    starts, rows, blocks, weights = by_feature([rows_of(Entries(nodes, features, places, values))])
     assert weights.numbers.dtype == np.uint8
-    made = forest()._replace(feature_starts=starts, nodes=rows, weights=weights)
+    made = forest()._replace(feature_starts=starts, nodes=rows, blocks=blocks, weights=weights)
     found = sorted(zip(*(part.tolist() for part in entries_of(made)), strict=True))
     assert found == sorted(zip(nodes.tolist(), features.tolist(), places.tolist(), values.tolist(), strict=True))
 
@@ -115,7 +115,8 @@ def damaged() -> dict[str, Forest]:
     made = forest()
 
     def other(name: str, place: int, value: float) -> Forest:
-        array = getattr(made, name).copy()
+        array = getattr(made, name)
+        array = array.astype(np.int32) if array.dtype == np.uint16 else array.copy()
         array[place] = value
         return frozen(made._replace(**{name: array}))
 
@@ -141,6 +142,8 @@ def damaged() -> dict[str, Forest]:
         "a node after the last": other("nodes", -1, len(made.child_starts) - 1),
         "nodes that are not there": other("feature_starts", -1, len(made.nodes) + 1),
         "weights that are not there": weights("starts", -1, len(made.weights.numbers) + 1),
+        "a block that begins elsewhere": other("blocks", 0, 1),
+        "a block that is not there": made._replace(blocks=made.blocks[:-1]),
         "a child that is not there": weights("numbers", 0, 99),
         "a scale that is no number": other("scales", 4, np.inf),
         "no tree": made._replace(roots=made.roots[:0]),

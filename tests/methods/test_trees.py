@@ -20,7 +20,7 @@ from laconic.methods.registry import config_of
 from laconic.methods.restore import with_settings
 from laconic.methods.train import train_model
 from laconic.methods.trees import Config, build, restore
-from laconic.models.label_trees.forest import entries_of
+from laconic.models.label_trees.forest import entries_of, starts_of
 from laconic.models.trees_ranker import TreesRanker
 from laconic.training.run import Run
 from laconic.types import FIRST_WORD, Inputs
@@ -162,7 +162,14 @@ def test_a_setting_outside_its_range_is_refused(settings: Settings, message: str
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("targets", 999), ("roots", 999), ("weight_steps", 255), ("nodes", -1), ("child_starts", 999)],
+    [
+        ("targets", 999),
+        ("roots", 999),
+        ("weight_steps", 255),
+        ("nodes", 999),
+        ("child_starts", 999),
+        ("weight_blocks", 9),
+    ],
 )
 def test_a_damaged_forest_is_refused(name: str, value: int) -> None:
     state = trained()[0].state_dict()
@@ -179,11 +186,13 @@ def of_version_0_2(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     scales = forest.scales[forest.child_starts[entries.nodes] + entries.places]
     own = {
         "feature_starts": forest.feature_starts.astype(np.int64),
-        "weight_starts": forest.weights.starts.astype(np.int64),
+        "nodes": forest.nodes.astype(np.int32),
+        "weight_starts": starts_of(forest),
         "weight_children": entries.places.astype(np.int32),
         "weights": entries.values.astype(np.float32) * scales,
     }
-    left = {name: tensor for name, tensor in state.items() if name not in ("trees.scales", "trees.weight_steps")}
+    gone = ("trees.scales", "trees.weight_steps", "trees.weight_blocks")
+    left = {name: tensor for name, tensor in state.items() if name not in gone}
     return left | {f"trees.{name}": torch.from_numpy(array) for name, array in own.items()}
 
 
@@ -193,6 +202,17 @@ def test_trees_of_version_0_2_are_read() -> None:
     found, expected = (one.rank(inputs, 3) for one in (old, ranker))
     assert torch.equal(found.labels, expected.labels)
     torch.testing.assert_close(found.scores, expected.scores)
+
+
+def test_trees_whose_rows_are_not_in_blocks_are_read() -> None:
+    ranker, inputs, _ = trained()
+    state, forest = ranker.state_dict(), ranker.forest
+    plain = {"nodes": forest.nodes.astype(np.int32), "weight_starts": starts_of(forest).astype(np.int32)}
+    left = {name: tensor for name, tensor in state.items() if name != "trees.weight_blocks"}
+    old = restore(SMALL, left | {f"trees.{name}": torch.from_numpy(array) for name, array in plain.items()})
+    found, expected = (one.rank(inputs, 3) for one in (old, ranker))
+    assert torch.equal(found.labels, expected.labels)
+    assert torch.equal(found.scores, expected.scores)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from laconic.analysis.plots import plot_label_frequencies, plot_lengths
 from laconic.cli.data_tables import cost_table, facts_tables, reading_tables
-from laconic.cli.model_tables import model_table, packed_table
+from laconic.cli.model_tables import model_table, packed_table, sizes_table
 from laconic.data.attributes import LabelAttributes
 from laconic.data.corpus import Corpus
 from laconic.data.dataset import label_counts
@@ -27,6 +27,7 @@ from laconic.packed.folder import open_packed
 from laconic.predict.load import packed_of
 from laconic.storage.manifest import PACKED, PACKED_MODEL, check_hashes
 from laconic.storage.model_folder import read_model
+from laconic.storage.sizes import bytes_of_parts
 from laconic.system.files import bytes_in
 from laconic.training.run import device_named
 
@@ -62,14 +63,18 @@ def inspect_model(folder: Path, *, verify: bool) -> Inspection:
     cost = model_cost(first_member(model))
     if cost is not None:
         cost = _times(cost, ensemble_size(model))
-    packed = packed_of(folder)
-    answers = [] if packed is None else [packed_table(str(folder / PACKED), packed, bytes_in(folder / PACKED))]
+    packed, place, parts = packed_of(folder), folder / PACKED, bytes_of_parts(folder)
+    packed_parts = {} if packed is None else bytes_of_parts(place)
+    answers = [] if packed is None else [packed_table(str(place), packed, bytes_in(place))]
     shown: list[Table | str] = [
         model_table(str(folder), model, cost),
+        sizes_table(str(folder), parts),
         *answers,
+        *([sizes_table(str(place), packed_parts)] if packed_parts else []),
         *["All files are intact (sha256)."] * verify,
     ]
     found = {"cost": cost, "packed": packed is not None, "kept_texts": 0 if packed is None else packed.num_kept}
+    found |= {"parts": parts, "packed_parts": packed_parts}
     return Inspection({**model.facts, **found, **_attributes(model.labels.attributes)}, shown)
 
 
@@ -78,10 +83,11 @@ def inspect_packed(folder: Path, *, verify: bool) -> Inspection:
         check_hashes(folder, kind=PACKED_MODEL)
     packed, size = open_packed(folder), bytes_in(folder)
     facts = {name: fact for name, fact in packed.facts.items() if name != "ranker"}
-    shown: list[Table | str] = [packed_table(str(folder), packed, size), *["All files are intact (sha256)."] * verify]
-    return Inspection(
-        {**facts, "bytes": size, "kept_texts": packed.num_kept, **_attributes(packed.label_attributes)}, shown
-    )
+    parts = bytes_of_parts(folder)
+    shown: list[Table | str] = [packed_table(str(folder), packed, size), sizes_table(str(folder), parts)]
+    shown += ["All files are intact (sha256)."] * verify
+    found = {"bytes": size, "kept_texts": packed.num_kept, "parts": parts}
+    return Inspection({**facts, **found, **_attributes(packed.label_attributes)}, shown)
 
 
 def _attributes(attributes: LabelAttributes | None) -> dict[str, Any]:

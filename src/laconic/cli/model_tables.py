@@ -66,6 +66,15 @@ def packed_table(name: str, packed: PackedModel, size: int) -> Table:
     return table
 
 
+def sizes_table(name: str, parts: Mapping[str, int]) -> Table:
+    """Show what takes the room in a folder."""
+    table, whole = plain_table(f"{name}: {human_bytes(sum(parts.values()))}"), max(1, sum(parts.values()))
+    table.add_column(justify="right")
+    for part, size in parts.items():
+        table.add_row(part, human_bytes(size), f"{100 * size / whole:.0f} %")
+    return table
+
+
 def _add_attributes(table: Table, attributes: LabelAttributes | None) -> None:
     for name, values in attribute_rows({} if attributes is None else attributes.summary()).items():
         table.add_row(name, values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -114,7 +115,7 @@ def _pack(source: _Source, folder: Path, corpus: Corpus | None, device: str, *, 
     from laconic.data.evaluation_texts import TrainedOn, as_trained
     from laconic.export.pack import pack as packed_model
     from laconic.export.pack import with_texts
-    from laconic.packed.folder import of_version, write_packed
+    from laconic.packed.folder import SECONDS, of_version, write_packed
     from laconic.predict.packing_cost import measured, split_to_measure
     from laconic.system.files import bytes_in
     from laconic.units import human_bytes
@@ -129,6 +130,7 @@ def _pack(source: _Source, folder: Path, corpus: Corpus | None, device: str, *, 
     if corpus is not None and (split := split_to_measure(corpus)):
         with waiting(err, "comparing the packed model with the model"):
             packed, cost = measured(packed, source.model, corpus, split, device)
+    packed = replace(packed, facts={**packed.facts, SECONDS: round(perf_counter() - began, 2)})
     write_packed(packed, folder)
     seconds, sizes = perf_counter() - began, [human_bytes(bytes_in(one)) for one in (folder, source.folder)]
     texts = f" It keeps {counted(packed.num_kept, 'training text')}." if packed.num_kept else ""

@@ -14,6 +14,7 @@ from laconic.errors import ConfigError
 if TYPE_CHECKING:
     from laconic.data.corpus import Corpus
     from laconic.methods.rerun import Choice
+    from laconic.training.deadline import Part
 
 _ENDINGS = {".gz", ".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".txt"}
 _WRAPPED = {"reranker": ", re-ranked", "extra_texts": ", label texts learnt", "fusion": ", fused"}
@@ -134,20 +135,21 @@ def settled_recipe(
         method=choice.method,
         settings=settings,
         config=config,
-        why=choice.why + _besides(config, gpu=gpu),
+        why=choice.why + _besides(config, parts),
         parts=parts,
         memory=choice.memory,
         members=members,
     )
 
 
-def _besides(config: Any, *, gpu: bool) -> str:
-    """Tell that a transformer is trained besides what was chosen, which no estimate includes."""
+def _besides(config: Any, parts: Mapping[str, Part]) -> str:
+    """Say how long the training of a transformer takes besides what was chosen."""
+    from laconic.units import human_seconds
+
     if config.fusion is None or not config.fusion.encoder.folder:
         return ""
-    return f", and the training of {config.fusion.encoder.folder} besides" + ", which takes long without a GPU" * (
-        not gpu
-    )
+    seconds = sum(part.seconds for name, part in parts.items() if name.startswith("fusion-encoder."))
+    return f", and {human_seconds(seconds)} for {config.fusion.encoder.folder}"
 
 
 def _with_options(method: str, settings: Settings, options: Mapping[str, float]) -> Settings:

@@ -66,11 +66,12 @@ def carry_out(job: TrainingJob, recipe: Recipe, among: Among, read: Callable[[],
     from laconic.methods.rerun import earlier_choice
     from laconic.storage.model_folder import read_model, write_model
     from laconic.system.files import bytes_in
-    from laconic.training.stages import measured
+    from laconic.training.stages import StageFacts, measured
 
-    recipe = checked_recipe(recipe)
+    recipe, stages = checked_recipe(recipe), list[StageFacts]()
     _check_several(job, recipe, among.ranks)
-    corpus = read() if among.ranks.reads else None
+    with measured("reading", stages.append):
+        corpus = read() if among.ranks.reads else None
     asked = recipe.asked
     if corpus is not None:
         if job.keep_texts:
@@ -82,7 +83,7 @@ def carry_out(job: TrainingJob, recipe: Recipe, among: Among, read: Callable[[],
     if recipe.why:
         err.print(f"Chosen: {recipe.why}", soft_wrap=True)
     _log_settings(recipe)
-    trained = _trained(job, recipe, corpus, asked, among)
+    trained = _trained(job, recipe, corpus, asked, among, stages)
     among.ranks.close()
     if not among.ranks.is_first:
         return
@@ -94,8 +95,10 @@ def carry_out(job: TrainingJob, recipe: Recipe, among: Among, read: Callable[[],
             model = read_model(job.folder)
             cli_pack.pack_trained(model, job.folder, corpus, job.device, keep_texts=job.keep_texts)()
         return
-    with measured("evaluation", partial(_add_stage, trained)):
+    with measured("evaluation", stages.append):
         trained = _evaluated(trained, corpus, job.device, f"{job.folder} on {job.data}")
+    if "stages" in trained.facts:
+        trained = replace(trained, facts={**trained.facts, "stages": [stage._asdict() for stage in stages]})
     trackers.log_figures(trained.facts)
     reports = list[Callable[[], None]]()
 
@@ -208,12 +211,17 @@ def _is_packed(model: Path, *, keep_texts: bool) -> bool:
 
 
 def _trained(
-    job: TrainingJob, recipe: Recipe, corpus: Corpus | None, asked: Mapping[str, Any], among: Among
+    job: TrainingJob,
+    recipe: Recipe,
+    corpus: Corpus | None,
+    asked: Mapping[str, Any],
+    among: Among,
+    stages: list[StageFacts],
 ) -> SavedModel | None:
     """Train and return the model with the command and duration; None if the same model is already there.
 
     `corpus` is None on ranks that take the data from another one, which return None too. `asked` are the words in which
-    a choice of the method was asked for; empty if one was named.
+    a choice of the method was asked for; empty if one was named. `stages` gets the stages of the run.
     """
     from laconic.methods.distillation import Config as Distilling
     from laconic.methods.distillation import with_teacher_facts, with_teacher_labels
@@ -225,6 +233,7 @@ def _trained(
     from laconic.training.deadline import deadline_of
     from laconic.training.run import Run
     from laconic.training.run_folder import ASKED
+    from laconic.training.stages import measured
 
     (ranks, device, trackers), folder = among, job.folder / RUN
     teacher = None if job.teacher is None else read_model(job.teacher)
@@ -245,9 +254,11 @@ def _trained(
             asked=asked,
             trackers=trackers,
             ranks=ranks,
+            stages=stages,
             deadline=deadline,
         )
-        training = None if corpus is None else Training.of(corpus, recipe.method, recipe.config, job.ensemble)
+        with measured("preparation", stages.append):
+            training = None if corpus is None else Training.of(corpus, recipe.method, recipe.config, job.ensemble)
         learning = shared_learning(None if training is None else training.learning, ranks)
         is_made = False
         if training is not None and finished is not None and ranks.is_first and not run.unfinished(training.facts):
@@ -260,8 +271,8 @@ def _trained(
     trained = training.model(learnt)
     trained = trained if teacher is None else with_teacher_facts(trained, teacher)
     made = {"command": command_line()} | ({ASKED: asked} if asked else {})
-    stages = [stage._asdict() for stage in run.stages]
-    took = {"seconds": round(perf_counter() - began, 2), "stages": stages} if anew else {}  # not known of a stopped run
+    parts = [stage._asdict() for stage in stages]
+    took = {"seconds": round(perf_counter() - began, 2), "stages": parts} if anew else {}  # not known of a stopped run
     if deadline is not None:
         took |= {
             "estimated": {**estimated, "held": held},
@@ -269,12 +280,6 @@ def _trained(
         }
     tracked = {"trackers": trackers.ids} if trackers.ids else {}
     return replace(trained, facts={**trained.facts, **made, **took, **tracked})
-
-
-def _add_stage(model: SavedModel, stage: StageFacts) -> None:
-    """Add what came after training to the stages in a model's facts, if it has any."""
-    if stages := model.facts.get("stages"):
-        stages.append(stage._asdict())
 
 
 def command_line() -> str:

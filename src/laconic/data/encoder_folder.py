@@ -87,6 +87,13 @@ def read_pretrained(folder: Path) -> Pretrained:
     )
 
 
+def layer_weights(folder: Path) -> int:
+    """Return how many weights of a pre-trained encoder each token is multiplied with, by config.json alone."""
+    path = folder / "config.json"
+    layers, _, inner, dim, _ = _sizes(json_file(path), path)
+    return layers * dim * (4 * dim + 2 * inner)
+
+
 def json_file(path: Path) -> dict[str, Any]:
     """Read a JSON file that holds an object."""
     try:

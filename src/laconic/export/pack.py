@@ -16,7 +16,9 @@ from laconic.errors import DataError
 from laconic.evaluation.dataset_view import DatasetView
 from laconic.evaluation.metrics.pairs import relevant, truth_without_pairs
 from laconic.export.rankers import pack_ranker
+from laconic.export.small import smaller
 from laconic.methods.restore import restore_config, restore_ranker
+from laconic.packed.engine.fusion import Fused
 from laconic.packed.engine.texts import inputs_of
 from laconic.packed.folder import PackedModel
 from laconic.packed.kept_texts import KeptTexts
@@ -37,9 +39,10 @@ def pack(model: SavedModel, corpus: Corpus | None = None, device: str = "auto") 
     tuning_texts = None
     if corpus is not None and train and (train == "train" or is_of_training(known, corpus.split(train), train)):
         tuning_texts = inputs_of(DatasetView.of(model).rows_and_truth(corpus.sampled(train, _TUNING_TEXTS), train)[0])
+    packed = pack_ranker(ranker, tuning_texts, device_named(device))
     return PackedModel(
         facts={name: model.facts[name] for name in (*_TOLD, *_MEASURED) if name in model.facts},
-        ranker=pack_ranker(ranker, tuning_texts, device_named(device)),
+        ranker=smaller(packed) if isinstance(packed, Fused) else packed,
         labels=model.labels.names,
         label_texts=model.labels.texts,
         label_counts=model.label_counts,

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
+from laconic.data.encoder_folder import layer_weights
 from laconic.methods import astec, siamese, trees
-from laconic.methods.config import FusionConfig, MethodConfig
+from laconic.methods.config import EncoderChannel, FusionConfig, MethodConfig
 from laconic.methods.costs import CPU, GPU, Machine, TrainingCosts, bag_reading, with_warm_up
 from laconic.methods.warm_up import WARM_UP_BATCH
+from laconic.methods.wrappers.encoder_channel import STAGE, epochs_of
 from laconic.methods.wrappers.fusion import combiner_epochs
 from laconic.system.speed import Speed
 from laconic.training.deadline import Part
@@ -28,6 +31,7 @@ _COMBINER, _ORDER = 1.9e-4, 1.4e-3  # per text and epoch, and per text, for the 
 _PACKED_TEXTS, _COMPARED = 28_000, 5000  # texts that tune a packed model, and that are compared
 _PACKING = {"all": 7e-4, "space": 3.4e-3, "astec": 1.5e-3}  # seconds per tuning text
 _GPU_STEP, _GPU_START, _GPU_STAGE = 1.6e-3, 30.0, 8.0  # seconds on one H200
+_GPU_BFLOAT, _GPU_COMPILED, _PIECES = 35e12, 30.0, 16  # operations a second of a transformer; seconds; of a text
 _DENSE, _SPARSE = 0.6, 0.5  # powers of measured speeds: steps and searches wait for memory too
 _SEARCHED = 5.0  # operations for each number of a vector that a text is compared with
 
@@ -152,11 +156,24 @@ def _combination(of: Situation, config: MethodConfig, fusion: FusionConfig, text
         if of.gpu:
             seconds |= {name: seconds[name] + _GPU_STAGE for name in stages}
         parts |= _flexible(seconds, *stages)
+    if fusion.encoder.folder:
+        parts |= _encoder(of, fusion.encoder, texts)
     if fusion.trees:
         forest = fusion.trees * _tree_seconds(of)
         parts["fusion-trees"] = Part(forest, 1 / fusion.trees, 1.0)
         parts["fusion-trees-of-all"] = Part(forest, 1 / fusion.trees, 1.0, follows="fusion-trees")
     return parts
+
+
+def _encoder(of: Situation, own: EncoderChannel, texts: int) -> dict[str, Part]:
+    """Return the parts of a transformer's training; label texts are read beside texts before its own epochs."""
+    start = _GPU_COMPILED if of.gpu else 0.0
+    epoch = 6 * _PIECES * texts * layer_weights(Path(own.folder)) / (_GPU_BFLOAT if of.gpu else of.machine.flops)
+    train, warm = f"{STAGE}.train", f"{STAGE}.train-warm-up"
+    seconds = {train: start + epochs_of(own, texts) * epoch}
+    if of.label_texts and own.warm_up:
+        seconds[warm] = start + 2 * own.warm_up * epoch
+    return _flexible(seconds, train)
 
 
 def space_of(of: Situation, config: MethodConfig) -> siamese.Config:

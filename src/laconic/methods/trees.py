@@ -25,8 +25,8 @@ from laconic.methods.config import MethodConfig
 from laconic.methods.result import Trained
 from laconic.methods.validation import calibrates_apart, calibration_parts
 from laconic.models.label_trees.features import Reading, feature_rows
-from laconic.models.label_trees.forest import Forest, join_trees
-from laconic.models.label_trees.grow import GrowSettings, grow_tree
+from laconic.models.label_trees.forest import join_trees
+from laconic.models.label_trees.grow import GrowSettings, grow_trees
 from laconic.models.label_trees.learn import LearnSettings
 from laconic.models.label_trees.solver import SolverSettings
 from laconic.models.shortlisters.nearest import tensor_of
@@ -88,7 +88,8 @@ def train(data: Dataset, config: Config, run: Run) -> Trained:
         return run.amount("trees", config.trees, "tree", lambda: seconds, done=1)
 
     with run.stage("trees") as advance:
-        ranker = build(learnt_from, config, advance, trees_in_time)
+        limited = run.deadline is not None and run.deadline.is_limit
+        ranker = build(learnt_from, config, advance, trees_in_time if limited else None)
     config = replace(config, trees=trees_in_time(0.0))
     if not calibrates_apart(data, config):
         return Trained(ranker, config)
@@ -114,20 +115,20 @@ def build(
     rows = feature_rows(data.inputs, reading)
     learning = LearnSettings(config.cost, config.threshold, SolverSettings(_TOLERANCE, config.epochs))
     growing = GrowSettings(config.fan_out, config.leaf, learning)
-    began = monotonic()
-
-    def grow(number: int, count: int) -> Forest:
-        return grow_tree(data, rows, growing, config.seed + number, partial(_of_all, advance, number, count))
-
-    trees = [grow(0, config.trees)]
-    count = config.trees if trees_in_time is None else trees_in_time(monotonic() - began)
-    trees += [grow(number, count) for number in range(1, count)]
+    if trees_in_time is None:
+        trees = grow_trees(data, rows, growing, range(config.seed, config.seed + config.trees), advance)
+    else:
+        began = monotonic()
+        trees = grow_trees(data, rows, growing, [config.seed], partial(_of_all, advance, 0, 1, config.trees))
+        count = trees_in_time(monotonic() - began)
+        further = range(config.seed + 1, config.seed + count)
+        trees += grow_trees(data, rows, growing, further, partial(_of_all, advance, 1, count - 1, count))
     return TreesRanker(StoredForest.of(join_trees(trees)), reading, beam=config.beam)
 
 
-def _of_all(advance: Callable[[float], None], before: int, trees: int, fraction: float) -> None:
-    """Report the fraction of one tree as one of all trees."""
-    advance((before + fraction) / trees)
+def _of_all(advance: Callable[[float], None], before: int, own: int, trees: int, fraction: float) -> None:
+    """Report the fraction of some trees as one of all trees."""
+    advance((before + own * fraction) / trees)
 
 
 def restore(config: Config, tensors: Mapping[str, Tensor]) -> TreesRanker:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import torch
@@ -12,8 +12,9 @@ from torch import Tensor, nn
 
 from laconic.errors import ModelError
 from laconic.kernels.csr import Lists, in_threads
+from laconic.kernels.spares import Spares
 from laconic.models.label_trees.features import Reading, features_of, normalise_rows
-from laconic.models.label_trees.forest import Forest, Paths, forest_of, is_sound, paths_of
+from laconic.models.label_trees.forest import Forest, Paths, arrays_of, forest_of, is_sound, no_blocks, paths_of
 from laconic.models.label_trees.older import OlderForest, from_older
 from laconic.models.label_trees.search import Workspace, make_workspace, rank_texts, score_texts
 from laconic.models.rankers import Ranker
@@ -21,6 +22,7 @@ from laconic.models.shortlisters.nearest import tensor_of, words_of
 from laconic.types import NO_LABEL, Inputs, Ranking, Tokens
 
 _BOUNDS = (torch.int32, torch.int64)
+_BLOCKS = "weight_blocks"  # version 0.2 had none
 _KINDS = {
     "roots": (torch.int32,),
     "child_starts": (torch.int64,),
@@ -28,8 +30,9 @@ _KINDS = {
     "biases": (torch.float32,),
     "scales": (torch.float32,),
     "feature_starts": _BOUNDS,
-    "nodes": (torch.int32,),
-    "weight_starts": _BOUNDS,
+    "nodes": (torch.int32, torch.uint16),
+    _BLOCKS: _BOUNDS,
+    "weight_starts": (*_BOUNDS, torch.uint16),
     "weight_steps": (torch.uint8,),
     "weights": (torch.int8,),
 }
@@ -51,7 +54,7 @@ class TreesRanker(Ranker):
         self.trees, self.features = trees, reading
         for name, count in reading._asdict().items():
             self.register_buffer(name, torch.tensor(count))
-        for name in ("forest", "paths"):
+        for name in ("forest", "paths", "_workspaces"):
             self.__dict__.pop(name, None)  # cached properties of the trees before
 
     def rank(self, inputs: Inputs, k: int) -> Ranking:
@@ -59,7 +62,12 @@ class TreesRanker(Ranker):
         labels = np.full((len(queries.starts) - 1, k), NO_LABEL, dtype=np.int64)
         scores = np.zeros(labels.shape, dtype=np.float32)
         found = labels, scores
-        in_threads(len(labels), lambda *span: rank_texts(trees, queries, self.beam, span, self._workspace(), found))
+
+        def search(*span: int) -> None:
+            with self._workspaces.lent() as workspace:
+                rank_texts(trees, queries, self.beam, span, workspace, found)
+
+        in_threads(len(labels), search)
         return Ranking(torch.from_numpy(labels), torch.from_numpy(scores))
 
     def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
@@ -67,7 +75,12 @@ class TreesRanker(Ranker):
         assert wanted.max(initial=NO_LABEL) < self.num_labels
         scores = np.zeros(wanted.shape, dtype=np.float32)
         found = wanted, scores
-        in_threads(len(wanted), lambda *span: score_texts(trees, queries, span, self._workspace(), found))
+
+        def search(*span: int) -> None:
+            with self._workspaces.lent() as workspace:
+                score_texts(trees, queries, span, workspace, found)
+
+        in_threads(len(wanted), search)
         return torch.from_numpy(scores)
 
     def with_forest(self, forest: Forest) -> TreesRanker:
@@ -82,9 +95,9 @@ class TreesRanker(Ranker):
     def paths(self) -> Paths:
         return paths_of(self.forest)
 
-    def _workspace(self) -> Workspace:
-        workspace: Workspace = make_workspace(len(self.paths.child_to), self.num_labels, len(self.forest.roots))
-        return workspace
+    @cached_property
+    def _workspaces(self) -> Spares[Workspace]:
+        return Spares(partial(make_workspace, len(self.paths.child_to), self.num_labels, len(self.forest.roots)))
 
     def _queries(self, inputs: Inputs) -> Lists:
         if isinstance(inputs, Tokens):
@@ -102,13 +115,15 @@ class StoredForest(nn.Module):
 
     @staticmethod
     def of(forest: Forest) -> StoredForest:
-        arrays = (*forest[:-1], *forest.weights)
-        return StoredForest([torch.from_numpy(np.require(array, requirements="W")) for array in arrays])
+        return StoredForest([torch.from_numpy(np.require(array, requirements="W")) for array in arrays_of(forest)])
 
     @staticmethod
     def of_tensors(tensors: Mapping[str, Tensor], name: str) -> StoredForest:
         """Read the forest stored under that name and check it."""
         is_older = f"{name}.weight_children" in tensors
+        if not is_older and f"{name}.{_BLOCKS}" not in tensors:
+            rows = len(tensor_of(tensors, f"{name}.nodes", *_KINDS["nodes"]))
+            tensors = {**tensors, f"{name}.{_BLOCKS}": torch.from_numpy(no_blocks(rows))}
         kinds = _OLDER_KINDS if is_older else _KINDS
         parts = [tensor_of(tensors, f"{name}.{part}", *kind) for part, kind in kinds.items()]
         arrays = [part.cpu().numpy() for part in parts]

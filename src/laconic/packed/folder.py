@@ -46,6 +46,7 @@ from laconic.storage.manifest import (
 from laconic.system.files import replacing
 
 FORMAT = 1
+SECONDS = "packing_seconds"  # among the facts: how long packing took
 SOURCE = "source"  # among the facts: the version of the model folder that was packed
 _RANKER = "ranker."
 _SKETCH = "training_texts"  # among the facts

@@ -269,6 +269,10 @@ class Run:
         assert found is not None, "the first rank has written it"
         return found[0]
 
+    def knows(self, name: str) -> bool:
+        """Return whether a value is remembered in the folder."""
+        return self.files is not None and self.files.has(self._name(name, "value"))
+
     def remember_together(self, name: str, make: Callable[[], Mapping[str, Tensor]]) -> dict[str, Tensor]:
         """Return the tensors of `make`, which all ranks call, on the CPU; those of the first one are remembered."""
         file = self._name(name, "value")

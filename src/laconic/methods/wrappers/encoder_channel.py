@@ -28,7 +28,7 @@ from laconic.models.rankers import FlatRanker
 from laconic.training.run import Run
 
 C = TypeVar("C", bound=MethodConfig)
-_STAGE = "fusion-encoder"
+STAGE = "fusion-encoder"
 _LARGE = 200_000  # texts; with more, larger batches take fewer steps
 _WARM_UP_BATCH = 512
 
@@ -55,6 +55,11 @@ def with_channel(config: C, encoder: Pretrained) -> C:
     return replace(config, fusion=replace(config.fusion, encoder=sized))
 
 
+def epochs_of(own: EncoderChannel, texts: int) -> int:
+    """Return the epochs of the channel's training, fewer for more texts."""
+    return own.epochs or int(np.clip(round(28 * (45_000 / texts) ** 0.6), 6, 40))
+
+
 def train_channel(data: Dataset, config: MethodConfig, run: Run) -> FlatRanker | None:
     """Train the channel on the texts that the method learns from; None where there is none."""
     own, encoder = channel_of(config), data.pretrained
@@ -64,7 +69,7 @@ def train_channel(data: Dataset, config: MethodConfig, run: Run) -> FlatRanker |
         raise ConfigError("fusion.encoder reads texts, but this data has features; leave fusion.encoder out")
     table = WordPieces.of(data.words, encoder)
     pieces = _pieces_of(data, table, encoder)
-    trained = inceptionxml.train(pieces, _method_config(config, own, pieces), run.part(_STAGE)).ranker
+    trained = inceptionxml.train(pieces, _method_config(config, own, pieces), run.part(STAGE)).ranker
     assert isinstance(trained, FlatRanker)
     assert isinstance(trained.encoder, TransformerEncoder)
     return FlatRanker(_over_words(table, trained.encoder).to(run.device), trained.classifier).eval()
@@ -109,10 +114,9 @@ def _method_config(config: MethodConfig, own: EncoderChannel, data: Dataset) -> 
     """Return the settings of the channel's training; it holds out the texts that fusion's network learns from."""
     named = data.label_inputs is not None and bool(with_known_words(data.label_inputs).any())
     many = len(data) >= _LARGE
-    epochs = own.epochs or int(np.clip(round(28 * (45_000 / len(data)) ** 0.6), 6, 40))
     return replace(
         _sized_config(own, own.length),
-        epochs=epochs,
+        epochs=epochs_of(own, len(data)),
         batch_size=own.batch_size or (512 if many else 0),
         learning_rate=own.row_rate,
         prior=True,  # or the first epochs learn little else than how frequent labels are (docs/log.md)

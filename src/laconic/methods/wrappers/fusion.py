@@ -29,10 +29,9 @@ from laconic.methods.nearest import Config as Nearest
 from laconic.methods.nearest import build as build_nearest
 from laconic.methods.nearest import restore as restore_nearest
 from laconic.methods.result import Trained
-from laconic.methods.trees import Config as Trees
-from laconic.methods.trees import build as build_trees
 from laconic.methods.trees import restore as restore_trees
 from laconic.methods.wrappers.encoder_channel import restore_channel, train_channel
+from laconic.methods.wrappers.fusion_trees import Forests, forests, trees_config
 from laconic.models.fusion import numbers_of
 from laconic.models.fusion.network import Combiner, TreeOrder
 from laconic.models.fusion.order import Ordering, check_ordering, forest_sums
@@ -70,16 +69,21 @@ def train_over(
     Several ranks share the base; the first one alone has the channels and trains the network.
     """
     _check_held_out(config, data)
-    fusion = _group(config)
-    base, whole = train_base(data, config, run), data
-    data = replace(data, extend=None)  # labels' own texts have a channel for themselves
+    with forests(replace(data, extend=None), config, run) as trees:
+        base = train_base(data, config, run)
+        return _train_network(base, data, config, trees, run)
+
+
+def _train_network(base: Trained, whole: Dataset, config: MethodConfig, trees: Forests, run: Run) -> Trained:
+    """Train the channels and the network over them."""
+    fusion, data = _group(config), replace(whole, extend=None)  # labels' own texts have a channel for themselves
     learn, held = data.split(base.config.validation, base.config.seed)
     if not run.ranks.is_first:
         return _with_first_rank(base, held, fusion, run)
     with run.apart():
         transformer = train_channel(whole, base.config, run)
         space = _siamese(learn, base.config, run)
-        channels = Channels(learn_trees("fusion-trees", learn, config, run), space, transformer)
+        channels = Channels(trees.without_held_out(), space, transformer)
         combiner = _initial_combiner(fusion, config.seed, 1 + len(channels.there()))
         fitting = _ranker(base.ranker, learn, combiner, fusion, channels)
     duplicate = _DUPLICATE**fusion.power
@@ -89,7 +93,7 @@ def train_over(
     with run.apart():
         history = _learn_combiner(combiner, inputs, fusion, config.seed, run)
         # The final ranker looks up all texts, not only those that the method has learnt from.
-        channels = channels._replace(trees=learn_trees("fusion-trees-of-all", data, config, run))
+        channels = channels._replace(trees=trees.of_all())
         ranker = _ranker(base.ranker, data, combiner, fusion, channels)
     facts = {"texts": len(held), "epochs": history}
     return Trained(ranker.eval(), base.config, {**base.facts, "fusion": facts}, calibration_ranker=fitting.eval())
@@ -141,7 +145,7 @@ def restore_over(
     base = restore_base(config, parts["base"])
     near = restore_nearest(_nearest_config(fusion), parts["nearest"])
     channels = Channels(
-        restore_trees(_trees_config(config), parts["trees"]) if parts["trees"] else None,
+        restore_trees(trees_config(config), parts["trees"]) if parts["trees"] else None,
         siamese.restore(_siamese_config(config), parts["siamese"]) if parts["siamese"] else None,
         restore_channel(config, parts["transformer"]) if parts["transformer"] else None,
     )
@@ -182,10 +186,6 @@ def _check_held_out(config: MethodConfig, data: Dataset) -> None:
         )
 
 
-def _has_trees(fusion: FusionConfig, data: Dataset) -> bool:
-    return fusion.trees > 0 and isinstance(data.inputs, csr_array)  # trees are over words
-
-
 def _initial_combiner(fusion: FusionConfig, seed: int, rankers: int) -> Combiner:
     with seeded(seed):
         return Combiner(numbers_of(rankers), fusion.hidden)
@@ -202,20 +202,6 @@ def _siamese(data: Dataset, config: MethodConfig, run: Run) -> SiameseRanker | N
 
 def _siamese_config(config: MethodConfig) -> siamese.Config:
     return siamese.space_config(max(8, _group(config).siamese), config)
-
-
-def learn_trees(name: str, data: Dataset, config: MethodConfig, run: Run) -> Ranker | None:
-    """Learn label trees, or take those of that name from the run; None where none are wanted."""
-    if not _has_trees(_group(config), data):
-        return None
-    settings = _trees_config(config)
-    settings = replace(settings, trees=run.amount("fusion-trees", settings.trees, "tree"))
-    made = run.remember(name, lambda: build_trees(data, settings, run.watcher.advanced).state_dict())
-    return restore_trees(settings, made)
-
-
-def _trees_config(config: MethodConfig) -> Trees:
-    return Trees(trees=max(1, _group(config).trees), seed=config.seed, vocabulary=config.vocabulary)
 
 
 def _ranker(base: Ranker, data: Dataset, combiner: Combiner, fusion: FusionConfig, channels: Channels) -> FusedRanker:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from scipy.sparse import csr_array
 
 from laconic.config import Bounds, Choices, check_known, check_within
@@ -20,7 +20,15 @@ from laconic.models.clustering.rows import product
 from laconic.models.clustering.tree import LabelTree, check_clusters, even_bounds, random_tree
 from laconic.models.clustering.walks import by_rows, label_graph, symmetric
 
-__all__ = ["Clustering", "LabelTree", "cluster_labels", "cluster_vectors", "random_tree", "texts_of_labels"]
+__all__ = [
+    "Clustering",
+    "LabelRows",
+    "LabelTree",
+    "cluster_labels",
+    "cluster_vectors",
+    "random_tree",
+    "texts_of_labels",
+]
 
 SMOOTHINGS = ("symmetric", "rows")
 
@@ -65,30 +73,46 @@ class Clustering:
         check_known(self, self.choices, "clustering.")
 
 
+class LabelRows(NamedTuple):
+    """A row of features for each label, of length 1 where the label has any."""
+
+    rows: Lists
+    described: Bool[np.ndarray, "labels"]  # labels with any feature
+    num_features: int
+
+    @staticmethod
+    def of_texts(data: Dataset, config: Clustering, seed: int) -> LabelRows:
+        """Describe labels by their texts."""
+        return LabelRows.of(centroids(data, config, seed), data.inputs.shape[1])
+
+    @staticmethod
+    def of(rows: Lists, num_features: int) -> LabelRows:
+        """Take rows of any length, which are changed in place."""
+        return LabelRows(rows, make_unit(rows), num_features)
+
+    def clustered(self, clusters: int, seed: int) -> LabelTree:
+        """Cluster the labels; cluster sizes differ by at most one label."""
+        num_labels = len(self.described)
+        check_clusters(clusters, num_labels)
+        # A label without any text is like nothing, so it belongs nowhere: such labels are dealt out evenly.
+        others = np.flatnonzero(~self.described)
+        bounds = even_bounds(num_labels, clusters)
+        own_bounds = np.maximum.accumulate(bounds - even_bounds(len(others), clusters))
+        own = halved(self.rows, self.num_features, np.flatnonzero(self.described), own_bounds, seed)
+        cluster = [np.repeat(np.arange(clusters), np.diff(part)) for part in (own_bounds, bounds - own_bounds)]
+        order = np.concatenate([own, others])[np.argsort(np.concatenate(cluster), kind="stable")]
+        return LabelTree(order=torch.from_numpy(order), starts=torch.from_numpy(bounds))
+
+
 def cluster_labels(data: Dataset, clusters: int, config: Clustering, seed: int) -> LabelTree:
     """Cluster labels by their texts; cluster sizes differ by at most one label."""
     check_clusters(clusters, data.num_labels)
-    return _grown(centroids(data, config, seed), data.inputs.shape[1], clusters, seed)
+    return LabelRows.of_texts(data, config, seed).clustered(clusters, seed)
 
 
 def cluster_vectors(vectors: Float[np.ndarray, "labels dim"], clusters: int, seed: int) -> LabelTree:
     """Cluster labels by vectors of their own; cluster sizes differ by at most one label."""
-    num_labels, dim = vectors.shape
-    check_clusters(clusters, num_labels)
-    return _grown(Lists.dense(vectors), dim, clusters, seed)
-
-
-def _grown(rows: Lists, num_features: int, clusters: int, seed: int) -> LabelTree:
-    """Grow a tree of labels, one for each row."""
-    num_labels, described = len(rows.starts) - 1, make_unit(rows)
-    # A label without any text is like nothing, so it belongs nowhere: such labels are dealt out evenly.
-    others = np.flatnonzero(~described)
-    bounds = even_bounds(num_labels, clusters)
-    own_bounds = np.maximum.accumulate(bounds - even_bounds(len(others), clusters))
-    own = halved(rows, num_features, np.flatnonzero(described), own_bounds, seed)
-    cluster = [np.repeat(np.arange(clusters), np.diff(part)) for part in (own_bounds, bounds - own_bounds)]
-    order = np.concatenate([own, others])[np.argsort(np.concatenate(cluster), kind="stable")]
-    return LabelTree(order=torch.from_numpy(order), starts=torch.from_numpy(bounds))
+    return LabelRows.of(Lists.dense(vectors), vectors.shape[1]).clustered(clusters, seed)
 
 
 def centroids(data: Dataset, config: Clustering, seed: int) -> Lists:

@@ -56,7 +56,11 @@ def _halve_all(
     """Cut each node, from every second limit to the next such one, at the limit between."""
     # Drawn for all nodes at once, so that no draw depends on how threads share the nodes.
     pairs = pairs_of_each(np.diff(limits[::2]), generator)
-    in_threads(len(pairs), lambda first, last: _halve(rows, num_features, order, limits, pairs, first, last))
+    cuts, cosines = np.zeros((STARTS, len(order)), dtype=np.bool_), np.zeros((STARTS, len(pairs)))
+    found = cuts, cosines
+    # Near the root there are fewer nodes than cores: starts are tried side by side.
+    in_threads(pairs[..., 0].size, lambda *tasks: _try(rows, num_features, order, limits, pairs, tasks, found))
+    _take_best_cuts(order, limits, cuts, cosines)
 
 
 def pairs_of_each(sizes: Int[np.ndarray, "nodes"], generator: np.random.Generator) -> Int[np.ndarray, "nodes starts 2"]:
@@ -68,34 +72,45 @@ def pairs_of_each(sizes: Int[np.ndarray, "nodes"], generator: np.random.Generato
 
 
 @compiled
-def _halve(rows, num_features, order, limits, pairs, first, last):  # type: ignore[no-untyped-def]
-    space = _Space(
+def _make_space(num_features):  # type: ignore[no-untyped-def]
+    return _Space(
         np.zeros(num_features, dtype=np.float64),
         np.zeros(num_features, dtype=np.float64),
         np.zeros(num_features, dtype=np.float64),
         np.zeros(num_features, dtype=np.bool_),
         np.empty(num_features, dtype=np.int32),
     )
-    for node in range(first, last):
-        begin, middle, end = limits[2 * node], limits[2 * node + 1], limits[2 * node + 2]
-        if begin < middle < end:
-            members = order[begin:end]
-            in_left = _cut(rows, members, middle - begin, pairs[node], space)
-            order[begin:middle], order[middle:end] = members[in_left], members[~in_left]
 
 
 @compiled
-def _cut(rows, members, half, pairs, space):  # type: ignore[no-untyped-def]
-    """Return which rows belong to the left half."""
-    count = _touch(rows, members, space)
-    chosen, best = np.zeros(len(members), dtype=np.bool_), -1.0
-    for pair in pairs:
-        in_left, cosine = _two_means(rows, members, half, pair, count, space)
-        if cosine > best + GAIN:
-            chosen, best = in_left, cosine
-    for i in range(count):
-        space.seen[space.touched[i]] = False
-    return chosen
+def _try(rows, num_features, order, limits, pairs, tasks, found):  # type: ignore[no-untyped-def]
+    """Try the starts of nodes that are numbered from the first to the last of `tasks`; write their cuts and cosines."""
+    space, (cuts, cosines), count = _make_space(num_features), found, 0
+    for task in range(tasks[0], tasks[1]):
+        node, start = task // STARTS, task % STARTS
+        begin, middle, end = limits[2 * node], limits[2 * node + 1], limits[2 * node + 2]
+        if begin < middle < end:
+            members = order[begin:end]
+            if start == 0 or task == tasks[0]:
+                for i in range(count):
+                    space.seen[space.touched[i]] = False
+                count = _touch(rows, members, space)
+            in_left, cosine = _two_means(rows, members, middle - begin, pairs[node, start], count, space)
+            cuts[start, begin:end], cosines[start, node] = in_left, cosine
+
+
+@compiled
+def _take_best_cuts(order, limits, cuts, cosines):  # type: ignore[no-untyped-def]
+    """Cut every node by its best start."""
+    for node in range(cosines.shape[1]):
+        begin, middle, end = limits[2 * node], limits[2 * node + 1], limits[2 * node + 2]
+        if begin < middle < end:
+            chosen = 0
+            for start in range(1, STARTS):
+                if cosines[start, node] > cosines[chosen, node] + GAIN:
+                    chosen = start
+            members, in_left = order[begin:end].copy(), cuts[chosen, begin:end]
+            order[begin:middle], order[middle:end] = members[in_left], members[~in_left]
 
 
 @compiled

@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 
 from laconic.kernels.csr import Lists, add_products, clear, in_threads, take_best
 from laconic.kernels.jit import compiled
+from laconic.kernels.spares import Spares
 from laconic.types import NO_LABEL
 
 NUMBERS = (
@@ -106,15 +107,21 @@ class Asked(NamedTuple):
         )
 
 
-def gather_evidence(channels: Channels, asked: Asked, frequency: Float[np.ndarray, "labels"], width: int) -> Evidence:
+def gather_evidence(
+    channels: Channels,
+    asked: Asked,
+    frequency: Float[np.ndarray, "labels"],
+    width: int,
+    workspaces: Spares[Workspace],
+) -> Evidence:
     """Return the features of the listed labels, the wanted ones, and the best `width` of each channel."""
     found = asked.empty_evidence(width)
-    in_threads(
-        channels.size,
-        lambda first, last: gather(
-            channels, asked, frequency, width, (first, last), make_workspace(len(frequency)), found
-        ),
-    )
+
+    def work(*rows: int) -> None:
+        with workspaces.lent() as workspace:
+            gather(channels, asked, frequency, width, rows, workspace, found)
+
+    in_threads(channels.size, work)
     return found
 
 

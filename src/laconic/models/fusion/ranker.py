@@ -6,6 +6,7 @@ The task is how that weighing is learnt.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -13,7 +14,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from laconic.kernels.spares import Spares
 from laconic.models.fusion import Asked, Channels, Evidence, Listed, gather_evidence, listed, score_all
+from laconic.models.fusion.evidence import make_workspace
 from laconic.models.fusion.network import Combiner
 from laconic.models.fusion.order import in_final_order
 from laconic.models.rankers import Ranker, in_order
@@ -57,6 +60,7 @@ class FusedRanker(Ranker):
         self.num_labels, self.num_ids = base.num_labels, base.num_ids
         self.width, self.tail = min(width, self.num_labels), tail
         self.register_buffer("frequency", frequency)
+        self._workspaces = Spares(partial(make_workspace, self.num_labels))
 
     def rank(self, inputs: Inputs, k: int) -> Ranking:
         found = self.evidence(inputs, at_least=k)
@@ -93,7 +97,8 @@ class FusedRanker(Ranker):
         rankings += [one.rank(there, self.width) for one in every]
         asked = Asked(tuple(_listed(one) for one in rankings), _host(further.long()))
         nearest: Neighbourhood = self.nearest  # type: ignore[assignment] # a ranker that also tells why
-        found = gather_evidence(through(nearest.channels(here)), asked, self.frequency.numpy(), self.width)
+        channels = through(nearest.channels(here))
+        found = gather_evidence(channels, asked, self.frequency.numpy(), self.width, self._workspaces)
         candidates = torch.from_numpy(found.labels).to(where)
         for number, one in enumerate(every, first):
             score_all(found, number, _host(one.score(there, candidates).float()), self.frequency.numpy())

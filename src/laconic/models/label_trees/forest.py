@@ -1,7 +1,9 @@
 """Label trees with sparse classifiers as flat arrays: building, checking and editing them.
 
 A weight takes two bytes. Its value is a whole number from -127 to 127, times the scale of its classifier. Its child is
-given by the step from the child before it; longer steps are bridged by weights of 0.
+given by the step from the child before it; longer steps are bridged by weights of 0. A row, the weights of one node and
+one feature, takes four bytes more where that is enough: two for its node, and two for where its weights begin, counted
+from the first row of its block.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from jaxtyping import Float, Int
 from laconic.kernels.checks import for_kernels
 from laconic.kernels.csr import Lists
 from laconic.kernels.jit import compiled
-from laconic.models.label_trees.search import DEEPEST, score_children
+from laconic.models.label_trees.search import BLOCK_BITS, DEEPEST, row_start, score_children
 from laconic.system.sparse import csr_array
 from laconic.types import NO_LABEL
 
@@ -32,7 +34,9 @@ class Forest(NamedTuple):
     scales: Float[np.ndarray, "children"]  # that a child's weights are multiplied with
     feature_starts: Int[np.ndarray, "features+1"]  # where the nodes of each feature begin
     nodes: Int[np.ndarray, "rows"]  # ascending within a feature: a text's few features are looked up in many nodes
-    weights: Lists  # for each node of a feature, steps from child to child in the node, and their weights
+    blocks: Int[np.ndarray, "blocks"]  # where the weights of every 16th row begin
+    # For each node of a feature, steps from child to child in the node, and their weights; it starts after its block.
+    weights: Lists
 
 
 class Entries(NamedTuple):
@@ -62,8 +66,20 @@ class Paths(NamedTuple):
 
 def forest_of(arrays: Sequence[np.ndarray]) -> Forest:
     """Return the forest of its arrays, read-only like mapped files, so that loops are compiled once for both."""
-    roots, child_starts, targets, biases, scales, feature_starts, nodes, *weights = map(for_kernels, arrays)
-    return Forest(roots, child_starts, targets, biases, scales, feature_starts, nodes, Lists(*weights))
+    *others, starts, steps, values = map(for_kernels, arrays)
+    roots, child_starts, targets, biases, scales, feature_starts, nodes, blocks = others
+    weights = Lists(starts, steps, values)
+    return Forest(roots, child_starts, targets, biases, scales, feature_starts, nodes, blocks, weights)
+
+
+def arrays_of(forest: Forest) -> tuple[np.ndarray, ...]:
+    """Return the arrays of a forest, as `forest_of` takes them."""
+    return (*forest[:-1], *forest.weights)
+
+
+def no_blocks(rows: int) -> Int[np.ndarray, "blocks"]:
+    """Return the blocks of a forest whose rows start where they say, as earlier versions stored them."""
+    return np.zeros((rows >> BLOCK_BITS) + 1, dtype=np.int32)
 
 
 def join_trees(trees: Sequence[Forest]) -> Forest:
@@ -76,8 +92,17 @@ def join_trees(trees: Sequence[Forest]) -> Forest:
         np.concatenate([np.where(tree.targets < 0, 0, first) + tree.targets for tree, first in moved]).astype(np.int32),
         np.concatenate([tree.biases for tree in trees]),
         np.concatenate([tree.scales for tree in trees]),
-        *by_feature([_rows_of(tree)._replace(nodes=tree.nodes + first) for tree, first in moved]),
+        *by_feature([_rows_of(tree)._replace(nodes=tree.nodes.astype(np.int32) + first) for tree, first in moved]),
     )
+
+
+def pruned(forest: Forest, threshold: float) -> Forest:
+    """Return the forest without weights below a threshold."""
+    entries = entries_of(forest)
+    scales = forest.scales[forest.child_starts[entries.nodes] + entries.places]
+    kept = np.abs(entries.values * scales) >= threshold
+    rows = rows_of(Entries(*(part[kept] for part in entries)))
+    return Forest(*forest[:5], *by_feature([rows]))
 
 
 def paths_of(forest: Forest) -> Paths:
@@ -93,14 +118,33 @@ def paths_of(forest: Forest) -> Paths:
     return Paths(np.ascontiguousarray(child_of), child_to, node_of)
 
 
-def by_feature(parts: Sequence[Rows]) -> tuple[Int[np.ndarray, "starts"], Int[np.ndarray, "rows"], Lists]:
-    """Sort rows by feature and node; return where each feature's nodes begin, the nodes, and their weights."""
+def by_feature(
+    parts: Sequence[Rows],
+) -> tuple[Int[np.ndarray, "starts"], Int[np.ndarray, "rows"], Int[np.ndarray, "blocks"], Lists]:
+    """Sort rows by feature and node; return where each feature's nodes begin, the nodes, blocks and weights."""
     nodes, features = (np.concatenate(both) for both in list(zip(*parts, strict=True))[:2])
     weights = join_lists([part.weights for part in parts])
-    num_features, num_nodes = (int(numbers.max(initial=-1)) + 1 for numbers in (features, nodes))
-    order = np.argsort(features.astype(np.int64) * num_nodes + nodes, kind="stable")
-    starts = np.searchsorted(features[order], np.arange(num_features + 1))
-    return narrow(starts), nodes[order].astype(np.int32), _in_order(weights, order)
+    order = _sorted_by((features, nodes))
+    starts = np.concatenate([[0], np.bincount(features).cumsum()])
+    nodes, weights = nodes[order], _in_order(weights, order)
+    small = nodes.max(initial=0) <= np.iinfo(np.uint16).max
+    return narrow(starts), nodes.astype(np.uint16 if small else np.int32), *_in_blocks(weights)
+
+
+def _in_blocks(weights: Lists) -> tuple[Int[np.ndarray, "blocks"], Lists]:
+    """Return where every block of rows begins, and where each row begins after that."""
+    blocks = weights.starts[:: 1 << BLOCK_BITS].copy()
+    after = weights.starts - np.repeat(blocks, 1 << BLOCK_BITS)[: len(weights.starts)]
+    if after.max() > np.iinfo(np.uint16).max:
+        return no_blocks(len(after) - 1), weights
+    return blocks, weights._replace(starts=after.astype(np.uint16))
+
+
+def starts_of(forest: Forest) -> Int[np.ndarray, "rows+1"]:
+    """Return where the weights of each row begin."""
+    after = forest.weights.starts
+    starts: Int[np.ndarray, "rows+1"] = np.repeat(forest.blocks.astype(np.int64), 1 << BLOCK_BITS)[: len(after)] + after
+    return starts
 
 
 def quantise(
@@ -115,14 +159,28 @@ def quantise(
 
 def rows_of(entries: Entries) -> Rows:
     """Group weights by node and feature."""
-    width = int(entries.features.max(initial=0)) + 1
-    keys = entries.nodes.astype(np.int64) * width + entries.features
-    order = np.lexsort((entries.places, keys))
-    keys = keys[order]
-    begins = np.flatnonzero(np.diff(keys, prepend=-1))
-    weights = _in_steps(np.append(begins, len(keys)), entries.places[order], entries.values[order])
-    nodes, features = (part.astype(np.int32) for part in np.divmod(keys[begins], width))
-    return Rows(nodes, features, weights)
+    order = _sorted_by((entries.nodes, entries.features, entries.places))
+    nodes, features = entries.nodes[order].astype(np.int32), entries.features[order].astype(np.int32)
+    begins = np.flatnonzero((np.diff(nodes, prepend=-1) != 0) | (np.diff(features, prepend=-1) != 0))
+    weights = _in_steps(np.append(begins, len(order)), entries.places[order], entries.values[order])
+    return Rows(nodes[begins], features[begins], weights)
+
+
+def _sorted_by(keys: Sequence[Int[np.ndarray, "n"]]) -> Int[np.ndarray, "n"]:
+    """Return the order by the first key, among equals by the next; keys are small, so that counting sorts fastest."""
+    order = np.arange(len(keys[0]))
+    for key in reversed(keys):
+        counts = np.bincount(key, minlength=1)
+        _deal_out(key, order.copy(), counts.cumsum() - counts, order)
+    return order
+
+
+@compiled
+def _deal_out(key, order, places, into):  # type: ignore[no-untyped-def]
+    """Write each number to the next place of its key."""
+    for number in order:
+        into[places[key[number]]] = number
+        places[key[number]] += 1
 
 
 def _in_steps(
@@ -140,7 +198,8 @@ def _in_steps(
 
 def entries_of(forest: Forest) -> Entries:
     """Return all weights but those of 0 in coordinate form."""
-    rows, (starts, steps, values) = _rows_of(forest), forest.weights
+    rows, (_, steps, values) = _rows_of(forest), forest.weights
+    starts = rows.weights.starts
     in_row, ends = np.diff(starts), np.concatenate([[0], np.cumsum(steps, dtype=np.int64)])
     places = ends[1:] - np.repeat(ends[starts[:-1]], in_row)
     every = Entries(np.repeat(rows.nodes, in_row), np.repeat(rows.features, in_row), places, values)
@@ -154,7 +213,8 @@ def narrow(starts: Int[np.ndarray, "bounds"]) -> Int[np.ndarray, "bounds"]:
 
 def _rows_of(forest: Forest) -> Rows:
     sizes = np.diff(forest.feature_starts)
-    return Rows(forest.nodes, np.repeat(np.arange(len(sizes), dtype=np.int32), sizes), forest.weights)
+    weights = forest.weights._replace(starts=starts_of(forest))
+    return Rows(forest.nodes, np.repeat(np.arange(len(sizes), dtype=np.int32), sizes), weights)
 
 
 def _in_order(lists: Lists, order: Int[np.ndarray, "rows"]) -> Lists:
@@ -186,7 +246,7 @@ def is_sound(forest: Forest) -> bool:
 
 
 def _lengths_fit(forest: Forest) -> bool:
-    flat = all(array.ndim == 1 for array in (*forest[:-1], *forest.weights))
+    flat = all(array.ndim == 1 for array in arrays_of(forest))
     return bool(
         flat
         and len(forest.roots)
@@ -195,7 +255,8 @@ def _lengths_fit(forest: Forest) -> bool:
         and _bounds(forest.child_starts, len(forest.targets))
         and _bounds(forest.feature_starts, len(forest.nodes))
         and len(forest.weights.starts) == len(forest.nodes) + 1
-        and _bounds(forest.weights.starts, len(forest.weights.numbers))
+        and len(forest.blocks) == (len(forest.nodes) >> BLOCK_BITS) + 1
+        and _bounds(starts_of(forest), len(forest.weights.numbers))
         and len(forest.weights.values) == len(forest.weights.numbers)
         and len(forest.biases) == len(forest.targets)
         and len(forest.scales) == len(forest.targets)
@@ -244,15 +305,15 @@ def _bounds(starts: Int[np.ndarray, "n"], last: int) -> bool:
 @compiled
 def _weights_fit(forest):  # type: ignore[no-untyped-def]
     """Check that nodes ascend, and that each weight belongs to a child."""
-    starts, steps = forest.weights.starts, forest.weights.numbers
+    steps = forest.weights.numbers
     for feature in range(len(forest.feature_starts) - 1):
-        before = -1
+        before = np.int64(-1)
         for row in range(forest.feature_starts[feature], forest.feature_starts[feature + 1]):
-            node, place = forest.nodes[row], np.int64(0)
+            node, place = np.int64(forest.nodes[row]), np.int64(0)
             if not before < node < len(forest.child_starts) - 1:
                 return False
             before, children = node, forest.child_starts[node + 1] - forest.child_starts[node]
-            for i in range(starts[row], starts[row + 1]):
+            for i in range(row_start(forest, row), row_start(forest, row + 1)):
                 place += steps[i]
                 if not 0 <= place < children:
                     return False

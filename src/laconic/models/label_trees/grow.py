@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
@@ -13,10 +14,13 @@ from scipy.sparse import csr_array
 
 from laconic.data.dataset import Dataset
 from laconic.kernels.csr import Lists
-from laconic.models.clustering import Clustering, cluster_labels
+from laconic.models.clustering import Clustering, LabelRows
 from laconic.models.clustering.groups import partition
 from laconic.models.label_trees.forest import Forest, by_feature
 from laconic.models.label_trees.learn import LearnSettings, Problems, Weights, learn
+from laconic.system.machine import usable_cores
+
+_CORES_OF_TREE = 4  # with fewer, a tree's parallel steps keep all of them busy
 
 
 class GrowSettings(NamedTuple):
@@ -27,19 +31,41 @@ class GrowSettings(NamedTuple):
     learning: LearnSettings
 
 
-def grow_tree(
+def grow_trees(
     data: Dataset,
     rows: Lists,
     growing: GrowSettings,
-    seed: int,
+    seeds: Sequence[int],
     advance: Callable[[float], None] = lambda fraction: None,
-) -> Forest:
-    """Grow one tree and learn its classifiers; `rows` are the features of the data's texts.
+) -> list[Forest]:
+    """Grow a tree for each seed and learn its classifiers; `rows` are the features of the data's texts.
 
-    `advance` gets the fraction that is done, time and again.
+    On many cores several trees grow at once, because some steps of each take one core. `advance` gets the fraction that
+    is done, time and again.
     """
+    labels, done = LabelRows.of_texts(data, Clustering(), 0), [0.0] * len(seeds)
+
+    def grow(number: int) -> Forest:
+        def report(fraction: float) -> None:
+            done[number] = fraction
+            advance(sum(done) / len(done))
+
+        return _grow_tree(data, rows, labels, growing, seeds[number], report)
+
+    with ThreadPoolExecutor(max(1, min(len(seeds), usable_cores() // _CORES_OF_TREE))) as pool:
+        return list(pool.map(grow, range(len(seeds))))
+
+
+def _grow_tree(
+    data: Dataset,
+    rows: Lists,
+    labels: LabelRows,
+    growing: GrowSettings,
+    seed: int,
+    advance: Callable[[float], None],
+) -> Forest:
     text_weights = np.ones(len(data)) if data.weights is None else data.weights.astype(np.float64)
-    levels = grow_levels(data, fan_out=growing.fan_out, leaf=growing.leaf, seed=seed)
+    levels = grow_levels(labels, fan_out=growing.fan_out, leaf=growing.leaf, seed=seed)
     bounds = np.cumsum([0.0, *(_work(data, level) for level in levels)])
     weights = []
     for level, (begin, end) in zip(levels, pairwise((bounds / max(1.0, bounds[-1])).tolist()), strict=True):
@@ -85,11 +111,12 @@ class Level(NamedTuple):
     node_of: Int[np.ndarray, "children"]  # the node of each child, ascending
 
 
-def grow_levels(data: Dataset, *, fan_out: int, leaf: int, seed: int) -> list[Level]:
+def grow_levels(labels: LabelRows, *, fan_out: int, leaf: int, seed: int) -> list[Level]:
     """Return the levels of a tree, root first, taken from a balanced binary tree of labels."""
-    bits = max(0, -(-data.num_labels // leaf) - 1).bit_length()
-    bits = min(bits, data.num_labels.bit_length() - 1)
-    tree = cluster_labels(data, 1 << bits, Clustering(), seed)
+    num_labels = len(labels.described)
+    bits = max(0, -(-num_labels // leaf) - 1).bit_length()
+    bits = min(bits, num_labels.bit_length() - 1)
+    tree = labels.clustered(1 << bits, seed)
     depths = _depths(bits, fan_out.bit_length() - 1)
     cluster, places = tree.cluster_of().numpy(), tree.places().numpy()
     levels = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import count
+from itertools import count, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from laconic.models.label_trees.forest import Entries, Rows, quantise, rows_of
 from laconic.models.label_trees.solver import STATE, TOGETHER, SolverSettings, shuffle, solve
 from laconic.system.machine import usable_cores
 
-_REPORTED = 16  # units between two reports of progress
+_PARTS_OF_CORE = 16  # of a level's work; fewer, and some cores wait for others at its end
 EMPTY_SCORE = -1.0  # the score of a child without training texts
 
 
@@ -66,23 +66,23 @@ def learn(
     """
     units, costs = _units(node_of), learning.cost * text_weights
     biases = np.full(len(node_of), EMPTY_SCORE, dtype=np.float32)
-    found: list[_Found] = [_Found(*(np.zeros(0),) * 3)] * len(units)
     num_features = int(texts.numbers.max(initial=-1)) + 1
     sizes = np.diff(problems.starts)[units[:, 0]]
     largest_first = np.argsort(-sizes, kind="stable")
-    waiting = iter(largest_first.tolist())
     learnt = np.cumsum(sizes[largest_first]) / max(1, sizes.sum())  # fractions after so many units
-    done = count(1)
+    parts = _parts(learnt, usable_cores() * _PARTS_OF_CORE)
+    found: list[_Found] = [_Found(*(np.zeros(0),) * 3)] * len(parts)
+    waiting, done = iter(range(len(parts))), count(0)
 
     def work(first: int, last: int) -> None:
         places = np.full(num_features, -1, dtype=np.int32)
         for number in waiting:  # whichever thread is free takes the next
-            found[number] = _learn(texts, costs, problems, learning, units[number], (places, biases))
-            if (several := next(done)) % _REPORTED == 0:
-                advance(float(learnt[several - 1]))
+            own = units[largest_first[parts[number]]]
+            found[number] = _learn(texts, costs, problems, learning, own, (places, biases))
+            advance(float(learnt[parts[next(done)].stop - 1]))
 
     in_threads(usable_cores(), work)
-    children, features, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    children, features, values = (np.concatenate(several) for several in zip(*found, strict=True))
     first = np.searchsorted(node_of, np.arange(int(node_of[-1]) + 1))
     nodes, (whole, scales) = node_of[children], quantise(values, children, len(node_of))
     return Weights(biases, scales, rows_of(Entries(nodes, features, children - first[nodes], whole)))
@@ -100,30 +100,45 @@ def _units(node_of: Int[np.ndarray, "children"]) -> Int[np.ndarray, "units 3"]:
     )
 
 
+def _parts(learnt: Float[np.ndarray, "units"], most: int) -> list[slice]:
+    """Divide units into parts of about the same work: threads of Python wait for each other between them."""
+    ends = np.unique(np.searchsorted(learnt, np.arange(1, most) / most))
+    return [slice(first, last) for first, last in pairwise([0, *ends[ends > 0].tolist(), len(learnt)]) if first < last]
+
+
 @compiled
-def _learn(texts, costs, problems, learning, unit, workspace):  # type: ignore[no-untyped-def]
-    """Learn some children of a node: write their biases, return their weights."""
-    (node, first, last), (places, biases) = unit, workspace
-    members = problems.texts[problems.starts[node] : problems.starts[node + 1]]
-    order = _shuffled(len(members))
-    rows, features = _numbered_anew(texts, members, order, places)
-    row_of = np.empty(len(members), dtype=np.int32)
-    row_of[order] = np.arange(len(members), dtype=np.int32)
-    targets = _targets_of(problems, first, last, row_of, costs[members[order]])
-    weights, scores = np.zeros((len(features), TOGETHER), dtype=np.float32), np.zeros(TOGETHER, dtype=np.float32)
-    solve(rows, targets, learning.solving, weights, scores)
-    found, count = _space(1024), 0
-    for child in range(first, last):
-        if not (targets[:, child - first] > 0).any():
-            continue
-        biases[child] = scores[child - first]
-        for i in range(len(features)):
-            if abs(weights[i, child - first]) >= learning.threshold:
-                if count == len(found[0]):
-                    found = _doubled(found)
-                found[0][count], found[1][count], found[2][count] = child, features[i], weights[i, child - first]
-                count += 1
+def _learn(texts, costs, problems, learning, units, workspace):  # type: ignore[no-untyped-def]
+    """Learn the children of some units: write their biases, return their weights."""
+    found, count, before, (places, biases) = _space(1024), 0, -1, workspace
+    rows, features, order = texts, texts.numbers[:0], np.arange(0)
+    for node, first, last in units:
+        members = problems.texts[problems.starts[node] : problems.starts[node + 1]]
+        if node != before:  # its other units follow
+            order = _shuffled(len(members))
+            rows, features = _numbered_anew(texts, members, order, places)
+            before = node
+        row_of = np.empty(len(members), dtype=np.int32)
+        row_of[order] = np.arange(len(members), dtype=np.int32)
+        targets = _targets_of(problems, first, last, row_of, costs[members[order]])
+        weights, scores = np.zeros((len(features), TOGETHER), dtype=np.float32), np.zeros(TOGETHER, dtype=np.float32)
+        solve(rows, targets, learning.solving, weights, scores)
+        for child in range(first, last):
+            if (targets[:, child - first] > 0).any():
+                biases[child] = scores[child - first]
+                found, count = _collect(weights[:, child - first], features, learning.threshold, child, found, count)
     return _Found(found[0][:count].copy(), found[1][:count].copy(), found[2][:count].copy())
+
+
+@compiled
+def _collect(weights, features, threshold, child, found, count):  # type: ignore[no-untyped-def]
+    """Write the weights of a child after those found before; return them and their number."""
+    for i in range(len(features)):
+        if abs(weights[i]) >= threshold:
+            if count == len(found[0]):
+                found = _doubled(found)
+            found[0][count], found[1][count], found[2][count] = child, features[i], weights[i]
+            count += 1
+    return found, count
 
 
 @compiled

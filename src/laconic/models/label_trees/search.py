@@ -16,6 +16,7 @@ from laconic.kernels.jit import compiled
 
 COMPLETED = 64  # labels, at least, whose probabilities are computed in every tree
 DEEPEST = 64  # levels of a tree at most
+BLOCK_BITS = 4  # a block is of so many rows as this many bits can tell apart
 _UNKNOWN = np.float32(-1)
 
 
@@ -137,10 +138,16 @@ def _forget(workspace, known, count):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def row_start(forest, row):  # type: ignore[no-untyped-def]
+    """Return where the weights of a row begin."""
+    return np.int64(forest.blocks[row >> BLOCK_BITS]) + np.int64(forest.weights.starts[row])
+
+
+@compiled
 def score_children(forest, queries, text, node, scores):  # type: ignore[no-untyped-def]
     """Write the scores of a node's children and return their number."""
     begin, end = forest.child_starts[node], forest.child_starts[node + 1]
-    nodes, feature_starts, (starts, steps, values) = forest.nodes, forest.feature_starts, forest.weights
+    nodes, feature_starts, (_, steps, values) = forest.nodes, forest.feature_starts, forest.weights
     scores[: end - begin] = 0
     for i in range(queries.starts[text], queries.starts[text + 1]):
         feature, value = queries.numbers[i], queries.values[i]
@@ -148,7 +155,7 @@ def score_children(forest, queries, text, node, scores):  # type: ignore[no-unty
             row = find(nodes, feature_starts[feature], feature_starts[feature + 1], node)
             if row >= 0:
                 place = np.int64(0)
-                for j in range(starts[row], starts[row + 1]):
+                for j in range(row_start(forest, row), row_start(forest, row + 1)):
                     place += steps[j]
                     scores[place] += value * np.float32(values[j])
     for child in range(begin, end):
@@ -187,14 +194,14 @@ def _loss_to(forest, paths, queries, text, child, reached):  # type: ignore[no-u
 def _score_child(forest, queries, text, node, child):  # type: ignore[no-untyped-def]
     """Score one child exactly as score_children does, in the same order of addition."""
     total, wanted = np.float32(0), child - forest.child_starts[node]
-    nodes, feature_starts, (starts, steps, values) = forest.nodes, forest.feature_starts, forest.weights
+    nodes, feature_starts, (_, steps, values) = forest.nodes, forest.feature_starts, forest.weights
     for i in range(queries.starts[text], queries.starts[text + 1]):
         feature = queries.numbers[i]
         if feature < len(feature_starts) - 1:
             row = find(nodes, feature_starts[feature], feature_starts[feature + 1], node)
             if row >= 0:
                 place = np.int64(0)
-                for j in range(starts[row], starts[row + 1]):
+                for j in range(row_start(forest, row), row_start(forest, row + 1)):
                     place += steps[j]
                     if place >= wanted:
                         if place == wanted:

@@ -13,7 +13,7 @@ from laconic.packed.engine.composite import in_order, largest_of, values_of
 from laconic.packed.engine.encoders import Encoder, check_fits
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.row_kernels import probabilities
-from laconic.packed.engine.rows import Rows, check_exact
+from laconic.packed.engine.rows import Rows
 from laconic.packed.engine.shortlists import Shortlist
 from laconic.packed.engine.texts import Inputs, Ranked
 from laconic.packed.engine.transforms import Transform
@@ -32,7 +32,7 @@ class Blended(PackedRanker):
     size: int  # of the shortlist
 
     def __post_init__(self) -> None:
-        check_exact(self.rows, "rows")
+        check_kind(self.rows, "rows", Rows)
         check_fits(self.encoder, self.transform, self.rows.dim)
         check_kind(self.shortlist, "shortlist", Shortlist)
         if self.shortlist.num_labels != self.rows.size or self.shortlist.dim != self.encoder.dim:

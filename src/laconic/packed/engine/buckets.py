@@ -18,7 +18,7 @@ from laconic.kernels.jit import compiled
 from laconic.packed.engine.encoders import Encoder, check_fits
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.row_kernels import Grid, choose, fine_dot, quantise, score_run
-from laconic.packed.engine.rows import Rows, check_exact
+from laconic.packed.engine.rows import Rows
 from laconic.packed.engine.texts import Inputs, Ranked, size_of
 from laconic.packed.engine.transforms import Transform
 from laconic.types import NO_LABEL
@@ -45,7 +45,7 @@ class Buckets(PackedRanker):
     rescored: int = 64
 
     def __post_init__(self) -> None:
-        check_exact(self.rows, "buckets")
+        check_kind(self.rows, "buckets", Rows)
         for name in ("encoders", "transforms"):
             check_kind(getattr(self, name), f"members' {name}", tuple)
         if not self.encoders or len(self.encoders) != len(self.transforms):

@@ -15,7 +15,7 @@ from laconic.packed.engine.composite import in_order
 from laconic.packed.engine.encoders import Encoder, check_fits
 from laconic.packed.engine.near_labels import NearLabels
 from laconic.packed.engine.ranker import PackedRanker
-from laconic.packed.engine.rows import Rows, check_exact
+from laconic.packed.engine.rows import Rows
 from laconic.packed.engine.texts import Inputs, Ranked, size_of
 from laconic.packed.engine.transforms import Transform
 from laconic.types import NO_LABEL
@@ -34,7 +34,7 @@ class Candidates(PackedRanker):
     rescored: int = 64
 
     def __post_init__(self) -> None:
-        check_exact(self.rows, "rows")
+        check_kind(self.rows, "rows", Rows)
         check_fits(self.encoder, self.transform, self.rows.dim)
         check_kind(self.near, "nearest labels", NearLabels)
         if self.near.num_labels != self.rows.size or self.near.dim != self.encoder.dim:

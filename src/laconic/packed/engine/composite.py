@@ -13,7 +13,7 @@ from laconic.kernels.jit import compiled
 from laconic.packed.engine.encoders import Encoder, check_fits
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.row_kernels import probabilities
-from laconic.packed.engine.rows import Rows, check_exact
+from laconic.packed.engine.rows import Rows
 from laconic.packed.engine.texts import Inputs, Ranked
 from laconic.packed.engine.transforms import Transform
 from laconic.types import NO_LABEL
@@ -71,7 +71,7 @@ class Reranked(PackedRanker):
 
     def __post_init__(self) -> None:
         check_kind(self.base, "base", PackedRanker)
-        check_exact(self.rows, "re-ranker's rows")
+        check_kind(self.rows, "re-ranker's rows", Rows)
         check_fits(self.encoder, self.transform, self.rows.dim)
         check_whole(self.size, "size of a list", 1)
         check_real(self.alpha, "share of the re-ranker", 0.0, 1.0)

@@ -17,6 +17,7 @@ from jaxtyping import Float
 from laconic.errors import DataError, ModelError
 from laconic.kernels.checks import check_array, check_floats, check_kind, check_whole, for_kernels
 from laconic.packed.engine.inception_kernels import CHANNELS, SIDE, SIZES, STRIDE, Weights, encode_inception
+from laconic.packed.engine.layer_kernels import WORD_BLOCK
 from laconic.packed.engine.parts import Part
 from laconic.packed.engine.texts import Inputs, Texts, check_features
 from laconic.packed.engine.transforms import Transform
@@ -52,7 +53,7 @@ def check_fits(encoder: Any, transform: Any, width: int) -> None:
 class Inception(Encoder):
     """InceptionXML's encoder with normalisations folded into its weights; with both attentions or none."""
 
-    words: np.ndarray  # float16, ids × dim
+    words: np.ndarray  # float16, ids × dim; with scales, uint8: half a byte for each number (layer_kernels.py)
     word_attention: np.ndarray | None  # float32, length × length; this matrix and the next are transposed
     dimension_attention: np.ndarray | None  # float32, dim × dim
     projection: np.ndarray  # float32, channels × length
@@ -65,10 +66,12 @@ class Inception(Encoder):
     final_bias: np.ndarray
     gain: np.ndarray  # this and the next are what is left of the last normalisation
     shift: np.ndarray
+    word_scales: np.ndarray | None = None  # float16, ids × blocks of a word's numbers
+    width: int | None = None  # of a word's vector, where there are scales
 
     def __post_init__(self) -> None:
-        _check_words(self.words)
-        dim, every = self.words.shape[1], len(SIZES) * CHANNELS
+        dim, every = self._width, len(SIZES) * CHANNELS
+        _check_words(self.words, self.word_scales, dim)
         check_whole(dim, "word vectors' width", SIDE)
         self._check("projection", CHANNELS, None)
         length = self.projection.shape[1]
@@ -89,30 +92,35 @@ class Inception(Encoder):
     def encode(self, inputs: Inputs) -> Float[np.ndarray, "texts dim"]:
         texts = texts_of(inputs)
         out = np.empty((texts.size, self.dim), dtype=np.float32)
-        if not encode_inception(self._weights, texts, out):
+        if not encode_inception(*self._weights, texts, out):
             refuse_texts(texts, len(self.words))
         return out
 
     @property
+    def _width(self) -> int:
+        return int(self.words.shape[1]) if self.width is None else self.width
+
+    @property
     def _places(self) -> int:
-        return int(self.words.shape[1]) // STRIDE
+        return self._width // STRIDE
 
     @property
     def _final_size(self) -> int:
         return min(SIZES[-1], self._places)
 
     @cached_property
-    def _weights(self) -> Weights:
+    def _weights(self) -> tuple[Weights, np.ndarray | None]:
         none = np.zeros((0, 0), dtype=np.float32)
         word, dimension = self.word_attention, self.dimension_attention
+        words, scales = _table(self.words, self.word_scales)
         arrays = (
-            self.words.view(np.uint16),
+            words,
             none if word is None else word,
             none if dimension is None else dimension,
             *(self.projection, self.narrow, self.middle, self.wide, self.final),
             *(self.projection_bias, self.branches_bias, self.final_bias, self.gain, self.shift),
         )
-        return Weights(*map(for_kernels, arrays))
+        return Weights(self._width, *map(for_kernels, arrays)), scales
 
     def _check(self, name: str, *shape: int | None) -> None:
         array, said = getattr(self, name), name.replace("_", " ")
@@ -123,31 +131,31 @@ class Inception(Encoder):
 class Summed(Encoder):
     """The weighted sum of a text's word vectors and a bias, followed by ReLU if `relu`."""
 
-    words: np.ndarray  # float16, ids × dim
+    words: np.ndarray  # float16, ids × dim; with scales, uint8: half a byte for each number (layer_kernels.py)
     bias: np.ndarray  # float32
     length: int
     relu: bool
+    word_scales: np.ndarray | None = None  # float16, ids × blocks of a word's numbers
 
     def __post_init__(self) -> None:
-        _check_words(self.words)
-        check_floats(self.bias, "bias of words", (self.dim,))
+        check_floats(self.bias, "bias of words", (None,))
+        _check_words(self.words, self.word_scales, self.dim)
         check_whole(self.length, "length of texts", 1)
 
     @property
     def dim(self) -> int:
-        return int(self.words.shape[1])
+        return len(self.bias)
 
     def encode(self, inputs: Inputs) -> Float[np.ndarray, "texts dim"]:
         texts = texts_of(inputs)
         out = np.empty((texts.size, self.dim), dtype=np.float32)
-        words, bias = self._arrays
-        if not encode_sums(words, bias, texts, self.length, bool(self.relu), out):
+        if not encode_sums(*self._arrays, texts, self.length, bool(self.relu), out):
             refuse_texts(texts, len(self.words))
         return out
 
     @cached_property
-    def _arrays(self) -> tuple[np.ndarray, np.ndarray]:
-        return for_kernels(self.words.view(np.uint16)), for_kernels(self.bias)
+    def _arrays(self) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+        return *_table(self.words, self.word_scales), for_kernels(self.bias)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -255,12 +263,28 @@ class Unit(Encoder):
         return units
 
 
-def _check_words(words: np.ndarray) -> None:
-    check_array(words, "word vectors", np.float16, (None, None))
-    check_whole(words.shape[1], "word vectors' width", 1)
+def _check_words(words: np.ndarray, scales: np.ndarray | None = None, width: int | None = None) -> None:
+    """Refuse a table of word vectors that are not so wide, or not finite."""
+    if scales is not None:
+        check_whole(width, "word vectors' width", 1)
+        assert width is not None
+        blocks = -(-width // WORD_BLOCK)
+        check_array(words, "word vectors", np.uint8, (None, blocks * WORD_BLOCK // 2))
+        check_array(scales, "word vectors' scales", np.float16, (len(words), blocks))
+    else:
+        check_array(words, "word vectors", np.float16, (None, width))
+        check_whole(words.shape[1], "word vectors' width", 1)
     # By their bits: a table is large, and the largest of integers is found without a copy.
-    if words.size and (words.view(np.int16).max() >= _INFINITE or words.view(np.uint16).max() >= _MINUS_INFINITE):
+    floats = words if scales is None else scales
+    if floats.size and (floats.view(np.int16).max() >= _INFINITE or floats.view(np.uint16).max() >= _MINUS_INFINITE):
         raise ModelError("the packed model's word vectors are not all finite; pack it again")
+
+
+def _table(words: np.ndarray, scales: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return word vectors as kernels read them."""
+    if scales is None:
+        return for_kernels(words.view(np.uint16)), None
+    return for_kernels(words), for_kernels(scales.view(np.uint16))
 
 
 def texts_of(inputs: Inputs) -> Texts:

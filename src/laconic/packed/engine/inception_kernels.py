@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, UInt16
+from jaxtyping import Float, UInt8, UInt16
 
 from laconic.kernels.jit import compiled_in_any_order
-from laconic.packed.engine.layer_kernels import decode, gelu, gelu_rows, product, readable
+from laconic.packed.engine.layer_kernels import gelu, gelu_rows, product, readable, word_vector
 
 CHANNELS = 32
 SIZES = (4, 8, 16)  # of the branches' windows
@@ -28,7 +28,8 @@ _ONE = np.float32(1)
 class Weights(NamedTuple):
     """The weights of `Inception`; an attention that is absent has no rows."""
 
-    words: UInt16[np.ndarray, "ids dim"]
+    width: int  # numbers of a word's vector
+    words: UInt16[np.ndarray, "ids dim"] | UInt8[np.ndarray, "ids half"]
     word_attention: Float[np.ndarray, "length length"]
     dimension_attention: Float[np.ndarray, "dim dim"]
     projection: Float[np.ndarray, "channels length"]
@@ -57,7 +58,7 @@ class _Scratch(NamedTuple):
 
 
 @compiled_in_any_order
-def encode_inception(weights, texts, out):  # type: ignore[no-untyped-def]
+def encode_inception(weights, scales, texts, out):  # type: ignore[no-untyped-def]
     """Encode texts; return False, with nothing written, if they cannot be read."""
     if not readable(texts, len(weights.words)):
         return False
@@ -66,7 +67,7 @@ def encode_inception(weights, texts, out):  # type: ignore[no-untyped-def]
         first = texts.starts[text]
         count = min(texts.starts[text + 1] - first, weights.projection.shape[1])
         for i in range(count):
-            decode(weights.words[texts.ids[first + i]], scratch.x[i])
+            word_vector(weights.words, scales, texts.ids[first + i], scratch.x[i])
         _project(weights, scratch, _shares(weights, scratch, count), count)
         _convolve(weights, scratch)
         _finish(weights, scratch, out[text])
@@ -75,7 +76,7 @@ def encode_inception(weights, texts, out):  # type: ignore[no-untyped-def]
 
 @compiled_in_any_order
 def _scratch(weights, texts, steps):  # type: ignore[no-untyped-def]
-    longest, dim = np.int64(0), weights.words.shape[1]
+    longest, dim = np.int64(0), weights.width
     for text in range(len(texts.starts) - 1):
         longest = max(longest, texts.starts[text + 1] - texts.starts[text])
     words = min(longest, weights.projection.shape[1])

@@ -1,4 +1,4 @@
-"""Kernels that all layers use: products of small matrices, GELU, and float16 word vectors.
+"""Kernels that all layers use: products of small matrices, GELU, and word vectors in float16 or in half a byte.
 
 Sums may be added up in any order, so that each loop over numbers becomes vector instructions. A kernel looks at no
 bounds: whoever calls it has checked what it gives.
@@ -16,6 +16,8 @@ from laconic.kernels.jit import compiled, compiled_in_any_order
 _BLOCK = 4  # rows and columns of a product that are computed together: sixteen sums fit into registers
 _FAR = np.float32(5.25)  # beyond it GELU is x, or 0, to within 4e-7
 _DEGREE = 15
+WORD_BLOCK = 32  # numbers of a word's vector that share a scale
+_MIDDLE = np.float32(8)
 
 
 def _tail() -> tuple[np.float32, ...]:
@@ -53,6 +55,26 @@ def decode(bits, out):  # type: ignore[no-untyped-def]
     """Convert float16 bits to float32: shift the exponent, and correct it by one product, also for subnormals."""
     for i in range(len(out)):
         out[i] = single(bits[i])
+
+
+@compiled
+def word_vector(words, scales, word, out):  # type: ignore[no-untyped-def]
+    """Write the vector of a word: float16 bits or, where there are scales, half a byte for each number.
+
+    A block of WORD_BLOCK numbers has a scale in float16. Its byte i holds the numbers i and i + WORD_BLOCK / 2, plus 8.
+    """
+    if scales is None:
+        decode(words[word], out)
+    else:
+        half = WORD_BLOCK // 2
+        for block in range(scales.shape[1]):
+            scale, first = single(scales[word, block]), block * WORD_BLOCK
+            numbers = words[word, block * half : (block + 1) * half]
+            low, high = out[first : first + half], out[first + half : first + WORD_BLOCK]
+            for i in range(len(low)):
+                low[i] = scale * (np.float32(numbers[i] & 15) - _MIDDLE)
+            for i in range(len(high)):
+                high[i] = scale * (np.float32(numbers[i] >> 4) - _MIDDLE)
 
 
 @compiled

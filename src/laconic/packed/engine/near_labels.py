@@ -31,7 +31,7 @@ class NearLabels(Shortlist):
     owners: np.ndarray  # int32: the label of each centre
     texts: Cells | None  # None: no text is asked
     text_starts: np.ndarray  # int64
-    text_labels: np.ndarray  # int32
+    text_labels: np.ndarray  # int32 or, in a combined model, uint16
     counted: int  # labels whose centres count
     neighbours: int  # texts that are asked
     power: float  # of a neighbour's cosine
@@ -42,7 +42,7 @@ class NearLabels(Shortlist):
         check_kind(self.centres, "centres", Cells)
         check_array(self.owners, "owners of centres", np.int32, (self.centres.rows.size,))
         check_numbers(self.owners, "owners of centres", 0, self.num_labels)
-        check_array(self.text_labels, "texts' labels", np.int32, (None,))
+        check_array(self.text_labels, "texts' labels", (np.int32, np.uint16), (None,))
         check_numbers(self.text_labels, "texts' labels", 0, self.num_labels)
         if self.texts is not None:
             check_kind(self.texts, "texts", Cells)

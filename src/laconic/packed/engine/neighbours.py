@@ -28,7 +28,7 @@ from laconic.packed.engine.pairs import Pairs, bags_of
 from laconic.packed.engine.parts import PerThread, scratch_for
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.row_kernels import fine_dot
-from laconic.packed.engine.rows import check_exact
+from laconic.packed.engine.rows import Rows
 from laconic.packed.engine.texts import Inputs, Ranked, Texts, check_features, size_of
 from laconic.types import NO_LABEL
 
@@ -57,7 +57,7 @@ class Neighbours(PackedRanker):
         check_kind(self.label_texts, "labels of words", Pairs)
         check_numbers(self.label_texts.numbers, "labels of words", 0, self.num_labels)
         if isinstance(self.index, Cells):
-            check_exact(self.index.rows, "texts' vectors")
+            check_kind(self.index.rows, "texts' vectors", Rows)
             if self.index.rows.size != self._num_texts:
                 raise ModelError("the packed model's texts and their labels do not fit together; pack it again")
         else:

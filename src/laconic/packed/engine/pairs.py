@@ -23,14 +23,14 @@ _ANY = np.iinfo(np.int32).max  # words that an index does not know are passed ov
 class Pairs(Part):
     """A sparse matrix by rows."""
 
-    starts: np.ndarray  # int64
-    numbers: np.ndarray  # int32
-    values: np.ndarray  # float32
+    starts: np.ndarray  # int64 or, in a combined model, int32
+    numbers: np.ndarray  # int32 or, in a combined model, uint16
+    values: np.ndarray  # float32 or, in a combined model, float16
 
     def __post_init__(self) -> None:
-        check_array(self.starts, "bounds of lists", np.int64, (None,))
-        check_array(self.numbers, "numbers of lists", np.int32, (None,))
-        check_array(self.values, "values of lists", np.float32, self.numbers.shape)
+        check_array(self.starts, "bounds of lists", (np.int64, np.int32), (None,))
+        check_array(self.numbers, "numbers of lists", (np.int32, np.uint16), (None,))
+        check_array(self.values, "values of lists", (np.float32, np.float16), self.numbers.shape)
         check_finite(self.values, "values of lists")
         check_starts(self.starts, "bounds of lists", len(self.numbers))
 
@@ -40,7 +40,8 @@ class Pairs(Part):
 
     @cached_property
     def lists(self) -> Lists:
-        return Lists(for_kernels(self.starts), for_kernels(self.numbers), for_kernels(self.values))
+        values = self.values.astype(np.float32) if self.values.dtype == np.float16 else self.values
+        return Lists(for_kernels(self.starts), for_kernels(self.numbers), for_kernels(values))
 
 
 def tokens_of(texts: Texts) -> Lists:

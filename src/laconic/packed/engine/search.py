@@ -22,7 +22,7 @@ from laconic.kernels.checks import (
 )
 from laconic.packed.engine.encoders import Encoder, check_fits
 from laconic.packed.engine.ranker import PackedRanker
-from laconic.packed.engine.rows import NO_ROWS, Rows, Sizes, check_exact, check_groups
+from laconic.packed.engine.rows import NO_ROWS, Rows, Sizes, check_groups
 from laconic.packed.engine.search_kernels import SearchLimits, Tree, Vectors, score_places, search
 from laconic.packed.engine.texts import Inputs, Ranked
 from laconic.packed.engine.transforms import Transform
@@ -51,7 +51,7 @@ class Searched(PackedRanker):
     trained: int = 0  # clusters that training probed; 0: every label was scored in training, or this is not known
 
     def __post_init__(self) -> None:
-        check_exact(self.rows, "rows")
+        check_kind(self.rows, "rows", Rows)
         check_kind(self.clusters, "clusters", Rows)
         check_fits(self.encoder, self.transform, self.rows.dim)
         for_clusters = self.transform if self.cluster_transform is None else self.cluster_transform

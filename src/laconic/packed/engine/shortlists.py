@@ -95,7 +95,7 @@ class ClusterLabels(Shortlist):
         check_whole(self.num_labels, "number of labels", 1)
         check_kind(self.transform, "transform of vectors for clusters", Transform)
         check_kind(self.clusters, "clusters", Rows)
-        if self.clusters.fine is None or self.clusters.dim != self.transform.width:
+        if self.clusters.dim != self.transform.width:
             raise ModelError("the packed model's clusters do not fit their transform; pack it again")
         check_array(self.order, "order of labels", np.int32, (self.num_labels,))
         check_order(self.order, "order of labels")

@@ -14,7 +14,7 @@ from laconic.errors import ModelError
 from laconic.kernels.checks import check_array, check_numbers, check_whole
 from laconic.kernels.csr import Lists
 from laconic.models.label_trees.features import Reading, features_of, normalise_rows
-from laconic.models.label_trees.forest import Forest, Paths, forest_of, is_sound, paths_of
+from laconic.models.label_trees.forest import Forest, Paths, arrays_of, forest_of, is_sound, no_blocks, paths_of
 from laconic.models.label_trees.older import OlderForest, from_older
 from laconic.models.label_trees.search import Workspace, make_workspace, rank_texts, score_texts
 from laconic.packed.engine.pairs import Pairs, tokens_of
@@ -32,11 +32,12 @@ class Trees(PackedRanker):
     child_starts: np.ndarray  # int64
     targets: np.ndarray  # int32
     biases: np.ndarray  # float32
-    feature_starts: np.ndarray  # int32 or, where that is too small, int64; weight_starts too
-    nodes: np.ndarray  # int32
+    feature_starts: np.ndarray  # int32 or, where that is too small, int64
+    nodes: np.ndarray  # uint16 or, where that is too small, int32
     weights: np.ndarray | Pairs  # int8; version 0.2 had positions and float32 weights, and not the next three
     scales: np.ndarray | None = None  # float32
-    weight_starts: np.ndarray | None = None
+    weight_blocks: np.ndarray | None = None  # int32 or int64; version 0.2 had none
+    weight_starts: np.ndarray | None = None  # uint16, int32 or int64
     weight_steps: np.ndarray | None = None  # uint8
     words: int  # this and the next two are as models/label_trees/features.py has them
     ids: int
@@ -47,6 +48,8 @@ class Trees(PackedRanker):
         if isinstance(self.weights, Pairs):
             self._check_kinds(name for name in OlderForest._fields if not name.startswith("weight"))
             self._read_older(self.weights)
+        elif self.weight_blocks is None:
+            object.__setattr__(self, "weight_blocks", no_blocks(len(self.nodes)))
         self._check_kinds(_KINDS)
         check_whole(self.beam, "beam", 1)
         for name in Reading._fields:
@@ -126,7 +129,7 @@ class Trees(PackedRanker):
 
 
 def _arrays(forest: Forest) -> dict[str, Any]:
-    return dict(zip(_KINDS, (*forest[:-1], *forest.weights), strict=True))
+    return dict(zip(_KINDS, arrays_of(forest), strict=True))
 
 
 _BOUNDS: tuple[type[Any], ...] = (np.int32, np.int64)
@@ -137,8 +140,9 @@ _KINDS: dict[str, type[Any] | tuple[type[Any], ...]] = {
     "biases": np.float32,
     "scales": np.float32,
     "feature_starts": _BOUNDS,
-    "nodes": np.int32,
-    "weight_starts": _BOUNDS,
+    "nodes": (np.int32, np.uint16),
+    "weight_blocks": _BOUNDS,
+    "weight_starts": (*_BOUNDS, np.uint16),
     "weight_steps": np.uint8,
     "weights": np.int8,
 }

@@ -5,22 +5,27 @@ from __future__ import annotations
 import numpy as np
 
 from laconic.kernels.jit import compiled, compiled_in_any_order
-from laconic.packed.engine.layer_kernels import decode, product, readable, single
+from laconic.packed.engine.layer_kernels import decode, product, readable, single, word_vector
 
 _ZERO = np.float32(0)
 
 
 @compiled_in_any_order
-def encode_sums(words, bias, texts, length, relu, out):  # type: ignore[no-untyped-def]
+def encode_sums(words, scales, bias, texts, length, relu, out):  # type: ignore[no-untyped-def]
     """Write bias + the weighted sum of a text's word vectors; return False if the texts cannot be read."""
     if not readable(texts, len(words)):
         return False
+    vector = np.empty(out.shape[1], dtype=np.float32)
     for text in range(len(out)):
         first, row = texts.starts[text], out[text]
         last = min(texts.starts[text + 1], first + length)
         row[:] = bias
         for i in range(first, last):
-            _add_word(words[texts.ids[i]], texts.weights[i], row)
+            if scales is None:
+                _add_word(words[texts.ids[i]], texts.weights[i], row)
+            else:
+                word_vector(words, scales, texts.ids[i], vector)
+                _add_vector(vector, texts.weights[i], row)
         if relu:
             for k in range(len(row)):
                 row[k] = max(row[k], _ZERO)
@@ -31,6 +36,12 @@ def encode_sums(words, bias, texts, length, relu, out):  # type: ignore[no-untyp
 def _add_word(bits, weight, row):  # type: ignore[no-untyped-def]
     for k in range(len(row)):
         row[k] += weight * single(bits[k])
+
+
+@compiled
+def _add_vector(vector, weight, row):  # type: ignore[no-untyped-def]
+    for k in range(len(row)):
+        row[k] += weight * vector[k]
 
 
 @compiled_in_any_order

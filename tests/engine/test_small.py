@@ -1,0 +1,115 @@
+"""Parts of a combined model in fewer bytes: what is computed with them, against the same parts in full."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from laconic.errors import ModelError
+from laconic.export.small import in_half_bytes, smaller
+from laconic.kernels.checks import for_kernels
+from laconic.packed.engine.encoders import Summed
+from laconic.packed.engine.layer_kernels import word_vector
+from laconic.packed.engine.row_kernels import fine_dot, quantise, score_run
+from laconic.packed.engine.rows import Rows
+from laconic.packed.engine.texts import Texts
+
+
+@pytest.mark.parametrize("dim", [1, 16, 31, 32, 33, 48, 64, 100])
+def test_half_bytes_are_within_half_a_step_of_the_numbers(dim: int) -> None:
+    words = np.random.default_rng(dim).normal(size=(6, dim)).astype(np.float16)
+    words[2] = 0
+    table, scales = in_half_bytes(words)
+    found = np.empty((6, dim), dtype=np.float32)
+    for word in range(6):
+        word_vector(for_kernels(table), for_kernels(scales.view(np.uint16)), word, found[word])
+    steps = np.repeat(scales.astype(np.float32), 32, axis=1)[:, :dim]
+    assert (np.abs(found - words) <= 0.51 * steps + 1e-7).all()
+    assert not found[2].any()
+    assert table.nbytes <= 6 * 16 * -(-dim // 32)
+
+
+def test_an_encoder_sums_words_in_half_bytes() -> None:
+    chance = np.random.default_rng(0)
+    words = chance.normal(size=(20, 40)).astype(np.float16)
+    whole = Summed(words=words, bias=chance.normal(size=40).astype(np.float32), length=9, relu=False)
+    small = smaller(whole)
+    table, scales = in_half_bytes(words)
+    plain = np.empty((20, 40), dtype=np.float32)
+    for word in range(20):
+        word_vector(for_kernels(table), for_kernels(scales.view(np.uint16)), word, plain[word])
+    texts = Texts(
+        chance.integers(20, size=12).astype(np.int32),
+        chance.random(12).astype(np.float32),
+        np.array([0, 5, 5, 12], dtype=np.int64),
+    )
+    expected = [
+        whole.bias + (texts.weights[first:last, None] * plain[texts.ids[first:last]]).sum(0)
+        for first, last in zip(texts.starts[:-1], texts.starts[1:], strict=True)
+    ]
+    np.testing.assert_allclose(small.encode(texts), expected, rtol=1e-5, atol=1e-5)
+    assert smaller(small).words is small.words
+
+
+def test_words_in_half_bytes_that_do_not_fit_together_are_refused() -> None:
+    small = smaller(Summed(words=np.ones((5, 40), np.float16), bias=np.zeros(40, np.float32), length=3, relu=True))
+    assert small.word_scales is not None
+    good = {"words": small.words, "bias": small.bias, "length": 3, "relu": True}
+    for scales in (small.word_scales[:, :1], small.word_scales[:-1], small.word_scales.astype(np.float32)):
+        with pytest.raises(ModelError, match="scales"):
+            Summed(**good, word_scales=scales)
+    with pytest.raises(ModelError, match="not all finite"):
+        Summed(**good, word_scales=np.full_like(small.word_scales, np.inf))
+    with pytest.raises(ModelError, match="word vectors must be uint8"):
+        Summed(**good | {"words": small.words[:, :-1]}, word_scales=small.word_scales)
+
+
+@pytest.mark.parametrize("dim", [1, 20, 32, 50, 64])
+def test_rows_in_half_bytes_score_as_their_numbers_do(dim: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("laconic.export.small._MANY_ROWS", 5)
+    chance = np.random.default_rng(dim)
+    rows = Rows.of(chance.normal(size=(9, dim)).astype(np.float32), chance.normal(size=9))
+    small, vector = smaller(rows), chance.normal(size=dim).astype(np.float32)
+    assert small.blocks is not None
+    assert (small.dim, small.size, small.fine) == (dim, 9, None)
+    halves = small.coarse.reshape(9, -1, 16)
+    whole = np.concatenate([halves & 15, halves >> 4], axis=2).astype(np.float32) - 8
+    plain = (whole * (small.blocks * small.scales[:, None])[:, :, None]).reshape(9, -1)[:, :dim]
+    steps = np.repeat(small.blocks * small.scales[:, None], 32, axis=1)[:, :dim]
+    assert (np.abs(plain - rows.numbers()) <= 0.51 * steps + 1e-6).all()
+    found = [fine_dot(small.grid, small.second, row, vector) for row in range(9)]
+    np.testing.assert_allclose(found, plain @ vector, rtol=1e-4, atol=1e-5)
+    numbers, scores = np.empty(dim, dtype=np.int16), np.empty(9, dtype=np.float32)
+    scale = quantise(vector, numbers)
+    assert score_run(small.grid, 2, 9, numbers, scale, scores, 0) == 7
+    np.testing.assert_allclose(scores[:7], (plain @ (numbers * scale) + small.biases)[2:], rtol=1e-4, atol=1e-5)
+    assert smaller(small).coarse is small.coarse
+
+
+def test_rows_in_half_bytes_that_do_not_fit_together_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("laconic.export.small._MANY_ROWS", 5)
+    small = smaller(Rows.of(np.ones((9, 40), np.float32), np.zeros(9)))
+    assert small.blocks is not None
+    good = {"coarse": small.coarse, "scales": small.scales, "biases": small.biases, "blocks": small.blocks, "width": 40}
+    assert Rows(**good).dim == 40
+    for wrong in (
+        {"width": 65},
+        {"width": None},
+        {"blocks": small.blocks[:-1]},
+        {"blocks": small.blocks.astype(np.int8)},
+        {"coarse": small.coarse.view(np.int8)},
+        {"coarse": small.coarse[:, :-1]},
+        {"fine": np.zeros((9, 40), np.int8)},
+    ):
+        with pytest.raises(ModelError):
+            Rows(**good | wrong)
+
+
+def test_rows_without_their_second_bytes_score_by_their_first() -> None:
+    chance = np.random.default_rng(1)
+    rows = Rows.of(chance.normal(size=(9, 30)).astype(np.float32), np.zeros(9))
+    small, vector = smaller(rows), chance.normal(size=30).astype(np.float32)
+    assert small.fine is None
+    plain = (rows.coarse.astype(np.float32) * rows.scales[:, None]) @ vector
+    found = [fine_dot(small.grid, small.second, row, vector) for row in range(9)]
+    np.testing.assert_allclose(found, plain, rtol=1e-5)
