@@ -147,10 +147,12 @@ def test_a_resumed_run_keeps_its_decisions_and_counts_the_time_before(tmp_path: 
     assert again.deadline.elapsed == 40.0
 
 
-def test_trees_are_as_many_as_there_is_time_for() -> None:
+def test_trees_are_as_many_as_there_is_time_for_after_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([0.0, 50.0])  # the first tree takes so long
+    monkeypatch.setattr("laconic.methods.trees.monotonic", lambda: next(times, 0.0))
     corpus = planted_texts(num_labels=40, num_texts=200)
     data = prepare(corpus, Splitter(), VocabularyConfig(), with_label_texts=False).data
-    one = deadline(Clock(), 100.0, trees=Part(150.0, 1 / 3))
+    one = deadline(Clock(), 60.0, trees=Part(150.0, 1 / 3))
     run = Run(None, watcher=Silent(), device=torch.device("cpu"), deadline=one)
     trained = trees.train(data, trees.Config(trees=3, leaf=10, calibration=0.0), run)
     assert trained.config.trees == 2
