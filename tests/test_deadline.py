@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -13,7 +14,9 @@ from laconic.data.prepare import prepare
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import VocabularyConfig
 from laconic.methods import trees
+from laconic.methods.auto import choose
 from laconic.methods.registry import config_of
+from laconic.methods.stage_times import Situation
 from laconic.methods.train import train_model
 from laconic.system.speed import Speed, core_speed
 from laconic.training.deadline import Amount, Deadline, Part, deadline_of, scale_within, total_seconds
@@ -147,10 +150,12 @@ def test_a_resumed_run_keeps_its_decisions_and_counts_the_time_before(tmp_path: 
     assert again.deadline.elapsed == 40.0
 
 
-def test_trees_are_as_many_as_there_is_time_for() -> None:
+def test_trees_are_as_many_as_there_is_time_for_after_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([0.0, 50.0])  # the first tree takes so long
+    monkeypatch.setattr("laconic.methods.trees.monotonic", lambda: next(times, 0.0))
     corpus = planted_texts(num_labels=40, num_texts=200)
     data = prepare(corpus, Splitter(), VocabularyConfig(), with_label_texts=False).data
-    one = deadline(Clock(), 100.0, trees=Part(150.0, 1 / 3))
+    one = deadline(Clock(), 60.0, trees=Part(150.0, 1 / 3))
     run = Run(None, watcher=Silent(), device=torch.device("cpu"), deadline=one)
     trained = trees.train(data, trees.Config(trees=3, leaf=10, calibration=0.0), run)
     assert trained.config.trees == 2
@@ -221,6 +226,33 @@ def test_an_ensemble_has_as_many_members_as_there_is_time_for() -> None:
     assert model.facts["ensemble"] == len(model.facts["members"]) == 2
     assert watcher.lines[-1] == "further models: left out, to end in time"
     assert {name.split(".")[1] for name in model.tensors} == {"0", "1"}
+
+
+@pytest.mark.parametrize("slow", [0.8, 1.0, 1.6])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_run_ends_in_time_though_every_part_is_estimated_wrongly(slow: float, seed: int) -> None:
+    sizes = {"texts": 45_000, "labels": 36_000, "pairs": 230_000, "judged": 11_000}
+    of = Situation(**sizes, kind="text", label_texts=True, gpu=False, cores=3, budget=600.0)
+    clock, random = Clock(), np.random.default_rng(seed)
+    one = Deadline(600.0, dict(choose(of).parts), clock=clock)
+    began = clock.now
+    for name in sorted(one.parts, key=_place):
+        part, took = one.parts[name], slow * float(random.uniform(0.7, 1.4))  # times its estimate
+        if one.may_change(name) and not part.follows:
+            planned = 3 if "trees" in name else 10
+            measured = part.seconds * took / planned if "trees" not in name else None
+            one.amounts[name] = Amount(planned, one.amount(name, planned, measured))
+        planned, done = one.amounts.get(part.follows or name, Amount(1, 1))
+        seconds = part.seconds * took * done / planned
+        clock.now += seconds
+        one.finished(name, seconds)
+    assert clock.now - began == pytest.approx(600, rel=0.2)
+
+
+def _place(name: str) -> int:
+    """Return where a part stands in a run: the ranker, the space, the trees, and what combines and judges them."""
+    order = ("surrogate", "negatives", "extreme", "blend", "fusion-siamese", "fusion-trees", "fusion", "calibration")
+    return next((place for place, first in enumerate(order) if name.startswith(first)), len(order))
 
 
 class Stopping(Silent):

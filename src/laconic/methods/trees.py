@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
+from time import monotonic
 from typing import ClassVar
 
 import numpy as np
@@ -81,9 +83,14 @@ class Config(MethodConfig):
 
 def train(data: Dataset, config: Config, run: Run) -> Trained:
     learnt_from, _ = data.split(config.validation, config.seed)
-    config = replace(config, trees=run.amount("trees", config.trees, "tree"))
+
+    def trees_in_time(seconds: float) -> int:
+        return run.amount("trees", config.trees, "tree", lambda: seconds, done=1)
+
     with run.stage("trees") as advance:
-        ranker = build(learnt_from, config, advance)
+        limited = run.deadline is not None and run.deadline.is_limit
+        ranker = build(learnt_from, config, advance, trees_in_time if limited else None)
+    config = replace(config, trees=trees_in_time(0.0))
     if not calibrates_apart(data, config):
         return Trained(ranker, config)
     # One tree is enough: its scores are nearly as often true as the mean of several (docs/log.md).
@@ -92,18 +99,36 @@ def train(data: Dataset, config: Config, run: Run) -> Trained:
         return Trained(ranker, config, calibration_ranker=build(others, replace(config, trees=1), advance))
 
 
-def build(data: Dataset, config: Config, advance: Callable[[float], None] = lambda fraction: None) -> TreesRanker:
+def build(
+    data: Dataset,
+    config: Config,
+    advance: Callable[[float], None] = lambda fraction: None,
+    trees_in_time: Callable[[float], int] | None = None,
+) -> TreesRanker:
     """Train on all of the data; texts of weight 0 or without labels have no effect.
 
-    `advance` gets the fraction that is done, time and again.
+    `advance` gets the fraction that is done, time and again. `trees_in_time` returns the number of trees after the
+    first one has taken so many seconds; by default they are as many as the config says.
     """
     data = _weighted_texts(data)
     reading = _reading(data, config)
     rows = feature_rows(data.inputs, reading)
     learning = LearnSettings(config.cost, config.threshold, SolverSettings(_TOLERANCE, config.epochs))
     growing = GrowSettings(config.fan_out, config.leaf, learning)
-    trees = grow_trees(data, rows, growing, range(config.seed, config.seed + config.trees), advance)
+    if trees_in_time is None:
+        trees = grow_trees(data, rows, growing, range(config.seed, config.seed + config.trees), advance)
+    else:
+        began = monotonic()
+        trees = grow_trees(data, rows, growing, [config.seed], partial(_of_all, advance, 0, 1, config.trees))
+        count = trees_in_time(monotonic() - began)
+        further = range(config.seed + 1, config.seed + count)
+        trees += grow_trees(data, rows, growing, further, partial(_of_all, advance, 1, count - 1, count))
     return TreesRanker(StoredForest.of(join_trees(trees)), reading, beam=config.beam)
+
+
+def _of_all(advance: Callable[[float], None], before: int, own: int, trees: int, fraction: float) -> None:
+    """Report the fraction of some trees as one of all trees."""
+    advance((before + own * fraction) / trees)
 
 
 def restore(config: Config, tensors: Mapping[str, Tensor]) -> TreesRanker:

@@ -99,17 +99,17 @@ class Deadline:
         ahead = self._ahead()
         return self.elapsed + total_seconds(ahead, scale_within(ahead, self.left) if self.is_limit else 1.0)
 
-    def amount(self, name: str, planned: int, seconds: float | None = None) -> int:
+    def amount(self, name: str, planned: int, seconds: float | None = None, done: int = 0) -> int:
         """Decide how much of a part to do where `planned` of it was planned, such as epochs; at least 1.
 
-        `seconds` is what one of them takes here, if that was measured.
+        `seconds` is what one of them takes here, if that was measured; so many are `done` already.
         """
         if seconds is not None:
             self._learn(name, planned * seconds, self.parts[name].seconds)
         ahead = self._ahead()
         if seconds is not None:
             ahead[name] = ahead[name]._replace(seconds=planned * seconds)
-        found = ahead[name].scaled(scale_within(ahead, self.left))
+        found = ahead[name].scaled(scale_within(ahead, self.left + done * (seconds or 0.0)))
         return max(1, int(planned * found + 0.3))
 
     def may_change(self, name: str) -> bool:

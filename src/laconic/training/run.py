@@ -201,11 +201,13 @@ class Run:
         if self.deadline is not None and self.deadline.finished(part, None if resumed else seconds):
             self.watcher.noted(f"Estimated anew: {human_seconds(self.deadline.announced)} in all")
 
-    def amount(self, part: str, planned: int, unit: str, measure: Callable[[], float] | None = None) -> int:
+    def amount(
+        self, part: str, planned: int, unit: str, measure: Callable[[], float] | None = None, *, done: int = 0
+    ) -> int:
         """Return how many units of a part the time budget has room for, where so many were planned.
 
         This is decided once: a run that is resumed does as much as it would have done. `measure` returns the seconds
-        that one unit takes.
+        that one unit takes; so many are `done` already.
         """
         deadline, name = self.deadline, self.member_of.prefix + part
         if deadline is not None and name in deadline.amounts:
@@ -214,12 +216,12 @@ class Run:
             return planned
 
         def decide() -> int:
-            return deadline.amount(name, planned, None if measure is None else measure())
+            return deadline.amount(name, planned, None if measure is None else measure(), done)
 
-        done = self._decided(part, planned, deadline, decide)
-        if done < planned:
-            self.watcher.noted(f"{self._title(part)}: {done} of {counted(planned, unit)}, to end in time")
-        return done
+        found = self._decided(part, planned, deadline, decide)
+        if found < planned:
+            self.watcher.noted(f"{self._title(part)}: {found} of {counted(planned, unit)}, to end in time")
+        return found
 
     def affords(self, name: str, parts: str) -> bool:
         """Return whether there is time for something that can be left out; decided once, as `amount` is.
