@@ -7,7 +7,7 @@ milliseconds are those of a busy machine, for all rows alike.
 
     python -m benchmarks.which_method --folder build/which-method
     python -m benchmarks.which_method --folder build/which-method --at-once 7       two cores for each training
-    python -m benchmarks.which_method --only 'default, 10 minutes' trees 'default, GPU' --at-once 2       README's rows
+    python -m benchmarks.which_method --only 'default, 5 minutes' trees 'default, GPU' --at-once 2       README's rows
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ ROOT = Path(__file__).parents[1]
 
 LAPTOP = {
     "default, 10 minutes": ["--budget", "10m"],
+    "default, 5 minutes": ["--budget", "5m"],
     "decaf, laptop": ["--method", "decaf", "--preset", "laptop"],
     "astec, laptop": ["--method", "astec", "--preset", "laptop"],
     "inceptionxml+, laptop": ["--method", "inceptionxml+", "--preset", "laptop"],

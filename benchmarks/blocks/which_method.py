@@ -70,6 +70,7 @@ def name_of(entry: dict[str, Any]) -> str:
     if not is_ours(entry):
         return str(entry["name"])
     place = {", GPU": "", ", laptop": " --preset laptop", ", 10 minutes": " --budget 10m"}
+    place[", 5 minutes"] = " --budget 5m"
     for ending, option in place.items():
         if name.endswith(ending):
             name = name.removesuffix(ending) + option
