@@ -109,7 +109,8 @@ def measured(training: Training, cores: Sequence[int], rows: int, settings: Sequ
     return {
         "budget": seconds_of(training.budget) if training.budget else None,
         "seconds": round(seconds, 1),
-        "memory": used.ru_maxrss << 10,
+        # The most of each stage is counted anew, so that the process's own figure is that of its last part.
+        "memory": max(used.ru_maxrss << 10, *(stage["memory"] for stage in facts.get("stages") or [{"memory": 0}])),
         "estimated": facts.get("estimated"),
         "method": facts["method"],
         "decisions": facts.get("decisions"),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +24,7 @@ from laconic.methods.train import train_model
 from laconic.system.speed import Speed, core_speed
 from laconic.training.deadline import Amount, Deadline, Part, deadline_of, scale_within, total_seconds
 from laconic.training.loop import Silent
+from laconic.training.optimizer import Adam
 from laconic.training.run import Run
 from tests.planted import planted_texts
 
@@ -297,6 +301,25 @@ def test_measuring_an_epoch_changes_nothing_that_is_trained() -> None:
     measured = train_model(corpus, "astec", config, run)
     plain = train_model(corpus, "astec", config, Run.unkept())
     _assert_equal(measured.tensors, plain.tensors)
+
+
+def test_what_a_stage_was_trained_with_is_gone_when_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[weakref.ref[Adam]] = []
+
+    class Noted(Adam):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            seen.append(weakref.ref(self))
+
+    monkeypatch.setattr("laconic.training.loop.Adam", Noted)
+    corpus = planted_texts(num_labels=12, num_texts=100)
+    gc.disable()  # nothing may wait for the collector: moments are as large as the weights, twice
+    try:
+        train_model(corpus, "inceptionxml", config_of("inceptionxml", {"embedding": 16, "epochs": 1}), Run.unkept())
+        assert seen
+        assert not any(one() is not None for one in seen)
+    finally:
+        gc.enable()
 
 
 def _assert_equal(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> None:

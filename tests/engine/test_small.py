@@ -10,7 +10,7 @@ from laconic.export.small import in_half_bytes, smaller
 from laconic.kernels.checks import for_kernels
 from laconic.packed.engine.encoders import Summed
 from laconic.packed.engine.layer_kernels import word_vector
-from laconic.packed.engine.row_kernels import fine_dot, quantise, score_run
+from laconic.packed.engine.row_kernels import fine_dot
 from laconic.packed.engine.rows import Rows
 from laconic.packed.engine.texts import Texts
 
@@ -62,47 +62,6 @@ def test_words_in_half_bytes_that_do_not_fit_together_are_refused() -> None:
         Summed(**good, word_scales=np.full_like(small.word_scales, np.inf))
     with pytest.raises(ModelError, match="word vectors must be uint8"):
         Summed(**good | {"words": small.words[:, :-1]}, word_scales=small.word_scales)
-
-
-@pytest.mark.parametrize("dim", [1, 20, 32, 50, 64])
-def test_rows_in_half_bytes_score_as_their_numbers_do(dim: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("laconic.export.small._MANY_ROWS", 5)
-    chance = np.random.default_rng(dim)
-    rows = Rows.of(chance.normal(size=(9, dim)).astype(np.float32), chance.normal(size=9))
-    small, vector = smaller(rows), chance.normal(size=dim).astype(np.float32)
-    assert small.blocks is not None
-    assert (small.dim, small.size, small.fine) == (dim, 9, None)
-    halves = small.coarse.reshape(9, -1, 16)
-    whole = np.concatenate([halves & 15, halves >> 4], axis=2).astype(np.float32) - 8
-    plain = (whole * (small.blocks * small.scales[:, None])[:, :, None]).reshape(9, -1)[:, :dim]
-    steps = np.repeat(small.blocks * small.scales[:, None], 32, axis=1)[:, :dim]
-    assert (np.abs(plain - rows.numbers()) <= 0.51 * steps + 1e-6).all()
-    found = [fine_dot(small.grid, small.second, row, vector) for row in range(9)]
-    np.testing.assert_allclose(found, plain @ vector, rtol=1e-4, atol=1e-5)
-    numbers, scores = np.empty(dim, dtype=np.int16), np.empty(9, dtype=np.float32)
-    scale = quantise(vector, numbers)
-    assert score_run(small.grid, 2, 9, numbers, scale, scores, 0) == 7
-    np.testing.assert_allclose(scores[:7], (plain @ (numbers * scale) + small.biases)[2:], rtol=1e-4, atol=1e-5)
-    assert smaller(small).coarse is small.coarse
-
-
-def test_rows_in_half_bytes_that_do_not_fit_together_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("laconic.export.small._MANY_ROWS", 5)
-    small = smaller(Rows.of(np.ones((9, 40), np.float32), np.zeros(9)))
-    assert small.blocks is not None
-    good = {"coarse": small.coarse, "scales": small.scales, "biases": small.biases, "blocks": small.blocks, "width": 40}
-    assert Rows(**good).dim == 40
-    for wrong in (
-        {"width": 65},
-        {"width": None},
-        {"blocks": small.blocks[:-1]},
-        {"blocks": small.blocks.astype(np.int8)},
-        {"coarse": small.coarse.view(np.int8)},
-        {"coarse": small.coarse[:, :-1]},
-        {"fine": np.zeros((9, 40), np.int8)},
-    ):
-        with pytest.raises(ModelError):
-            Rows(**good | wrong)
 
 
 def test_rows_without_their_second_bytes_score_by_their_first() -> None:

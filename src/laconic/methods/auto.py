@@ -79,7 +79,7 @@ def describe_situation(corpus: Corpus, *, gpu: bool, budget: float | None, packi
         gpu,
         usable_cores(),
         budget,
-        share_of_cores(),
+        max(share_of_cores(), share_of_cores()),  # a moment's work of others would choose a plan that is too small
         core_speed(),
         judged=judged,
         packing=packing,

@@ -31,10 +31,11 @@ class Step:
         self.loss_sum = torch.zeros((), dtype=torch.float64, device=device)
         self.first_bad = torch.full((), -1, dtype=torch.int64, device=device)
         self._armed = torch.ones((), device=device)  # 0 during the warm-up of a capture
-        self._run: Callable[[Tensor], None] = self._eager
+        # None: eager. A method of this object would refer to it, and its optimiser would stay when it is let go.
+        self._replay: Callable[[Tensor], None] | None = None
 
     def __call__(self, rows: Int[Tensor, "batch"]) -> None:
-        self._run(rows)
+        (self._replay or self._eager)(rows)
 
     def capture(self, batch_size: int) -> str:
         """Compile and capture the step where that works; return a description of the result."""
@@ -43,7 +44,7 @@ class Step:
         if not self.ranks.captures:
             return "eager on the GPU: several ranks share it"
         buffers = {name: buffer.clone() for name, buffer in self.task.named_buffers()}
-        captured: Callable[[Tensor], None] = self._eager
+        captured: Callable[[Tensor], None] | None = None
         try:
             if "encode" not in vars(self.task):  # a task of several stages is compiled once
                 vars(self.task)["encode"] = torch.compile(self.task.encode, dynamic=False)
@@ -55,11 +56,11 @@ class Step:
             leave_capture(self.optimiser.at.device)
         finally:
             self._undo(buffers)
-        (failed,) = self.ranks.any(captured == self._eager)  # all ranks replay a graph, or none does
+        (failed,) = self.ranks.any(captured is None)  # all ranks replay a graph, or none does
         if failed:
             vars(self.task).pop("encode", None)
             return "eager on the GPU: the step could not be captured"
-        self._run = captured
+        self._replay = captured
         return "encoder compiled, step captured as a CUDA graph"
 
     def _eager(self, rows: Int[Tensor, "batch"]) -> None:

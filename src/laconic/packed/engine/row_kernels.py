@@ -1,8 +1,7 @@
 """Kernels over label rows: scores of runs of rows, selection of the best, and re-scoring in 16 bits.
 
-Rows are int8 with a scale each or, in combined models, numbers of half a byte with a scale for each block too: byte i
-of a block holds its numbers i and i + ROW_BLOCK / 2, plus 8. A text's vector is rounded to integers of 12 bits, so that
-what is lost is lost by the rows alone, and no sum of up to 8,000 products overflows.
+Rows are int8 with a scale each. A text's vector is rounded to integers of 12 bits, so that what is lost is lost by
+the rows alone, and no sum of up to 8,000 products overflows.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int, UInt8
+from jaxtyping import Float, Int
 from numba import types
 from numba.core import cgutils
 from numba.core.cgutils import ir
@@ -23,7 +22,6 @@ _BYTE, _NUMBER = ir.IntType(8), ir.IntType(32)
 _BINS = 512
 _LINE = 64  # bytes that are fetched together
 _LARGEST = 2047.0
-ROW_BLOCK = 32  # numbers of half a byte that share a scale
 FINENESS = 254.0  # steps of a row's second byte in one step of its first
 _LEAST = 1e-30  # what is smaller is nothing: what it would be stretched by has no end
 
@@ -31,10 +29,9 @@ _LEAST = 1e-30  # what is smaller is nothing: what it would be stretched by has 
 class Grid(NamedTuple):
     """Rows as kernels read them."""
 
-    coarse: Int[np.ndarray, "rows dim"]  # or bytes of two numbers each
+    coarse: Int[np.ndarray, "rows dim"]
     scales: Float[np.ndarray, "rows"]
     biases: Float[np.ndarray, "rows"]
-    blocks: UInt8[np.ndarray, "rows blocks"]  # no blocks where a number has a byte
 
 
 @compiled
@@ -56,11 +53,6 @@ def quantise(vector, into):  # type: ignore[no-untyped-def]
 @compiled
 def score_run(grid, first, last, numbers, scale, into, place):  # type: ignore[no-untyped-def]
     """Write the scores of rows first to last, from `place` on."""
-    if grid.blocks.shape[1]:
-        for row in range(first, last):
-            into[place] = _half_byte_score(grid, row, numbers) * (scale * grid.scales[row]) + grid.biases[row]
-            place += 1
-        return place
     dim = len(numbers)
     for row in range(first, last):
         values, total = grid.coarse[row], np.int32(0)
@@ -71,28 +63,10 @@ def score_run(grid, first, last, numbers, scale, into, place):  # type: ignore[n
     return place
 
 
-@compiled
-def _half_byte_score(grid, row, numbers):  # type: ignore[no-untyped-def]
-    """Return the product of a row of half bytes and integers, without the row's scale."""
-    half, score = ROW_BLOCK // 2, np.float32(0)
-    for block in range(grid.blocks.shape[1]):
-        values, total = grid.coarse[row, block * half : (block + 1) * half], np.int32(0)
-        low = numbers[block * ROW_BLOCK : block * ROW_BLOCK + half]
-        high = numbers[block * ROW_BLOCK + half : (block + 1) * ROW_BLOCK]
-        for i in range(len(low)):
-            total = np.int32(total + ((np.int32(values[i]) & np.int32(15)) - np.int32(8)) * np.int32(low[i]))
-        for i in range(len(high)):
-            total = np.int32(total + ((np.int32(values[i]) >> np.int32(4)) - np.int32(8)) * np.int32(high[i]))
-        score += np.float32(grid.blocks[row, block]) * np.float32(total)
-    return score
-
-
 @compiled_in_any_order
 def fine_dot(grid, fine, row, vector):  # type: ignore[no-untyped-def]
     """Return the product of a row and a vector, by both bytes of the row's numbers where there are two."""
     coarse, total = grid.coarse[row], np.float32(0)
-    if grid.blocks.shape[1]:
-        return _half_byte_dot(grid, row, vector) * grid.scales[row]
     if len(fine) == 0:
         for i in range(len(vector)):
             total += np.float32(coarse[i]) * vector[i]
@@ -101,22 +75,6 @@ def fine_dot(grid, fine, row, vector):  # type: ignore[no-untyped-def]
     for i in range(len(vector)):
         total += (np.float32(coarse[i]) + np.float32(second[i]) * step) * vector[i]
     return total * grid.scales[row]
-
-
-@compiled_in_any_order
-def _half_byte_dot(grid, row, vector):  # type: ignore[no-untyped-def]
-    """Return the product of a row of half bytes and a vector, without the row's scale."""
-    half, score = ROW_BLOCK // 2, np.float32(0)
-    for block in range(grid.blocks.shape[1]):
-        values, total = grid.coarse[row, block * half : (block + 1) * half], np.float32(0)
-        low = vector[block * ROW_BLOCK : block * ROW_BLOCK + half]
-        high = vector[block * ROW_BLOCK + half : (block + 1) * ROW_BLOCK]
-        for i in range(len(low)):
-            total += np.float32((np.int32(values[i]) & np.int32(15)) - np.int32(8)) * low[i]
-        for i in range(len(high)):
-            total += np.float32((np.int32(values[i]) >> np.int32(4)) - np.int32(8)) * high[i]
-        score += np.float32(grid.blocks[row, block]) * total
-    return score
 
 
 @intrinsic  # type: ignore[untyped-decorator]

@@ -9,9 +9,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from laconic.errors import ModelError
-from laconic.kernels.checks import check_array, check_floats, check_kind, check_starts, check_whole, for_kernels
+from laconic.kernels.checks import check_array, check_floats, check_kind, check_starts, for_kernels
 from laconic.packed.engine.parts import Part
-from laconic.packed.engine.row_kernels import FINENESS, MOST_DIM, ROW_BLOCK, Grid
+from laconic.packed.engine.row_kernels import FINENESS, MOST_DIM, Grid
 
 _LARGEST = 127.0
 _AT_ONCE = 1 << 16  # rows that are looked at together
@@ -21,20 +21,15 @@ _AT_ONCE = 1 << 16  # rows that are looked at together
 class Rows(Part):
     """Label rows with their biases."""
 
-    coarse: np.ndarray  # int8, rows × dim; with blocks, uint8: two numbers in a byte (row_kernels.py)
+    coarse: np.ndarray  # int8, rows × dim
     scales: np.ndarray  # float32: what a row of `coarse` is to be multiplied with
     biases: np.ndarray  # float32
     fine: np.ndarray | None = None  # int8, rows × dim: what `coarse` lacks, in steps of 1/254
     exact: np.ndarray | None = None  # float16, rows × dim: what version 0.2 had instead of `fine`
-    blocks: np.ndarray | None = None  # uint8, rows × blocks: scales of numbers of half a byte, beside that of the row
-    width: int | None = None  # numbers of a row, where there are blocks
 
     def __post_init__(self) -> None:
-        if self.blocks is None:
-            check_array(self.coarse, "rows", np.int8, (None, None))
-        else:
-            self._check_half_bytes(self.blocks)
-        count, dim = len(self.coarse), self.dim
+        check_array(self.coarse, "rows", np.int8, (None, None))
+        count, dim = self.coarse.shape
         for name in ("scales", "biases"):
             check_floats(getattr(self, name), f"rows' {name}", (count,))
         if self.fine is not None:
@@ -49,14 +44,6 @@ class Rows(Part):
         if self.exact is not None:
             object.__setattr__(self, "fine", _second_bytes(self.exact, self.coarse, self.scales))
             object.__setattr__(self, "exact", None)
-
-    def _check_half_bytes(self, blocks: np.ndarray) -> None:
-        check_whole(self.width, "width of rows", 1)
-        several = -(-self.dim // ROW_BLOCK)
-        check_array(self.coarse, "rows", np.uint8, (None, several * ROW_BLOCK // 2))
-        check_array(blocks, "scales of rows' blocks", np.uint8, (len(self.coarse), several))
-        if self.fine is not None or self.exact is not None:
-            raise ModelError("the packed model's rows of half a byte have a second one; pack it again")
 
     @staticmethod
     def of(rows: Float[np.ndarray, "rows dim"], biases: Float[np.ndarray, "rows"], *, with_exact: bool = True) -> Rows:
@@ -75,19 +62,11 @@ class Rows(Part):
 
     @property
     def dim(self) -> int:
-        return int(self.coarse.shape[1]) if self.width is None else self.width
+        return int(self.coarse.shape[1])
 
     @property
     def grid(self) -> Grid:
-        blocks = np.zeros((0, 0), dtype=np.uint8) if self.blocks is None else self.blocks
-        return Grid(*map(for_kernels, (self.coarse, self.scales, self.biases, blocks)))
-
-    def numbers(self, some: slice = slice(None)) -> Float[np.ndarray, "rows dim"]:
-        """Return some rows as they were before, as far as their bytes tell."""
-        assert self.blocks is None
-        second = 0 if self.fine is None else self.fine[some] / np.float32(FINENESS)
-        numbers: np.ndarray = (self.coarse[some] + second) * self.scales[some, None]
-        return numbers.astype(np.float32)
+        return Grid(for_kernels(self.coarse), for_kernels(self.scales), for_kernels(self.biases))
 
     @property
     def second(self) -> np.ndarray:
@@ -130,5 +109,4 @@ def check_groups(groups: Any, starts: Any, clusters: Rows) -> None:
         raise ModelError("the packed model's groups do not fit its clusters; pack it again")
 
 
-_NONE: tuple[tuple[Any, str], ...] = (((0, 1), "i1"), (0, "f4"), (0, "f4"), ((0, 0), "u1"))
-NO_ROWS = Grid(*(for_kernels(np.zeros(shape, kind)) for shape, kind in _NONE))
+NO_ROWS = Grid(*(for_kernels(np.zeros(shape, kind)) for shape, kind in (((0, 1), "i1"), (0, "f4"), (0, "f4"))))
