@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
-from jaxtyping import Float, Float16, Int, UInt8
+from jaxtyping import Float, Float16, Integer, UInt8
 
 from laconic.packed.engine.encoders import Inception, Summed
 from laconic.packed.engine.layer_kernels import WORD_BLOCK
@@ -56,7 +56,7 @@ def in_half_bytes(
     return (low | (high << 4)).reshape(count, -1), scales
 
 
-def _narrow(numbers: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:
+def _narrow(numbers: Integer[np.ndarray, "n"]) -> Integer[np.ndarray, "n"]:
     return numbers.astype(np.uint16) if numbers.max(initial=0) <= np.iinfo(np.uint16).max else numbers
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Integer
 
 from laconic.kernels.checks import for_kernels
 from laconic.kernels.csr import Lists
@@ -120,7 +120,7 @@ def paths_of(forest: Forest) -> Paths:
 
 def by_feature(
     parts: Sequence[Rows],
-) -> tuple[Int[np.ndarray, "starts"], Int[np.ndarray, "rows"], Int[np.ndarray, "blocks"], Lists]:
+) -> tuple[Int[np.ndarray, "starts"], Integer[np.ndarray, "rows"], Int[np.ndarray, "blocks"], Lists]:
     """Sort rows by feature and node; return where each feature's nodes begin, the nodes, blocks and weights."""
     nodes, features = (np.concatenate(both) for both in list(zip(*parts, strict=True))[:2])
     weights = join_lists([part.weights for part in parts])
@@ -166,7 +166,7 @@ def rows_of(entries: Entries) -> Rows:
     return Rows(nodes[begins], features[begins], weights)
 
 
-def _sorted_by(keys: Sequence[Int[np.ndarray, "n"]]) -> Int[np.ndarray, "n"]:
+def _sorted_by(keys: Sequence[Integer[np.ndarray, "n"]]) -> Int[np.ndarray, "n"]:
     """Return the order by the first key, among equals by the next; keys are small, so that counting sorts fastest."""
     order = np.arange(len(keys[0]))
     for key in reversed(keys):
