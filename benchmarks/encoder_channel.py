@@ -5,39 +5,35 @@ combiner for each. What chooses between rates are the figures on held-out texts,
 the test split is scored for all. Pairs of a text with itself are left out.
 
     python -m benchmarks.encoder_channel --encoder FOLDER --data debian-related
-    python -m benchmarks.encoder_channel --encoder FOLDER --data yso-titles --rates 2e-4 --trees-once
+    python -m benchmarks.encoder_channel --encoder FOLDER --data yso-titles --rates 2e-4
     python -m benchmarks.encoder_channel --encoder FOLDER --device cpu --rows 600 --set epochs=1 --epochs 1
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from shutil import which
-from threading import Thread, current_thread
 from time import perf_counter
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from benchmarks._trainings import Figures, Job, Material, prefixed, scored, side_by_side
 from benchmarks.combined_quality import Remembering, job, of
 from benchmarks.common import data_folder
 from laconic.config import configure
-from laconic.data.dataset import Dataset
 from laconic.data.encoder_folder import read_pretrained
 from laconic.evaluation.evaluate import rank_all
-from laconic.methods.config import FusionConfig, MethodConfig
-from laconic.methods.registry import METHODS, add_extra_texts
+from laconic.methods.config import FusionConfig
+from laconic.methods.registry import METHODS
 from laconic.methods.result import Trained
 from laconic.methods.wrappers import fusion
 from laconic.methods.wrappers import label_texts as extra_texts
 from laconic.methods.wrappers.encoder_channel import with_channel
-from laconic.methods.wrappers.fusion_trees import Forests
 from laconic.models.rankers import Ranker
 from laconic.training.run import Run, device_named
 from laconic.training.watchers import LineWatcher
@@ -53,7 +49,6 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=0, help="of the transformer; 0: chosen by the data")
     parser.add_argument("--warm-up", type=int, default=4, help="epochs of the transformer with label texts alone")
     parser.add_argument("--set", dest="settings", nargs="*", default=[], help="further settings, as for train")
-    parser.add_argument("--trees-once", action="store_true", help="no second training of label trees, on all texts")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--rows", type=int, default=0, help="so many training and test texts, to see that it runs")
@@ -79,14 +74,21 @@ class Work:
 
     def __call__(self, job: Job) -> Figures:
         have, settings = of(job.data, self.options.rows), dict(job.settings)
-        wanted, run = settings.pop("fusion"), Keeping(self.options)
-        method = add_extra_texts(METHODS[job.method]) if "extra_texts" in settings else METHODS[job.method]
-        config = configure(method.config, {"seed": job.seed} | settings)
-        run.grow_trees(have.prepared.data, replace(config, fusion=configure(FusionConfig, wanted)))
-        base = method.train(have.prepared.data, config, run)
-        found = said(job.method, scored(base.ranker.to(run.device), have))
+        wanted, found = settings.pop("fusion"), Figures()
+        device = device_named(self.options.device)
+        run = Remembering(Run(None, watcher=LineWatcher(partial(print, flush=True)), device=device))
+        config = configure(METHODS[job.method].config, {"seed": job.seed} | settings)
+
+        @cache
+        def base() -> Trained:
+            train = METHODS[job.method].train
+            train = train if config.extra_texts is None else partial(extra_texts.train_over, train)
+            return train(have.prepared.data, config, run)
+
         for way, own in self._ways().items():
-            ranker = self._combined(base, have, wanted | own, run)
+            ranker = self._combined(base, have, replace(config, fusion=configure(FusionConfig, wanted | own)), run)
+            if not found:
+                found |= said(job.method, scored(base().ranker.to(run.device), have))
             if own:
                 alone = ranker.transformer
                 found |= said(f"{way}, alone", scored(alone, have) | latency(alone, have))
@@ -101,45 +103,16 @@ class Work:
         }
         return ways | {"without": {}}  # what is new first: a run may be stopped
 
-    def _combined(self, base: Trained, have: Material, settings: dict[str, Any], run: Keeping) -> Any:
-        config = replace(base.config, fusion=configure(FusionConfig, settings))
+    def _combined(self, base: Callable[[], Trained], have: Material, config: Any, run: Any) -> Any:
+        """Combine the base, which is trained the first time, while label trees grow."""
         data = have.prepared.data
-        if "encoder" in settings:
+        if config.fusion.encoder.folder:
             config, data = with_channel(config, self.encoder), replace(data, pretrained=self.encoder)
-        train = partial(fusion.train_over, lambda *_: base._replace(config=config))
+        train = partial(
+            fusion.train_over, lambda *_: base()._replace(config=replace(base().config, fusion=config.fusion))
+        )
         train = train if config.extra_texts is None else partial(extra_texts.train_over, train)
         return train(data, config, run).ranker
-
-
-class Keeping(Remembering):
-    """A run that reports its epochs, and learns label trees on the cores while the base is trained on a GPU."""
-
-    def __init__(self, options: Any) -> None:
-        device = device_named(options.device)
-        super().__init__(Run(None, watcher=LineWatcher(partial(print, flush=True)), device=device))
-        self.trees_once, self.growing = options.trees_once, Thread()
-
-    def remember(self, name: str, make: Callable[[], Mapping[str, Tensor]]) -> Mapping[str, Tensor]:
-        if name.startswith("fusion-trees"):
-            name = "fusion-trees" if self.trees_once else name
-            if current_thread() is not self.growing:
-                self.growing.join()
-        return super().remember(name, make)
-
-    def knows(self, name: str) -> bool:
-        """Return whether label trees need not be grown by fusion."""
-        return name.startswith("fusion-trees")
-
-    def grow_trees(self, data: Dataset, config: MethodConfig) -> None:
-        """Begin to learn label trees as fusion will want them."""
-
-        def grow() -> None:
-            trees = Forests(replace(data, extend=None), config, self)  # type: ignore[arg-type]
-            trees.without_held_out()
-            trees.of_all()
-
-        self.growing = Thread(target=grow)
-        self.growing.start()
 
 
 def latency(ranker: Ranker, have: Material) -> Figures:
