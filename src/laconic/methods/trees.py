@@ -33,6 +33,7 @@ from laconic.models.shortlisters.nearest import tensor_of
 from laconic.models.trees_ranker import StoredForest, TreesRanker
 from laconic.training.run import Run
 
+_FEW = 256  # texts that suffice to compile the kernels
 _TOLERANCE = 0.1  # of a classifier's gradients, as elsewhere: 0.03 takes longer and finds the same labels
 
 
@@ -87,8 +88,10 @@ def train(data: Dataset, config: Config, run: Run) -> Trained:
     def trees_in_time(seconds: float) -> int:
         return run.amount("trees", config.trees, "tree", lambda: seconds, done=1)
 
+    limited = run.deadline is not None and run.deadline.is_limit
+    if limited:  # a first use of the kernels compiles them, which says nothing of a tree's time
+        build(learnt_from.rows(np.arange(min(_FEW, len(learnt_from)))), replace(config, trees=1))
     with run.stage("trees") as advance:
-        limited = run.deadline is not None and run.deadline.is_limit
         ranker = build(learnt_from, config, advance, trees_in_time if limited else None)
     config = replace(config, trees=trees_in_time(0.0))
     if not calibrates_apart(data, config):
