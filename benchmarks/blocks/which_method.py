@@ -36,7 +36,7 @@ def short(results: Results) -> str:
 
 def _table(results: Results, wanted: Callable[[str], bool]) -> str:
     bench = found(results, FILE)
-    entries = [*bench["entries"], *_pecos(results)]
+    entries = bench["entries"]
     rows = [
         [
             name_of(one) + (" ²" if one.get("earlier") else ""),
@@ -58,19 +58,13 @@ def _table(results: Results, wanted: Callable[[str], bool]) -> str:
     return joined(table(head, rows), how)
 
 
-def _pecos(results: Results) -> list[dict[str, Any]]:
-    """Return PECOS' row, which was measured apart: it needs another version of numpy."""
-    rows = results.get("peers_bench", {}).get("entries", [])
-    return [one | {"name": f"{one['name']} ¹"} for one in rows if one["name"].startswith("PECOS")]
-
-
 def name_of(entry: dict[str, Any]) -> str:
     """Return a model's name without where it was trained; a library keeps its own."""
     name: str = entry["name"].partition(" (")[0]
     if not is_ours(entry):
         return str(entry["name"])
-    place = {", GPU": "", ", laptop": " --preset laptop", ", 10 minutes": " --budget 10m"}
-    place[", 5 minutes"] = " --budget 5m"
+    place = {", GPU": "", ", laptop": " --preset laptop"}
+    place |= {", 5 minutes": " --budget 5m", ", 10 minutes": " --budget 10m"}
     for ending, option in place.items():
         if name.endswith(ending):
             name = name.removesuffix(ending) + option
@@ -79,7 +73,7 @@ def name_of(entry: dict[str, Any]) -> str:
 
 def trained_on(entry: dict[str, Any]) -> str:
     if not is_ours(entry):
-        return "1 core" if entry["name"].endswith("¹") else "2 cores"
+        return "2 cores"
     return "2 cores" if "--device cpu" in entry["how"] else "a GPU"
 
 
