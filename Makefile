@@ -12,9 +12,10 @@ MODEL ?= build/debian-laptop
 demo: .venv/laconic
 	$(BIN)/laconic demo
 
-# What trains models, and what compiles the kernels of packed ones: more than half of the tests' time.
-MODELS := $(addprefix tests/,combining engine linear methods predict shortlisters) $(wildcard $(patsubst %,tests/test_%.py,\
-cli_ranks class_weight ensembles maintaining onnx papers rankers ranks recalibrating train training_again training_texts))
+# What trains models, compiles the kernels of packed ones or starts many processes: three quarters of the tests' time.
+MODELS := $(addprefix tests/,bulk combining engine linear methods predict shortlisters) $(wildcard $(patsubst %,tests/test_%.py,\
+class_weight cli_pack cli_ranks cli_streams cli_words ensembles estimator estimator_* json_page maintaining onnx papers plots rankers ranks recalibrating train \
+training_again training_texts))
 
 # Workers take contiguous tests (worksteal), so that most modules' fixtures are made once.
 test: .venv/dev

@@ -56,8 +56,7 @@ class Notes(Silent):
         self.seen.append("left")
 
 
-def test_label_trees_report_how_far_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("laconic.models.label_trees.learn._REPORTED", 1)
+def test_label_trees_report_how_far_they_are() -> None:
     corpus = planted_texts(num_labels=40, num_texts=200)
     data = prepare(corpus, Splitter(), VocabularyConfig(), with_label_texts=False).data
     watcher = Notes()

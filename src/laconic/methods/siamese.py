@@ -239,9 +239,9 @@ def restore(config: Config, tensors: Mapping[str, Tensor]) -> SiameseRanker:
         rows, dim = tensors["classifier.weight"].shape
         encoder: Encoder
         if config.encoder == TRANSFORMER:
-            encoder = UnitVectors(build_transformer(config, len(tensors["encoder.encoder.embedding.weight"])))
+            encoder = UnitVectors(build_transformer(config, tensors["encoder.encoder.embedding.weight"].shape[0]))
         else:
-            num_ids = len(tensors["encoder.embedding.weight"])
+            num_ids = tensors["encoder.embedding.weight"].shape[0]
             encoder = UnitEncoder(num_ids=num_ids, length=config.length, embedding=dim)
         return SiameseRanker(encoder, LinearClassifier(dim, rows))
 

@@ -80,10 +80,9 @@ def restore_channel(config: MethodConfig, tensors: Mapping[str, Tensor]) -> Flat
     own = channel_of(config)
     if own is None:
         raise ModelError("the model has tensors of a transformer, but its settings have no fusion.encoder.folder")
-    positions = tensors.get("encoder.transformer.positions", torch.zeros(0))
-    settings = _sized_config(own, len(positions))
 
     def make() -> FlatRanker:
+        settings = _sized_config(own, tensors["encoder.transformer.positions"].shape[0])
         rows, ids = tensors["classifier.weight"].shape[0], tensors["encoder.transformer.embedding.weight"].shape[0]
         encoder, classifier = inceptionxml.build(settings, ids, rows)
         assert isinstance(encoder, TransformerEncoder)
@@ -141,7 +140,10 @@ def _over_words(table: WordPieces, encoder: TransformerEncoder) -> PieceEncoder:
 def _check_pieces(tensors: Mapping[str, Tensor]) -> None:
     """Refuse a table of pieces that would be read beyond its ends."""
     starts, known = tensors["starts"], len(tensors["transformer.embedding.weight"])
-    rising = int(starts[0]) == 0 and int(starts[-1]) == len(tensors["pieces"]) and bool((starts.diff() >= 0).all())
-    numbers = torch.cat([tensors["pieces"], tensors["ends"]])
+    lists = all(tensors[name].ndim == 1 and len(tensors[name]) > 0 for name in ("starts", "pieces", "ends"))
+    rising = (
+        lists and int(starts[0]) == 0 and int(starts[-1]) == len(tensors["pieces"]) and bool((starts.diff() >= 0).all())
+    )
+    numbers = torch.cat([tensors[name].flatten() for name in ("pieces", "ends")])
     if not rising or len(tensors["ends"]) != 2 or int(numbers.min()) < 0 or int(numbers.max()) >= known:
         raise ModelError("the model's table of word pieces does not fit its transformer; fetch the folder again")
