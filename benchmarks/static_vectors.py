@@ -44,7 +44,7 @@ _HELD = 0.1  # fraction of the training texts that choose
 _ALIKE = 4  # first letters of names that texts on one side of a cut share
 _DIM = 256
 _TIMED, _BEFORE = 300, 50  # texts
-_SHOWN = ("P@1", "P@5", "PSP@5", "tail R@10", "ms a text", "training seconds")
+_SHOWN = ("P@1", "P@5", "PSP@5", "tail R@10", "training seconds", "ms a text")
 
 
 def main() -> None:
