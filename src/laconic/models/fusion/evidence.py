@@ -46,6 +46,7 @@ FURTHER = (
     "frequency × log of the share",
 )  # of each ranker but the first
 _OF_FIRST = (1, 2, 3, 4, 14)  # where the first ranker's numbers of these names are
+_BY_VOTES, _BY_COSINE = NUMBERS.index("place by votes"), NUMBERS.index("place by cosine")
 
 
 def numbers_of(rankers: int) -> int:
@@ -139,9 +140,17 @@ def score_all(found: Evidence, ranker: int, scores: Float[np.ndarray, "batch n"]
 def listed(found: Evidence) -> Bool[np.ndarray, "batch n"]:
     """Return which candidates a ranker or a channel lists; the others were only requested."""
     rankers = 1 + (found.numbers.shape[2] - len(NUMBERS)) // len(FURTHER)
-    places = [NUMBERS.index("place by votes"), NUMBERS.index("place by cosine")]
-    places += [columns_of(ranker)[3] for ranker in range(rankers)]
+    places = [_BY_VOTES, _BY_COSINE, *(columns_of(ranker)[3] for ranker in range(rankers))]
     return np.asarray((found.numbers[:, :, places] > 0).any(axis=2))
+
+
+@compiled
+def is_listed(numbers):  # type: ignore[no-untyped-def]
+    """Return whether a ranker or a channel lists a candidate, by its features."""
+    found = numbers[_BY_VOTES] > 0 or numbers[_BY_COSINE] > 0 or numbers[_OF_FIRST[3]] > 0
+    for place in range(len(NUMBERS) + 3, len(numbers), len(FURTHER)):
+        found |= numbers[place] > 0
+    return found
 
 
 class Workspace(NamedTuple):

@@ -8,7 +8,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from laconic.kernels.jit import compiled
-from laconic.packed.engine.row_kernels import Grid, choose, fetch_run, fine_dot, quantise, score_run
+from laconic.kernels.selection import choose
+from laconic.packed.engine.row_kernels import Grid, fetch_run, fine_dot, quantise, score_run
 from laconic.packed.engine.search_kernels import SearchLimits, Tree, near_clusters
 from laconic.types import NO_LABEL
 

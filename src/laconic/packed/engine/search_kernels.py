@@ -11,7 +11,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from laconic.kernels.jit import compiled
-from laconic.packed.engine.row_kernels import Grid, choose, fetch_run, fine_dot, log_sigmoid, quantise, score_run
+from laconic.kernels.selection import choose
+from laconic.packed.engine.row_kernels import Grid, fetch_run, fine_dot, log_sigmoid, quantise, score_run
 from laconic.types import NO_LABEL
 
 _AHEAD = 2  # clusters
