@@ -126,15 +126,21 @@ def gather_evidence(
     return found
 
 
-def score_all(found: Evidence, ranker: int, scores: Float[np.ndarray, "batch n"], frequency: np.ndarray) -> None:
+@compiled
+def score_all(found, ranker, scores, frequency):  # type: ignore[no-untyped-def]
     """Write a ranker's features anew from its scores of all candidates, not of those alone that it lists."""
     score, share, log_share, _, weighed = columns_of(ranker)
-    there = found.labels != NO_LABEL
-    scores = np.where(there, scores, 0).astype(np.float32)
-    shares = scores / np.maximum(scores.max(axis=1, keepdims=True, initial=0), np.float32(1e-30))
-    logs = np.where(there, np.log(np.float32(1e-4) + shares), 0)
-    found.numbers[:, :, score], found.numbers[:, :, share], found.numbers[:, :, log_share] = scores, shares, logs
-    found.numbers[:, :, weighed] = frequency[np.maximum(found.labels, 0)] * logs
+    for row in range(len(scores)):
+        labels, numbers, largest = found.labels[row], found.numbers[row], np.float32(1e-30)
+        for i in range(len(labels)):
+            if labels[i] != NO_LABEL:
+                largest = max(largest, scores[row, i])
+        for i in range(len(labels)):
+            if labels[i] != NO_LABEL:
+                numbers[i, score] = scores[row, i]
+                numbers[i, share] = scores[row, i] / largest
+                numbers[i, log_share] = np.log(np.float32(1e-4) + numbers[i, share])
+                numbers[i, weighed] = frequency[labels[i]] * numbers[i, log_share]
 
 
 def listed(found: Evidence) -> Bool[np.ndarray, "batch n"]:
