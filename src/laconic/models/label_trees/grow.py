@@ -89,7 +89,7 @@ def _work(data: Dataset, level: Level) -> float:
 def _tree_of(levels: Sequence[Level], weights: Sequence[Weights]) -> Forest:
     """Stack levels into a tree: children of one level are the nodes of the next, those of the last are labels."""
     sizes = [len(level.node_of) for level in levels]
-    first_nodes = np.cumsum([0, 1, *sizes[:-1]])
+    first_nodes = np.cumsum([0, 1, *sizes[:-1]], dtype=np.int32)
     labels = np.argsort(levels[-1].child_of)
     targets = [np.arange(size) + first for size, first in zip(sizes[:-1], first_nodes[1:], strict=False)]
     moved = list(zip(weights, first_nodes, strict=False))
