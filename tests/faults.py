@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from laconic.training.run_folder import RunFolder
 
 ROOT = Path(__file__).parents[1]
-VERBS = ("save", "pack", "add-labels", "remove-labels", "update", "train")
+ALONE = "train --no-keep-torch"
+VERBS = ("save", "pack", "add-labels", "remove-labels", "update", "train", ALONE)
 CHECKPOINT = "checkpoint"  # a run's, instead of a model's folder
 _MOST = 100_000  # calls
 
@@ -152,11 +153,12 @@ class _Job:
             "remove-labels": [folder, "--label", "hat"],
             "update": [folder, self.place / "data.csv", "--epochs", 1, "--device", "cpu"],
             "train": [self.place / "data.csv", "--method", "nearest", "--force", "--out", folder],
+            ALONE: [self.place / "data.csv", "--method", "nearest", "--force", "--no-keep-torch", "--out", folder],
         }.get(self.verb, [])
         if self.verb == "save":
             self.model.save(folder)
             return
-        sys.argv = ["laconic", self.verb, *map(str, more)]
+        sys.argv = ["laconic", self.verb.split()[0], *map(str, more)]
         try:
             main()
         except SystemExit as stopped:
@@ -166,17 +168,23 @@ class _Job:
     def check(self, folder: Path) -> bool:
         """Raise an error unless the old model or the new one is whole; return whether it is the new one."""
         from laconic.packed.folder import SOURCE, open_packed
-        from laconic.storage.manifest import PACKED_MODEL, check_hashes, version_of
+        from laconic.storage.manifest import PACKED_MODEL, check_hashes, kind_of, version_of
         from laconic.storage.model_folder import read_model
         from laconic.system.files import replacing, restore
 
         restore(folder)
-        check_hashes(folder)
-        check_hashes(folder / "packed", kind=PACKED_MODEL)
-        model, packed = read_model(folder, verify=True), open_packed(folder / "packed", verify=True)
-        assert packed.facts[SOURCE] == version_of(folder), "the packed model is of another model"
         files = _files(folder)
-        assert list(packed.labels) == list(model.labels.names)
+        if self.verb == ALONE and kind_of(folder) == PACKED_MODEL:
+            check_hashes(folder, kind=PACKED_MODEL)
+            packed = open_packed(folder, verify=True)
+            assert packed.ranker.num_labels == len(packed.labels), "the packed model is not whole"
+        else:
+            check_hashes(folder)
+            check_hashes(folder / "packed", kind=PACKED_MODEL)
+            model, packed = read_model(folder, verify=True), open_packed(folder / "packed", verify=True)
+            assert packed.facts[SOURCE] == version_of(folder), "the packed model is of another model"
+            assert list(packed.labels) == list(model.labels.names)
+            assert self.verb != ALONE or files == self.files, "there are torch weights of the new model"
         is_new = files != self.files
         with replacing(folder) as partial:
             (partial / "file").touch()

@@ -43,6 +43,7 @@ _TITLE = re.compile(r'title="([^"]+)"')
 # A number may differ a little between machines; how long something took, how large it is in memory, and a model's
 # version may be anything.
 _FREE = re.compile(r"\b\d[\d,.]* ?(?:s|ms|µs|seconds?|minutes?|MB|GB|kB|bytes|cores?)\b|\b[0-9a-f]{12}\b")
+_STAGE = re.compile(r"(evaluating|ranking|packing|comparing the packed model with the model|reading \S+): [\d.]+ s$")
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _TOLERANCE = 0.02
 
@@ -382,8 +383,11 @@ def directly_below(page: str, block: Block, after: Block) -> bool:
 
 
 def cleaned(output: str) -> list[str]:
-    """Return the lines without what surrounds them: empty lines at both ends, and blanks at the end of lines."""
-    lines = [line.rstrip() for line in output.splitlines()]
+    """Return the lines without what surrounds them: empty lines at both ends, and blanks at the end of lines.
+
+    Lines of stages that took long are left out too, since others take longer on another machine.
+    """
+    lines = [line.rstrip() for line in output.splitlines() if not _STAGE.match(line)]
     while lines and not lines[0]:
         del lines[0]
     while lines and not lines[-1]:

@@ -228,7 +228,7 @@ def test_the_cpu_is_used_where_it_is_asked_for_and_there_is_a_gpu(
 ) -> None:
     seen, pack = list[str](), packing.pack_ranker
 
-    def recorded(ranker: Any, probes: Any, device: torch.device) -> Any:
+    def recorded(ranker: Any, probes: Any, device: torch.device, *watch: Any) -> Any:
         seen.append(device.type)
         return pack(ranker, probes, device)
 

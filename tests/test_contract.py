@@ -10,14 +10,14 @@ import pytest
 
 import laconic
 from laconic.analysis.sweep import setting_of
-from laconic.export.rankers import pack_ranker
+from laconic.export.rankers import pack_part
 from laconic.models.rankers import Ranker
 from laconic.predict.gpu import optimise_ranker
 from laconic.update import rankers as update
 
 # Operations, each a function that dispatches on the class of a ranker.
 OPERATIONS = {
-    "packed": pack_ranker,
+    "packed": pack_part,
     "optimised for a GPU": optimise_ranker,
     "labels added": update.with_labels,
     "labels removed": update.without_labels,

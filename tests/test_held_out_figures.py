@@ -126,7 +126,7 @@ def test_packing_again_neither_learns_from_held_out_texts_nor_keeps_them(monkeyp
     model = trained(SMALL, cut)
     seen = []
     monkeypatch.setattr(
-        "laconic.export.pack.pack_ranker", lambda ranker, texts, device: seen.append(texts) or original(ranker)
+        "laconic.export.pack.pack_ranker", lambda ranker, texts, *others: seen.append(texts) or original(ranker)
     )
     packed = pack(model, one_file(CORPUS))
     assert [len(probes.starts) - 1 for probes in seen] == [180]
@@ -138,7 +138,7 @@ def test_packing_again_neither_learns_from_held_out_texts_nor_keeps_them(monkeyp
 def test_texts_of_another_file_are_not_taken_for_training_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     model, seen = trained(SMALL, without_test(CORPUS)), []
     monkeypatch.setattr(
-        "laconic.export.pack.pack_ranker", lambda ranker, texts, device: seen.append(texts) or original(ranker)
+        "laconic.export.pack.pack_ranker", lambda ranker, texts, *others: seen.append(texts) or original(ranker)
     )
     other = replace(CORPUS, splits={"all": CORPUS.split("test")})
     packed = pack(model, other)

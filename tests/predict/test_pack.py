@@ -123,7 +123,7 @@ def test_training_texts_are_judged_by_agreement_alone(model: SavedModel, told: b
 def test_dials_are_set_by_training_texts(model: SavedModel, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
-    def record(ranker: Any, probes: Any, device: torch.device) -> Any:
+    def record(ranker: Any, probes: Any, device: torch.device, *watch: Any) -> Any:
         seen.append(None if probes is None else size_of(probes))
         return packed(ranker, probes, device)
 
@@ -139,7 +139,7 @@ def test_dials_are_set_by_training_texts(model: SavedModel, name: str, monkeypat
 def test_packing_is_done_on_the_device_that_is_asked_for(model: SavedModel, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = list[str]()
 
-    def record(ranker: Any, probes: Any, device: torch.device) -> Any:
+    def record(ranker: Any, probes: Any, device: torch.device, *watch: Any) -> Any:
         seen.append(device.type)
         return packed(ranker, probes, torch.device("cpu"))
 
@@ -156,3 +156,9 @@ def test_the_split_to_judge_is_the_one_that_training_has_seen_least_of() -> None
     for names in (["train", "valid", "test"], ["train", "valid"], ["train"], ["all"]):
         assert split_to_measure(named(CORPUS, **dict.fromkeys(names, "test"))) == names[-1]
     assert split_to_measure(replace(CORPUS, splits={})) == ""
+
+
+def test_ranked_texts_are_counted_while_the_cost_is_measured(model: SavedModel) -> None:
+    seen = list[tuple[int, int]]()
+    measured(pack(model), model, CORPUS, "test", "cpu", lambda done, texts: seen.append((done, texts)))
+    assert {texts for _, texts in seen} == {2 * len(TEXTS)} == {sum(done for done, _ in seen)}

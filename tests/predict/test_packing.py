@@ -92,6 +92,16 @@ def pair(request: pytest.FixtureRequest) -> Pair:
     )
 
 
+def test_every_part_is_counted_while_it_is_packed(pair: Pair) -> None:
+    for texts in (None, pair.inputs):
+        seen = list[tuple[float, int]]()
+        pack_ranker(pair.ranker, texts, on_part=lambda done, parts, seen=seen: seen.append((done, parts)))
+        done, totals = zip(*seen, strict=True)
+        assert set(totals) == {done[-1]}
+        assert list(done) == sorted(done)
+        assert {*range(1, totals[0] + 1)} <= {*done}
+
+
 @torch.no_grad()
 def test_the_best_labels_are_those_of_the_ranker(pair: Pair) -> None:
     learnt = isinstance(pair.ranker, ShortlistRanker | TreesRanker)  # whose ranker passes over some labels too

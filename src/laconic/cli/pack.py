@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,13 +23,14 @@ from laconic.cli.options import (
     print_note,
     read_corpus,
 )
-from laconic.cli.progress import waiting
+from laconic.cli.progress import progress
 from laconic.cli.verb import command, option
 from laconic.errors import ConfigError, UserError
-from laconic.units import counted
+from laconic.units import counted, human_bytes
 
 if TYPE_CHECKING:
     from laconic.data.corpus import Corpus
+    from laconic.packed.folder import PackedModel
     from laconic.predict.packing_cost import Cost
     from laconic.storage.model_folder import SavedModel
 
@@ -101,8 +102,36 @@ def pack_trained(
         return partial(print_note, f"the model was not packed: {error}")
 
 
+def pack_alone(
+    model: SavedModel,
+    folder: Path,
+    corpus: Corpus,
+    device: str,
+    *,
+    keep_texts: bool,
+    pictures: Mapping[str, Callable[[Path], None]],
+) -> Callable[[], None]:
+    """Write the packed version of a model as its whole folder, and return what reports it.
+
+    What cannot be packed is an error here, since nothing else would be kept of the model.
+    """
+    from laconic.export.pack import write_alone
+    from laconic.system.files import bytes_in
+    from laconic.system.write_errors import WriteError
+
+    source = _Source(model, folder, folder, "")
+    try:
+        packed, cost = _packed(source, corpus, device, keep_texts=keep_texts)
+    except WriteError:
+        raise
+    except UserError as error:
+        raise type(error)(f"{error} (--no-keep-torch keeps the packed model alone; leave it out)") from None
+    write_alone(packed, folder, facts=model.facts, pictures=pictures)
+    return partial(_report, packed, f"{folder}", f"{human_bytes(bytes_in(folder))} (packed alone)", _loss(cost, source))
+
+
 class _Source(NamedTuple):
-    """The model to pack, its folder, the folder's name in reports, and the model's version."""
+    """The model to pack, its folder, the folder's name in reports, and the model's version; empty: it has no folder."""
 
     model: SavedModel
     folder: Path
@@ -111,35 +140,58 @@ class _Source(NamedTuple):
 
 
 def _pack(source: _Source, folder: Path, corpus: Corpus | None, device: str, *, keep_texts: bool) -> Callable[[], None]:
-    """Pack a model, and return what reports its size and accuracy."""
+    """Pack a model into a folder, and return what reports its size and accuracy."""
+    from laconic.packed.folder import of_version, write_packed
+    from laconic.system.files import bytes_in
+
+    packed, cost = _packed(source, corpus, device, keep_texts=keep_texts)
+    write_packed(of_version(packed, source.version), folder)
+    sizes = [human_bytes(bytes_in(one)) for one in (folder, source.folder)]
+    shown = source.name / folder.name if folder.parent == source.folder else folder
+    return partial(_report, packed, f"{shown}", f"{sizes[0]} (the model: {sizes[1]})", _loss(cost, source))
+
+
+def _report(packed: PackedModel, folder: str, size: str, loss: str) -> None:
+    """Print the size of a packed model, how long packing took, and what it costs."""
+    from laconic.packed.folder import SECONDS
+
+    texts = f" It keeps {counted(packed.num_kept, 'training text')}." if packed.num_kept else ""
+    out.print(f"{folder}: {size}, in {packed.facts[SECONDS]:.1f} s. {loss}{texts}", soft_wrap=True)
+
+
+def _packed(
+    source: _Source, corpus: Corpus | None, device: str, *, keep_texts: bool
+) -> tuple[PackedModel, Cost | None]:
+    """Return the packed model, and the accuracy lost where it can be measured."""
     from laconic.data.evaluation_texts import TrainedOn, as_trained
     from laconic.export.pack import pack as packed_model
     from laconic.export.pack import with_texts
-    from laconic.packed.folder import SECONDS, of_version, write_packed
+    from laconic.packed.folder import SECONDS
     from laconic.predict.packing_cost import measured, split_to_measure
-    from laconic.system.files import bytes_in
-    from laconic.units import human_bytes
 
-    began = perf_counter()
+    began, cost = perf_counter(), None
     if corpus is not None:
         corpus = as_trained(corpus, [TrainedOn.of(source.model.facts, source.model.sketch)])
-    with waiting(err, "packing"):
-        packed, cost = of_version(packed_model(source.model, corpus, device), source.version), None
+    with progress(err, "packing") as bar:
+        packed = packed_model(
+            source.model,
+            corpus,
+            device,
+            lambda done, parts: bar.update(bar.task_ids[0], completed=done, total=parts),
+        )
     if corpus is not None and keep_texts:
         packed = with_texts(packed, corpus)
     if corpus is not None and (split := split_to_measure(corpus)):
-        with waiting(err, "comparing the packed model with the model"):
-            packed, cost = measured(packed, source.model, corpus, split, device)
-    packed = replace(packed, facts={**packed.facts, SECONDS: round(perf_counter() - began, 2)})
-    write_packed(packed, folder)
-    seconds, sizes = perf_counter() - began, [human_bytes(bytes_in(one)) for one in (folder, source.folder)]
-    texts = f" It keeps {counted(packed.num_kept, 'training text')}." if packed.num_kept else ""
-    shown = source.name / folder.name if folder.parent == source.folder else folder
-    return partial(
-        out.print,
-        f"{shown}: {sizes[0]} (the model: {sizes[1]}), in {seconds:.1f} s. {_loss(cost, source)}{texts}",
-        soft_wrap=True,
-    )
+        with progress(err, "comparing the packed model with the model") as bar:
+            packed, cost = measured(
+                packed,
+                source.model,
+                corpus,
+                split,
+                device,
+                lambda done, texts: bar.update(bar.task_ids[0], advance=done, total=texts),
+            )
+    return replace(packed, facts={**packed.facts, SECONDS: round(perf_counter() - began, 2)}), cost
 
 
 def _loss(cost: Cost | None, source: _Source) -> str:

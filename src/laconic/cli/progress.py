@@ -1,10 +1,11 @@
-"""Progress bars on a terminal; without a terminal they show nothing. Quick to import."""
+"""Progress bars on a terminal; without a terminal a line for each stage that took long. Quick to import."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -22,6 +23,9 @@ from rich.progress import (
 )
 
 from laconic.units import counted
+
+SHORT = 3.0  # seconds of a stage that are not worth a line
+_REMEMBERED = 600.0  # seconds of a stage by which the time left is estimated; steps of packing may take a minute
 
 if TYPE_CHECKING:
     from laconic.training.watchers import LineWatcher
@@ -43,15 +47,30 @@ def counting(console: Console) -> Progress:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    return Progress(
+        *columns,
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+        speed_estimate_period=_REMEMBERED,
+    )
 
 
 @contextmanager
-def progress(console: Console, title: str, total: int) -> Iterator[Progress]:
-    """Show one bar with the time left."""
-    with _shown(counting(console)) as bar:
+def progress(console: Console, title: str, total: int | None = None) -> Iterator[Progress]:
+    """Show one bar with the time left; `total` None: whoever updates it says how much there is to do."""
+    with _timed(console, title), _shown(counting(console)) as bar:
         bar.add_task(title, total=total)
         yield bar
+
+
+@contextmanager
+def _timed(console: Console, title: str) -> Iterator[None]:
+    """Print how long a stage took, where there is no terminal that shows its bar, and it took long."""
+    began = monotonic()
+    yield
+    if not console.is_terminal and (seconds := monotonic() - began) >= SHORT:
+        console.print(f"{title}: {seconds:.1f} s", soft_wrap=True)
 
 
 @contextmanager
@@ -90,7 +109,8 @@ def byte_progress(console: Console, title: str) -> Iterator[Callable[[int, int],
 def waiting(console: Console, title: str) -> Iterator[None]:
     """Show that something goes on whose end is unknown, and for how long it has."""
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    with _shown(Progress(*columns, console=console, transient=True, disable=not console.is_terminal)) as bar:
+    display = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    with _timed(console, title), _shown(display) as bar:
         bar.add_task(title, total=None)
         yield
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from shutil import copyfile
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -28,6 +30,7 @@ from laconic.units import counted
 
 if TYPE_CHECKING:
     from laconic.evaluation.thresholds import Aim, Threshold
+    from laconic.packed.folder import PackedModel
 
 verbs = typer.Typer()
 
@@ -93,12 +96,16 @@ def _aim(precision: float | None, *, f1: bool, per_label: bool) -> Aim:
 
 def _store(found: Threshold, model: Path, folder: Path) -> None:
     """Write the model with its threshold; the packed version gets it too, and is otherwise as it was."""
-    from laconic.packed.folder import of_version, write_packed
+    from laconic.packed.folder import is_packed, of_version, open_packed, write_packed
     from laconic.predict.load import packed_of
     from laconic.storage.facts import with_threshold
     from laconic.storage.manifest import PACKED, version_of
     from laconic.storage.model_folder import read_model, write_model
 
+    if is_packed(model):
+        alone = open_packed(model)
+        _write_alone(replace(alone, facts=with_threshold(alone.facts, found.as_facts())), model, folder)
+        return
     old, packed = read_model(model), packed_of(model)
     changed = replace(old, facts=with_threshold(old.facts, found.as_facts()))
 
@@ -108,6 +115,19 @@ def _store(found: Threshold, model: Path, folder: Path) -> None:
             write_packed(of_version(own, version_of(partial)), partial / PACKED)
 
     write_model(changed, folder, add=add_packed)
+
+
+def _write_alone(packed: PackedModel, model: Path, folder: Path) -> None:
+    """Write a packed model that is alone in its folder, with its model card and pictures if it has them."""
+    from laconic.export.pack import write_alone
+    from laconic.packed.folder import write_packed
+    from laconic.storage.model_folder import CARD
+
+    if not (model / CARD).exists():
+        write_packed(packed, folder)
+        return
+    pictures = {path.name: partial(copyfile, path) for path in model.glob("*.png")}
+    write_alone(packed, folder, facts=packed.facts, pictures=pictures)
 
 
 def _words(found: Threshold) -> str:

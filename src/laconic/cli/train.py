@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from time import monotonic
@@ -154,6 +155,15 @@ def train(
     packing: Annotated[
         bool, option(MODEL, "--pack/--no-pack", "Also pack the model into MODEL/packed, for fast CPU inference.")
     ] = True,
+    keep_torch: Annotated[
+        bool,
+        option(
+            MODEL,
+            "--keep-torch/--no-keep-torch",
+            "Keep the weights that resuming, changing and exporting the model take. Without them MODEL is the packed "
+            "model alone.",
+        ),
+    ] = True,
     keep_texts: KeepTexts = False,
     track: Track = None,
     quiet: Annotated[bool, option(OUTPUT, "--quiet", "Print errors only.")] = False,
@@ -172,6 +182,10 @@ def train(
         return
     if keep_texts and not packing:
         raise ConfigError("--keep-texts stores texts in the packed model, but --no-pack makes none; leave one out")
+    if not keep_torch:
+        _check_packed_alone(
+            {"--no-pack": not packing, "--keep-run": keep_run, "--half": half, "--shard-size": shard_size != "0"}
+        )
     own = [f"validation={validation}"] * (validation is not None) + ["refit=true"] * refit
     recipe = asked_recipe(
         method,
@@ -202,6 +216,7 @@ def train(
         keep_run=keep_run,
         storage=Storage(shard_size=largest, half=half),
         packing=packing,
+        keep_torch=keep_torch,
         keep_texts=keep_texts,
         began=began,
     )
@@ -217,6 +232,12 @@ def train(
         with interruptible(RESUME), lock, trackers:
             among = Among(ranks, own_device, trackers)
             carry_out(job, recipe, among, lambda: _corpus(data, columns, separator, propensity, test))
+
+
+def _check_packed_alone(given: Mapping[str, bool]) -> None:
+    """Refuse options of the torch weights, or of no packed model, where the packed model is all that is kept."""
+    for name in (name for name, is_given in given.items() if is_given):
+        raise ConfigError(f"--no-keep-torch keeps the packed model alone, which {name} is not for; leave one out")
 
 
 def _corpus(data: str, columns: list[str] | None, separator: str | None, propensity: str, test: float | None) -> Corpus:

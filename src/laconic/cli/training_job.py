@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from laconic.cli import pack as cli_pack
 from laconic.cli.options import err, out
-from laconic.cli.progress import training_display, waiting
+from laconic.cli.progress import progress, training_display
 from laconic.cli.recipe import Recipe, checked_recipe, settled_recipe
 from laconic.errors import ConfigError
 from laconic.units import counted
@@ -48,6 +48,7 @@ class TrainingJob(NamedTuple):
     keep_run: bool
     storage: Storage
     packing: bool
+    keep_torch: bool  # False: the packed model is all that is kept
     keep_texts: bool
     began: float  # when the command was given, by time.monotonic
 
@@ -64,7 +65,7 @@ def carry_out(job: TrainingJob, recipe: Recipe, among: Among, read: Callable[[],
     """Train, evaluate, write and pack a model; whatever is wrong is reported as early as it can be known."""
     from laconic.export.pack import check_texts
     from laconic.methods.rerun import earlier_choice
-    from laconic.storage.model_folder import read_model, write_model
+    from laconic.storage.model_folder import read_model
     from laconic.system.files import bytes_in
     from laconic.training.stages import StageFacts, measured
 
@@ -91,7 +92,9 @@ def carry_out(job: TrainingJob, recipe: Recipe, among: Among, read: Callable[[],
     trackers = among.trackers
     if trained is None:
         out.print(f"{job.folder}: already trained with this data and these settings; --force trains it anew")
-        if job.packing and not _is_packed(job.folder, keep_texts=job.keep_texts):
+        if not job.keep_torch:
+            _keep_packed_alone(job, corpus)
+        elif job.packing and not _is_packed(job.folder, keep_texts=job.keep_texts):
             model = read_model(job.folder)
             cli_pack.pack_trained(model, job.folder, corpus, job.device, keep_texts=job.keep_texts)()
         return
@@ -100,30 +103,46 @@ def carry_out(job: TrainingJob, recipe: Recipe, among: Among, read: Callable[[],
     if "stages" in trained.facts:
         trained = replace(trained, facts={**trained.facts, "stages": [stage._asdict() for stage in stages]})
     trackers.log_figures(trained.facts)
-    reports = list[Callable[[], None]]()
-
-    def add_packed(place: Path) -> None:
-        """Pack before the model takes its place: a kill meanwhile leaves the run, and the model that was there."""
-        if job.packing:
-            packed = cli_pack.pack_trained(
-                trained, place, corpus, job.device, keep_texts=job.keep_texts, name=job.folder
-            )
-            reports.append(packed)
-
-    write_model(
-        trained,
-        job.folder,
-        pictures=_pictures(trained),
-        keep_run=job.keep_run,
-        storage=job.storage,
-        add=add_packed,
-    )
+    report = _write(job, trained, corpus)
     trackers.add_model(job.folder)
     members = f" ({job.ensemble} members)" * (job.ensemble > 1)
     learnt_from = f"{counted(len(corpus.split('train')), 'text')}, {counted(len(corpus.labels), 'label')}"
     out.print(f"{job.folder}: {recipe.words}{members}, {learnt_from}, {counted(bytes_in(job.folder), 'byte')}")
-    for report in reports:
-        report()
+    report()
+
+
+def _write(job: TrainingJob, trained: SavedModel, corpus: Corpus) -> Callable[[], None]:
+    """Write the model and its packed version, or that alone; return what reports the packing.
+
+    A kill meanwhile leaves the run, and the model that was there.
+    """
+    from laconic.storage.model_folder import write_model
+
+    pictures, report = _pictures(trained), list[Callable[[], None]]()
+    if not job.keep_torch:
+        return cli_pack.pack_alone(
+            trained, job.folder, corpus, job.device, keep_texts=job.keep_texts, pictures=pictures
+        )
+
+    def add_packed(place: Path) -> None:
+        """Pack before the model takes its place."""
+        if job.packing:
+            packed = cli_pack.pack_trained(
+                trained, place, corpus, job.device, keep_texts=job.keep_texts, name=job.folder
+            )
+            report.append(packed)
+
+    write_model(trained, job.folder, pictures=pictures, keep_run=job.keep_run, storage=job.storage, add=add_packed)
+    return report[0] if report else lambda: None
+
+
+def _keep_packed_alone(job: TrainingJob, corpus: Corpus) -> None:
+    """Replace a finished model by its packed version, unless that is all there is."""
+    from laconic.packed.folder import is_packed
+    from laconic.storage.model_folder import read_model
+
+    if not is_packed(job.folder):
+        _write(job, read_model(job.folder), corpus)()
 
 
 def _check_several(job: TrainingJob, recipe: Recipe, ranks: Ranks) -> None:
@@ -169,8 +188,8 @@ def _evaluated(model: SavedModel, corpus: Corpus, device: str, title: str) -> Sa
 
     if "test" in corpus.splits:
         texts = evaluation_texts(corpus, "test")
-        with waiting(err, "evaluating"):
-            model, evaluation = scored(model, texts, device)
+        with progress(err, "evaluating", len(texts.texts)) as bar:
+            model, evaluation = scored(model, texts, device, lambda done: bar.advance(bar.task_ids[0], done))
         of = f"{texts}: {counted(evaluation.texts, 'text')}{seen_words(evaluation.seen)}"
     elif kept := model.facts.get("metrics"):
         evaluation = evaluation_of(kept)
@@ -188,18 +207,32 @@ class _Finished(NamedTuple):
 
     folder: Path
     storage: Storage
+    keep_torch: bool
+    keep_texts: bool
 
     def is_made_by(self, training: Training) -> bool:
         """Return whether this training would make that model once more; refuse to make another one in its place."""
         from laconic.methods.rerun import what_differs
+        from laconic.packed.folder import is_packed
 
-        now = {"storage": asdict(self.storage), "propensity": asdict(training.corpus.constants())}
-        if difference := what_differs(self.folder, training.facts, now):
+        now, alone = {"propensity": asdict(training.corpus.constants())}, is_packed(self.folder)
+        if self.keep_torch and not alone:
+            now["storage"] = asdict(self.storage)
+        difference = what_differs(self.folder, training.facts, now) or (self._lacks() if alone else "")
+        if difference:
             raise ConfigError(
                 f"{self.folder}: there is a finished model, but {difference}; --force replaces it, or choose another "
                 "name (--out)"
             )
         return True
+
+    def _lacks(self) -> str:
+        """Describe what is wanted of the model, but not in its packed version, if that is all there is of it."""
+        from laconic.packed.kept_texts import FILE
+
+        if self.keep_torch:
+            return "it keeps the packed model alone (--no-keep-torch)"
+        return "it keeps no training texts" if self.keep_texts and not (self.folder / FILE).exists() else ""
 
 
 def _is_packed(model: Path, *, keep_texts: bool) -> bool:
@@ -237,7 +270,11 @@ def _trained(
 
     (ranks, device, trackers), folder = among, job.folder / RUN
     teacher = None if job.teacher is None else read_model(job.teacher)
-    finished = _Finished(job.folder, job.storage) if not job.force and kind_of(job.folder) else None
+    finished = (
+        _Finished(job.folder, job.storage, job.keep_torch, job.keep_texts)
+        if not job.force and kind_of(job.folder)
+        else None
+    )
     if corpus is not None and teacher is not None:
         corpus = with_teacher_labels(teacher, corpus, device, Distilling())
     began, anew = perf_counter(), not folder.exists()

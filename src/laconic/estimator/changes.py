@@ -193,12 +193,15 @@ class Changes(Answers):
         predictor, aim = self._predictor(), Aim(precision, per_label)
         with self._cores():
             found = predictor.choose_threshold(self._corpus("test", texts, labels), "test", aim, k)
-        model, packed = self._whole_model(), predictor.packed
+        packed = predictor.packed
+        if packed is not None:
+            packed = replace(packed, facts=with_threshold(packed.facts, found.as_facts()))
+        if packed is not None and not hasattr(self, "model_"):  # it was loaded alone
+            self.predictor_ = packed_predictor(packed)
+            return self
+        model = self._whole_model()
         model = replace(model, facts=with_threshold(model.facts, found.as_facts()))
-        if packed is None:
-            return self._with_model(model, Predictor(model, self.device))
-        packed = replace(packed, facts=with_threshold(packed.facts, found.as_facts()))
-        return self._with_model(model, packed_predictor(packed))
+        return self._with_model(model, Predictor(model, self.device) if packed is None else packed_predictor(packed))
 
     def pack(self, texts: Iterable[str] = (), labels: Iterable[Any] | None = None, *, keep_texts: bool = False) -> Self:
         """Pack the model for prediction on a CPU, which is much faster and nearly as accurate; `save` writes it too.

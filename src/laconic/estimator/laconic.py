@@ -13,6 +13,7 @@ from laconic.data.formats.memory import corpus_in_memory, with_label_attributes
 from laconic.errors import ConfigError, ModelError
 from laconic.estimator.changes import Changes
 from laconic.estimator.parameters import budget_seconds, plain, settings_with_preset
+from laconic.export.pack import write_alone
 from laconic.methods.auto import choose, config_for, describe_situation
 from laconic.methods.registry import config_of
 from laconic.methods.stage_times import planned_parts
@@ -165,12 +166,14 @@ class Laconic(Changes):
         """
         return (self.update if hasattr(self, "predictor_") else self.fit)(texts, labels, label_texts)
 
-    def save(self, folder: Path | str) -> None:
+    def save(self, folder: Path | str, *, keep_torch: bool = True) -> None:
         """Write a model folder, for `Laconic.load` and for the command line.
 
         Args:
             folder: The folder to write; an older model there is replaced. It is refused while another process or
                 thread writes it.
+            keep_torch: Whether to keep the torch weights, which changing and exporting the model take. False writes the
+                packed model alone, of which there must be one (`pack`); it predicts, evaluates and explains.
 
         Examples:
             >>> from tempfile import TemporaryDirectory
@@ -180,7 +183,14 @@ class Laconic(Changes):
             ...     Laconic.load(f"{folder}/model").predict("a rose", k=1)[0].label
             'flower'
         """
-        model, packed = self._whole_model(), self.predictor_.packed
+        packed = self._predictor().packed
+        if not keep_torch:
+            if packed is None:
+                raise ModelError("keep_torch=False writes the packed model alone, but there is none; call pack(texts)")
+            facts = self.model_.facts if hasattr(self, "model_") else packed.facts
+            write_alone(packed, Path(folder), facts=facts)
+            return
+        model = self._whole_model()
 
         def add_packed(partial: Path) -> None:
             if packed is not None:

@@ -5,7 +5,11 @@ Training texts stay in it only where somebody asks for that (`with_texts`).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 from scipy.sparse import csr_array
 
@@ -15,23 +19,33 @@ from laconic.data.vocabulary import bags
 from laconic.errors import DataError
 from laconic.evaluation.dataset_view import DatasetView
 from laconic.evaluation.metrics.pairs import relevant, truth_without_pairs
-from laconic.export.rankers import pack_ranker
+from laconic.export.rankers import OnPart, pack_ranker
 from laconic.export.small import smaller
 from laconic.methods.restore import restore_config, restore_ranker
 from laconic.packed.engine.fusion import Fused
 from laconic.packed.engine.texts import inputs_of
-from laconic.packed.folder import PackedModel
+from laconic.packed.folder import PackedModel, write_in_place
 from laconic.packed.kept_texts import KeptTexts
-from laconic.storage.model_folder import SavedModel
+from laconic.storage.card import model_card
+from laconic.storage.model_folder import CARD, SavedModel, check_free
 from laconic.training.run import device_named
 
 _TOLD = ("laconic", "method", "config", "ensemble", "class_weight", "inputs", "sizes", "created", "data", "propensity")
 _MEASURED = ("calibration", "not_calibrated", "threshold", "metrics")
+_OF_FOLDER = ("format", "storage")  # facts of a model folder, not of the model
 _TUNING_TEXTS = 28_000  # training texts from which trees are learnt, and by which search widths are tuned
 
 
-def pack(model: SavedModel, corpus: Corpus | None = None, device: str = "auto") -> PackedModel:
-    """Return the packed model; training texts of a corpus tune its search widths, and trees are learnt from them."""
+def pack(
+    model: SavedModel,
+    corpus: Corpus | None = None,
+    device: str = "auto",
+    on_part: OnPart = lambda done, parts: None,
+) -> PackedModel:
+    """Return the packed model; training texts of a corpus tune its search widths, and trees are learnt from them.
+
+    `on_part` hears how many parts of the model are packed, and of how many.
+    """
     ranker = restore_ranker(model, device_named("cpu"))
     known = TrainedOn.of(model.facts, model.sketch)
     corpus = None if corpus is None else as_trained(corpus, [known])
@@ -39,7 +53,7 @@ def pack(model: SavedModel, corpus: Corpus | None = None, device: str = "auto") 
     tuning_texts = None
     if corpus is not None and train and (train == "train" or is_of_training(known, corpus.split(train), train)):
         tuning_texts = inputs_of(DatasetView.of(model).rows_and_truth(corpus.sampled(train, _TUNING_TEXTS), train)[0])
-    packed = pack_ranker(ranker, tuning_texts, device_named(device))
+    packed = pack_ranker(ranker, tuning_texts, device_named(device), on_part)
     return PackedModel(
         facts={name: model.facts[name] for name in (*_TOLD, *_MEASURED) if name in model.facts},
         ranker=smaller(packed) if isinstance(packed, Fused) else packed,
@@ -51,6 +65,28 @@ def pack(model: SavedModel, corpus: Corpus | None = None, device: str = "auto") 
         vocabulary=model.vocabulary,
         sketch=model.sketch,
     )
+
+
+def write_alone(
+    packed_model: PackedModel,
+    folder: Path,
+    *,
+    facts: Mapping[str, Any],
+    pictures: Mapping[str, Callable[[Path], None]] | None = None,
+) -> None:
+    """Write a packed model as the whole folder of a model, which then has no torch weights.
+
+    `facts` are what the model says of itself. There is a model card, and an older model there is replaced.
+    """
+    check_free(folder)
+    kept = {name: fact for name, fact in facts.items() if name not in _OF_FOLDER}
+    kept = {**kept, **packed_model.facts}
+    card = {CARD: partial(_write_card, facts=kept)}
+    write_in_place(replace(packed_model, facts=kept), folder, {**card, **(pictures or {})})
+
+
+def _write_card(path: Path, facts: Mapping[str, Any]) -> None:
+    path.write_text(model_card(facts), encoding="utf-8")
 
 
 def with_texts(packed_model: PackedModel, corpus: Corpus) -> PackedModel:

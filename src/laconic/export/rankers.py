@@ -7,9 +7,11 @@ defaults. A tree is learnt on `device`; the ranker is on the CPU.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import singledispatch
-from typing import Any
+from itertools import count
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -56,6 +58,7 @@ from laconic.packed.engine.texts import Inputs, Ranked, Some, size_of, some
 from laconic.packed.engine.trees import Trees
 
 CPU = torch.device("cpu")
+OnPart: TypeAlias = Callable[[float, int], None]  # parts that are packed, the last one maybe in part, and all parts
 FAITHFUL = 0.995  # of what all labels' best five would be, a tree must find
 NEARLY = 0.993  # and cells: a text that is not found changes what others are worth
 ALIKE = 0.998  # and groups of learnt clusters, of what all clusters would give
@@ -63,36 +66,74 @@ TOGETHER = 0.99  # and channels of a combined model, of what exact channels woul
 _COMBINED = 1000  # texts on which the channels of a combined model are narrowed
 _WALKED = 30_000  # texts of words' lists
 _HOLDOUT = 4000  # tuning_texts that say how much is found
+_GROWN = 0.5  # of the time that a tree takes, until it is grown
 _SPARED = 64  # one of so many clusters is probed at least: fewer save no time, and some ask for more than five
 
 
+def pack_ranker(
+    ranker: Ranker,
+    tuning_texts: Inputs | None = None,
+    device: torch.device = CPU,
+    on_part: OnPart = lambda done, parts: None,
+) -> PackedRanker:
+    """Pack a ranker with all that it is made of; `on_part` hears how many of its parts are packed, and of how many."""
+    return Packing(tuning_texts, device, on_part, num_parts(ranker)).part(ranker)
+
+
+def num_parts(ranker: Ranker) -> int:
+    """Count the rankers that a ranker is made of, itself among them."""
+    return sum(isinstance(module, Ranker) for module in ranker.modules())
+
+
+class Packing:
+    """The texts and the device that packing uses, and how far it is."""
+
+    def __init__(self, tuning_texts: Inputs | None, device: torch.device, on_part: OnPart, parts: int) -> None:
+        self.tuning_texts, self.device = tuning_texts, device
+        self._on_part, self._parts, self._done = on_part, parts, 0
+
+    def part(self, ranker: Ranker) -> PackedRanker:
+        """Pack a ranker, be it one of another."""
+        packed = pack_part(ranker, self)
+        self._done += 1
+        self.within(0.0)
+        return packed
+
+    def within(self, fraction: float) -> None:
+        """Tell that this fraction of a part is packed."""
+        self._on_part(self._done + fraction, self._parts)
+
+
 @singledispatch
-def pack_ranker(ranker: Ranker, tuning_texts: Inputs | None = None, device: torch.device = CPU) -> PackedRanker:
+def pack_part(ranker: Ranker, packing: Packing) -> PackedRanker:
+    """Convert one kind of ranker; the rankers that it is made of are left to `packing.part`."""
     raise ConfigError(
         f"a ranker of the kind {type(ranker).__name__} cannot be packed; laconic predict answers from the model itself"
     )
 
 
-@pack_ranker.register
+@pack_part.register
 @torch.no_grad()
-def _(ranker: FlatRanker, tuning_texts: Inputs | None = None, device: torch.device = CPU) -> PackedRanker:
+def _(ranker: FlatRanker, packing: Packing) -> PackedRanker:
     """Add a search tree, and probe as many of its clusters as it takes."""
-    fitting, holdout = _split(tuning_texts)  # texts that shape the tree must not evaluate it
-    tree = tree_over(ranker, fitting, device)
+    fitting, holdout = _split(packing.tuning_texts)  # texts that shape the tree must not evaluate it
+    tree = tree_over(ranker, fitting, packing.device)
     clusters, encoder = tree.clusters.size, tree.encoder
     if holdout is None:
         return tree
     # Texts are encoded once, not for each beam that is tried.
     by_vectors = replace(tree, encoder=Given(features=encoder.dim))
     vectors = encoded_by(encoder, holdout)
-    tuned = _tuned(by_vectors, vectors, share=FAITHFUL, most=clusters, least=clusters // _SPARED)
+    packing.within(_GROWN)
+    beams = _beams(most=clusters, least=clusters // _SPARED)
+    tuned = _tuned(by_vectors, vectors, FAITHFUL, beams, lambda done: packing.within(_GROWN + (1 - _GROWN) * done))
     assert isinstance(tuned, Searched)
     return replace(tuned, encoder=encoder)
 
 
-@pack_ranker.register
+@pack_part.register
 @torch.no_grad()
-def _(ranker: ShortlistRanker, tuning_texts: Inputs | None = None, device: torch.device = CPU) -> Searched:
+def _(ranker: ShortlistRanker, packing: Packing) -> Searched:
     """Keep the learnt clusters and how many are probed; probe as many of their groups as it takes."""
     of_clusters, dim = ranker.clusters.classifier, ranker.encoder.dim
     clusters = Rows.of(*rows_of(of_clusters), with_exact=False)
@@ -109,15 +150,15 @@ def _(ranker: ShortlistRanker, tuning_texts: Inputs | None = None, device: torch
         product=ranker.product,
         trained=ranker.trained,
     )
-    holdout = _split(tuning_texts)[1]
+    holdout = _split(packing.tuning_texts)[1]
     return tree if tree.groups is None or holdout is None else _with_groups(tree, holdout)
 
 
-@pack_ranker.register
+@pack_part.register
 @torch.no_grad()
-def _(ranker: CandidatesRanker, tuning_texts: Inputs | None = None, device: torch.device = CPU) -> PackedRanker:
+def _(ranker: CandidatesRanker, packing: Packing) -> PackedRanker:
     """Probe as many cells as it takes."""
-    dim, shortlist = ranker.encoder.dim, _pack_shortlist(ranker, tuning_texts, device)
+    dim, shortlist = ranker.encoder.dim, _pack_shortlist(ranker, packing)
     encoder, rows = pack_encoder(ranker.encoder), Rows.of(*rows_of(ranker.classifier))
     transform = pack_transform(ranker.classifier.transform, dim)
     beta, size = float(ranker.beta), ranker.shortlister.size
@@ -126,24 +167,24 @@ def _(ranker: CandidatesRanker, tuning_texts: Inputs | None = None, device: torc
         part = Candidates(encoder=encoder, transform=transform, rows=rows, near=shortlist, beta=beta, size=size)
     else:
         part = Blended(encoder=encoder, transform=transform, rows=rows, shortlist=shortlist, beta=beta, size=size)
-    return _tuned(part, _split(tuning_texts)[1], share=NEARLY, most=shortlist.cells)
+    return _tuned(part, _split(packing.tuning_texts)[1], NEARLY, _beams(most=shortlist.cells), packing.within)
 
 
-def _pack_shortlist(ranker: CandidatesRanker, tuning_texts: Inputs | None, device: torch.device) -> Shortlist:
+def _pack_shortlist(ranker: CandidatesRanker, packing: Packing) -> Shortlist:
     """Convert the shortlister; that of a learnt space searches it as a packed ranker does."""
     shortlister, dim = ranker.shortlister, ranker.encoder.dim
     if not isinstance(shortlister, NearestInSpace):
         return pack_shortlist(shortlister, dim)
-    space, bias = pack_ranker(shortlister.siamese, tuning_texts, device), shortlister.siamese.labels.bias
+    space, bias = packing.part(shortlister.siamese), shortlister.siamese.labels.bias
     assert isinstance(space, Searched)
     assert bias is not None
     numbers = {"temperature": float(shortlister.temperature), "bias": float(bias[0])}
     return SpaceLabels(num_labels=shortlister.num_labels, space=space, width=dim, **numbers)
 
 
-@pack_ranker.register
+@pack_part.register
 @torch.no_grad()
-def _(ranker: BucketsRanker, tuning_texts: Inputs | None = None, device: torch.device = CPU) -> Buckets:
+def _(ranker: BucketsRanker, packing: Packing) -> Buckets:
     encoders, classifiers = zip(*ranker.parts(), strict=True)
     rows, biases = zip(*(rows_of(classifier.buckets) for classifier in classifiers), strict=True)
     starts = np.cumsum([0, *map(len, rows)])
@@ -157,19 +198,17 @@ def _(ranker: BucketsRanker, tuning_texts: Inputs | None = None, device: torch.d
     )
 
 
-@pack_ranker.register
+@pack_part.register
 @torch.no_grad()
-def _(ranker: Ensemble, tuning_texts: Inputs | None = None, device: torch.device = CPU) -> Averaged:
-    return Averaged(
-        members=tuple(pack_ranker(member, tuning_texts, device) for member in ranker.rankers()), width=ranker.width
-    )
+def _(ranker: Ensemble, packing: Packing) -> Averaged:
+    return Averaged(members=tuple(packing.part(member) for member in ranker.rankers()), width=ranker.width)
 
 
-@pack_ranker.register
+@pack_part.register
 @torch.no_grad()
-def _(ranker: Reranker, tuning_texts: Inputs | None = None, device: torch.device = CPU) -> Reranked:
+def _(ranker: Reranker, packing: Packing) -> Reranked:
     return Reranked(
-        base=pack_ranker(ranker.base, tuning_texts, device),
+        base=packing.part(ranker.base),
         encoder=pack_encoder(ranker.encoder),
         transform=pack_transform(ranker.classifier.transform, ranker.encoder.dim),
         rows=Rows.of(*rows_of(ranker.classifier)),
@@ -178,9 +217,9 @@ def _(ranker: Reranker, tuning_texts: Inputs | None = None, device: torch.device
     )
 
 
-@pack_ranker.register
+@pack_part.register
 @torch.no_grad()
-def _(ranker: NearestRanker, tuning_texts: Inputs | None = None, device: torch.device = CPU) -> PackedRanker:
+def _(ranker: NearestRanker, packing: Packing) -> PackedRanker:
     index = _index_of(ranker.texts)
     part = Neighbours(
         index=index,
@@ -194,31 +233,31 @@ def _(ranker: NearestRanker, tuning_texts: Inputs | None = None, device: torch.d
     )
     if not isinstance(index, Cells):
         return part
-    return _tuned(part, _split(tuning_texts)[1], share=NEARLY, most=index.middles.size)
+    return _tuned(part, _split(packing.tuning_texts)[1], NEARLY, _beams(most=index.middles.size), packing.within)
 
 
-@pack_ranker.register
+@pack_part.register
 @torch.no_grad()
-def _(ranker: TreesRanker, tuning_texts: Inputs | None = None, device: torch.device = CPU) -> Trees:
+def _(ranker: TreesRanker, packing: Packing) -> Trees:
     return Trees.of(ranker.forest, ranker.features, ranker.beam)
 
 
-@pack_ranker.register
+@pack_part.register
 @torch.no_grad()
-def _(ranker: FusedRanker, tuning_texts: Inputs | None = None, device: torch.device = CPU) -> Fused:
-    network, nearest = ranker.combiner, pack_ranker(ranker.nearest, tuning_texts, device)
-    space = None if ranker.siamese is None else pack_ranker(ranker.siamese, tuning_texts, device)
+def _(ranker: FusedRanker, packing: Packing) -> Fused:
+    network, nearest = ranker.combiner, packing.part(ranker.nearest)
+    space = None if ranker.siamese is None else packing.part(ranker.siamese)
     assert isinstance(nearest, Neighbours)
-    further = None if ranker.transformer is None else pack_ranker(ranker.transformer, tuning_texts, device)
+    further = None if ranker.transformer is None else packing.part(ranker.transformer)
     assert isinstance(space, Searched | None)
     assert isinstance(further, Searched | None)
     layers = {"first": network.first, "second": network.second}
     weights = {name: layer.weight.numpy().T.copy() for name, layer in layers.items()}
     biases = {f"{name}_bias": layer.bias.numpy().copy() for name, layer in layers.items()}
     fused = Fused(
-        base=pack_ranker(ranker.base, tuning_texts, device),
+        base=packing.part(ranker.base),
         nearest=nearest,
-        trees=None if ranker.trees is None else pack_ranker(ranker.trees, tuning_texts, device),
+        trees=None if ranker.trees is None else packing.part(ranker.trees),
         siamese=space,
         transformer=further,
         frequency=ranker.frequency.numpy(),
@@ -232,7 +271,7 @@ def _(ranker: FusedRanker, tuning_texts: Inputs | None = None, device: torch.dev
         tail=ranker.tail,
         order=None if network.order is None else _pack_order(network.order.ordering()),
     )
-    return _narrowed(fused, _split(tuning_texts)[1])
+    return _narrowed(fused, _split(packing.tuning_texts)[1], packing.within)
 
 
 def _pack_order(ordering: Ordering) -> TreeOrder:
@@ -255,30 +294,46 @@ def _split(tuning_texts: Inputs | None) -> tuple[Some | None, Some | None]:
     return some(tuning_texts, 0, first), some(tuning_texts, first, size)
 
 
-def _tuned(tree: PackedRanker, holdout: Inputs | None, *, share: float, most: int, least: int = 1) -> PackedRanker:
+def _beams(*, most: int, least: int = 1) -> list[int]:
+    """Return the beams among which one is chosen, the smallest first."""
+    return sorted({max(1, least, round(most / 2 ** (step / 8))) for step in range(88)})
+
+
+def _tuned(
+    tree: PackedRanker,
+    holdout: Inputs | None,
+    share: float,
+    beams: Sequence[int],
+    on_step: Callable[[float], None],
+) -> PackedRanker:
     """Choose the smallest of some beams that finds this fraction of the exact best five."""
     if holdout is None or not size_of(holdout):
         return tree
-    wanted = _best_five(tree.exact(), holdout)
-    beams = sorted({max(1, least, round(most / 2 ** (step / 8))) for step in range(88)})
-    enough = bisect_left(
-        beams, share, key=lambda beam: _fraction_found(_best_five(tree.with_beam(beam), holdout), wanted)
-    )
+    wanted, steps = _best_five(tree.exact(), holdout), count(1)
+    most = 1 + len(beams).bit_length()  # times that texts are ranked
+
+    def found(beam: int) -> float:
+        on_step(next(steps) / most)
+        return _fraction_found(_best_five(tree.with_beam(beam), holdout), wanted)
+
+    enough = bisect_left(beams, share, key=found)
     return tree.with_beam(beams[min(enough, len(beams) - 1)])
 
 
-def _narrowed(fused: Fused, holdout: Inputs | None) -> Fused:
+def _narrowed(fused: Fused, holdout: Inputs | None, on_step: Callable[[float], None]) -> Fused:
     """Halve the beams of the channels for as long as the combined best five are nearly those of exact channels."""
     if holdout is None or not size_of(holdout):
         return fused
     texts = some(holdout, 0, min(_COMBINED, size_of(holdout)))
     wanted, channels = _best_five(fused.exact(), texts), ["base", "siamese", "transformer"]
+    most, steps = 1 + sum(_halvings(getattr(fused, name)) for name in channels), count(1)
     while channels:
         for name in list(channels):
             channel = getattr(fused, name)
             if not isinstance(channel, Searched | Candidates) or channel.beam < 2:
                 channels.remove(name)
                 continue
+            on_step(next(steps) / most)
             changed: dict[str, Any] = {name: channel.with_beam(channel.beam // 2)}
             narrower = replace(fused, **changed)
             if _fraction_found(_best_five(narrower, texts), wanted) >= TOGETHER:
@@ -286,6 +341,11 @@ def _narrowed(fused: Fused, holdout: Inputs | None) -> Fused:
             else:
                 channels.remove(name)
     return fused
+
+
+def _halvings(channel: PackedRanker | None) -> int:
+    """Return how often the beam of a channel can be halved."""
+    return channel.beam.bit_length() - 1 if isinstance(channel, Searched | Candidates) else 0
 
 
 def _with_groups(tree: Searched, holdout: Inputs) -> Searched:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from laconic.errors import ModelError
+from laconic.storage.facts import ModelFacts
+from laconic.storage.manifest import PACKED_MODEL, check_manifest, json_object, kind_of
 from laconic.storage.model_folder import RUN, read_facts
 from laconic.training.run_folder import ASKED, RunFolder, differences
 
@@ -31,7 +33,7 @@ def earlier_choice(folder: Path, asked: Mapping[str, Any], *, finished: bool) ->
     facts: Any = RunFolder(folder / RUN).chosen_before(asked)
     if not facts and finished:
         with suppress(ModelError):
-            model = read_facts(folder)
+            model = _facts_of(folder)
             facts = model.get("run") if model.get(ASKED) == json.loads(json.dumps(asked)) else None
     match facts:
         case {"method": str(method), "config": dict(config), "ensemble": int(members)}:
@@ -45,7 +47,7 @@ def what_differs(folder: Path, training: Mapping[str, Any], also: Mapping[str, M
     `also` has facts of the model that training does not decide, such as its storage.
     """
     try:
-        facts = read_facts(folder)
+        facts = _facts_of(folder)
     except ModelError as error:
         return str(error)
     run, kept = facts.get("run"), {name: facts.get(name) for name in also}
@@ -56,6 +58,14 @@ def what_differs(folder: Path, training: Mapping[str, Any], also: Mapping[str, M
         now = {name: {**(kept[name] or {}), **one} for name, one in also.items()}
         return _difference({**run, **kept}, {**training, **now})
     return "it does not say what it was trained with"
+
+
+def _facts_of(folder: Path) -> ModelFacts:
+    """Return the facts of a finished model, be it a packed one alone."""
+    if kind_of(folder) != PACKED_MODEL:
+        return read_facts(folder)
+    check_manifest(folder, verify=False, kind=PACKED_MODEL)
+    return ModelFacts(json_object(folder / "packed.json"))
 
 
 def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:

@@ -23,7 +23,7 @@ _LARGEST_HEADER = 16 * 2**20
 _MOST_AXES = 8
 _MOST_BYTES = 1 << 60
 # Not bool: numpy trusts that its bytes are 0 or 1, and a stranger's need not be.
-_KINDS = {
+KINDS = {
     "F64": np.float64,
     "F32": np.float32,
     "F16": np.float16,
@@ -36,7 +36,7 @@ _KINDS = {
     "U16": np.uint16,
     "U8": np.uint8,
 }
-_NAMES = {np.dtype(kind): name for name, kind in _KINDS.items()}
+NAMES = {np.dtype(kind): name for name, kind in KINDS.items()}
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
@@ -47,7 +47,7 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
         if filler := -end % _ALIGNED:
             header[f"{_FILLER}{end}"] = _entry("U8", (filler,), end, end + filler)
             end += filler
-        header[name] = _entry(_NAMES[array.dtype], array.shape, end, end + array.nbytes)
+        header[name] = _entry(NAMES[array.dtype], array.shape, end, end + array.nbytes)
         end += array.nbytes
     header_bytes = json.dumps(header, ensure_ascii=False).encode()
     header_bytes += b" " * (-(8 + len(header_bytes)) % _ALIGNED)
@@ -71,7 +71,7 @@ def map_arrays(path: Path) -> dict[str, np.ndarray]:
     data = content[8 + size :]
     arrays, end = {}, 0
     for place in sorted(_places(content[8 : 8 + size].tobytes(), path), key=lambda place: (place.start, place.end)):
-        kind = np.dtype(_KINDS[place.kind])
+        kind = np.dtype(KINDS[place.kind])
         needed = prod(place.shape) * kind.itemsize
         if place.start != end or place.end - end != needed or place.end > len(data) or (8 + size + end) % kind.itemsize:
             raise _damaged(path, f"the array {place.name!r} is not where it should be")
@@ -120,7 +120,7 @@ def _places(header: bytes, path: Path) -> Iterator[_Place]:
     for name, entry in entries.items():
         match entry:
             case {"dtype": str(kind), "shape": [*shape], "data_offsets": [int(start), int(end)]} if (
-                kind in _KINDS and len(shape) <= _MOST_AXES and all(type(size) is int and size >= 0 for size in shape)
+                kind in KINDS and len(shape) <= _MOST_AXES and all(type(size) is int and size >= 0 for size in shape)
             ):
                 # numpy counts an array's bytes as if no axis were empty.
                 if prod(max(size, 1) for size in shape) * 8 <= _MOST_BYTES:

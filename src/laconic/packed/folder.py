@@ -2,6 +2,7 @@
 
 packed.json          method, sizes, where the model came from, how its parts are put together
 arrays.safetensors   the parts' arrays, the vocabulary's counts, where strings begin     manifest.json   as of a model
+                     (compact.py: some of them in fewer bytes)
 labels.utf8          the labels' names, one after another; label_texts.utf8, where labels have one; vocabulary.utf8
 attributes.utf8      values of the labels' attributes, where there are any
 texts.utf8           the training texts, where the user chose to keep them (kept_texts.py)
@@ -11,7 +12,7 @@ Among the arrays are the hashes of the training texts (data/sketch.py); packed m
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from laconic.data.vocabulary import Vocabulary
 from laconic.errors import ConfigError, ModelError
 from laconic.kernels.checks import check_array, check_numbers
 from laconic.packed.arrays import map_arrays, named_array, write_arrays
+from laconic.packed.compact import compacted, expanded
 from laconic.packed.engine import PARTS
 from laconic.packed.engine.parts import Part, flattened, restored
 from laconic.packed.engine.ranker import PackedRanker, nesting
@@ -85,6 +87,16 @@ class PackedModel:
 def write_packed(model: PackedModel, folder: Path) -> None:
     """Write the folder in one step; an older one of that name is replaced."""
     check_replaceable(folder, kind=PACKED_MODEL)
+    write_in_place(model, folder)
+
+
+def write_in_place(
+    model: PackedModel, folder: Path, extras: Mapping[str, Callable[[Path], None]] | None = None
+) -> None:
+    """Write the folder in one step; whatever was there is replaced, and the caller has checked that it may be.
+
+    `extras` are files that the folder has besides, such as a model card, each with what writes it.
+    """
     structure, arrays = flattened(model.ranker, _RANKER)
     facts = {"format": FORMAT, **model.facts, "text": settings_of(model.splitter), "ranker": structure}
     index = NameIndex.of(model.labels)
@@ -108,8 +120,10 @@ def write_packed(model: PackedModel, folder: Path) -> None:
         if model.sketch is not None:
             arrays[_HASHES] = model.sketch.hashes
         facts[_SKETCH] = None if model.sketch is None else model.sketch.facts()
-        write_arrays(partial / "arrays.safetensors", arrays)
+        write_arrays(partial / "arrays.safetensors", compacted(arrays))
         write_json(partial / "packed.json", {**facts, "vocabulary": _vocabulary_facts(model.vocabulary)})
+        for name, write in (extras or {}).items():
+            write(partial / name)
         write_manifest(partial, format=FORMAT, kind=PACKED_MODEL)
 
 
@@ -136,7 +150,7 @@ def open_packed(folder: Path, *, verify: bool = True, kinds: Mapping[str, type[P
             "model again"
         )
     _check_facts(facts, folder)
-    arrays = map_arrays(folder / "arrays.safetensors")
+    arrays = expanded(map_arrays(folder / "arrays.safetensors"))
     model = PackedModel(
         facts=facts,
         ranker=_ranker(facts.get("ranker"), arrays, kinds),

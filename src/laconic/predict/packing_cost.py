@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -67,17 +68,27 @@ class Cost(NamedTuple):
 
 
 def measured(
-    packed_model: PackedModel, model: SavedModel, corpus: Corpus, split: str, device: str = "cpu"
+    packed_model: PackedModel,
+    model: SavedModel,
+    corpus: Corpus,
+    split: str,
+    device: str = "cpu",
+    on_batch: Callable[[int, int], None] = lambda done, texts: None,
 ) -> tuple[PackedModel, Cost]:
     """Measure the cost of packing on texts of a split, and return the packed model with it among its facts.
 
-    The model itself ranks on the device.
+    The model itself ranks on the device. `on_batch` hears how many texts were ranked, and of how many; both models rank
+    each of them.
     """
     view, some = DatasetView.of(model), corpus.sampled(split, _JUDGED)
     rows, truth = view.rows_and_truth(some, split)
     places = places_needed(truth, (_BEST,))
-    wanted = rank_all(restore_ranker(model, device_named(device)), rows, places).labels.numpy()
-    found = PackedPredictor(packed_model, usable_cores()).rank_rows(rows, places).labels
+
+    def count(done: int) -> None:
+        on_batch(done, 2 * rows.shape[0])
+
+    wanted = rank_all(restore_ranker(model, device_named(device)), rows, places, count).labels.numpy()
+    found = PackedPredictor(packed_model, usable_cores()).rank_rows(rows, places, count).labels
     best = wanted[:, :_BEST]
     shared = (best[:, :, None] == found[:, None, :_BEST]).any(2)[best != NO_LABEL]
     agreement = 100 * float(shared.mean())

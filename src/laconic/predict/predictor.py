@@ -126,7 +126,9 @@ def _plain(tensor: Shaped[Tensor, "n m"]) -> Shaped[np.ndarray, "n m"]:
     return tensor.detach().cpu().numpy()
 
 
-def scored(model: SavedModel, texts: EvaluationTexts, device: str) -> tuple[SavedModel, Evaluation]:
+def scored(
+    model: SavedModel, texts: EvaluationTexts, device: str, on_batch: Callable[[int], None] = lambda done: None
+) -> tuple[SavedModel, Evaluation]:
     """Evaluate a model on texts; return it with its metrics stored, and the metrics."""
-    evaluation = Predictor(model, device).evaluate(texts.corpus, texts.split)
+    evaluation = Predictor(model, device).evaluate(texts.corpus, texts.split, on_batch)
     return replace(model, facts={**model.facts, "metrics": kept_figures(evaluation, texts.name)}), evaluation

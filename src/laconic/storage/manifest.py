@@ -24,6 +24,10 @@ _REQUIRED = {
     MODEL: ("model.json", "labels.txt"),
     PACKED_MODEL: ("packed.json", "arrays.safetensors", "labels.utf8"),
 }
+_WITHOUT_TORCH = (
+    "it predicts, but lacks the torch weights that this takes: pass the model folder that it was packed from or, if "
+    "training kept the packed model alone, train again without --no-keep-torch"
+)
 _CHECKSUM = "crc32 of what follows"
 _KIND = "kind"  # folders from before there were several kinds say nothing: they are models
 
@@ -132,7 +136,10 @@ def _files(manifest: Mapping[str, Any], written: bytes, where: str, kinds: Colle
     found = manifest.get(_KIND, MODEL)
     if found not in kinds:
         needed = " or ".join(repr(kind) for kind in kinds)
-        raise ModelError(f"{where}: a folder of kind {needed} is needed here, but this one is of kind {found!r}")
+        remedy = f"; {_WITHOUT_TORCH}" if found == PACKED_MODEL else ""
+        raise ModelError(
+            f"{where}: a folder of kind {needed} is needed here, but this one is of kind {found!r}{remedy}"
+        )
     files = manifest.get("files")
     if not isinstance(files, dict):
         raise ModelError(f"{where}/{MANIFEST}: it does not list the model's files")
@@ -175,15 +182,20 @@ def _hashes(path: str, entry: Mapping[str, Any]) -> Content:
         raise ModelError(f"{path}: the manifest's hashes of it cannot be read; copy the model again") from None
 
 
-def check_replaceable(folder: Path, *, kind: str = MODEL, besides: Collection[str] = ()) -> None:
-    """Refuse to replace a folder that is of another kind or holds files besides ours and those named."""
+def check_replaceable(
+    folder: Path, *, kind: str = MODEL, also: Collection[str] = (), besides: Collection[str] = ()
+) -> None:
+    """Refuse to replace a folder that is of another kind or holds files besides ours and those named.
+
+    `also` are other kinds of folders that may be replaced.
+    """
     _restore(folder)
     if not folder.exists():
         return
     if not folder.is_dir():
         raise UserError(f"{folder}: this is a file; choose another name for the model folder")
     with _reading(folder):
-        foreign = {path.name for path in folder.iterdir()} - _own_files(folder, kind) - {*besides}
+        foreign = {path.name for path in folder.iterdir()} - _own_files(folder, (kind, *also)) - {*besides}
     if foreign:
         raise UserError(
             f"{folder}: it holds {sorted(foreign)[0]!r}, which is not of a {kind} and would be lost; choose another "
@@ -191,7 +203,7 @@ def check_replaceable(folder: Path, *, kind: str = MODEL, besides: Collection[st
         )
 
 
-def _own_files(folder: Path, kind: str) -> set[str]:
+def _own_files(folder: Path, kinds: Collection[str]) -> set[str]:
     """Return the files that we wrote into a folder, by its manifest; empty if that is not ours."""
     try:
         manifest = json_object(folder / MANIFEST)
@@ -200,7 +212,7 @@ def _own_files(folder: Path, kind: str) -> set[str]:
     except ModelError:
         return set()
     match manifest:
-        case {"format": int(), "files": dict(files)} if manifest.get(_KIND, MODEL) == kind:
+        case {"format": int(), "files": dict(files)} if manifest.get(_KIND, MODEL) in kinds:
             return {MANIFEST, *files}
     return set()
 

@@ -57,6 +57,7 @@ from laconic.system.files import check_writable, left_behind, replacing
 from laconic.system.locks import locked
 
 FORMAT = 1
+CARD = "README.md"
 FINISHED = "finished"  # in a run folder that was kept: nothing goes on there
 RUN = "run"  # the folder of an unfinished run, inside the model folder that it will fill
 _COUNTS = "label_counts"
@@ -142,7 +143,7 @@ def write_model(
             counted = zip(model.vocabulary.words, model.vocabulary.text_counts, strict=True)
             _write_lines(partial / "vocabulary.txt", [f"{word}\t{count}" for word, count in counted])
         write_json(partial / "model.json", facts)
-        (partial / "README.md").write_text(model_card(facts), encoding="utf-8")
+        (partial / CARD).write_text(model_card(facts), encoding="utf-8")
         for name, draw in (pictures or {}).items():
             draw(partial / name)
         write_manifest(partial, format=FORMAT)
@@ -165,9 +166,14 @@ def sole_writer(folder: Path) -> Iterator[None]:
 
 
 def check_free(folder: Path) -> None:
-    """Refuse a folder that holds anything but a model, its packed model or its own unfinished run."""
+    """Refuse a folder that holds anything but a model, its packed model or its own unfinished run.
+
+    A packed model that training kept alone, which has the card of a model, may be replaced like any other model.
+    """
     packed = folder / PACKED
-    check_replaceable(folder, besides=[RUN, PACKED, *(path.name for path in left_behind(packed))])
+    besides = [RUN, PACKED, *(path.name for path in left_behind(packed))]
+    alone = (PACKED_MODEL,) if (folder / CARD).exists() else ()
+    check_replaceable(folder, also=alone, besides=besides)
     check_replaceable(packed, kind=PACKED_MODEL)
     check_writable(folder)
 

@@ -35,5 +35,6 @@ def _tensor_bytes(path: Path) -> Counter[str]:
     for name, entry in header.items():
         if name != "__metadata__":
             first, last = entry["data_offsets"]
-            sizes[".".join(name.removeprefix(_RANKER).split(".")[:_DEPTH])] += last - first
+            part = name.partition(":")[0].removeprefix(_RANKER)  # what follows says how an array is written
+            sizes[".".join(part.split(".")[:_DEPTH])] += last - first
     return sizes
