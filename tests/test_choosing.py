@@ -63,6 +63,14 @@ def test_less_time_means_less_learning() -> None:
     assert all(found <= budget for found, budget in zip(seconds, (1e9, 240.0, 20.0), strict=True))
 
 
+def test_where_nothing_is_trained_for_want_of_time_the_time_that_training_takes_is_said() -> None:
+    found = choice(budget=20.0)
+    assert found.method == "nearest"
+    assert "without training, as label trees" in found.why
+    assert " would take about " in found.why
+    assert "would take" not in choice(texts=20, budget=20.0).why, "which no time would help"
+
+
 def test_more_time_means_larger_plans_which_use_it() -> None:
     budgets = (300.0, 900.0, 3600.0, 4 * 3600.0, 20 * 3600.0)
     found = [choice(budget=budget) for budget in budgets]

@@ -98,6 +98,22 @@ def test_one_label_of_each_text_is_a_flat_list(labels: Any) -> None:
     assert model.score(FEW_TEXTS, labels) == 1
 
 
+def test_names_that_look_like_several_in_one_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    model = nearest().fit(FEW_TEXTS, ["red; car", "car", "red; house"])
+    assert model.labels_ == ["red; car", "car", "red; house"]
+    (warning,) = (record.getMessage() for record in caplog.records if record.levelname == "WARNING")
+    assert "2 of 3 look like several in one, such as 'red; car'" in warning
+    assert "str.split('; ')" in warning
+
+
+@pytest.mark.parametrize("labels", [["car", "car", "red; house"], ["Home, Garden", "Home, Garden", "Food, Drink"]])
+def test_signs_in_few_names_or_inside_of_names_are_not_warned_of(
+    labels: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    nearest().fit(FEW_TEXTS, labels)
+    assert not [record for record in caplog.records if record.levelname == "WARNING"]
+
+
 def test_equally_many_labels_of_each_text_may_be_an_array_of_names() -> None:
     rows = np.array([["red", "car"], ["blue", "car"], ["green", "house"]])
     assert nearest().fit(FEW_TEXTS, rows).labels_ == ["red", "car", "blue", "green", "house"]

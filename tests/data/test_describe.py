@@ -57,6 +57,20 @@ def test_empty_texts_and_texts_without_labels_are_counted(facts):
     assert (facts.splits["train"].empty_texts, facts.splits["train"].without_labels) == (1, 1)
 
 
+def test_empty_texts_are_no_duplicates_of_each_other():
+    rows = [("", "a"), (" ", "a"), ("rose", "a"), ("Rose", "a")]
+    splits = describe(corpus(train=rows, test=[("", "a"), ("ROSE", "a")], labels=["a"])).splits
+    assert (splits["train"].empty_texts, splits["train"].repeated_texts) == (2, 1)
+    assert splits["test"].also_in_training == 1
+
+
+def test_labels_that_differ_in_case_or_spaces_alone_are_named():
+    labels = ["Wheat", "rye", "wheat", "WHEAT ", "oats"]
+    facts = describe(corpus(train=[("a", ["Wheat", "wheat"])], test=[], labels=labels)).labels
+    assert facts.alike == 2
+    assert facts.alike_examples == [["Wheat", "wheat"], ["Wheat", "WHEAT "]]
+
+
 def test_labels_that_training_never_saw_are_counted_with_their_occurrences(facts):
     assert (facts.labels.unseen_in_training, facts.labels.unseen_occurrences) == (1, 2)
     assert facts.labels.without_training_text == 1

@@ -53,6 +53,19 @@ def test_labels_may_be_names_or_row_numbers_and_keep_their_weights(tmp_path: Pat
     assert (train.ids, train.leave_out, read.notes) == (None, None, [])
 
 
+def test_a_key_that_is_not_needed_may_be_null(tmp_path: Path) -> None:
+    record = '{"text": "a", "labels": ["red"], "id": null, "weight": null, "label_weights": null, "leave_out": null}\n'
+    label = '{"id": "red", "text": null, "alternatives": null, "broader": null, "shade": null}\n'
+    read, plain = (
+        corpus(tmp_path, train, labels)
+        for train, labels in ((record, label), ('{"text": "a", "labels": ["red"]}\n', '{"id": "red"}\n'))
+    )
+    assert read.labels == plain.labels
+    assert read.split("train").leave_out is None
+    assert read.split("train").weights is None
+    assert (read.split("train").labels.data.tolist(), read.notes) == ([1.0], [])
+
+
 def test_packed_files_are_read_as_plain_ones_are(tmp_path: Path) -> None:
     train, labels = written(tmp_path, "train.jsonl.gz", TRAIN), written(tmp_path, "labels.jsonl.gz", LABELS)
     packed, plain = read_folder(tmp_path, {"train": train}, label_rows(labels)), corpus(tmp_path, TRAIN, LABELS)

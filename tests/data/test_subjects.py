@@ -106,6 +106,12 @@ def test_annifs_tsv_must_have_addresses(tmp_path):
         list(label_rows(tmp_path / "v.tsv"))
 
 
+def test_a_plain_list_of_names_is_refused_with_the_forms_that_are_read(tmp_path):
+    (tmp_path / "names.txt").write_text("red roses\nblue sky\n")
+    with pytest.raises(DataError, match=r"names.txt:1: .* a table with the columns id and text, or JSON Lines"):
+        list(label_rows(tmp_path / "names.txt"))
+
+
 def test_a_name_that_several_labels_have_is_that_of_the_one_whose_text_it_is(turtle):
     turtle.write_text(TURTLE + 'ex:z a skos:Concept ; skos:prefLabel "z"@en ; skos:altLabel "birds"@en .')
     assert named(turtle)["birds"] == "http://example.org/birds"

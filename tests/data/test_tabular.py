@@ -139,6 +139,10 @@ def test_per_text_weights_reach_the_corpus(tmp_path: Path) -> None:
             r"table\.csv: no column 'text' or 'title' or .*; the columns are: body, labels\. Name the one",
         ),
         ("text,topic\n", r"no column 'labels' or .* Name the one that holds the labels"),
+        (
+            "A red rose\nA blue sky\n",
+            r"the columns are: A red rose\. .* \(--column text=NAME --column labels=NAME\); if this is the first text",
+        ),
         ("text,labels\na,b,c\n", r"table\.csv:2: 3 cells, where the first line names 2 columns; mend the row"),
         ("text,labels\na,b\nc\n", r"table\.csv:3: 1 cell, where"),
         ('text,labels\na,b\n"a"b,c\n', r"table\.csv:3: not a whole row .*quotes"),

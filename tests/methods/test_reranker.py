@@ -397,8 +397,11 @@ def test_the_share_can_be_overruled_and_what_was_learnt_cannot(model: SavedModel
     with pytest.raises(ConfigError, match="alpha must be -1 to 1"):
         with_settings(model, {"alpha": 7.0})
     plain = train_model(CORPUS, "nearest", config_of("nearest", {}), Run.unkept())
-    with pytest.raises(ConfigError, match="there is no setting 'alpha'"):
+    changeable = "what can be changed without training is label_text, neighbours, power"
+    with pytest.raises(ConfigError, match=f"there is no setting 'alpha'; {changeable}"):
         with_settings(plain, {"alpha": 0.5})
+    with pytest.raises(ConfigError, match="there is no setting 'neighbors'; did you mean 'neighbours'"):
+        with_settings(plain, {"neighbors": 5})
 
 
 # Folders

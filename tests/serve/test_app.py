@@ -32,7 +32,7 @@ def test_the_model_says_what_it_is_and_what_may_be_asked(site: Make, served: Ser
     said = site(limits=limits, time_limits=TimeLimits(deadline=0.25)).ask(Request(path="/v1/model")).said
     assert said["model"] == served.now.name
     assert (said["method"], said["labels"], said["calibrated"]) == ("nearest", 12, True)
-    assert said["words"] == packed().facts["sizes"]["inputs"]
+    assert said["words"] == len(packed().vocabulary.words)  # without the numbers of padding and unknown words
     assert said["bytes"] == served.now.bytes
     wanted = {
         "texts": 9,

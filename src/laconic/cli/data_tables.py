@@ -132,6 +132,9 @@ def _labels_table(facts: DataFacts) -> Table:
     if labels.unseen_in_training:
         unseen = f"{labels.unseen_in_training:,} ({counted(labels.unseen_occurrences, 'time')})"
         table.add_row("in other splits, never in training", unseen)
+    if labels.alike:
+        earlier, later = labels.alike_examples[0]
+        table.add_row("alike but for case and spaces", f"{labels.alike:,} ({_line(earlier)} · {_line(later)})")
     return table
 
 

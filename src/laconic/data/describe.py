@@ -18,7 +18,7 @@ from laconic.data.text import Splitter, word_table
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
 TAIL = 5  # a label with at most so many training texts is in the tail
 SAMPLES = 5  # rows that are shown as they were read
-FREQUENT, LONGEST = 10, 5  # labels that are named
+FREQUENT, LONGEST, ALIKE = 10, 5, 3  # labels that are named
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class SplitFacts:
     labels_per_text: float
     without_labels: int
     empty_texts: int
-    repeated_texts: int  # texts that are the same as an earlier one, but for case and spaces
+    repeated_texts: int  # texts that are the same as an earlier one, but for case and spaces; empty ones aside
     also_in_training: int  # texts that stand in the training split too
     left_out_pairs: int
     weighted_labels: bool
@@ -83,6 +83,8 @@ class LabelFacts:
     unseen_occurrences: int  # and how often they occur there
     frequent: list[LabelCount]  # most frequent first
     longest: list[LabelCount]  # by name, longest first: what was cut wrongly shows here
+    alike: int  # labels whose name is that of an earlier one, but for case and spaces
+    alike_examples: list[list[str]]  # an earlier name and the later one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,8 +136,8 @@ def _split_facts(split: Split, splitter: Splitter, length: int, known: set[str])
         labels_per_text=_mean(per_text),
         without_labels=int((per_text == 0).sum()),
         empty_texts=sum(1 for text in folded if not text),
-        repeated_texts=len(folded) - len(set(folded)),
-        also_in_training=sum(1 for text in folded if text in known),
+        repeated_texts=sum(map(bool, folded)) - len(set(folded) - {""}),
+        also_in_training=sum(1 for text in folded if text and text in known),
         left_out_pairs=0 if split.leave_out is None else int(split.leave_out.nnz),
         weighted_labels=bool((split.labels.data != 1).any()),
         weighted_texts=split.weights is not None,
@@ -164,6 +166,7 @@ def _label_facts(corpus: Corpus) -> LabelFacts:
     elsewhere = sum((label_counts(split.labels) for split in others), np.zeros_like(counts))
     unseen = (counts == 0) & (elsewhere > 0)
     number = max(len(corpus.labels), 1)
+    alike = _alike(corpus.labels.names)
     return LabelFacts(
         labels=len(corpus.labels),
         with_text=sum(1 for text in corpus.labels.texts or () if text.strip()),
@@ -177,6 +180,8 @@ def _label_facts(corpus: Corpus) -> LabelFacts:
         unseen_occurrences=int(elsewhere[unseen].sum()),
         frequent=_counted_labels(np.argsort(-counts, kind="stable")[:FREQUENT].tolist(), corpus.labels, counts),
         longest=_counted_labels(_longest(corpus.labels.names), corpus.labels, counts),
+        alike=len(alike),
+        alike_examples=alike[:ALIKE],
     )
 
 
@@ -186,6 +191,13 @@ def _counted_labels(which: Sequence[int], labels: Labels, counts: Int[np.ndarray
 
 def _longest(names: Sequence[str]) -> list[int]:
     return heapq.nsmallest(LONGEST, range(len(names)), key=lambda label: (-len(names[label]), names[label]))
+
+
+def _alike(names: Sequence[str]) -> list[list[str]]:
+    """Return the names that differ from an earlier one in case and spaces alone, each behind the earlier one."""
+    first: dict[str, str] = {}
+    pairs = ((first.setdefault(folded(name), name), name) for name in names)
+    return [[earlier, name] for earlier, name in pairs if earlier != name]
 
 
 def _samples(split: Split, labels: Labels) -> list[Sample]:

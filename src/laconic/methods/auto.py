@@ -97,6 +97,10 @@ def choose(of: Situation) -> Choice:
     else:
         fitting = [one for one in choices if total_seconds(one.parts, one.worthwhile) <= of.budget]
         choice, late = (fitting or choices[-1:])[0], not fitting
+        if choices.index(choice) and choice.method == "nearest":
+            other = choices[choices.index(choice) - 1]
+            least = human_seconds(total_seconds(other.parts, other.worthwhile))
+            choice = choice._replace(why=f"{choice.why}, as {other.why} would take {least}")
         choice = choice._replace(scale=scale_within(choice.parts, of.budget))
     time = f"{human_seconds(choice.seconds)} {_machine(choice, of)}"
     if late:

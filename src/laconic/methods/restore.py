@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import replace
+from functools import reduce
 
 import torch
 
-from laconic.config import Settings, configure, dotted, merged, settings_of
+from laconic.config import Settings, check_names, configure, dotted, merged, settings_of
 from laconic.errors import ConfigError, ModelError
 from laconic.methods.config import MethodConfig
 from laconic.methods.registry import SHORT_NAMES, Method, ensemble_of
@@ -37,13 +39,25 @@ def with_settings(model: SavedModel, settings: Settings) -> SavedModel:
         if name in settings and f"{group}.{name}" in method.prediction_settings:
             others = {key: value for key, value in settings.items() if key != name}
             settings = merged(others, {group: {name: settings[name]}})
+    _check_changeable(settings, method)
     config = settings_of(configure(method.config, merged(settings_of(restore_config(model)), settings)))
-    for name, _ in dotted(settings):
-        if not any(f"{name}.".startswith(f"{one}.") for one in method.prediction_settings):
-            known = ", ".join(sorted(method.prediction_settings)) or "nothing"
-            raise ConfigError(f"{name} cannot be changed without training; what can be changed is {known}")
     facts = with_calibration(model.facts, uncalibrated("settings were changed after training"))
     return replace(model, facts={**facts, "config": config})
+
+
+def _check_changeable(settings: Settings, method: Method) -> None:
+    """Refuse the first name that is no prediction setting; suggest none that would be refused in turn."""
+    known = ", ".join(sorted(method.prediction_settings)) or "nothing"
+    for name, value in dotted(settings):
+        if any(f"{name}.".startswith(f"{one}.") for one in method.prediction_settings):
+            continue
+        try:
+            check_names(method.config, reduce(lambda inner, part: {part: inner}, reversed(name.split(".")), value))
+        except ConfigError:
+            near = difflib.get_close_matches(name, method.prediction_settings, n=1)
+            meant = f"did you mean {near[0]!r}?" if near else f"what can be changed without training is {known}"
+            raise ConfigError(f"there is no setting {name!r}; {meant}") from None
+        raise ConfigError(f"{name} cannot be changed without training; what can be changed is {known}")
 
 
 def restore_config(model: SavedModel) -> MethodConfig:

@@ -84,7 +84,7 @@ class ModelFacts(BaseModel):
     model: str = Field(description="Version of the model; a change of any of its files changes it.")
     method: str = Field(description="Method that trained the model.")
     labels: int = Field(description="Number of labels.")
-    words: int = Field(description="Size of the vocabulary.")
+    words: int = Field(description="Number of words in the vocabulary; of features, if the model reads those.")
     created: str = Field(description="Time when the model was created.")
     laconic: str = Field(description="Version of laconic that trained the model.")
     calibrated: bool = Field(description="Whether scores are calibrated probabilities.")
@@ -104,7 +104,7 @@ def facts_of(version: Version, settings: Serving) -> ModelFacts:
         model=version.name,
         method=facts["method"],
         labels=len(version.packed_predictor.labels),
-        words=facts["sizes"]["inputs"],
+        words=_words(version.packed_predictor),
         created=facts["created"],
         laconic=facts["laconic"],
         calibrated=version.packed_predictor.calibrated,
@@ -117,6 +117,11 @@ def facts_of(version: Version, settings: Serving) -> ModelFacts:
         limits=AskableLimits(**asdict(settings.limits), deadline_ms=round(settings.time_limits.deadline * 1e3)),
         needs_token=bool(settings.token),
     )
+
+
+def _words(packed_predictor: PackedPredictor) -> int:
+    known = packed_predictor.model.vocabulary
+    return int(packed_predictor.facts["sizes"]["inputs"]) if known is None else len(known.words)
 
 
 def _attributes(packed_predictor: PackedPredictor) -> dict[str, AttributeFacts]:

@@ -2,9 +2,9 @@
 
 A record may also have "id" (where it equals a label's id that pair is left out), "weight", "label_weights" (one for
 each label) and "leave_out" (more labels to leave out), a label "alternatives" (other names), "broader" (names of
-broader labels) and any other key, which is an attribute of the label. Features that are not text stand beside the
-records, row by row: `train_features.npz` (sparse) or `.npy` (dense), `labels_features.npz`, and their names in
-`features.txt`. Records of Annif have "subjects" for labels.
+broader labels) and any other key, which is an attribute of the label. Where any of these is null, it is as if the key
+were not there. Features that are not text stand beside the records, row by row: `train_features.npz` (sparse) or `.npy`
+(dense), `labels_features.npz`, and their names in `features.txt`. Records of Annif have "subjects" for labels.
 """
 
 from __future__ import annotations
@@ -88,10 +88,10 @@ def rows(path: Path, *, text_needed: bool = True, named: Named = dict, columns: 
             place,
             record_text(record, fields, place, asked=asked) if text_needed or "text" in record else None,
             labels_of(record, "labels", place),
-            numbers_of(record, "label_weights", place) if "label_weights" in record else None,
+            numbers_of(record, "label_weights", place) if record.get("label_weights") is not None else None,
             _id_of(record, place),
             _weight_of(record, place),
-            labels_of(record, "leave_out", place) if "leave_out" in record else (),
+            labels_of(record, "leave_out", place) if record.get("leave_out") is not None else (),
             _group_of(record, columns, place),
         )
 
@@ -106,9 +106,9 @@ def label_rows(path: Path) -> Iterator[LabelRow]:
         yield LabelRow(
             place,
             name,
-            text_of(record, "text", place) if "text" in record else None,
-            texts_of(record, "alternatives", place) if "alternatives" in record else (),
-            texts_of(record, "broader", place) if "broader" in record else (),
+            text_of(record, "text", place) if record.get("text") is not None else None,
+            texts_of(record, "alternatives", place) if record.get("alternatives") is not None else (),
+            texts_of(record, "broader", place) if record.get("broader") is not None else (),
             {key: value for key, value in record.items() if key not in _OF_LABELS},
         )
 
@@ -134,7 +134,7 @@ def _group_of(record: Record, columns: Columns, place: str) -> str | None:
 
 
 def _weight_of(record: Record, place: str) -> float | None:
-    if "weight" not in record:
+    if record.get("weight") is None:
         return None
     weight = number_of(record, "weight", place)
     if not 0 <= weight <= LARGEST:

@@ -6,7 +6,9 @@ matrices are known by what they can do; frames are those of frames.py.
 
 from __future__ import annotations
 
+import logging
 import reprlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -19,11 +21,14 @@ from laconic.data.corpus import Corpus
 from laconic.data.fields import Fields, TextField, joined_fields, spec_of
 from laconic.data.formats.assemble import LabelRow, Row, corpus_of
 from laconic.data.formats.frames import Frame, frame_of
-from laconic.data.formats.records import text
+from laconic.data.formats.label_cells import NONE, best_separator, has_sign
+from laconic.data.formats.records import excerpt, text
 from laconic.data.formats.tabular import USUAL_NAMES
 from laconic.errors import DataError
 from laconic.system.sparse import csr_array
 from laconic.units import counted
+
+log = logging.getLogger(__name__)
 
 
 class _Given(NamedTuple):
@@ -196,8 +201,25 @@ def _given_labels(labels: object, classes: object) -> _Given:
         labels = list(labels)
     items = _items(labels, "labels", "a list of lists of label names")
     if items and all(_is_name(item) for item in items):
-        return _Given([[_name(item, f"labels[{i}]")] for i, item in enumerate(items)])
+        names = [_name(item, f"labels[{i}]") for i, item in enumerate(items)]
+        _warn_of_joined(names)
+        return _Given([[name] for name in names])
     return _Given([names_in_memory(item, f"labels[{i}]") for i, item in enumerate(items)])
+
+
+def _warn_of_joined(names: Sequence[str]) -> None:
+    """Warn where most names seem to be several in one, as a column of a CSV file holds them."""
+    sign = best_separator(Counter(names))
+    joined = [name for name in names if has_sign(name, sign)]
+    if sign != NONE and 2 * len(joined) > len(names):
+        log.warning(
+            "each text has one label, but %s of %s look like several in one, such as %r; where they are, give lists of "
+            "names, as frame['labels'].str.split(%r) makes them",
+            f"{len(joined):,}",
+            f"{len(names):,}",
+            excerpt(joined[0]),
+            sign + " " * all(f"{sign} " in name for name in joined),
+        )
 
 
 def _of_matrix(labels: Any, classes: object) -> _Given:

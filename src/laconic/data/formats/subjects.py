@@ -95,6 +95,7 @@ def _address(cell: str, place: str, *, brackets: bool = False) -> str:
     if match is None or (brackets and not cell.startswith("<")):
         raise DataError(
             f"{place}: {excerpt(cell)!r} is not the address of a subject; a line of a vocabulary is "
-            "<http://...>, a tab, and the subject's name"
+            "<http://...>, a tab, and the subject's name; any other list of labels is a table with the columns id and "
+            "text, or JSON Lines"
         )
     return match[1]

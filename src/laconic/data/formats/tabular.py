@@ -248,6 +248,10 @@ def _whole_rows(path: Path, *, quotes: bool) -> Iterator[tuple[str, list[str]]]:
 
 
 def _used(header: Sequence[str], columns: Columns, place: str) -> dict[str, int]:
+    usual = (*USUAL_NAMES["text"], *USUAL_NAMES["labels"])
+    if not (columns.text or columns.fields or columns.labels) and column_of(header, usual) is None:
+        remedy = "(--column text=NAME --column labels=NAME); if this is the first text, write such names above it"
+        raise no_column(header, usual, place, f"the text and the one that holds the labels {remedy}")
     texts = [number for number, _ in text_columns(header, columns.text, columns.fields, place)]
     found = {role: _find(header, role, columns, place) for role in USUAL_NAMES if role != "text"}
     of_text = dict(zip(_text_roles(len(texts)), texts, strict=True))
