@@ -4,6 +4,7 @@ Trained on all languages, on English alone, and on each language alone; asked in
 have the sides of debian-related, so that no package is on both. Pairs of a text with itself are left out.
 
     python -m benchmarks.languages
+    python -m benchmarks.languages --device cpu --budget 2m --texts 40000 --on all en --systems default trees peer
     python -m benchmarks.languages --device cpu --systems trees peer --rows 2000
 """
 
@@ -23,7 +24,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks._trainings import Figures
+from benchmarks._trainings import Figures, earlier_commands, stored
 from benchmarks.common import data_folder, save
 from laconic.analysis.peers.libraries import is_installed
 from laconic.analysis.peers.napkinxc import LABEL_TREE
@@ -40,6 +41,7 @@ from laconic.predict.predictor import Predictor
 from laconic.system.machine import usable_cores
 from laconic.training.run import Run
 from laconic.types import Ranking
+from laconic.units import seconds_of
 
 DATA = "debian-related-languages"
 SHOWN = ("P@1", "P@5", "PSP@5", "tail R@10")
@@ -60,6 +62,10 @@ def main() -> None:
     parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
     parser.add_argument("--on", nargs="+", choices=["all", "en", "alone"], default=["all", "en", "alone"])
     parser.add_argument("--device", default="cuda")
+    parser.add_argument("--budget", default="", help="of the default, as for train")
+    parser.add_argument(
+        "--texts", type=int, default=0, help="about so many training texts: some packages in all languages"
+    )
     parser.add_argument("--rows", type=int, default=0, help="so many training and test texts, to see that it runs")
     parser.add_argument("--name", default="languages")
     options = parser.parse_args()
@@ -67,7 +73,10 @@ def main() -> None:
     if folder is None:
         print(f"{DATA} is not here, left out")
         return
-    have, table = read(Path(str(folder)), options.rows), Figures()
+    have = read(Path(str(folder)), options.rows)
+    have = of_some_packages(have, options.texts) if options.texts else have
+    name = options.name + "_tried" * bool(options.rows)
+    table, earlier = stored(name), earlier_commands(name)  # a training may have a run of its own
     for on, system in [(on, system) for on in options.on for system in options.systems]:
         if on == "alone" and system in ("default", "peer"):
             continue
@@ -77,7 +86,7 @@ def main() -> None:
             table.setdefault(system, {})[language if on == "alone" else f"on {on}"] = measured(
                 have, system, rows, options, asked
             )
-            save(options.name + "_tried" * bool(options.rows), table, quietly=True)
+            save(name, table | {"earlier commands": earlier}, quietly=True)
 
 
 def read(folder: Path, rows: int) -> Material:
@@ -94,6 +103,17 @@ def read(folder: Path, rows: int) -> Material:
     return Material(corpus, found["train"], found["test"])
 
 
+def of_some_packages(have: Material, texts: int) -> Material:
+    """Return about so many training texts, those of some packages in all their languages, and as much of the tests."""
+    fraction, splits, found = texts / len(have.train), {}, {}
+    for name, languages in (("train", have.train), ("test", have.test)):
+        split = have.corpus.split(name)
+        _, packages = np.unique(np.array(split.ids, dtype=str), return_inverse=True)
+        chosen = np.flatnonzero(np.random.default_rng(0).random(packages.max() + 1)[packages] < fraction)
+        splits[name], found[name] = split.rows(chosen), languages[chosen]
+    return Material(replace(have.corpus, splits={**have.corpus.splits, **splits}), found["train"], found["test"])
+
+
 def languages_alone(have: Material) -> list[str]:
     counts, tested = Counter(have.train), Counter(have.test)
     return [one for one, count in counts.most_common() if count >= _ALONE and tested[one] >= _FEWEST]
@@ -105,7 +125,7 @@ def measured(have: Material, system: str, rows: np.ndarray, options: Any, asked:
     among = np.arange(len(test)) if asked is None else np.flatnonzero(np.isin(have.test, asked))
     corpus = replace(have.corpus, splits={"train": train, "test": test.rows(among)})
     started = perf_counter()
-    rank = by_peer(corpus) if system == "peer" else by_model(corpus, system, options.device)
+    rank = by_peer(corpus) if system == "peer" else by_model(corpus, system, options.device, options.budget)
     seconds = perf_counter() - started
     truth = truth_of(corpus)
     ranking = rank(places_needed(truth))
@@ -120,12 +140,14 @@ def measured(have: Material, system: str, rows: np.ndarray, options: Any, asked:
     return found
 
 
-def by_model(corpus: Corpus, system: str, device: str) -> Callable[[int], Ranking]:
+def by_model(corpus: Corpus, system: str, device: str, budget: str) -> Callable[[int], Ranking]:
     if system == "default":
-        choice = choose(describe_situation(corpus, gpu=device == "cuda", budget=None))
-        method, settings = choice.method, choice.settings
+        seconds = seconds_of(budget) if budget else None
+        choice = choose(describe_situation(corpus, gpu=device == "cuda", budget=seconds))
+        print(choice.why, flush=True)
+        method, settings = choice.method, dict[str, Any](choice.settings)
     else:
-        own = {
+        own: dict[str, dict[str, Any]] = {
             "trees, sub-words": {"vocabulary": {"subwords": 1 << 18}},
             "trees, stemmed": {"text": {"language": "auto"}},
         }
