@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -44,6 +44,20 @@ def planted_texts(
     )
 
 
+def planted_rare_labels(*, num_labels: int = 400, each: int = 16, seed: int = 0) -> Corpus:
+    """Splits train and test, in which every label is equally rare: it has `each` training texts of its own."""
+    generator = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(num_labels), each)
+    return corpus_of(
+        {
+            "train": _rows_of([[int(one)] for one in generator.permutation(labels)], generator),
+            "test": _rows_of([[int(one)] for one in generator.permutation(num_labels)], generator),
+        },
+        [LabelRow("planted", f"L{label}", None) for label in range(num_labels)],
+        source="planted",
+    )
+
+
 def planted_vectors(*, num_labels: int = 8, num_texts: int = 120, dim: int = 16, seed: int = 0) -> Corpus:
     """Plant labels in dense features: a label is a direction, a text the sum of its labels' directions and noise."""
     generator = np.random.default_rng(seed)
@@ -76,8 +90,11 @@ def bags_in_full(rows: csr_array, num_ids: int) -> Float[np.ndarray, "texts ids"
 
 
 def _rows(num_labels: int, num_texts: int, generator: np.random.Generator) -> Iterator[Row]:
-    for row in range(num_texts):
-        labels = _labels_of(row, num_labels, generator)
+    yield from _rows_of((_labels_of(row, num_labels, generator) for row in range(num_texts)), generator)
+
+
+def _rows_of(labels_of_rows: Iterable[list[int]], generator: np.random.Generator) -> Iterator[Row]:
+    for row, labels in enumerate(labels_of_rows):
         words = [str(one) for label in labels for one in generator.choice(words_of(label), 2, replace=False)]
         words += [word(int(number)) for number in generator.integers(COMMON_WORDS, size=2)]
         generator.shuffle(words)

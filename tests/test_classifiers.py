@@ -6,7 +6,7 @@ import torch
 from scipy.sparse import csr_array
 from torch import nn
 
-from laconic.models.classifiers import CLASSIFIERS, HashedClassifier, LabelText, LinearClassifier
+from laconic.models.classifiers import CLASSIFIERS, HashedClassifier, LabelText, LinearClassifier, fold, normalise
 from laconic.models.classifiers.label_text import Texts
 from laconic.models.layers import Residual
 from laconic.types import NO_LABEL
@@ -88,3 +88,56 @@ def test_hashed_labels_have_their_buckets_rows():
     for label, bucket in enumerate(BUCKET_OF.tolist()):
         torch.testing.assert_close(classifier.score_all(vectors)[:, label], of_buckets[:, bucket])
     assert sum(parameter.numel() for parameter in classifier.parameters()) == BUCKETS * (DIM + 1)
+
+
+# Batch normalisation before the rows
+
+
+def uneven_vectors():
+    """Vectors with a mean and a spread of their own in every dimension."""
+    return 3 * torch.rand(DIM) + torch.randn(50, DIM) * torch.linspace(0.1, 2, DIM)
+
+
+def test_normalising_changes_no_score_and_folding_takes_it_back():
+    torch.manual_seed(0)
+    classifier, vectors = linear().eval(), uneven_vectors()
+    before = classifier.score_all(vectors)
+    rows = classifier.weight.detach().clone()
+    normalise(classifier, vectors)
+    classifier.eval()
+    transformed = classifier.transform(vectors)
+    torch.testing.assert_close(transformed.mean(0), torch.zeros(DIM), atol=1e-5, rtol=0)
+    torch.testing.assert_close(transformed.std(0, correction=0), torch.ones(DIM), atol=1e-2, rtol=0)
+    torch.testing.assert_close(classifier.score_all(vectors), before)
+    fold(classifier)
+    assert isinstance(classifier.transform, nn.Identity)
+    torch.testing.assert_close(classifier.weight.detach(), rows)
+    torch.testing.assert_close(classifier.score_all(vectors), before)
+
+
+def test_folding_keeps_the_scores_of_rows_and_statistics_as_training_left_them():
+    torch.manual_seed(0)
+    classifier, vectors = linear(), uneven_vectors()
+    normalise(classifier, vectors)
+    for _ in range(3):
+        classifier.transform.train()(uneven_vectors())
+    with torch.no_grad():
+        classifier.weight.add_(torch.randn_like(classifier.weight))
+    classifier.eval()
+    before = classifier.score_all(vectors)
+    fold(classifier)
+    torch.testing.assert_close(classifier.score_all(vectors), before)
+
+
+def test_a_dimension_that_is_the_same_for_all_texts_has_no_weight_after_folding():
+    torch.manual_seed(0)
+    classifier, vectors = linear(), uneven_vectors()
+    vectors[:, 2] = 0
+    normalise(classifier, vectors)
+    with torch.no_grad():
+        classifier.weight.add_(1)
+    classifier.eval()
+    before = classifier.score_all(vectors)
+    fold(classifier)
+    assert not classifier.weight[:, 2].any()
+    torch.testing.assert_close(classifier.score_all(vectors), before)

@@ -16,7 +16,8 @@ from laconic.models.fusion.network import Combiner, TreeOrder
 from laconic.models.fusion.order import Ordering
 from laconic.models.fusion.ranker import FusedRanker
 from laconic.models.nearest_ranker import NearestRanker
-from laconic.packed.engine.fusion import Fused, Layers, sigmoid, weigh
+from laconic.packed.engine.fusion import Fused
+from laconic.packed.engine.fusion_kernels import Layers, sigmoid, weigh
 from laconic.packed.engine.neighbours import Neighbours
 from laconic.packed.engine.texts import Texts
 from laconic.types import NO_LABEL
@@ -77,9 +78,9 @@ def test_its_dial_is_turned_as_torch_s_is() -> None:
 
 
 @torch.no_grad()
-def test_what_is_weighed_is_the_combiner_s_answer() -> None:
-    network, found = combiner(3), 5 * numbers(4, 9, numbers_of(1))
-    found[1, 6:, 0] = 0  # no labels
+@pytest.mark.parametrize("rankers", [1, 2, 3])
+def test_what_is_weighed_is_the_combiner_s_answer(rankers: int) -> None:
+    network, found = combiner(3, rankers), 5 * numbers(4, 9, numbers_of(rankers))
     found[2] *= 100  # far from what is usual
     names = {"first": network.first, "second": network.second}
     arrays = {name: getattr(network, name).numpy() for name in ("mean", "deviation")}
@@ -88,9 +89,10 @@ def test_what_is_weighed_is_the_combiner_s_answer() -> None:
     arrays |= {f"{name}_bias": part.bias.numpy() for name, part in names.items()}
     layers = Layers(**{name: for_kernels(array) for name, array in arrays.items()})
     scores = np.zeros((4, 9), dtype=np.float32)
-    weigh(layers, found, scores)
+    for one, into in zip(found, scores, strict=True):
+        weigh(layers, one, into)
     expected = (network(torch.from_numpy(found)) - network.last.bias).numpy()
-    np.testing.assert_allclose(scores, np.where(found[:, :, 0] == 0, 0, expected), rtol=1e-4, atol=2e-5)
+    np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=2e-5)
 
 
 def test_the_sigmoid_is_right_to_a_millionth() -> None:

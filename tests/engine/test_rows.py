@@ -10,15 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from laconic.kernels.selection import choose
+from laconic.packed.engine.dot_products import BYTES, HAS_DOT_PRODUCTS, has_dot_products
 from laconic.packed.engine.row_kernels import (
     MOST_DIM,
-    choose,
     fetch_run,
     fine_dot,
     log_sigmoid,
+    plain_product,
     probabilities,
     quantise,
     score_run,
+    split,
+    split_product,
 )
 from laconic.packed.engine.rows import Rows
 from laconic.types import NO_LABEL
@@ -32,9 +36,48 @@ def whole(vector: np.ndarray) -> tuple[np.ndarray, np.float32]:
     return into, quantise(vector, into)
 
 
+def joined(numbers: np.ndarray) -> np.ndarray:
+    """Undo the splitting of a vector into bytes."""
+    high, low = numbers.view(np.int8).reshape(2, -1).astype(np.int16)
+    return 32 * high + low
+
+
+def test_every_number_of_twelve_bits_is_two_bytes() -> None:
+    vector = np.arange(-2048, 2048, dtype=np.int16)
+    found = vector.copy()
+    split(found)
+    assert (joined(found) == vector).all()
+    vector = vector[:17]
+    split(vector)
+    assert (vector == np.arange(-2048, -2031)).all()
+
+
+@pytest.mark.skipif(not HAS_DOT_PRODUCTS, reason="needs an ARM processor with dot products")
+@pytest.mark.parametrize("dim", [1, 16, 100, 128, 480, MOST_DIM])
+def test_products_by_bytes_are_the_same_integers(dim: int) -> None:
+    random = np.random.default_rng(dim)
+    table = random.integers(-128, 128, (3, dim), dtype=np.int8)
+    table[0] = -128
+    vector = random.integers(-2047, 2048, dim).astype(np.int16)
+    vector[: dim // 2] = 2047
+    halves = vector.copy()
+    split(halves)
+    expected = table.astype(np.int64) @ vector
+    assert [split_product(table, row, halves) for row in range(3)] == expected.tolist()
+    assert [plain_product(table, row, vector) for row in range(3)] == expected.tolist()
+
+
+def test_dot_products_are_used_where_the_processor_is_known_to_have_them() -> None:
+    assert has_dot_products("neoverse-n1")
+    for name in ("", "generic", "cortex-a72", "skylake-avx512"):
+        assert not has_dot_products(name)
+
+
 @given(arrays(np.float32, st.integers(1, 40), elements=st.floats(-1e6, 1e6, width=32)))
 def test_a_vector_in_whole_numbers_is_the_vector_to_twelve_bits(vector: np.ndarray) -> None:
     found, scale = whole(vector)
+    if HAS_DOT_PRODUCTS and len(vector) % BYTES == 0:
+        found = joined(found)
     assert np.abs(found).max() <= 2047
     # Vectors below 1e-30 are zeros.
     assert np.abs(found * np.float64(scale) - vector).max() <= max(0.5001 * np.abs(vector).max() / 2047, 1e-30)
@@ -67,7 +110,7 @@ def test_the_widest_rows_do_not_overflow() -> None:
         biases=np.zeros(2, dtype=np.float32),
     )
     into = np.empty(2, dtype=np.float32)
-    score_run(part.grid, 0, 2, np.full(MOST_DIM, 2047, np.int16), np.float32(1), into, 0)
+    score_run(part.grid, 0, 2, whole(np.ones(MOST_DIM, dtype=np.float32))[0], np.float32(1), into, 0)
     np.testing.assert_allclose(into, [-128 * 2047 * MOST_DIM, 127 * 2047 * MOST_DIM], rtol=1e-6)
 
 

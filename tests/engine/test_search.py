@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from laconic.errors import ModelError
 from laconic.packed.engine.rows import Rows
 from laconic.packed.engine.search import Searched
-from laconic.packed.engine.search_kernels import score_places, search
+from laconic.packed.engine.search_kernels import score_labels, search
 from laconic.types import NO_LABEL
 from tests.engine.making import DIM, coarsely, exactly, layer, mapped, numbers, rows
 from tests.engine.making import given as given_vectors
@@ -205,7 +205,7 @@ def test_mapped_arrays_answer_the_same_and_compile_nothing_anew(folder: Path) ->
     part, vectors = searched(groups=[3, 2, 4], cluster_transform=layer()), numbers(5, DIM)
     labels, scores = part.rank(vectors, 7)
     part.score(vectors, labels)
-    kernels: tuple[Any, ...] = (search, score_places)
+    kernels: tuple[Any, ...] = (search, score_labels)
     compilations = [len(kernel.signatures) for kernel in kernels]
     back = mapped(part, folder)
     again = back.rank(vectors, 7)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from threading import Event
+from types import FrameType
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,8 +14,11 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from laconic.data.dataset import Dataset
+from laconic.kernels.csr import Lists
 from laconic.models.clustering import Clustering, LabelRows
-from laconic.models.label_trees.grow import grow_levels, problems_of
+from laconic.models.label_trees.grow import GrowSettings, grow_levels, grow_trees, problems_of
+from laconic.models.label_trees.learn import LearnSettings
+from laconic.models.label_trees.solver import SolverSettings
 from tests.variants import examples
 
 
@@ -81,3 +89,29 @@ def test_another_seed_grows_another_tree(seed: int) -> None:
     )
     assert all(np.array_equal(a.child_of, b.child_of) for a, b in zip(one, same, strict=True))
     assert not all(np.array_equal(a.child_of, b.child_of) for a, b in zip(one, other, strict=True))
+
+
+def test_an_interrupt_ends_the_growing_of_a_tree_before_it_is_grown() -> None:
+    data, growing = data_of(90, texts=300), GrowSettings(4, 3, LearnSettings(1.0, 0.1, SolverSettings(0.1, 3)))
+    rows, reports, interrupted = Lists.of(data.inputs), list[float](), Event()
+    grow_trees(data, rows, growing, [0], reports.append)
+    unbroken = len(reports)
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        interrupted.set()
+        raise KeyboardInterrupt
+
+    def report(fraction: float) -> None:
+        reports.append(fraction)
+        if len(reports) == 1:
+            os.kill(os.getpid(), signal.SIGINT)  # reaches the main thread, as Ctrl-C does
+        interrupted.wait(60)
+
+    reports.clear()
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            grow_trees(data, rows, growing, [0], report)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert len(reports) < unbroken / 2

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from laconic.config import configure
+from laconic.config import configure, preset_path, read_settings
 from laconic.data.prepare import prepare
 from laconic.errors import ConfigError, DataError, ModelError, TrainingError
 from laconic.methods import mach
@@ -21,7 +21,7 @@ from laconic.predict.predictor import Predictor
 from laconic.training.loop import Silent
 from laconic.training.run import Run
 from laconic.types import NO_LABEL
-from tests.planted import planted_texts, share_of_right_first_labels
+from tests.planted import planted_rare_labels, planted_texts, share_of_right_first_labels
 from tests.variants import some_slow
 
 SMALL = {
@@ -70,6 +70,19 @@ def test_labels_that_share_buckets_are_told_apart_by_the_members_together():
     tokenizer, test = prepare(CORPUS, Config().text, Config().vocabulary).tokenizer, CORPUS.split("test")
     labels = alone.rank(tokenizer.tokens(test.texts), 1).labels.numpy()
     assert share_of_right_first_labels(labels, test.labels) < 0.85
+
+
+def test_the_preset_learns_rare_labels_which_biases_that_start_at_0_keep_it_from():
+    corpus = planted_rare_labels(num_labels=600, each=8)
+    small = {"members": 1, "buckets": 1024, "epochs": 6, "embedding": 64, "validation": 0.0}
+
+    def found(**changes):
+        settings = read_settings(preset_path("mach", "laptop"), []) | small | changes
+        model = train_model(corpus, "mach", config_of("mach", settings), Run.unkept())
+        return Predictor(model, "cpu").evaluate(corpus, "test").metrics["P@1"]
+
+    assert found() > 40  # a third of the labels share a bucket with others, which one member cannot tell apart
+    assert found(prior=False, batch_norm=False) < 5
 
 
 def test_every_member_has_its_own_epochs_and_they_are_told_one_after_another():

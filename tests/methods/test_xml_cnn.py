@@ -3,13 +3,16 @@
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 
-from laconic.config import configure
+from laconic.config import configure, preset_path, read_settings
 from laconic.data.prepare import prepare
 from laconic.errors import ConfigError, DataError, ModelError, TrainingError
+from laconic.evaluation.evaluate import validation_figures
 from laconic.methods import xml_cnn
+from laconic.methods.common import encoded
 from laconic.methods.costs import flat_costs, training_machine
 from laconic.methods.flat import FlatTraining, build
 from laconic.methods.registry import config_of, ensemble_of
@@ -20,7 +23,7 @@ from laconic.predict.predictor import Predictor
 from laconic.training.loop import Silent
 from laconic.training.optimizer import Plan, clock_table
 from laconic.training.run import Run
-from tests.planted import planted_texts, planted_vectors
+from tests.planted import planted_rare_labels, planted_texts, planted_vectors
 from tests.variants import some_slow
 
 SMALL = {"epochs": 8, "embedding": 16, "length": 6, "batch_size": 16, "learning_rate": 0.005}
@@ -69,7 +72,16 @@ def test_a_label_scores_the_probability_of_its_row_on_the_bottleneck(model):
 
 
 @pytest.mark.parametrize(
-    "changes", some_slow([{"refit": True, "epochs": 5}, {"validation": 0.0, "prior": True, "lazy": True}], 0), ids=str
+    "changes",
+    some_slow(
+        [
+            {"refit": True, "epochs": 5},
+            {"validation": 0.0, "prior": True, "lazy": True},
+            {"batch_norm": True, "refit": True, "epochs": 5},
+        ],
+        0,
+    ),
+    ids=str,
 )
 def test_other_ways_to_train_it_learn_too(changes):
     assert p_at_1(trained(SMALL | changes)) > 80
@@ -101,11 +113,12 @@ def test_a_killed_run_goes_on_to_the_same_bits(tmp_path):
             if self.left == 0:
                 raise KeyboardInterrupt
 
-    whole = trained(BRIEF)
+    settings = BRIEF | {"batch_norm": True}
+    whole = trained(settings)
     for after in (7, 12):
         with pytest.raises(KeyboardInterrupt):
-            trained(BRIEF, Run(tmp_path / "run", watcher=Stops(after), device=CPU, seconds=0.0))
-    again = trained(BRIEF, Run(tmp_path / "run", watcher=Silent(), device=CPU, seconds=0.0))
+            trained(settings, Run(tmp_path / "run", watcher=Stops(after), device=CPU, seconds=0.0))
+    again = trained(settings, Run(tmp_path / "run", watcher=Silent(), device=CPU, seconds=0.0))
     for name, tensor in whole.tensors.items():
         assert torch.equal(tensor, again.tensors[name]), name
 
@@ -205,3 +218,28 @@ def test_features_without_an_order_are_refused_with_words():
     data = prepare(CORPUS, config.text, config.vocabulary, with_label_texts=False).data
     with pytest.raises(DataError, match="--encoder bag"):
         xml_cnn.train(replace(data, ordered=False), config, Run.unkept())
+
+
+# Where every label is rare
+
+
+def trained_on_rare_labels(**changes):
+    """One epoch by the preset for a CPU, narrower."""
+    settings = read_settings(preset_path("xml-cnn", "laptop"), []) | {"epochs": 1, "embedding": 32, "validation": 0.0}
+    config = configure(Config, settings | changes)
+    data = prepare(planted_rare_labels(num_labels=600, each=8), config.text, config.vocabulary).data
+    ranker = xml_cnn.train(data, config, Run.unkept()).ranker
+    some = data.rows(np.arange(300))
+    with torch.no_grad():
+        active = (encoded(ranker.encoder, some.inputs, CPU) > 0).float().mean().item()
+    return active, validation_figures(ranker, some)["P@1"], ranker
+
+
+def test_the_preset_learns_rare_labels_for_which_the_bottleneck_would_die_without_normalisation():
+    active, found, ranker = trained_on_rare_labels()
+    assert active > 0.3
+    assert found > 30
+    assert isinstance(ranker.classifier.transform, torch.nn.Identity)
+    active, found, _ = trained_on_rare_labels(batch_norm=False)
+    assert active < 0.1
+    assert found < 5

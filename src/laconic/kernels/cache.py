@@ -94,7 +94,8 @@ class _Variants:
         self._own = folder != _beside(source)
         self._index = folder / f"{self._base}.index"
         # A kernel is compiled with the kernels that it calls, which may be in other files: hence laconic's version.
-        self._stamp = (numba.__version__, laconic.__version__, _source_hash(source))
+        ways = _source_hash(Path(__file__).with_name("jit.py"))
+        self._stamp = (numba.__version__, laconic.__version__, ways, _source_hash(source))
 
     def load(self, key: Any) -> Any:
         """Return what was saved under the key; None if there is nothing, or nothing whole."""

@@ -15,10 +15,12 @@ from jaxtyping import Float, Int
 
 from laconic.errors import ModelError
 from laconic.kernels.jit import compiled
+from laconic.kernels.selection import threshold_of
 from laconic.system.machine import usable_cores
 from laconic.system.sparse import csr_array
 
 TRACE = np.float32(1e-30)
+_MANY_TIMES = 8  # as many rows as are wanted, from which on finding the smallest of the best first is faster
 
 
 class Lists(NamedTuple):
@@ -155,9 +157,17 @@ def add(rows, values, weight, totals, touched, count):  # type: ignore[no-untype
 @compiled
 def take_best(totals, touched, count, rows, scores):  # type: ignore[no-untyped-def]
     """Write the largest totals, best first, ties by row number; return how many there are."""
-    kept = 0
+    kept, wanted, least = 0, len(rows), np.float32(-np.inf)
+    if count > _MANY_TIMES * wanted and wanted > 0:
+        # What cannot be among the best is passed over: a heap would take in several times as many rows as it keeps.
+        all_totals, scratch = np.empty(count, np.float32), np.empty(count, np.float32)
+        for i in range(count):
+            all_totals[i] = totals[touched[i]]
+        least, _ = threshold_of(all_totals, count, wanted, scratch)
     for i in range(count):
-        kept = keep(touched[i], totals[touched[i]], rows, scores, kept)
+        total = totals[touched[i]]
+        if not total < least:
+            kept = keep(touched[i], total, rows, scores, kept)
     order_kept(rows, scores, kept)
     return kept
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,6 +19,7 @@ from laconic.methods.common import (
     choose_batch_size,
     choose_epochs,
     choose_length,
+    encoded,
     frequencies,
     restore_module,
     seeded,
@@ -27,7 +29,7 @@ from laconic.methods.common import (
 from laconic.methods.config import PRECISIONS, ClassifierConfig, Encoding, FlatConfig
 from laconic.methods.transformer import encoded_if_frozen
 from laconic.methods.warm_up import before_rows, check_label_texts, start_rows, warm_up
-from laconic.models.classifiers import LinearClassifier
+from laconic.models.classifiers import LinearClassifier, fold, normalise
 from laconic.models.encoders import Encoder
 from laconic.models.rankers import FlatRanker
 from laconic.system.ranks import ALONE, Ranks
@@ -38,6 +40,7 @@ from laconic.training.tasks import AllLabels
 
 C = TypeVar("C", bound=FlatConfig)
 Parts = tuple[Encoder, LinearClassifier]
+_USUAL = 2000  # texts whose vectors a normalisation starts from
 
 
 def build(config: Encoding, num_ids: int, num_labels: int, ranks: Ranks = ALONE) -> Parts:
@@ -54,16 +57,20 @@ class FlatTraining:
     dropout: float  # before the classifier
     chunk: int  # labels scored at a time
     prior: bool  # start biases at the labels' log-odds
+    batch_norm: bool = False  # normalise vectors before the rows in training, which is folded into the rows at last
     precision: torch.dtype
     build: Callable[[int, int], Parts]  # from the numbers of token ids and of labels
 
 
-def flat_training(config: ClassifierConfig, plan: Plan, build: Callable[[int, int], Parts]) -> FlatTraining:
+def flat_training(
+    config: ClassifierConfig, plan: Plan, build: Callable[[int, int], Parts], *, batch_norm: bool = False
+) -> FlatTraining:
     return FlatTraining(
         plan=plan,
         dropout=config.classifier_dropout,
         chunk=config.chunk,
         prior=config.prior,
+        batch_norm=batch_norm,
         precision=PRECISIONS[config.precision],
         build=build,
     )
@@ -99,6 +106,10 @@ def fit_flat(
     reader, data, held = encoded_if_frozen(encoder, config, data, held, run.device)
     own = classifier.shard.own
     weights = None if data.label_weights is None else torch.from_numpy(data.label_weights[own]).to(run.device)
+    if training.batch_norm:
+        some = data.rows(np.linspace(0, len(data) - 1, min(_USUAL, len(data))).astype(np.int64))
+        with torch.no_grad():
+            normalise(classifier, encoded(reader.eval(), some.inputs, run.device))
     task = AllLabels(
         reader,
         classifier,
@@ -111,6 +122,8 @@ def fit_flat(
     validate = (lambda: validation_figures(learnt, held)) if len(held) else None
     resident = Resident.of(data, config.length, run.device, shard=classifier.shard)
     state = run.fit(stage, task, resident, training.plan, validate=validate, last_epoch=last_epoch)
+    if training.batch_norm:
+        fold(classifier)
     return ranker.eval(), state
 
 

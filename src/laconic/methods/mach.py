@@ -20,7 +20,7 @@ from torch import Tensor
 from laconic.config import Bounds
 from laconic.data.dataset import Dataset
 from laconic.methods.common import restore_module, sizes_from, tensors_under, train_and_refit, usual_length
-from laconic.methods.config import PRECISIONS, FlatConfig
+from laconic.methods.config import PRECISIONS, FlatConfig, check_batch_norm
 from laconic.methods.costs import Machine, TrainingCosts, flat_costs, report_costs
 from laconic.methods.flat import FlatTraining, build, fit_flat
 from laconic.methods.flat import with_sizes as with_flat_sizes
@@ -59,10 +59,23 @@ class Config(FlatConfig):
     """Learning rate of Adam."""
     halve_after: float = 0.7
     """Fraction of the epochs after which the learning rate is halved for the first time. 1: never."""
+    prior: bool = False
+    """Whether the buckets' biases start at their log-odds instead of 0. From 0, the encoder first gives all texts one
+    vector that lowers every score, and takes long to tell texts apart again.
+    """
+    batch_norm: bool = False
+    """Whether vectors are batch-normalised before the buckets' rows in training, without which little may be learnt
+    where every label is rare. It is folded into the rows at last.
+    """
     encoder: str = "mlp"
     """Encoder of texts: an MLP over a bag of words (mlp), or any other; dense is for dense features; or the folder of a
     pre-trained transformer.
     """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.batch_norm:
+            check_batch_norm(self.batch_size)
 
 
 def train(data: Dataset, config: Config, run: Run) -> Trained:
@@ -123,7 +136,8 @@ def _training(config: Config, seed: int) -> FlatTraining:
         plan=plan,
         dropout=0.0,  # the encoder's own is enough
         chunk=65_536,
-        prior=False,
+        prior=config.prior,
+        batch_norm=config.batch_norm,
         precision=PRECISIONS[config.precision],
         build=partial(build, config),
     )

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from laconic.data.dataset import Dataset
 from laconic.methods.common import train_and_refit, usual_length
-from laconic.methods.config import ClassifierConfig
+from laconic.methods.config import ClassifierConfig, check_batch_norm
 from laconic.methods.costs import Machine, TrainingCosts, flat_costs, report_costs
 from laconic.methods.flat import FlatTraining, build, fit_flat, flat_training, restore_flat, with_sizes
 from laconic.methods.result import Trained
@@ -47,6 +47,15 @@ class Config(ClassifierConfig):
     """
     lazy: bool = False
     """Whether Adam skips words without a gradient."""
+    batch_norm: bool = False
+    """Whether vectors are batch-normalised before the label rows in training, without which nothing may be learnt where
+    every label is rare. It is folded into the rows at last: the trained model is as published.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.batch_norm:
+            check_batch_norm(self.batch_size)
 
 
 def train(data: Dataset, config: Config, run: Run) -> Trained:
@@ -69,4 +78,4 @@ def restore(config: Config, tensors: Mapping[str, Tensor]) -> FlatRanker:
 def _training(config: Config, ranks: Ranks = ALONE) -> FlatTraining:
     schedule = {"schedule": Halving(after=config.halve_after), **encoder_plan(config)}
     plan = config.plan(eps=config.eps, lazy=config.lazy, **schedule)
-    return flat_training(config, plan, partial(build, config, ranks=ranks))
+    return flat_training(config, plan, partial(build, config, ranks=ranks), batch_norm=config.batch_norm)

@@ -89,6 +89,8 @@ def joined(parts: Sequence[Ranked], k: int) -> Ranked:
     """Concatenate the rankings of consecutive texts."""
     if not parts:
         return Ranked.empty(0, k)
+    if len(parts) == 1:
+        return parts[0]
     return Ranked(np.concatenate([part.labels for part in parts]), np.concatenate([part.scores for part in parts]))
 
 

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 
 from laconic.data.vocabulary import Vocabulary
 from laconic.errors import ConfigError, DataError
+from laconic.kernels.jit import compiled
 from laconic.types import FIRST_WORD, NO_LABEL
 
 
@@ -43,10 +44,16 @@ def known_words(
     ids: Int[np.ndarray, "total"], bounds: Int[np.ndarray, "bounds"], vocabulary: Vocabulary
 ) -> Int[np.ndarray, "texts"]:
     """Count the known words of each text; text t is `ids[bounds[t]:bounds[t + 1]]`."""
-    known = (ids >= FIRST_WORD) & (ids < FIRST_WORD + len(vocabulary.words))
-    before = np.concatenate([[0], known.cumsum()])
-    counts: Int[np.ndarray, "texts"] = np.diff(before[bounds])
+    counts: Int[np.ndarray, "texts"] = np.zeros(len(bounds) - 1, dtype=np.int64)
+    _count_between(ids, bounds, FIRST_WORD, FIRST_WORD + len(vocabulary.words), counts)
     return counts
+
+
+@compiled
+def _count_between(ids, bounds, first, last, counts):  # type: ignore[no-untyped-def]
+    for text in range(len(counts)):
+        for i in range(bounds[text], bounds[text + 1]):
+            counts[text] += first <= ids[i] < last
 
 
 def named(

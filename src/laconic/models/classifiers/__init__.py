@@ -6,6 +6,7 @@ from laconic.data.shards import Shard
 from laconic.models.classifiers.base import Classifier
 from laconic.models.classifiers.label_text import LabelText
 from laconic.models.classifiers.linear import HashedClassifier, LinearClassifier
+from laconic.models.classifiers.normalised import fold, normalise
 
 CLASSIFIERS: dict[str, type[Classifier]] = {
     "linear": LinearClassifier,
@@ -13,7 +14,16 @@ CLASSIFIERS: dict[str, type[Classifier]] = {
     "label text": LabelText,
 }
 
-__all__ = ["CLASSIFIERS", "Classifier", "HashedClassifier", "LabelText", "LinearClassifier", "shards_of"]
+__all__ = [
+    "CLASSIFIERS",
+    "Classifier",
+    "HashedClassifier",
+    "LabelText",
+    "LinearClassifier",
+    "fold",
+    "normalise",
+    "shards_of",
+]
 
 
 def shards_of(module: nn.Module) -> dict[str, Shard]:

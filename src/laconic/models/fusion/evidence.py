@@ -46,6 +46,7 @@ FURTHER = (
     "frequency × log of the share",
 )  # of each ranker but the first
 _OF_FIRST = (1, 2, 3, 4, 14)  # where the first ranker's numbers of these names are
+_BY_VOTES, _BY_COSINE = NUMBERS.index("place by votes"), NUMBERS.index("place by cosine")
 
 
 def numbers_of(rankers: int) -> int:
@@ -125,23 +126,37 @@ def gather_evidence(
     return found
 
 
-def score_all(found: Evidence, ranker: int, scores: Float[np.ndarray, "batch n"], frequency: np.ndarray) -> None:
+@compiled
+def score_all(found, ranker, scores, frequency):  # type: ignore[no-untyped-def]
     """Write a ranker's features anew from its scores of all candidates, not of those alone that it lists."""
     score, share, log_share, _, weighed = columns_of(ranker)
-    there = found.labels != NO_LABEL
-    scores = np.where(there, scores, 0).astype(np.float32)
-    shares = scores / np.maximum(scores.max(axis=1, keepdims=True, initial=0), np.float32(1e-30))
-    logs = np.where(there, np.log(np.float32(1e-4) + shares), 0)
-    found.numbers[:, :, score], found.numbers[:, :, share], found.numbers[:, :, log_share] = scores, shares, logs
-    found.numbers[:, :, weighed] = frequency[np.maximum(found.labels, 0)] * logs
+    for row in range(len(scores)):
+        labels, numbers, largest = found.labels[row], found.numbers[row], np.float32(1e-30)
+        for i in range(len(labels)):
+            if labels[i] != NO_LABEL:
+                largest = max(largest, scores[row, i])
+        for i in range(len(labels)):
+            if labels[i] != NO_LABEL:
+                numbers[i, score] = scores[row, i]
+                numbers[i, share] = scores[row, i] / largest
+                numbers[i, log_share] = np.log(np.float32(1e-4) + numbers[i, share])
+                numbers[i, weighed] = frequency[labels[i]] * numbers[i, log_share]
 
 
 def listed(found: Evidence) -> Bool[np.ndarray, "batch n"]:
     """Return which candidates a ranker or a channel lists; the others were only requested."""
     rankers = 1 + (found.numbers.shape[2] - len(NUMBERS)) // len(FURTHER)
-    places = [NUMBERS.index("place by votes"), NUMBERS.index("place by cosine")]
-    places += [columns_of(ranker)[3] for ranker in range(rankers)]
+    places = [_BY_VOTES, _BY_COSINE, *(columns_of(ranker)[3] for ranker in range(rankers))]
     return np.asarray((found.numbers[:, :, places] > 0).any(axis=2))
+
+
+@compiled
+def is_listed(numbers):  # type: ignore[no-untyped-def]
+    """Return whether a ranker or a channel lists a candidate, by its features."""
+    found = numbers[_BY_VOTES] > 0 or numbers[_BY_COSINE] > 0 or numbers[_OF_FIRST[3]] > 0
+    for place in range(len(NUMBERS) + 3, len(numbers), len(FURTHER)):
+        found |= numbers[place] > 0
+    return found
 
 
 class Workspace(NamedTuple):

@@ -53,8 +53,7 @@ def in_final_order(
     that scores do not depend on which other labels are requested.
     """
     result = np.array(biased, dtype=np.float32)
-    line = np.array([ordering.slope, ordering.shift], dtype=np.float32)
-    _order(ordering.forest, ordering.places, line, listed, numbers, np.ascontiguousarray(network), result)
+    _order(ordering, listed, numbers, np.ascontiguousarray(network), result)
     return result
 
 
@@ -78,24 +77,31 @@ def check_ordering(ordering: Ordering, features: int) -> None:
 
 
 @compiled
-def _order(forest, places, line, listed, numbers, network, scores):  # type: ignore[no-untyped-def]
-    best = np.empty(min(places, listed.shape[1]), dtype=np.int64)
-    for row in range(listed.shape[0]):
-        count = _best_of(listed[row], scores[row], best)
-        lowest, highest = np.float32(np.inf), np.float32(-np.inf)
-        for i in range(count):
-            place = best[i]
-            total = scores[row, place] + forest_sum(forest, numbers[row, place], network[row, place])
-            scores[row, place] = line[0] * total + line[1]
-            lowest = min(lowest, scores[row, place])
-        for place in range(listed.shape[1]):
-            if listed[row, place] and not _among(best, count, place):
-                highest = max(highest, scores[row, place])
-        lower = highest - (lowest - _APART)
-        if lower > 0:
-            for place in range(listed.shape[1]):
-                if not _among(best, count, place):
-                    scores[row, place] -= lower
+def _order(ordering, listed, numbers, network, scores):  # type: ignore[no-untyped-def]
+    for row in range(len(listed)):
+        order_best(ordering, listed[row], numbers[row], network[row], scores[row])
+
+
+@compiled
+def order_best(ordering, listed, numbers, network, scores):  # type: ignore[no-untyped-def]
+    """Change the scores of one text's labels so that they are in the final order (see `in_final_order`)."""
+    slope, shift = np.float32(ordering.slope), np.float32(ordering.shift)
+    best = np.empty(min(ordering.places, len(listed)), dtype=np.int64)
+    count = _best_of(listed, scores, best)
+    lowest, highest = np.float32(np.inf), np.float32(-np.inf)
+    for i in range(count):
+        place = best[i]
+        total = scores[place] + forest_sum(ordering.forest, numbers[place], network[place])
+        scores[place] = slope * total + shift
+        lowest = min(lowest, scores[place])
+    for place in range(len(listed)):
+        if listed[place] and not _among(best, count, place):
+            highest = max(highest, scores[place])
+    lower = highest - (lowest - _APART)
+    if lower > 0:
+        for place in range(len(listed)):
+            if not _among(best, count, place):
+                scores[place] -= lower
 
 
 @compiled

@@ -41,12 +41,12 @@ def features_of(tokens: Lists, reading: Reading) -> Lists:
     """Return each text's words and pairs of neighbours, once each; a pair weighs the geometric mean of its words."""
     size = len(tokens.numbers) * (2 if reading.pairs else 1)
     found = Lists(np.zeros_like(tokens.starts), np.empty(size, dtype=np.int32), np.empty(size, dtype=np.float32))
-    count = _fill(tokens, reading, found)
+    count = fill_features(tokens, reading, found)
     return Lists(found.starts, found.numbers[:count], found.values[:count])
 
 
 @compiled
-def _fill(tokens, reading, found):  # type: ignore[no-untyped-def]
+def fill_features(tokens, reading, found):  # type: ignore[no-untyped-def]
     """Write the features of all texts; return their number."""
     count, slots = 0, _slots(tokens)
     for text in range(len(tokens.starts) - 1):

@@ -22,6 +22,7 @@ from laconic.system.sparse import csr_array
 from laconic.types import NO_LABEL
 
 _LARGEST, _LONGEST = 127, 255  # a weight's whole number, and a step
+_TOGETHER = 1 << 22  # weights that are grouped at a time, unless a node has more
 
 
 class Forest(NamedTuple):
@@ -84,7 +85,7 @@ def no_blocks(rows: int) -> Int[np.ndarray, "blocks"]:
 
 def join_trees(trees: Sequence[Forest]) -> Forest:
     """Join several forests into one."""
-    first_nodes = np.cumsum([0, *(len(tree.child_starts) - 1 for tree in trees)])
+    first_nodes = np.cumsum([0, *(len(tree.child_starts) - 1 for tree in trees)], dtype=np.int32)
     moved = list(zip(trees, first_nodes, strict=False))
     return Forest(
         np.concatenate([tree.roots + first for tree, first in moved]).astype(np.int32),
@@ -121,20 +122,58 @@ def paths_of(forest: Forest) -> Paths:
 def by_feature(
     parts: Sequence[Rows],
 ) -> tuple[Int[np.ndarray, "starts"], Integer[np.ndarray, "rows"], Int[np.ndarray, "blocks"], Lists]:
-    """Sort rows by feature and node; return where each feature's nodes begin, the nodes, blocks and weights."""
-    nodes, features = (np.concatenate(both) for both in list(zip(*parts, strict=True))[:2])
-    weights = join_lists([part.weights for part in parts])
-    order = _sorted_by((features, nodes))
-    starts = np.concatenate([[0], np.bincount(features).cumsum()])
-    nodes, weights = nodes[order], _in_order(weights, order)
+    """Sort rows by feature and node; return where each feature's nodes begin, the nodes, blocks and weights.
+
+    Nodes of a part come after those of the parts before it, and ascend within each of its features.
+    """
+    counts = np.zeros(max(int(part.features.max(initial=-1)) for part in parts) + 2, dtype=np.int64)
+    for part in parts:
+        _count(part.features, counts[1:])
+    starts = counts.cumsum()
+    nodes, bounds = np.empty(starts[-1], dtype=np.int32), np.zeros(starts[-1] + 1, dtype=np.int64)
+    places = starts.copy()
+    for part in parts:
+        _place_rows(part, places, nodes, bounds[1:])
+    bounds = narrow(bounds.cumsum(out=bounds))
+    weights = Lists(bounds, np.empty(bounds[-1], dtype=np.uint8), np.empty(bounds[-1], dtype=np.int8))
+    places = starts.copy()
+    for part in parts:
+        _copy_rows(part, places, weights)
     small = nodes.max(initial=0) <= np.iinfo(np.uint16).max
-    return narrow(starts), nodes.astype(np.uint16 if small else np.int32), *_in_blocks(weights)
+    return narrow(starts), nodes.astype(np.uint16 if small else np.int32, copy=False), *_in_blocks(weights)
+
+
+@compiled
+def _count(keys, counts):  # type: ignore[no-untyped-def]
+    for key in keys:
+        counts[key] += 1
+
+
+@compiled
+def _place_rows(rows, places, nodes, sizes):  # type: ignore[no-untyped-def]
+    """Write the node and the size of each row to the next place of its feature."""
+    for row in range(len(rows.nodes)):
+        place = places[rows.features[row]]
+        places[rows.features[row]] += 1
+        nodes[place], sizes[place] = rows.nodes[row], rows.weights.starts[row + 1] - rows.weights.starts[row]
+
+
+@compiled
+def _copy_rows(rows, places, weights):  # type: ignore[no-untyped-def]
+    """Copy the weights of each row to the next place of its feature."""
+    for row in range(len(rows.nodes)):
+        begin, place = rows.weights.starts[row], places[rows.features[row]]
+        places[rows.features[row]] += 1
+        for i in range(rows.weights.starts[row + 1] - begin):
+            weights.numbers[weights.starts[place] + i] = rows.weights.numbers[begin + i]
+            weights.values[weights.starts[place] + i] = rows.weights.values[begin + i]
 
 
 def _in_blocks(weights: Lists) -> tuple[Int[np.ndarray, "blocks"], Lists]:
     """Return where every block of rows begins, and where each row begins after that."""
     blocks = weights.starts[:: 1 << BLOCK_BITS].copy()
-    after = weights.starts - np.repeat(blocks, 1 << BLOCK_BITS)[: len(weights.starts)]
+    after = np.repeat(blocks, 1 << BLOCK_BITS)[: len(weights.starts)]
+    np.subtract(weights.starts, after, out=after)
     if after.max() > np.iinfo(np.uint16).max:
         return no_blocks(len(after) - 1), weights
     return blocks, weights._replace(starts=after.astype(np.uint16))
@@ -143,7 +182,9 @@ def _in_blocks(weights: Lists) -> tuple[Int[np.ndarray, "blocks"], Lists]:
 def starts_of(forest: Forest) -> Int[np.ndarray, "rows+1"]:
     """Return where the weights of each row begin."""
     after = forest.weights.starts
-    starts: Int[np.ndarray, "rows+1"] = np.repeat(forest.blocks.astype(np.int64), 1 << BLOCK_BITS)[: len(after)] + after
+    starts: Int[np.ndarray, "rows+1"] = np.repeat(forest.blocks, 1 << BLOCK_BITS)[: len(after)]
+    starts = starts.astype(np.result_type(starts, after), copy=False)
+    starts += after
     return starts
 
 
@@ -157,20 +198,36 @@ def quantise(
     return np.rint(values / scales[children]).astype(np.int8), scales
 
 
+def no_scales(children: int) -> Float[np.ndarray, "children"]:
+    """Return the scales of children without weights."""
+    return np.ones(children, dtype=np.float32) / np.float32(_LARGEST)
+
+
 def rows_of(entries: Entries) -> Rows:
-    """Group weights by node and feature."""
-    order = _sorted_by((entries.nodes, entries.features, entries.places))
-    nodes, features = entries.nodes[order].astype(np.int32), entries.features[order].astype(np.int32)
+    """Group weights by node and feature; some millions at a time, since sorting takes many times their own memory."""
+    order, ends = _sorted_by([entries.nodes]), np.bincount(entries.nodes, minlength=1).cumsum()
+    cuts = np.unique(ends[np.searchsorted(ends, np.arange(_TOGETHER, len(order), _TOGETHER))])  # whole nodes
+    parts = [_grouped(entries, one) for one in np.split(order, cuts) if len(one)]
+    return join_rows(parts or [_grouped(entries, order)])
+
+
+def _grouped(entries: Entries, chosen: Int[np.ndarray, "chosen"]) -> Rows:
+    """Group some of the weights by node and feature."""
+    nodes, features, places, values = (part[chosen] for part in entries)
+    order = _sorted_by([nodes, features, places])
+    nodes, features = nodes[order].astype(np.int32), features[order].astype(np.int32)
     begins = np.flatnonzero((np.diff(nodes, prepend=-1) != 0) | (np.diff(features, prepend=-1) != 0))
-    weights = _in_steps(np.append(begins, len(order)), entries.places[order], entries.values[order])
+    weights = _in_steps(np.append(begins, len(order)), places[order], values[order])
     return Rows(nodes[begins], features[begins], weights)
 
 
 def _sorted_by(keys: Sequence[Integer[np.ndarray, "n"]]) -> Int[np.ndarray, "n"]:
     """Return the order by the first key, among equals by the next; keys are small, so that counting sorts fastest."""
-    order = np.arange(len(keys[0]))
+    count = len(keys[0])
+    order = np.arange(count, dtype=np.int32 if count <= np.iinfo(np.int32).max else np.int64)
     for key in reversed(keys):
-        counts = np.bincount(key, minlength=1)
+        counts = np.zeros(int(key.max(initial=0)) + 1, dtype=np.int64)
+        _count(key, counts)
         _deal_out(key, order.copy(), counts.cumsum() - counts, order)
     return order
 
@@ -217,14 +274,6 @@ def _rows_of(forest: Forest) -> Rows:
     return Rows(forest.nodes, np.repeat(np.arange(len(sizes), dtype=np.int32), sizes), weights)
 
 
-def _in_order(lists: Lists, order: Int[np.ndarray, "rows"]) -> Lists:
-    """Return the rows in the given order."""
-    sizes = np.diff(lists.starts)[order]
-    starts = np.concatenate([[0], sizes.cumsum()])
-    places = np.arange(starts[-1]) + np.repeat(lists.starts[order] - starts[:-1], sizes)
-    return Lists(narrow(starts), lists.numbers[places], lists.values[places])
-
-
 def join_starts(parts: Sequence[Int[np.ndarray, "..."]]) -> Int[np.ndarray, "starts"]:
     """Concatenate arrays of range bounds, each shifted by the ranges before it."""
     lasts = np.cumsum([0, *(part[-1] for part in parts)])
@@ -238,6 +287,11 @@ def join_lists(parts: Sequence[Lists]) -> Lists:
         np.concatenate([part.numbers for part in parts]),
         np.concatenate([part.values for part in parts]),
     )
+
+
+def join_rows(parts: Sequence[Rows]) -> Rows:
+    nodes, features = (np.concatenate(both) for both in list(zip(*parts, strict=True))[:2])
+    return Rows(nodes, features, join_lists([part.weights for part in parts]))
 
 
 def is_sound(forest: Forest) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import pairwise
+from threading import Event
 from typing import NamedTuple
 
 import numpy as np
@@ -41,19 +42,25 @@ def grow_trees(
     """Grow a tree for each seed and learn its classifiers; `rows` are the features of the data's texts.
 
     On many cores several trees grow at once, because some steps of each take one core. `advance` gets the fraction that
-    is done, time and again.
+    is done, time and again. An interrupt stops all of them as soon as each has learnt its next part.
     """
-    labels, done = LabelRows.of_texts(data, Clustering(), 0), [0.0] * len(seeds)
+    labels, done, stopped = LabelRows.of_texts(data, Clustering(), 0), [0.0] * len(seeds), Event()
 
     def grow(number: int) -> Forest:
         def report(fraction: float) -> None:
+            if stopped.is_set():
+                raise InterruptedError
             done[number] = fraction
             advance(sum(done) / len(done))
 
         return _grow_tree(data, rows, labels, growing, seeds[number], report)
 
     with ThreadPoolExecutor(max(1, min(len(seeds), usable_cores() // _CORES_OF_TREE))) as pool:
-        return list(pool.map(grow, range(len(seeds))))
+        try:
+            return list(pool.map(grow, range(len(seeds))))
+        except BaseException:  # Ctrl-C reaches this thread alone, and threads are waited for
+            stopped.set()
+            raise
 
 
 def _grow_tree(
@@ -89,7 +96,7 @@ def _work(data: Dataset, level: Level) -> float:
 def _tree_of(levels: Sequence[Level], weights: Sequence[Weights]) -> Forest:
     """Stack levels into a tree: children of one level are the nodes of the next, those of the last are labels."""
     sizes = [len(level.node_of) for level in levels]
-    first_nodes = np.cumsum([0, 1, *sizes[:-1]])
+    first_nodes = np.cumsum([0, 1, *sizes[:-1]], dtype=np.int32)
     labels = np.argsort(levels[-1].child_of)
     targets = [np.arange(size) + first for size, first in zip(sizes[:-1], first_nodes[1:], strict=False)]
     moved = list(zip(weights, first_nodes, strict=False))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count, pairwise
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Num
 
 from laconic.kernels.csr import Lists, in_threads
 from laconic.kernels.jit import compiled
-from laconic.models.label_trees.forest import Entries, Rows, quantise, rows_of
+from laconic.models.label_trees.forest import Entries, Rows, no_scales, quantise, rows_of
 from laconic.models.label_trees.solver import STATE, TOGETHER, SolverSettings, shuffle, solve
 from laconic.system.machine import usable_cores
 
@@ -49,7 +49,7 @@ class _Found(NamedTuple):
 
     children: Int[np.ndarray, "pairs"]
     features: Int[np.ndarray, "pairs"]
-    values: Float[np.ndarray, "pairs"]
+    values: Num[np.ndarray, "pairs"]
 
 
 def learn(
@@ -65,27 +65,41 @@ def learn(
     `advance` gets the fraction of the level that is learnt, time and again.
     """
     units, costs = _units(node_of), learning.cost * text_weights
-    biases = np.full(len(node_of), EMPTY_SCORE, dtype=np.float32)
+    biases, scales = np.full(len(node_of), EMPTY_SCORE, dtype=np.float32), no_scales(len(node_of))
     num_features = int(texts.numbers.max(initial=-1)) + 1
     sizes = np.diff(problems.starts)[units[:, 0]]
     largest_first = np.argsort(-sizes, kind="stable")
     learnt = np.cumsum(sizes[largest_first]) / max(1, sizes.sum())  # fractions after so many units
     parts = _parts(learnt, usable_cores() * _PARTS_OF_CORE)
-    found: list[_Found] = [_Found(*(np.zeros(0),) * 3)] * len(parts)
+    found: list[_Found] = [_Found(*(np.zeros(0, dtype=np.int32),) * 3)] * len(parts)
     waiting, done = iter(range(len(parts))), count(0)
 
     def work(first: int, last: int) -> None:
         places = np.full(num_features, -1, dtype=np.int32)
         for number in waiting:  # whichever thread is free takes the next
             own = units[largest_first[parts[number]]]
-            found[number] = _learn(texts, costs, problems, learning, own, (places, biases))
+            found[number] = _in_bytes(_learn(texts, costs, problems, learning, own, (places, biases)), scales)
             advance(float(learnt[parts[next(done)].stop - 1]))
 
     in_threads(usable_cores(), work)
+    entries = _entries(found, node_of)
+    found.clear()  # there are many
+    return Weights(biases, scales, rows_of(entries))
+
+
+def _in_bytes(found: _Found, scales: Float[np.ndarray, "children"]) -> _Found:
+    """Return weights as whole numbers, and write the scales of their children, which have no others."""
+    values, own = quantise(found.values, found.children, len(scales))
+    scales[found.children] = own[found.children]
+    return found._replace(values=values)
+
+
+def _entries(found: Sequence[_Found], node_of: Int[np.ndarray, "children"]) -> Entries:
+    """Return all weights with their nodes and the places of their children in these."""
     children, features, values = (np.concatenate(several) for several in zip(*found, strict=True))
-    first = np.searchsorted(node_of, np.arange(int(node_of[-1]) + 1))
-    nodes, (whole, scales) = node_of[children], quantise(values, children, len(node_of))
-    return Weights(biases, scales, rows_of(Entries(nodes, features, children - first[nodes], whole)))
+    first = np.searchsorted(node_of, np.arange(int(node_of[-1]) + 1)).astype(np.int32)
+    nodes = node_of.astype(np.int32)[children]
+    return Entries(nodes, features, children - first[nodes], values)
 
 
 def _units(node_of: Int[np.ndarray, "children"]) -> Int[np.ndarray, "units 3"]:

@@ -15,9 +15,10 @@ from jaxtyping import Float, Int
 from laconic.errors import ModelError
 from laconic.kernels.checks import check_array, check_kind, check_numbers, check_starts, check_whole, for_kernels
 from laconic.kernels.jit import compiled
+from laconic.kernels.selection import choose
 from laconic.packed.engine.encoders import Encoder, check_fits
 from laconic.packed.engine.ranker import PackedRanker
-from laconic.packed.engine.row_kernels import Grid, choose, fine_dot, quantise, score_run
+from laconic.packed.engine.row_kernels import Grid, fine_dot, quantise, score_run
 from laconic.packed.engine.rows import Rows
 from laconic.packed.engine.texts import Inputs, Ranked, size_of
 from laconic.packed.engine.transforms import Transform

@@ -8,12 +8,14 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from laconic.kernels.jit import compiled
-from laconic.packed.engine.row_kernels import Grid, choose, fetch_run, fine_dot, quantise, score_run
+from laconic.kernels.selection import choose
+from laconic.packed.engine.row_kernels import Grid, fetch_run, fine_dot, quantise, score_run
 from laconic.packed.engine.search_kernels import SearchLimits, Tree, near_clusters
 from laconic.types import NO_LABEL
 
 _EMPTY = -1
 _AHEAD = 2  # cells
+_LABELS_AHEAD = 8
 _CLOSE = np.float32(0.95)  # of the largest probability by coarse rows
 
 
@@ -247,6 +249,9 @@ def _candidates(near, blend, own, encoded, vector, some, nearness, by_rows):  # 
     scale = quantise(vector, numbers)
     for i in range(kept):
         label = listed[first[i]]
+        if i + _LABELS_AHEAD < kept:
+            ahead = listed[first[i + _LABELS_AHEAD]]
+            fetch_run(own.rows, ahead, ahead + 1)
         score_run(own.rows, label, label + 1, numbers, scale, by_rows, i)
         by_rows[i] = _sigmoid(by_rows[i])
         if by_rows[i] > by_rows[likeliest]:

@@ -17,7 +17,7 @@ from jaxtyping import Float
 from laconic.errors import DataError, ModelError
 from laconic.kernels.checks import check_array, check_floats, check_kind, check_whole, for_kernels
 from laconic.packed.engine.inception_kernels import CHANNELS, SIDE, SIZES, STRIDE, Weights, encode_inception
-from laconic.packed.engine.layer_kernels import WORD_BLOCK
+from laconic.packed.engine.layer_kernels import WORD_BLOCK, divide_by_lengths
 from laconic.packed.engine.parts import Part
 from laconic.packed.engine.texts import Inputs, Texts, check_features
 from laconic.packed.engine.transforms import Transform
@@ -26,7 +26,6 @@ from laconic.packed.engine.word_kernels import encode_sums, encode_windows
 WIDTHS = (1, 2, 4)  # of the windows of a convolution over words
 
 _MOST_OUTPUTS = 1 << 20  # of a convolution, for a text
-_SHORTEST = np.float32(1e-12)  # length of a vector, so that none is divided by 0
 _INFINITE, _MINUS_INFINITE = 0x7C00, 0xFC00  # the bits of the first numbers that are not finite, by sign
 
 
@@ -258,8 +257,8 @@ class Unit(Encoder):
 
     def encode(self, inputs: Inputs) -> Float[np.ndarray, "texts dim"]:
         vectors = self.encoder.encode(inputs)
-        lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
-        units: np.ndarray = vectors / np.maximum(lengths, _SHORTEST)
+        units = np.empty(vectors.shape, dtype=np.float32)
+        divide_by_lengths(vectors, units)
         return units
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -19,21 +18,19 @@ from laconic.kernels.checks import (
     check_whole,
     for_kernels,
 )
-from laconic.kernels.jit import compiled_in_any_order
 from laconic.models.fusion.evidence import (
     Asked,
     Evidence,
     Listed,
     Workspace,
     gather,
-    listed,
     make_workspace,
     numbers_of,
     score_all,
 )
-from laconic.models.fusion.order import LEAVES, SPLITS, Forest, Ordering, check_ordering, in_final_order
-from laconic.packed.engine.blend import sigmoids
-from laconic.packed.engine.composite import in_order, values_of
+from laconic.models.fusion.order import LEAVES, SPLITS, Forest, Ordering, check_ordering
+from laconic.packed.engine.composite import values_of
+from laconic.packed.engine.fusion_kernels import Layers, Weighing, rank_evidence, score_evidence
 from laconic.packed.engine.neighbours import Neighbours
 from laconic.packed.engine.parts import Part, PerThread
 from laconic.packed.engine.ranker import PackedRanker
@@ -42,20 +39,6 @@ from laconic.packed.engine.texts import Inputs, Ranked, size_of
 from laconic.types import NO_LABEL
 
 _LARGEST = float(np.finfo(np.float32).max)
-_FARTHEST = np.float32(5)  # deviations from the mean
-_STEEPEST = np.float32(16)  # beyond which a sigmoid no longer changes
-
-
-class Layers(NamedTuple):
-    """The network as the kernel reads it, a column for each output of a layer."""
-
-    mean: Float[np.ndarray, "numbers"]
-    deviation: Float[np.ndarray, "numbers"]
-    first: Float[np.ndarray, "numbers width"]
-    first_bias: Float[np.ndarray, "width"]
-    second: Float[np.ndarray, "width width"]
-    second_bias: Float[np.ndarray, "width"]
-    last: Float[np.ndarray, "width"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -81,6 +64,11 @@ class TreeOrder(Part):
     def ordering(self) -> Ordering:
         forest = Forest(*(for_kernels(part) for part in (self.numbers, self.thresholds, self.values)))
         return Ordering(forest, self.places, self.slope, self.shift)
+
+
+_SHAPES = ((SPLITS, np.int32), (SPLITS, np.float32), (LEAVES, np.float32))
+_NO_FOREST = Forest(*(for_kernels(np.zeros((0, size), dtype=kind)) for size, kind in _SHAPES))
+NO_ORDER = Ordering(_NO_FOREST, 0, 1.0, 0.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -136,7 +124,9 @@ class Fused(PackedRanker):
 
     def rank(self, inputs: Inputs, k: int) -> Ranked:
         found = self._evidence(inputs, at_least=k, wanted=None)
-        return in_order(found.labels, self._scores(found), k)
+        best = Ranked.empty(size_of(inputs), k)
+        rank_evidence(self._weighing, found, *best)
+        return best
 
     def score(self, inputs: Inputs, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:
         check_numbers(labels, "labels to be scored", NO_LABEL, self.num_labels)
@@ -175,16 +165,8 @@ class Fused(PackedRanker):
     def _scores(self, found: Evidence) -> Float[np.ndarray, "texts n"]:
         """Return probabilities."""
         scores = np.zeros(found.labels.shape, dtype=np.float32)
-        weigh(self._layers, found.numbers, scores)
-        scores += np.float32(self.last_bias)
-        network = scores
-        if self.tail:
-            scores = scores + np.float32(self.tail) * (self._usual - self._frequency[np.maximum(found.labels, 0)])
-        if self.order is not None:
-            scores = in_final_order(self.order.ordering, listed(found), found.numbers, network, scores)
-        shares = sigmoids(scores)
-        shares[found.labels == NO_LABEL] = 0
-        return shares
+        score_evidence(self._weighing, found, scores)
+        return scores
 
     @property
     def _others(self) -> list[PackedRanker]:
@@ -200,62 +182,12 @@ class Fused(PackedRanker):
         return for_kernels(self.frequency)
 
     @cached_property
-    def _usual(self) -> float:
-        return float(self.frequency.mean())
-
-    @cached_property
-    def _layers(self) -> Layers:
-        return Layers(*(for_kernels(getattr(self, name)) for name in Layers._fields))
+    def _weighing(self) -> Weighing:
+        layers = Layers(*(for_kernels(getattr(self, name)) for name in Layers._fields))
+        usual = np.float32(self.frequency.mean())
+        ordering = NO_ORDER if self.order is None else self.order.ordering
+        return Weighing(layers, np.float32(self.last_bias), np.float32(self.tail), usual, self._frequency, ordering)
 
     @cached_property
     def _scratch(self) -> PerThread[Workspace]:
         return PerThread(partial(make_workspace, self.num_labels))
-
-
-@compiled_in_any_order
-def weigh(layers, numbers, scores):  # type: ignore[no-untyped-def]
-    """Write the network's output for every label present; the others stay 0."""
-    width = len(layers.last)
-    usual = np.empty(numbers.shape[2], np.float32)
-    hidden, above = np.empty(width, np.float32), np.empty(width, np.float32)
-    for text in range(numbers.shape[0]):
-        for label in range(numbers.shape[1]):
-            if numbers[text, label, 0] == 0:
-                continue
-            for i in range(len(usual)):
-                value = (numbers[text, label, i] - layers.mean[i]) / layers.deviation[i]
-                usual[i] = min(max(value, -_FARTHEST), _FARTHEST)
-            _layer(usual, layers.first, layers.first_bias, hidden)
-            _layer(hidden, layers.second, layers.second_bias, above)
-            total = np.float32(0)
-            for i in range(width):
-                total += above[i] * layers.last[i]
-            scores[text, label] = total
-
-
-@compiled_in_any_order
-def _layer(inputs, columns, bias, outputs):  # type: ignore[no-untyped-def]
-    for j in range(len(outputs)):
-        outputs[j] = bias[j]
-    for i in range(len(inputs)):
-        value = inputs[i]
-        for j in range(len(outputs)):
-            outputs[j] += value * columns[i, j]
-    for j in range(len(outputs)):
-        outputs[j] *= sigmoid(outputs[j])
-
-
-@compiled_in_any_order
-def sigmoid(x):  # type: ignore[no-untyped-def]
-    """Return the sigmoid to within 1e-6, without a branch or a call, so that loops are vectorised.
-
-    1/2 + tanh(x/2) / 2, where tanh is Lambert's continued fraction of an eighth of x, as a fraction above / below, and
-    its argument is doubled twice: 2ab / (a² + b²). There is one division, at the end.
-    """
-    y = min(max(x, -_STEEPEST), _STEEPEST) * np.float32(0.125)
-    square = y * y
-    above = y * (np.float32(135135) + square * (np.float32(17325) + square * (np.float32(378) + square)))
-    below = np.float32(135135) + square * (np.float32(62370) + square * (np.float32(3150) + square * np.float32(28)))
-    above, below = np.float32(2) * above * below, above * above + below * below
-    both = above + below
-    return both * both / (np.float32(2) * (above * above + below * below))

@@ -31,6 +31,7 @@ def _tail() -> tuple[np.float32, ...]:
 _TAIL = _tail()
 _TO_U = np.float32(2) / _FAR
 _ONE, _ZERO = np.float32(1), np.float32(0)
+_SHORTEST = np.float32(1e-12)  # length of a vector, so that none is divided by 0
 _HALF_TO_SINGLE = np.float32(2.0**112)  # between the two kinds' exponents
 
 
@@ -112,6 +113,18 @@ def relu_rows(rows, bias):  # type: ignore[no-untyped-def]
         row = rows[i]
         for j in range(len(bias)):
             row[j] = max(row[j] + bias[j], _ZERO)
+
+
+@compiled_in_any_order
+def divide_by_lengths(rows, out):  # type: ignore[no-untyped-def]
+    """Write rows divided by their lengths; zeros stay zeros."""
+    for i in range(len(rows)):
+        row, into, squares = rows[i], out[i], _ZERO
+        for j in range(len(row)):
+            squares += row[j] * row[j]
+        length = max(np.sqrt(squares), _SHORTEST)
+        for j in range(len(row)):
+            into[j] = row[j] / length
 
 
 @compiled_in_any_order

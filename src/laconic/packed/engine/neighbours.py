@@ -107,9 +107,10 @@ class Neighbours(PackedRanker):
         else:
             _check_words(inputs)
             _nearest(self.index.lists, words, self.walked, self._scratch(), (texts, cosines))
+        _to_power(cosines, np.float32(self.power))
         return Channels(
             texts,
-            np.maximum(cosines, 0) ** np.float32(self.power),
+            cosines,
             self.votes.lists,
             words,
             self.label_texts.lists,
@@ -166,6 +167,14 @@ def _nearest(index, words, walked, scratch, into):  # type: ignore[no-untyped-de
                 _look_up(index, words.numbers[i], words.values[i], some[:kept], totals)
             take_best(totals, some, kept, texts[text], cosines[text])
         clear(totals, touched, count)
+
+
+@compiled
+def _to_power(cosines, power):  # type: ignore[no-untyped-def]
+    """Raise cosines to a power, in place; those below 0 count as 0."""
+    for text in range(len(cosines)):
+        for i in range(cosines.shape[1]):
+            cosines[text, i] = max(cosines[text, i], np.float32(0)) ** power
 
 
 @compiled

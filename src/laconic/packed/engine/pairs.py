@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NoReturn
 
 import numpy as np
 
@@ -46,14 +47,30 @@ class Pairs(Part):
 
 def tokens_of(texts: Texts) -> Lists:
     """Return words in reading order, unknown ones included."""
-    if not readable(texts, _ANY):
-        raise ModelError(_UNREADABLE)
+    tokens = unchecked_tokens(texts)
+    if not are_readable(tokens):
+        refuse_unreadable()
+    return tokens
+
+
+def unchecked_tokens(texts: Texts) -> Lists:
+    """Return words in reading order for a kernel that checks them by `are_readable`."""
     ids, weights, starts = texts
     return Lists(
         np.ascontiguousarray(starts, np.int64),
         np.ascontiguousarray(ids, np.int32),
         np.ascontiguousarray(weights, np.float32),
     )
+
+
+def refuse_unreadable() -> NoReturn:
+    """Report texts that a kernel could not read."""
+    raise ModelError(_UNREADABLE)
+
+
+@compiled
+def are_readable(tokens):  # type: ignore[no-untyped-def]
+    return readable(Texts(tokens.numbers, tokens.values, tokens.starts), _ANY)
 
 
 def bags_of(inputs: Inputs) -> Lists:
@@ -63,7 +80,7 @@ def bags_of(inputs: Inputs) -> Lists:
     starts = np.zeros(texts.size + 1, dtype=np.int64)
     numbers, values = np.empty(len(texts.ids), dtype=np.int32), np.empty(len(texts.ids), dtype=np.float32)
     if not _sum_words(texts, starts, numbers, values):
-        raise ModelError(_UNREADABLE)
+        refuse_unreadable()
     return Lists(starts, numbers[: starts[-1]], values[: starts[-1]])
 
 

@@ -16,10 +16,10 @@ from numba.core.cgutils import ir
 from numba.extending import intrinsic
 
 from laconic.kernels.jit import compiled, compiled_in_any_order
+from laconic.packed.engine.dot_products import BYTES, HAS_DOT_PRODUCTS, dot_bytes
 
 MOST_DIM = 8000
 _BYTE, _NUMBER = ir.IntType(8), ir.IntType(32)
-_BINS = 512
 _LINE = 64  # bytes that are fetched together
 _LARGEST = 2047.0
 FINENESS = 254.0  # steps of a row's second byte in one step of its first
@@ -36,7 +36,7 @@ class Grid(NamedTuple):
 
 @compiled
 def quantise(vector, into):  # type: ignore[no-untyped-def]
-    """Quantise the vector to integers; return their scale."""
+    """Quantise the vector to integers of 16 bits, as `score_run` reads them; return their scale."""
     largest = np.float32(0)
     for i in range(len(vector)):
         largest = max(largest, abs(vector[i]))
@@ -47,20 +47,54 @@ def quantise(vector, into):  # type: ignore[no-untyped-def]
     stretch = np.float32(_LARGEST) / largest
     for i in range(len(vector)):
         into[i] = np.int16(np.rint(vector[i] * stretch))
+    if HAS_DOT_PRODUCTS:
+        split(into)
     return largest / np.float32(_LARGEST)
+
+
+@compiled
+def split(numbers):  # type: ignore[no-untyped-def]
+    """Replace integers 32 h + l of 12 bits by bytes in the same memory: first all h, then all l.
+
+    Where they do not fill whole vectors of bytes, they stay as they are.
+    """
+    if len(numbers) % BYTES:
+        return
+    dim, halves = len(numbers), numbers.view(np.int8)
+    high, low = np.empty(dim, np.int8), np.empty(dim, np.int8)
+    for i in range(dim):
+        high[i] = (numbers[i] + 16) >> 5
+        low[i] = ((numbers[i] + 16) & 31) - 16
+    halves[:dim], halves[dim:] = high, low
 
 
 @compiled
 def score_run(grid, first, last, numbers, scale, into, place):  # type: ignore[no-untyped-def]
     """Write the scores of rows first to last, from `place` on."""
-    dim = len(numbers)
     for row in range(first, last):
-        values, total = grid.coarse[row], np.int32(0)
-        for i in range(dim):
-            total = np.int32(total + np.int32(np.int32(values[i]) * np.int32(numbers[i])))
+        total = _product(grid.coarse, row, numbers)
         into[place] = total * (scale * grid.scales[row]) + grid.biases[row]
         place += 1
     return place
+
+
+@compiled
+def plain_product(rows, row, numbers):  # type: ignore[no-untyped-def]
+    """Return the product of a row and a vector of integers."""
+    values, total = rows[row], np.int32(0)
+    for i in range(len(numbers)):
+        total = np.int32(total + np.int32(np.int32(values[i]) * np.int32(numbers[i])))
+    return total
+
+
+@compiled
+def split_product(rows, row, numbers):  # type: ignore[no-untyped-def]
+    """Return the product of a row and a vector of integers after `split`."""
+    dim = len(numbers)
+    return plain_product(rows, row, numbers) if dim % BYTES else dot_bytes(rows, row * dim, numbers, dim, dim)
+
+
+_product = split_product if HAS_DOT_PRODUCTS else plain_product
 
 
 @compiled_in_any_order
@@ -102,94 +136,6 @@ def fetch_run(grid, first, last):  # type: ignore[no-untyped-def]
     while place < end:
         prefetch(grid.coarse, place)
         place += _LINE
-
-
-@compiled
-def choose(scores, count, wanted, scratch, chosen):  # type: ignore[no-untyped-def]
-    """Write the positions of the `wanted` largest of the first `count` scores, in order; return their number."""
-    if count <= wanted:
-        for i in range(count):
-            chosen[i] = i
-        return count
-    least, equal = _threshold(scores, count, wanted, scratch)
-    kept = 0
-    for i in range(count):
-        score = scores[i]
-        if score >= least:
-            if score == least:
-                if equal == 0:
-                    continue
-                equal -= 1
-            if kept == wanted:  # where some are no numbers, there is no knowing
-                break
-            chosen[kept] = i
-            kept += 1
-    return kept
-
-
-@compiled
-def _threshold(scores, count, wanted, scratch):  # type: ignore[no-untyped-def]
-    """Return the least of the `wanted` largest scores, and how many of those are equal to it.
-
-    Counting scores by size leaves few among which it is: sorting through all of them would take several times as long.
-    """
-    low, high = scores[0], scores[0]
-    for i in range(count):
-        low, high = min(low, scores[i]), max(high, scores[i])
-    stretch = np.float32(_BINS - 1) / max(high - low, np.float32(1e-30))
-    counts = np.zeros(_BINS, np.int32)
-    for i in range(count):
-        counts[_bin(scores[i], low, stretch)] += 1
-    above, bin = 0, _BINS - 1
-    while above + counts[bin] < wanted:
-        above += counts[bin]
-        bin -= 1
-    inside = 0
-    for i in range(count):
-        if _bin(scores[i], low, stretch) == bin:
-            scratch[inside] = scores[i]
-            inside += 1
-    least = _nth_largest(scratch, inside, wanted - above)
-    larger = 0
-    for i in range(inside):
-        larger += scratch[i] > least
-    return least, wanted - above - larger
-
-
-@compiled
-def _bin(score, low, stretch):  # type: ignore[no-untyped-def]
-    """Return the bin of a score by size; there is one for scores that are not finite."""
-    place = (score - low) * stretch
-    if place >= _BINS - 1:
-        return _BINS - 1
-    return np.int64(place) if place > 0 else 0
-
-
-@compiled
-def _nth_largest(scratch, count, nth):  # type: ignore[no-untyped-def]
-    """Select by Hoare's quickselect, in place."""
-    first, last, wanted = 0, count - 1, nth - 1
-    while first < last:
-        middle = (first + last) // 2
-        low, high = min(scratch[first], scratch[last]), max(scratch[first], scratch[last])
-        pivot = min(max(scratch[middle], low), high)
-        i, j = first, last
-        while i <= j:
-            while scratch[i] > pivot:
-                i += 1
-            while scratch[j] < pivot:
-                j -= 1
-            if i <= j:
-                scratch[i], scratch[j] = scratch[j], scratch[i]
-                i += 1
-                j -= 1
-        if wanted <= j:
-            last = j
-        elif wanted >= i:
-            first = i
-        else:
-            return scratch[wanted]
-    return scratch[wanted]
 
 
 @compiled

@@ -23,7 +23,7 @@ from laconic.kernels.checks import (
 from laconic.packed.engine.encoders import Encoder, check_fits
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.rows import NO_ROWS, Rows, Sizes, check_groups
-from laconic.packed.engine.search_kernels import SearchLimits, Tree, Vectors, score_places, search
+from laconic.packed.engine.search_kernels import SearchLimits, Tree, Vectors, score_labels, search
 from laconic.packed.engine.texts import Inputs, Ranked
 from laconic.packed.engine.transforms import Transform
 from laconic.types import NO_LABEL
@@ -80,17 +80,16 @@ class Searched(PackedRanker):
 
     def rank_vectors(self, vectors: Vectors, k: int) -> Ranked:
         """Rank labels for texts that are encoded already."""
-        labels = np.full((len(vectors.for_labels), k), NO_LABEL, dtype=np.int64)
-        scores = np.full(labels.shape, -np.inf, dtype=np.float32)
+        labels = np.empty((len(vectors.for_labels), k), dtype=np.int64)
+        scores = np.empty(labels.shape, dtype=np.float32)
         search(self._tree, self._limits(k), vectors, labels, scores)
-        return Ranked(labels, np.exp(scores))
+        return Ranked(labels, scores)
 
     def score_vectors(self, vectors: Vectors, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:
         """Score labels for texts that are encoded already."""
         scores = np.empty(labels.shape, dtype=np.float32)
-        places = np.where(labels == NO_LABEL, NO_LABEL, self._places[labels])
-        score_places(self._tree, self._limits(1), vectors, places, scores)
-        return np.exp(scores)
+        score_labels(self._tree, self._limits(1), vectors, self._places, np.ascontiguousarray(labels), scores)
+        return scores
 
     def vectors(self, inputs: Inputs) -> Vectors:
         encoded = self.encoder.encode(inputs)
@@ -114,6 +113,15 @@ class Searched(PackedRanker):
         return replace(self, groups=None, group_starts=whole, beam=beam, rescored=max(self.rescored, 256))
 
     def _limits(self, k: int) -> SearchLimits:
+        if k not in self._known_limits:
+            self._known_limits[k] = self._limits_of(k)
+        return self._known_limits[k]
+
+    @cached_property
+    def _known_limits(self) -> dict[int, SearchLimits]:
+        return {}  # of every k that was asked for: a search takes little longer than finding them
+
+    def _limits_of(self, k: int) -> SearchLimits:
         enough = (
             int(self._clusters.of_smallest.searchsorted(k - int(self.starts[0]))) + 1
         )  # clusters, whichever they are

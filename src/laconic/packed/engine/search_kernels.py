@@ -11,10 +11,12 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from laconic.kernels.jit import compiled
-from laconic.packed.engine.row_kernels import Grid, choose, fetch_run, fine_dot, log_sigmoid, quantise, score_run
+from laconic.kernels.selection import choose
+from laconic.packed.engine.row_kernels import Grid, fetch_run, fine_dot, log_sigmoid, quantise, score_run
 from laconic.types import NO_LABEL
 
 _AHEAD = 2  # clusters
+_LABELS_AHEAD = 8
 
 
 class Tree(NamedTuple):
@@ -49,7 +51,7 @@ class Vectors(NamedTuple):
 
 @compiled
 def search(tree, limits, vectors, labels, scores):  # type: ignore[no-untyped-def]
-    """Write the best labels of each text, best first, with their log-probabilities."""
+    """Write the best labels of each text, best first, with their probabilities."""
     num_clusters = limits.scored if limits.scored else len(tree.starts) - 1
     cluster_scores, cluster_of = np.empty(num_clusters, np.float32), np.empty(num_clusters, np.int32)
     found, places = np.empty(limits.capacity, np.float32), np.empty(limits.capacity, np.int32)
@@ -92,10 +94,10 @@ def search(tree, limits, vectors, labels, scores):  # type: ignore[no-untyped-de
         best = np.argsort(-scratch[:kept], kind="mergesort")
         for i in range(min(kept, labels.shape[1])):
             labels[text, i] = tree.order[places[chosen[best[i]]]]
-            scores[text, i] = scratch[best[i]] if limits.product else log_sigmoid(scratch[best[i]])
+            scores[text, i] = np.exp(scratch[best[i]] if limits.product else log_sigmoid(scratch[best[i]]))
         for i in range(kept, labels.shape[1]):
             labels[text, i] = NO_LABEL
-            scores[text, i] = -np.inf
+            scores[text, i] = 0
 
 
 @compiled
@@ -120,20 +122,24 @@ def near_clusters(tree, limits, numbers, scale, scores, cluster_of, scratch, cho
 
 
 @compiled
-def score_places(tree, limits, vectors, places, scores):  # type: ignore[no-untyped-def]
-    """Write the log-probabilities of the labels at these positions; -inf for NO_LABEL."""
+def score_labels(tree, limits, vectors, places, labels, scores):  # type: ignore[no-untyped-def]
+    """Write the probabilities of labels, whose positions in the tree are `places`; 0 for NO_LABEL."""
     numbers = np.empty(vectors.for_clusters.shape[1], np.int16)
     of_cluster = np.empty(1, np.float32)
-    for text in range(len(places)):
+    for text in range(len(labels)):
         scale = quantise(vectors.for_clusters[text], numbers)
-        for i in range(places.shape[1]):
-            place = places[text, i]
-            if place == NO_LABEL:
-                scores[text, i] = -np.inf
+        for i in range(labels.shape[1]):
+            if i + _LABELS_AHEAD < labels.shape[1]:
+                ahead = places[max(labels[text, i + _LABELS_AHEAD], 0)]
+                fetch_run(tree.rows, ahead, ahead + 1)
+            if labels[text, i] == NO_LABEL:
+                scores[text, i] = 0
                 continue
+            place = places[labels[text, i]]
             total = fine_dot(tree.rows, tree.fine, place, vectors.for_labels[text]) + tree.rows.biases[place]
-            scores[text, i] = log_sigmoid(total)
+            score = log_sigmoid(total)
             if limits.product and place >= tree.starts[0]:
                 cluster = np.searchsorted(tree.starts, place, side="right") - 1
                 score_run(tree.clusters, cluster, cluster + 1, numbers, scale, of_cluster, 0)
-                scores[text, i] += log_sigmoid(of_cluster[0])
+                score += log_sigmoid(of_cluster[0])
+            scores[text, i] = np.exp(score)

@@ -26,9 +26,10 @@ from laconic.kernels.checks import (
 )
 from laconic.kernels.csr import add_products, clear, take_best
 from laconic.kernels.jit import compiled
+from laconic.kernels.selection import choose
 from laconic.packed.engine.pairs import Pairs, bags_of
 from laconic.packed.engine.parts import Part, PerThread, scratch_for
-from laconic.packed.engine.row_kernels import Grid, choose, fine_dot, quantise, score_run
+from laconic.packed.engine.row_kernels import Grid, fine_dot, quantise, score_run
 from laconic.packed.engine.rows import Rows, Sizes
 from laconic.packed.engine.texts import Inputs, Ranked
 from laconic.packed.engine.transforms import Transform

@@ -13,11 +13,12 @@ from jaxtyping import Float, Int
 from laconic.errors import ModelError
 from laconic.kernels.checks import check_array, check_numbers, check_whole
 from laconic.kernels.csr import Lists
-from laconic.models.label_trees.features import Reading, features_of, normalise_rows
+from laconic.kernels.jit import compiled
+from laconic.models.label_trees.features import Reading, features_of, fill_features, normalise_rows
 from laconic.models.label_trees.forest import Forest, Paths, arrays_of, forest_of, is_sound, no_blocks, paths_of
 from laconic.models.label_trees.older import OlderForest, from_older
 from laconic.models.label_trees.search import Workspace, make_workspace, rank_texts, score_texts
-from laconic.packed.engine.pairs import Pairs, tokens_of
+from laconic.packed.engine.pairs import Pairs, are_readable, refuse_unreadable, tokens_of, unchecked_tokens
 from laconic.packed.engine.parts import PerThread
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.texts import Inputs, Ranked, Texts, size_of
@@ -82,15 +83,11 @@ class Trees(PackedRanker):
 
     def rank(self, inputs: Inputs, k: int) -> Ranked:
         labels, scores = found = Ranked.empty(size_of(inputs), k)
-        trees, span = (self.forest, self._ways), (0, len(labels))
-        rank_texts(
-            trees,
-            self._queries(inputs),
-            min(self.beam, len(self.child_starts)),
-            span,
-            self._scratch(),
-            (labels, scores),
-        )
+        trees, beam, into = (self.forest, self._ways), min(self.beam, len(self.child_starts)), (labels, scores)
+        if not isinstance(inputs, Texts):
+            rank_texts(trees, self._queries(inputs), beam, (0, len(labels)), self._scratch(), into)
+        elif not _rank_tokens(trees, unchecked_tokens(inputs), self._reading, beam, self._scratch(), into):
+            refuse_unreadable()
         return found
 
     def score(self, inputs: Inputs, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:
@@ -126,6 +123,19 @@ class Trees(PackedRanker):
     @cached_property
     def _scratch(self) -> PerThread[Workspace]:
         return PerThread(partial(make_workspace, len(self._ways.child_to), self.num_labels, len(self.roots)))
+
+
+@compiled
+def _rank_tokens(trees, tokens, reading, beam, workspace, into):  # type: ignore[no-untyped-def]
+    """Write the best labels of texts; return False, with nothing written, if the texts cannot be read."""
+    if not are_readable(tokens):
+        return False
+    size = len(tokens.numbers) * (2 if reading.pairs else 1)
+    found = Lists(np.zeros(len(tokens.starts), np.int64), np.empty(size, np.int32), np.empty(size, np.float32))
+    count = fill_features(tokens, reading, found)
+    queries = Lists(found.starts, found.numbers[:count], found.values[:count])
+    rank_texts(trees, queries, beam, (0, len(into[0])), workspace, into)
+    return True
 
 
 def _arrays(forest: Forest) -> dict[str, Any]:

@@ -1,0 +1,78 @@
+"""Products of bytes by the dot product instructions of ARM processors, which do sixteen at once.
+
+A vector of 12 bits is two vectors of bytes, 32 h + l, so its product with a row is 32 h · row + l · row: the same
+integer, in half the time of products of 16 bits. Other processors multiply 16 bits as fast as bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+from llvmlite.binding import get_host_cpu_name  # type: ignore[import-untyped]
+from numba import types
+from numba.core import cgutils
+from numba.core.cgutils import ir
+from numba.extending import intrinsic
+
+BYTES = 16  # of a vector register
+_STEP = 32  # of the high bytes
+_PLACE, _NUMBER = ir.IntType(64), ir.IntType(32)
+_BYTE = ir.IntType(8)
+_BYTE_VECTOR, _NUMBER_VECTOR = ir.VectorType(_BYTE, BYTES), ir.VectorType(_NUMBER, BYTES // 4)
+
+
+def has_dot_products(processor: str) -> bool:
+    """Return whether a processor multiplies and adds up bytes at once, by LLVM's name: its features do not say so."""
+    return processor.startswith(("neoverse-", "apple-m"))
+
+
+def _processor() -> str:
+    """Return the name of the processor that numba compiles for; none where the user has set its features."""
+    if numba.config.CPU_FEATURES is not None:
+        return ""
+    return str(numba.config.CPU_NAME or get_host_cpu_name())
+
+
+HAS_DOT_PRODUCTS = has_dot_products(_processor())
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def dot_bytes(typing_context: Any, rows: Any, place: Any, halves: Any, low: Any, count: Any) -> Any:
+    """Return 32 × the product of the rows' bytes from `place` on with `halves`, plus that with `halves` from `low` on.
+
+    Places are those of bytes; `count` is how many, a multiple of BYTES.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        row, high, second = (
+            _address(context, builder, signature.args[array], arguments[array], offset)
+            for array, offset in ((0, arguments[1]), (2, _PLACE(0)), (2, arguments[3]))
+        )
+        kind = ir.FunctionType(_NUMBER_VECTOR, [_NUMBER_VECTOR, _BYTE_VECTOR, _BYTE_VECTOR])
+        dot = cgutils.get_or_insert_function(builder.module, kind, "llvm.aarch64.neon.sdot.v4i32.v16i8")
+        zeros = ir.Constant(_NUMBER_VECTOR, [0] * (BYTES // 4))
+        sums = [cgutils.alloca_once_value(builder, zeros) for _ in range(2)]
+        with cgutils.for_range(builder, builder.udiv(arguments[4], _PLACE(BYTES))) as loop:
+            offset = builder.mul(loop.index, _PLACE(BYTES))
+            numbers = _load(builder, row, offset)
+            for total, half in zip(sums, (high, second), strict=True):
+                added = builder.call(dot, [builder.load(total), numbers, _load(builder, half, offset)])
+                builder.store(added, total)
+        kind = ir.FunctionType(_NUMBER, [_NUMBER_VECTOR])
+        add_up = cgutils.get_or_insert_function(builder.module, kind, "llvm.vector.reduce.add.v4i32")
+        of_high, of_low = (builder.call(add_up, [builder.load(total)]) for total in sums)
+        return builder.add(builder.mul(of_high, _NUMBER(_STEP)), of_low)
+
+    return types.int32(rows, types.intp, halves, types.intp, types.intp), generate
+
+
+def _address(context: Any, builder: Any, kind: Any, array: Any, offset: Any) -> Any:
+    start = context.make_array(kind)(context, builder, array).data
+    return builder.gep(builder.bitcast(start, _BYTE.as_pointer()), [offset])
+
+
+def _load(builder: Any, start: Any, offset: Any) -> Any:
+    loaded = builder.load(builder.bitcast(builder.gep(start, [offset]), _BYTE_VECTOR.as_pointer()))
+    loaded.align = 1
+    return loaded
