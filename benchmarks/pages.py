@@ -17,6 +17,7 @@ from posixpath import relpath
 from benchmarks.blocks import (
     astec,
     label_text,
+    languages,
     others,
     plus,
     plus_costs,
@@ -92,6 +93,7 @@ BLOCKS: Mapping[str, Mapping[str, Make]] = {
         "scores of methods": thresholds.calibration,
         "hidden labels": others.hidden_labels,
         "updated": others.updated,
+        "by language": languages.by_language,
     },
     "docs/which-method.md": {"compared": which_method.compared, "compared, picture": which_method.shown},
     "docs/results.md": {"first table": others.first_table, "each method": others.each_method},
