@@ -16,6 +16,7 @@ from posixpath import relpath
 
 from benchmarks.blocks import (
     astec,
+    budgets,
     label_text,
     languages,
     others,
@@ -56,6 +57,7 @@ BLOCKS: Mapping[str, Mapping[str, Make]] = {
         "channels": others.channels,
         "on a CPU": others.channels_on_cpu,
         "stages": stages.where_time_goes,
+        "budgets": budgets.what_time_brings,
         "with a transformer": others.with_transformer,
     },
     "docs/papers/inceptionxml-plus.md": {
