@@ -21,6 +21,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import takewhile
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, NamedTuple
@@ -116,7 +117,7 @@ def measured(training: Training, cores: Sequence[int], rows: int, settings: Sequ
         "decisions": facts.get("decisions"),
         **{name: round(facts["metrics"]["metrics"][name], 2) for name in _SHOWN if name in facts["metrics"]["metrics"]},
         "stages": facts.get("stages"),
-        "lines": [line for line in lines if line.strip()][:60],
+        "lines": list(takewhile(lambda line: not line.startswith(folder), lines)),  # up to the table of metrics
         "cores": len(cores),
     }
 

@@ -16,7 +16,9 @@ from posixpath import relpath
 
 from benchmarks.blocks import (
     astec,
+    budgets,
     label_text,
+    languages,
     others,
     plus,
     plus_costs,
@@ -55,6 +57,7 @@ BLOCKS: Mapping[str, Mapping[str, Make]] = {
         "channels": others.channels,
         "on a CPU": others.channels_on_cpu,
         "stages": stages.where_time_goes,
+        "budgets": budgets.what_time_brings,
         "with a transformer": others.with_transformer,
     },
     "docs/papers/inceptionxml-plus.md": {
@@ -92,6 +95,7 @@ BLOCKS: Mapping[str, Mapping[str, Make]] = {
         "scores of methods": thresholds.calibration,
         "hidden labels": others.hidden_labels,
         "updated": others.updated,
+        "by language": languages.by_language,
     },
     "docs/which-method.md": {"compared": which_method.compared, "compared, picture": which_method.shown},
     "docs/results.md": {"first table": others.first_table, "each method": others.each_method},

@@ -10,8 +10,8 @@ from laconic.models.fusion import numbers_of
 
 _LIBRARIES = 250 << 20  # compiled kernels and further libraries, which are loaded while training
 _TEXT = 400  # bytes per text: its words and labels as numbers, in several forms
-_PAIR, _SOLVER = 200, 200 << 20  # bytes per pair of text and label, and of the solver, while a tree is grown
-_FOREST = 150  # bytes per pair of text and label of trees that are grown
+_PAIR, _SOLVER = 800, 200 << 20  # bytes per pair of text and label, and of the solver, while a tree is grown
+_TREE = 80  # bytes per pair of text and label of a tree that is grown
 _PACKING = 300 << 20  # bytes of a packed model beside the model, and of what it is compared with
 _COPIES = 1.4  # of what the channels say of held-out texts
 
@@ -37,7 +37,8 @@ def needed_memory(of: Situation, config: MethodConfig, members: int = 1) -> int:
 def _kept(of: Situation, config: MethodConfig) -> int:
     """Return the bytes of the trained channels, which stay while others are trained."""
     fusion = config.fusion
-    kept = _FOREST * of.pairs * (isinstance(config, trees.Config) or (fusion is not None and fusion.trees > 0))
+    forest = config.trees if isinstance(config, trees.Config) else 0 if fusion is None else fusion.trees
+    kept = _TREE * of.pairs * forest
     if isinstance(config, astec.Config):
         kept += 4 * (of.words + 2 * of.labels + 2 * of.texts) * config.embedding
     if fusion is not None and of.label_texts:

@@ -24,6 +24,7 @@ from laconic.training.deadline import Part
 
 USUAL_WORDS = 10  # of a text
 _FLEXIBLE = (0.3, 3.0)  # bounds of epochs: of the plan
+_COMBINER_LEAST = 1 / 3  # of its epochs
 _MOST_TREES = 8  # more hardly help, and take room
 _TREE = 1.5e-4  # seconds per pair of text and label, for one tree
 _RANKING, _NEAREST = 1.2e-3, 2e-4  # per text that trees and nearest texts rank, or nearest texts alone
@@ -147,7 +148,7 @@ def _combination(of: Situation, config: MethodConfig, fusion: FusionConfig, text
     """Return the parts of the other channels, and of what combines them all."""
     parts = {"fusion-evidence": Part(held * _ranking_seconds(of, config))}
     # One thread trains the network.
-    parts["fusion"] = Part(_COMBINER * held * combiner_epochs(fusion, held) / of.one_core)
+    parts["fusion"] = Part(_COMBINER * held * combiner_epochs(fusion, held) / of.one_core, _COMBINER_LEAST)
     parts["fusion-order"] = Part(_ORDER * held / of.one_core)
     if fusion.siamese and of.label_texts:
         sizes = {"words": of.words, "labels": of.labels, "texts": texts}
