@@ -22,7 +22,8 @@ ROOT = Path(__file__).parents[1]
 # Pages of the repository's root, and where they are on the site.
 OUTSIDE = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 MOVED = {**OUTSIDE, "README.md": "index.md"}
-BOOSTS = {"reference/*": 4, "changelog.md": 0.1, "log.md": 0.1, "decisions/*": 0.3}  # of pages in the search
+# Of pages in the search, where a word of a title counts a thousand times one of a text: titles of the log count little.
+BOOSTS = {"reference/*": 4, "changelog.md": 0.01, "log.md": 0.001, "decisions/*": 0.3}
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s#]+)(#[^)]*)?\)")
 _CODE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 

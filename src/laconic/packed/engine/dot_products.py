@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import numba
-from llvmlite.binding import get_host_cpu_name  # type: ignore[import-untyped]
 from numba import types
 from numba.core import cgutils
 from numba.core.cgutils import ir
+from numba.core.codegen import ll
 from numba.extending import intrinsic
 
 BYTES = 16  # of a vector register
@@ -31,7 +31,7 @@ def _processor() -> str:
     """Return the name of the processor that numba compiles for; none where the user has set its features."""
     if numba.config.CPU_FEATURES is not None:
         return ""
-    return str(numba.config.CPU_NAME or get_host_cpu_name())
+    return str(numba.config.CPU_NAME or ll.get_host_cpu_name())
 
 
 HAS_DOT_PRODUCTS = has_dot_products(_processor())
