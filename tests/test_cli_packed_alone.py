@@ -51,7 +51,7 @@ def whole(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def alone(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same model, of which the packed version is kept alone; nothing may change it."""
+    """A model of which the packed version is kept alone, trained like `whole`; nothing may change it."""
     folder = tmp_path_factory.mktemp("models") / "alone"
     shown = laconic("train", data, *ALONE, "--keep-texts", "--out", folder)
     assert "(packed alone)" in shown

@@ -19,7 +19,7 @@ def what_time_brings(results: Results) -> str:
     ordered = sorted(runs.items(), key=lambda one: (_data(one[0]), one[1]["budget"], one[0].endswith(_BUSY)))
     head = ["", "budget, s", "took, s", "estimated, s", "memory, GB", "estimated, GB", *USUAL]
     how = (
-        "Two CPU cores; the estimates are those of the first line that was printed. Made by "
+        "Two CPU cores; estimates are those before training began, with the time of reading. Made by "
         f"`{found(results, FILE)['command']}`."
     )
     return joined(table(head, [_row(name, run) for name, run in ordered]), how)

@@ -7,7 +7,8 @@ from scipy.sparse import csr_array
 
 from laconic.kernels.checks import for_kernels
 from laconic.kernels.csr import Lists
-from laconic.models.label_trees.forest import Entries, Forest, by_feature, join_trees, quantise, rows_of, starts_of
+from laconic.models.label_trees.forest import Forest, join_trees, starts_of
+from laconic.models.label_trees.rows import Entries, by_feature, quantise, rows_of
 
 LABELS, FEATURES = 23, 9
 

@@ -7,8 +7,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from laconic.models.label_trees import forest as forests
-from laconic.models.label_trees.forest import Entries, by_feature, rows_of
+from laconic.models.label_trees import rows as grouping
+from laconic.models.label_trees.rows import Entries, by_feature, rows_of
 
 Weights = dict[tuple[int, int], dict[int, int]]  # of each place, by node and feature
 
@@ -43,7 +43,7 @@ def read(starts: np.ndarray, steps: np.ndarray, values: np.ndarray) -> list[dict
 def test_rows_are_those_of_a_plain_twin_however_many_weights_are_grouped_at_a_time(
     together: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forests, "_TOGETHER", together)
+    monkeypatch.setattr(grouping, "_TOGETHER", together)
     entries = drawn(600, seed=1)
     rows = rows_of(entries)
     keys = list(zip(rows.nodes.tolist(), rows.features.tolist(), strict=True))

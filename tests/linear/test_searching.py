@@ -8,16 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laconic.models.label_trees.forest import (
-    Entries,
     Forest,
-    by_feature,
     entries_of,
     is_sound,
     paths_of,
     prune,
-    quantise,
-    rows_of,
 )
+from laconic.models.label_trees.rows import Entries, by_feature, quantise, rows_of
 from laconic.models.label_trees.search import make_workspace, rank_texts, score_texts
 from tests.linear.making import LABELS, forest, frozen, queries, slow_scores
 

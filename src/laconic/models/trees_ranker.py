@@ -14,8 +14,9 @@ from laconic.errors import ModelError
 from laconic.kernels.csr import Lists, in_threads
 from laconic.kernels.spares import Spares
 from laconic.models.label_trees.features import Reading, features_of, normalise_rows
-from laconic.models.label_trees.forest import Forest, Paths, arrays_of, forest_of, is_sound, no_blocks, paths_of
+from laconic.models.label_trees.forest import Forest, Paths, arrays_of, forest_of, is_sound, paths_of
 from laconic.models.label_trees.older import OlderForest, from_older
+from laconic.models.label_trees.rows import no_blocks
 from laconic.models.label_trees.search import Workspace, make_workspace, rank_texts, score_texts
 from laconic.models.rankers import Ranker
 from laconic.models.shortlisters.nearest import tensor_of, words_of

@@ -17,8 +17,9 @@ from laconic.data.dataset import Dataset
 from laconic.kernels.csr import Lists
 from laconic.models.clustering import Clustering, LabelRows
 from laconic.models.clustering.groups import partition
-from laconic.models.label_trees.forest import Forest, by_feature
+from laconic.models.label_trees.forest import Forest
 from laconic.models.label_trees.learn import LearnSettings, Problems, Weights, learn
+from laconic.models.label_trees.rows import by_feature
 from laconic.system.machine import usable_cores
 
 _CORES_OF_TREE = 4  # with fewer, a tree's parallel steps keep all of them busy

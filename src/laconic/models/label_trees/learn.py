@@ -11,7 +11,7 @@ from jaxtyping import Float, Int, Num
 
 from laconic.kernels.csr import Lists, in_threads
 from laconic.kernels.jit import compiled
-from laconic.models.label_trees.forest import Entries, Rows, no_scales, quantise, rows_of
+from laconic.models.label_trees.rows import Entries, Rows, no_scales, quantise, rows_of
 from laconic.models.label_trees.solver import STATE, TOGETHER, SolverSettings, shuffle, solve
 from laconic.system.machine import usable_cores
 

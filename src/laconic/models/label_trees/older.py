@@ -8,7 +8,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from laconic.kernels.csr import Lists
-from laconic.models.label_trees.forest import Entries, Forest, by_feature, quantise, rows_of
+from laconic.models.label_trees.forest import Forest
+from laconic.models.label_trees.rows import Entries, by_feature, quantise, rows_of
 
 
 class OlderForest(NamedTuple):

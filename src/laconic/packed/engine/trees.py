@@ -15,8 +15,9 @@ from laconic.kernels.checks import check_array, check_numbers, check_whole
 from laconic.kernels.csr import Lists
 from laconic.kernels.jit import compiled
 from laconic.models.label_trees.features import Reading, features_of, fill_features, normalise_rows
-from laconic.models.label_trees.forest import Forest, Paths, arrays_of, forest_of, is_sound, no_blocks, paths_of
+from laconic.models.label_trees.forest import Forest, Paths, arrays_of, forest_of, is_sound, paths_of
 from laconic.models.label_trees.older import OlderForest, from_older
+from laconic.models.label_trees.rows import no_blocks
 from laconic.models.label_trees.search import Workspace, make_workspace, rank_texts, score_texts
 from laconic.packed.engine.pairs import Pairs, are_readable, refuse_unreadable, tokens_of, unchecked_tokens
 from laconic.packed.engine.parts import PerThread
