@@ -321,16 +321,21 @@ def _tuned(
 
 
 def _narrowed(fused: Fused, holdout: Inputs | None, on_step: Callable[[float], None]) -> Fused:
-    """Halve the beams of the channels for as long as the combined best five are nearly those of exact channels."""
-    if holdout is None or not size_of(holdout):
+    """Halve the beams of the channels for as long as the combined best five are nearly those of exact channels.
+
+    Label trees and nearest texts are searched as they are: an exact search of theirs would take far longer.
+    """
+    channels = [name for name in ("base", "siamese", "transformer") if _halvings(getattr(fused, name))]
+    if holdout is None or not size_of(holdout) or not channels:
         return fused
     texts = some(holdout, 0, min(_COMBINED, size_of(holdout)))
-    wanted, channels = _best_five(fused.exact(), texts), ["base", "siamese", "transformer"]
+    exact: dict[str, Any] = {name: getattr(fused, name).exact() for name in channels}
+    wanted = _best_five(replace(fused, **exact), texts)
     most, steps = 1 + sum(_halvings(getattr(fused, name)) for name in channels), count(1)
     while channels:
         for name in list(channels):
             channel = getattr(fused, name)
-            if not isinstance(channel, Searched | Candidates) or channel.beam < 2:
+            if not _halvings(channel):
                 channels.remove(name)
                 continue
             on_step(next(steps) / most)
