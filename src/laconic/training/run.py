@@ -403,7 +403,7 @@ class _StageFile:
     def save(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
         began = time.monotonic()
         if self.folder is not None:
-            self.folder.save(self.name, _plain(tensors), {"state": json.dumps(facts)}, self.shards)
+            self.folder.save(self.name, tensors, {"state": json.dumps(facts)}, self.shards)
         self.saved_at = time.monotonic()
         self.saving = self.saved_at - began
 

@@ -218,7 +218,7 @@ def gather(rows: Iterable[Row], book: LabelBook) -> Gathered:
 
 def _weighted_labels(row: Row, book: LabelBook) -> list[tuple[int, float]]:
     try:
-        numbers = [*map(book.number.__getitem__, row.labels)]  # most labels are names that are known
+        numbers = [book.number[label] for label in row.labels]  # type: ignore[index] # most are names that are known
     except KeyError:
         numbers = [book.number_of(label, row.place) for label in row.labels]
     if row.label_weights is None:

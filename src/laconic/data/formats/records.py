@@ -135,8 +135,8 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 def _decoded(line: str) -> Any:
     """Decode a line, at once where it is one value and nothing else: `decode` looks for spaces around it first."""
-    with suppress(StopIteration):  # there is no value where it begins
-        value, end = _DECODER.scan_once(line, 0)
+    with suppress(json.JSONDecodeError):
+        value, end = _DECODER.raw_decode(line)
         if end == len(line):
             return value
     return _DECODER.decode(line)
