@@ -111,8 +111,11 @@ def save_tensors(tensors: Mapping[str, Tensor], path: Path, facts: Mapping[str, 
     with path.open("wb") as file:
         file.write(struct.pack("<Q", len(head)) + head)
         for name in order:
-            plain = tensors[name].detach().cpu().contiguous()
-            file.write(plain.reshape(-1).view(torch.uint8).numpy().data)
+            file.write(_bytes_of(tensors[name]))
+
+
+def _bytes_of(tensor: Tensor) -> memoryview:
+    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
 
 
 def _halved(tensor: Tensor) -> Tensor:
