@@ -17,6 +17,7 @@ from laconic.kernels.triton.factors import Factors, ShortlistFactors
 
 # What was fastest on an H200 at 670,091 rows of 480: the tile of a program, its warps, and registers of a thread.
 _PICKED_ROWS, _PICKED_WIDTH, _PICKED_WARPS = 16, 128, 4
+_PICKS = 4  # that are loaded together
 _WHOLE_ROWS, _WHOLE_TEXTS = 16, 32  # of a program that has whole rows
 _ROWS, _TEXTS, _WIDTH, _STAGES = 64, 64, 64, 3
 _WARPS, _REGISTERS = 8, 128
@@ -89,6 +90,7 @@ def _launch(factors: Factors, weight: Tensor, *, precise: bool, whole: bool = Fa
             "ROWS": size,
             "WIDTH": width,
             "TEXTS": texts,
+            "PICKS": _PICKS if weight.dtype == torch.float32 and not whole else 1,
             "PICKED": isinstance(factors, ShortlistFactors),
             "PRECISION": "ieee" if precise else "tf32",
             "num_warps": warps,

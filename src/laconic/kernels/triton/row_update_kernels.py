@@ -56,6 +56,7 @@ def gradient_of(
     ROWS: constexpr,
     WIDTH: constexpr,
     TEXTS: constexpr,
+    PICKS: constexpr,
     PICKED: constexpr,
     PRECISION: constexpr,
 ):
@@ -65,10 +66,12 @@ def gradient_of(
     column_there = column < DIM
     total = tl.zeros((ROWS, WIDTH), tl.float32)
     if PICKED:
-        for pick in range(first, last):
-            x_at = tl.load(texts + pick) * DIM + column
-            g = tl.load(gradients + pick * stride + place)
-            total += g[:, None] * tl.load(vectors + x_at, mask=column_there, other=0.0)[None, :]
+        for start in range(first, last, PICKS):  # some at a time, so that they arrive together
+            for each in tl.static_range(PICKS):
+                pick, there = start + each, start + each < last
+                x_at = tl.load(texts + pick, mask=there, other=0) * DIM + column
+                g = tl.load(gradients + pick * stride + place, mask=there, other=0.0)
+                total += g[:, None] * tl.load(vectors + x_at, mask=column_there & there, other=0.0)[None, :]
     else:
         for start in range(first, last, TEXTS):
             text = start + tl.arange(0, TEXTS)
@@ -95,7 +98,7 @@ def flatten(total, ROWS: constexpr, WIDTH: constexpr, PICKED: constexpr):
 @no_type_check
 def random_bits(at, chance):
     # Hashes positions and seed until neighbouring positions have nothing in common.
-    bits = at.to(tl.uint32) * 0x61C88647 + tl.load(chance).to(tl.uint32) * 0x3C6EF372
+    bits = at.to(tl.uint32) + tl.load(chance).to(tl.uint32) * 0x61C88647
     bits = (bits ^ (bits >> 16)) * 0x21F0AAAD
     bits = (bits ^ (bits >> 15)) * 0x735A2D97
     return (bits ^ (bits >> 15)).to(tl.int32, bitcast=True)
@@ -126,13 +129,15 @@ def multiply_out(
     ROWS: constexpr,
     WIDTH: constexpr,
     TEXTS: constexpr,
+    PICKS: constexpr,
     PICKED: constexpr,
     PRECISION: constexpr,
 ):
     column, place, begin, end, first, last = tile_of(bounds, starts, rows, batch, tiles, DIM, ROWS, WIDTH, PICKED)
     at, there = elements(column, begin, end, DIM, ROWS, WIDTH)
     total = gradient_of(
-        gradients, vectors, texts, column, place, begin, first, last, stride, DIM, ROWS, WIDTH, TEXTS, PICKED, PRECISION
+        *(gradients, vectors, texts, column, place, begin, first, last, stride),
+        *(DIM, ROWS, WIDTH, TEXTS, PICKS, PICKED, PRECISION),
     )
     tl.store(product + at, flatten(total, ROWS, WIDTH, PICKED), mask=there)
 
@@ -159,11 +164,13 @@ def adam(
     ROWS: constexpr,
     WIDTH: constexpr,
     TEXTS: constexpr,
+    PICKS: constexpr,
     PICKED: constexpr,
     PRECISION: constexpr,
 ):
     column, place, begin, end, first, last = tile_of(bounds, starts, rows, batch, tiles, DIM, ROWS, WIDTH, PICKED)
     at, there = elements(column, begin, end, DIM, ROWS, WIDTH)
+    there = there & (tl.load(clock + 6).to(tl.int32) > 0)
     if LAZY:
         there = there & (last > first)
     # Requested first: while they arrive, their gradient is summed.
@@ -171,16 +178,15 @@ def adam(
     m = tl.load(mean + at, mask=there, other=0.0).to(tl.float32)
     v = tl.load(square + at, mask=there, other=0.0).to(tl.float32)
     total = gradient_of(
-        gradients, vectors, texts, column, place, begin, first, last, stride, DIM, ROWS, WIDTH, TEXTS, PICKED, PRECISION
+        *(gradients, vectors, texts, column, place, begin, first, last, stride),
+        *(DIM, ROWS, WIDTH, TEXTS, PICKS, PICKED, PRECISION),
     )
     total = flatten(total, ROWS, WIDTH, PICKED)
-    go = tl.load(clock + 6) > 0
     beta1, beta2 = tl.load(clock + 1), tl.load(clock + 2)
     rate, widening = tl.load(clock) / tl.load(clock + 4), 1 / tl.load(clock + 5)
     new_m = m * beta1 + total * (1 - beta1)
     new_v = v * beta2 + total * total * (1 - beta2)
     new_w = w - rate * new_m / (tl.sqrt(new_v * widening) + tl.load(clock + 3))
-    new_w, new_m, new_v = tl.where(go, new_w, w), tl.where(go, new_m, m), tl.where(go, new_v, v)
     if weight.dtype.element_ty != tl.float32:
         bits = random_bits(at, chance)
         new_w, new_m, new_v = round_by(new_w, bits >> 16), round_by(new_m, bits), round_by(new_v, bits >> 8)
@@ -209,6 +215,7 @@ def adagrad(
     ROWS: constexpr,
     WIDTH: constexpr,
     TEXTS: constexpr,
+    PICKS: constexpr,
     PICKED: constexpr,
     PRECISION: constexpr,
 ):
@@ -216,7 +223,8 @@ def adagrad(
     at, there = elements(column, begin, end, DIM, ROWS, WIDTH)
     w = tl.load(weight + at, mask=there, other=0.0).to(tl.float32)
     total = gradient_of(
-        gradients, vectors, texts, column, place, begin, first, last, stride, DIM, ROWS, WIDTH, TEXTS, PICKED, PRECISION
+        *(gradients, vectors, texts, column, place, begin, first, last, stride),
+        *(DIM, ROWS, WIDTH, TEXTS, PICKS, PICKED, PRECISION),
     )
     go = tl.load(clock + 6) > 0
     of_row, row_there = square + begin + tl.arange(0, ROWS), begin + tl.arange(0, ROWS) < end

@@ -73,7 +73,7 @@ class Clusters(nn.Module):
         Of the clusters that all ranks pick together, this rank has its own.
         """
         scores = self.classifier.score_range(transformed, slice(0, self.classifier.num_labels))
-        scores = scores.scatter_add(1, true.clamp(min=0), (true != NO_LABEL) * _ALWAYS)
+        scores = scores.scatter_add_(1, true.clamp(min=0), (true != NO_LABEL) * _ALWAYS)
         best = scores.topk(min(top, len(self.shard)), sorted=False)
         return Shortlist(self.shard.picked(Ranking(best.indices, best.values), top), self.own_starts, self.size)
 
