@@ -144,10 +144,10 @@ def test_picked_rows_are_updated_as_the_twin_updates_them(shape, lazy):
 
 
 @pytest.mark.usefixtures("interpreted", "poisoned")
-@pytest.mark.parametrize("picked", [False, True])
-def test_adagrad_remembers_one_number_of_a_row(picked):
-    factors, rows = of_picked(room=16, dim=33) if picked else (of_every_label(70, 130, 33), 130)
-    weight, square = state(rows, 33)[0], torch.rand(rows, device=DEVICE)
+@pytest.mark.parametrize("shape", some_slow([(0, 0, 33), (70, 130, 33), (140, 130, 70), (3, 1, 1)], 3))
+def test_adagrad_remembers_one_number_of_a_row(shape):
+    factors, rows = (of_every_label(*shape), shape[1]) if shape[0] else of_picked(room=16, dim=33)
+    weight, square = state(rows, shape[2])[0], torch.rand(rows, device=DEVICE)
     expected = updated(no_mean(update_rows_reference), (weight, square), factors, clock=clock())
     ours = updated(no_mean(update_rows), (weight, square), factors, clock=clock(), precise=True)
     slope = dense(factors, rows)

@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from laconic.data.resident import Resident
 from laconic.data.shards import Shard
 from laconic.errors import ConfigError, TrainingError
+from laconic.kernels.triton.padding import padded
 from laconic.models.classifiers import shards_of
 from laconic.system.ranks import ALONE, Ranks
 from laconic.training.optimizer import Adam, Plan
@@ -219,12 +220,12 @@ def rows_in_half_precision(task: Task, plan: Plan, device: torch.device) -> Iter
         raise ConfigError(f"optimiser={plan.optimiser} needs a GPU and triton, for stochastic rounding; leave it out")
     rows = [parameter for name, parameter in task.named_parameters() if name in task.rows()]
     for parameter in rows:
-        parameter.data = parameter.data.bfloat16()
+        parameter.data = padded(parameter.data.bfloat16())
     try:
         yield
     finally:
         for parameter in rows:
-            parameter.data = parameter.data.float()
+            parameter.data = parameter.data.float().contiguous()
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from torch.optim.adam import adam as fused_adam
 from laconic.errors import ConfigError
 from laconic.kernels.triton.adam import adam, adam_reference, adam_rows, adam_rows_reference
 from laconic.kernels.triton.factors import take
+from laconic.kernels.triton.padding import zeros_like
 from laconic.kernels.triton.row_update import update_rows
 
 
@@ -120,8 +121,8 @@ class Adam:
         self.slow = frozenset(pretrained) if plan.pretrained_rate else frozenset()
         self.slowness = plan.pretrained_rate / plan.learning_rate
         by_row = frozenset(rows) if plan.optimiser.startswith("adagrad") else frozenset()
-        both = {name: torch.zeros_like(parameter) for name, parameter in parameters.items() if name not in by_row}
-        self.means, self.squares = both, {name: torch.zeros_like(tensor) for name, tensor in both.items()}
+        both = {name: zeros_like(parameter) for name, parameter in parameters.items() if name not in by_row}
+        self.means, self.squares = both, {name: zeros_like(tensor) for name, tensor in both.items()}
         self.squares |= {name: torch.zeros(len(parameters[name]), device=parameters[name].device) for name in by_row}
         device = next(iter(self.parameters.values())).device
         self.table = torch.from_numpy(clock_table(plan, steps))

@@ -11,6 +11,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from laconic.kernels.triton.padding import as_wide, with_padding
+
 _LABELS, _FACTORS = 128, 64  # labels of a program, and numbers that are multiplied before their logarithm is taken
 _WIDTH, _STEP = 128, 64
 _PARTS, _MANY_PARTS = 66, 264  # of the labels, each with programs of its own: many where there are few for each part
@@ -48,7 +50,9 @@ def all_negative_loss(
     precise: bool = False,
 ) -> AllNegativeLoss:
     """Compute in one pass over the rows; products in TF32 or bfloat16 like the rows, in float32 if `precise`."""
-    (batch, dim), labels = vectors.shape, len(weight)
+    weight = with_padding(weight)
+    batch, (labels, dim) = len(vectors), weight.shape
+    vectors = as_wide(vectors.to(weight.dtype), weight)
     assert all(part.is_contiguous() for part in (vectors, weight, bias, text_weights))
     kind, width = torch.float32 if precise else torch.bfloat16, padded_width(labels)
     tile = _tile(batch, weight, precise=precise)
@@ -57,7 +61,7 @@ def all_negative_loss(
     losses = torch.empty((text_tiles * label_tiles,), device=vectors.device)
     by_bias = torch.zeros_like(bias, dtype=torch.float32)
     _kernels().all_negative[(text_tiles * label_tiles,)](
-        *(vectors.to(weight.dtype), weight, bias, text_weights, logit_gradients, losses, by_bias),
+        *(vectors, weight, bias, text_weights, logit_gradients, losses, by_bias),
         *(batch, labels, text_tiles, width),
         DIM=dim,
         TEXTS=tile.texts,
@@ -77,6 +81,7 @@ def input_gradients(
     logit_gradients: Float[Tensor, "batch width"], weight: Float[Tensor, "labels dim"], *, precise: bool = False
 ) -> Float[Tensor, "batch dim"]:
     """Backpropagate logit gradients to the vectors."""
+    numbers, weight = weight.shape[1], with_padding(weight)
     (batch, width), (labels, dim) = logit_gradients.shape, weight.shape
     assert all(part.is_contiguous() for part in (logit_gradients, weight))
     out = torch.zeros((batch, dim), device=logit_gradients.device)
@@ -92,7 +97,7 @@ def input_gradients(
         num_warps=_INPUT_WARPS,
         num_stages=_INPUT_STAGES,
     )
-    return out
+    return out[:, :numbers]
 
 
 def _tile(batch: int, weight: Float[Tensor, "labels dim"], *, precise: bool) -> _Tile:

@@ -13,15 +13,18 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from laconic.kernels.triton.factors import Factors, ShortlistFactors
+from laconic.kernels.triton.factors import AllLabelFactors, Factors, ShortlistFactors
+from laconic.kernels.triton.padding import as_wide, with_padding
 
 # What was fastest on an H200 at 670,091 rows of 480: the tile of a program, its warps, and registers of a thread.
 _PICKED_ROWS, _PICKED_WIDTH, _PICKED_WARPS = 16, 128, 4
-_PICKS = 4  # that are loaded together
-_WHOLE_ROWS, _WHOLE_TEXTS = 16, 32  # of a program that has whole rows
+_PICKS, _BFLOAT16_PICKS = 4, 1  # that are loaded together
+_WHOLE_ROWS, _WHOLE_TEXTS, _WHOLE_WARPS, _WHOLE_PICKS = 16, 32, 4, 1  # of a program that has whole rows
 _ROWS, _TEXTS, _WIDTH, _STAGES = 64, 64, 64, 3
 _WARPS, _REGISTERS = 8, 128
 _BFLOAT16_WARPS, _BFLOAT16_REGISTERS = 4, 168
+_STRIP_ROWS, _STRIP_WIDTH, _STRIP_TEXTS = 128, 64, 128  # of a program that has whole rows in strips
+_STRIP_WARPS, _STRIP_STAGES, _STRIP_REGISTERS = 8, 3, 128
 
 
 def multiply_out(factors: Factors, rows: int, *, precise: bool = False) -> Float[Tensor, "rows dim"]:
@@ -49,12 +52,53 @@ def update_rows(
     rows need it for rounding.
     """
     assert chance is not None or weight.dtype == torch.float32
+    numbers, weight = weight.shape[1], with_padding(weight)
+    if mean is not None:
+        mean, square = with_padding(mean), with_padding(square)
+        assert mean.shape == square.shape == weight.shape
+    factors = factors._replace(vectors=as_wide(factors.vectors, weight))
     assert all(part.is_contiguous() for part in (mean, square) if part is not None)
-    launch, seed = _launch(factors, weight, precise=precise, whole=mean is None), clock if chance is None else chance
+    seed = clock if chance is None else chance
+    if mean is None and isinstance(factors, AllLabelFactors):
+        _adagrad_in_strips(weight, square, factors, clock, seed, numbers, precise=precise)
+        return
+    launch = _launch(factors, weight, precise=precise, whole=mean is None)
     if mean is None:
-        _kernels().adagrad[launch.grid](weight, square, clock, seed, *launch.arguments, **launch.options)
+        _kernels().adagrad[launch.grid](
+            *(weight, square, clock, seed, *launch.arguments), NUMBERS=numbers, **launch.options
+        )
     else:
         _kernels().adam[launch.grid](weight, mean, square, clock, seed, *launch.arguments, LAZY=lazy, **launch.options)
+
+
+def _adagrad_in_strips(
+    weight: Float[Tensor, "rows dim"],
+    square: Float[Tensor, "rows"],
+    factors: AllLabelFactors,
+    clock: Float[Tensor, "7"],
+    seed: Tensor,
+    numbers: int,
+    *,
+    precise: bool,
+) -> None:
+    (rows, dim), (batch, stride) = weight.shape, factors.logit_gradients.shape
+    vectors = factors.vectors if precise else factors.vectors.to(factors.logit_gradients.dtype)
+    assert stride >= -(-rows // _STRIP_ROWS) * _STRIP_ROWS
+    assert all(part.is_contiguous() for part in (weight, factors.logit_gradients, vectors))
+    texts = min(_STRIP_TEXTS, _power(batch))
+    _kernels().adagrad_in_strips[(-(-rows // _STRIP_ROWS),)](
+        *(weight, square, clock, seed, factors.logit_gradients, vectors, rows, batch, stride),
+        DIM=dim,
+        NUMBERS=numbers,
+        ROWS=_STRIP_ROWS,
+        WIDTH=min(_STRIP_WIDTH, _power(dim)),
+        TEXTS=texts,
+        MORE=batch > texts,
+        PRECISION="ieee" if precise else "tf32",
+        num_warps=_STRIP_WARPS,
+        num_stages=_STRIP_STAGES,
+        maxnreg=_STRIP_REGISTERS,
+    )
 
 
 class _Launch(NamedTuple):
@@ -71,8 +115,8 @@ def _launch(factors: Factors, weight: Tensor, *, precise: bool, whole: bool = Fa
     assert all(part.is_contiguous() for part in (weight, factors.logit_gradients, factors.vectors))
     vectors = factors.vectors
     if isinstance(factors, ShortlistFactors):
-        width, size, texts = _PICKED_WIDTH, min(_PICKED_ROWS, stride), _TEXTS
-        tiles, warps, registers = stride // size, _PICKED_WARPS, None
+        width, size, texts = _PICKED_WIDTH, min(_WHOLE_ROWS if whole else _PICKED_ROWS, stride), _TEXTS
+        tiles, warps, registers = stride // size, _WHOLE_WARPS if whole else _PICKED_WARPS, None
         programs, lists = (len(factors.starts) - 1) * tiles, (factors.texts, factors.bounds, factors.starts)
     else:
         assert stride >= -(-rows // _ROWS) * _ROWS
@@ -90,7 +134,7 @@ def _launch(factors: Factors, weight: Tensor, *, precise: bool, whole: bool = Fa
             "ROWS": size,
             "WIDTH": width,
             "TEXTS": texts,
-            "PICKS": _PICKS if weight.dtype == torch.float32 and not whole else 1,
+            "PICKS": _WHOLE_PICKS if whole else _PICKS if weight.dtype == torch.float32 else _BFLOAT16_PICKS,
             "PICKED": isinstance(factors, ShortlistFactors),
             "PRECISION": "ieee" if precise else "tf32",
             "num_warps": warps,

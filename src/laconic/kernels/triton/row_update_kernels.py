@@ -25,6 +25,7 @@ def tile_of(bounds, starts, rows, batch, tiles, DIM: constexpr, ROWS: constexpr,
         cluster = program // tiles
         begin, end = tl.load(starts + cluster) + (program % tiles) * ROWS, tl.load(starts + cluster + 1)
         first, last = tl.load(bounds + cluster), tl.load(bounds + cluster + 1)
+        last = tl.where(begin < end, last, first)  # a tile without rows has nothing to do
     else:
         begin, end = program.to(tl.int64) * ROWS, rows
         first, last = 0, batch
@@ -212,6 +213,7 @@ def adagrad(
     stride,
     tiles,
     DIM: constexpr,
+    NUMBERS: constexpr,
     ROWS: constexpr,
     WIDTH: constexpr,
     TEXTS: constexpr,
@@ -229,10 +231,94 @@ def adagrad(
     go = tl.load(clock + 6) > 0
     of_row, row_there = square + begin + tl.arange(0, ROWS), begin + tl.arange(0, ROWS) < end
     s = tl.load(of_row, mask=row_there, other=0.0)
-    new_s = s + tl.sum(total * total, 1) / DIM
+    new_s = s + tl.sum(total * total, 1) / NUMBERS
     tl.store(of_row, tl.where(go, new_s, s), mask=row_there)
     total = total / (tl.sqrt(new_s) + tl.load(clock + 3))[:, None]
     new_w = tl.where(go, w - tl.load(clock) * flatten(total, ROWS, WIDTH, PICKED), w)
     if weight.dtype.element_ty != tl.float32:
         new_w = round_by(new_w, random_bits(at, chance) >> 16)
     tl.store(weight + at, new_w.to(weight.dtype.element_ty), mask=there)
+
+
+@triton.jit
+@no_type_check
+def strip_of(
+    gradients,
+    g,
+    vectors,
+    start_column,
+    begin,
+    batch,
+    stride,
+    DIM: constexpr,
+    ROWS: constexpr,
+    WIDTH: constexpr,
+    TEXTS: constexpr,
+    MORE: constexpr,
+    PRECISION: constexpr,
+):
+    # Returns the gradient of some columns; that of the scores of the first texts, g, has been loaded already.
+    column, text = start_column + tl.arange(0, WIDTH), tl.arange(0, TEXTS)
+    here, x_at = (column < DIM)[None, :], text[:, None] * DIM + column[None, :]
+    x = tl.load(vectors + x_at, mask=(text < batch)[:, None] & here, other=0.0)
+    total = tl.dot(tl.trans(g), x, input_precision=PRECISION)
+    if MORE:
+        for start in range(TEXTS, batch, TEXTS):
+            text_there = (start + text < batch)[:, None]
+            more_at = (start + text).to(tl.int64)[:, None] * stride + (begin + tl.arange(0, ROWS))[None, :]
+            more = tl.load(gradients + more_at, mask=text_there, other=0.0)
+            x = tl.load(vectors + start * DIM + x_at, mask=text_there & here, other=0.0)
+            total = tl.dot(tl.trans(more), x, total, input_precision=PRECISION)
+    return total
+
+
+@triton.jit(do_not_specialize=("rows", "batch"))
+@no_type_check
+def adagrad_in_strips(
+    weight,
+    square,
+    clock,
+    chance,
+    gradients,
+    vectors,
+    rows,
+    batch,
+    stride,
+    DIM: constexpr,
+    NUMBERS: constexpr,
+    ROWS: constexpr,
+    WIDTH: constexpr,
+    TEXTS: constexpr,
+    MORE: constexpr,
+    PRECISION: constexpr,
+):
+    # A program has whole rows, whose gradient is multiplied out twice, strip by strip: for its length, and for the step.
+    begin = tl.program_id(0).to(tl.int64) * ROWS
+    text = tl.arange(0, TEXTS)
+    g_at = text.to(tl.int64)[:, None] * stride + (begin + tl.arange(0, ROWS))[None, :]
+    g = tl.load(gradients + g_at, mask=(text < batch)[:, None], other=0.0)
+    go = tl.load(clock + 6).to(tl.int32) > 0
+    at, there = elements(0, begin, rows, DIM, ROWS, WIDTH)
+    w = tl.load(weight + at, mask=there, other=0.0)
+    of_row, row_there = square + begin + tl.arange(0, ROWS), (begin + tl.arange(0, ROWS) < rows) & go
+    s = tl.load(of_row, mask=row_there, other=0.0)
+    squares = tl.zeros((ROWS,), tl.float32)
+    for column in range(0, DIM, WIDTH):
+        total = strip_of(
+            *(gradients, g, vectors, column, begin, batch, stride), *(DIM, ROWS, WIDTH, TEXTS, MORE, PRECISION)
+        )
+        squares += tl.sum(total * total, 1)
+    new_s = s + squares / NUMBERS
+    tl.store(of_row, new_s, mask=row_there)
+    rates = tl.load(clock) / (tl.sqrt(new_s) + tl.load(clock + 3))
+    for column in range(0, DIM, WIDTH):
+        next_at, next_there = elements(column + WIDTH, begin, rows, DIM, ROWS, WIDTH)
+        next_w = tl.load(weight + next_at, mask=next_there, other=0.0)  # on its way meanwhile
+        total = strip_of(
+            *(gradients, g, vectors, column, begin, batch, stride), *(DIM, ROWS, WIDTH, TEXTS, MORE, PRECISION)
+        )
+        new_w = w.to(tl.float32) - flatten(total * rates[:, None], ROWS, WIDTH, False)
+        if weight.dtype.element_ty != tl.float32:
+            new_w = round_by(new_w, random_bits(at, chance) >> 16)
+        tl.store(weight + at, new_w.to(weight.dtype.element_ty), mask=there & go)
+        at, there, w = next_at, next_there, next_w

@@ -17,6 +17,7 @@ from torch.nn import functional
 
 from laconic.kernels.triton.factors import ShortlistFactors
 from laconic.kernels.triton.groups import listed_by_group
+from laconic.kernels.triton.padding import as_wide, with_padding
 from laconic.types import NO_LABEL
 
 
@@ -139,6 +140,8 @@ def shortlist_gradients(
     wanted: ShortlistTargets,
 ) -> Gradients:
     """Compute in one pass over the rows."""
+    numbers, weight, narrow = vectors.shape[1], with_padding(weight), vectors
+    vectors = as_wide(vectors, weight)
     starts, clusters, dim = shortlist.starts, len(shortlist.starts) - 1, vectors.shape[1]
     rows, lists = min(_MOST_ROWS, 1 << (shortlist.size - 1).bit_length()), listed_by_cluster(shortlist, wanted)
     tiles = -(-shortlist.size // rows)
@@ -158,8 +161,8 @@ def shortlist_gradients(
         num_warps=_WARPS,
         maxnreg=_REGISTERS if weight.dtype == torch.float32 else _BFLOAT16_REGISTERS,
     )
-    factors = ShortlistFactors(logit_gradients, lists.texts, lists.bounds, starts, vectors)
-    return Gradients(losses.sum(), by_vectors, factors, by_bias)
+    factors = ShortlistFactors(logit_gradients, lists.texts, lists.bounds, starts, narrow)
+    return Gradients(losses.sum(), by_vectors[:, :numbers], factors, by_bias)
 
 
 _WARPS, _REGISTERS, _BFLOAT16_REGISTERS = 1, 255, 168
