@@ -13,6 +13,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 
+WHOLE_ROWS = 16  # of a cluster's rows, the largest tile of an update
+
+
 class AllLabelFactors(NamedTuple):
     """Factors where every text was scored with every label."""
 
@@ -23,7 +26,7 @@ class AllLabelFactors(NamedTuple):
 class ShortlistFactors(NamedTuple):
     """Factors where every text was scored with the labels of its picked clusters."""
 
-    logit_gradients: Float[Tensor, "picks size"]  # sorted by cluster; as wide as the largest
+    logit_gradients: Float[Tensor, "picks size"]  # sorted by cluster; a power of two, or whole tiles of WHOLE_ROWS
     texts: Int[Tensor, "picks"]
     bounds: Int[Tensor, "bounds"]  # the picks of cluster c are those from bound c up to bound c + 1
     starts: Int[Tensor, "bounds"]  # its labels

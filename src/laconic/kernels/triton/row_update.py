@@ -116,6 +116,7 @@ def _launch(factors: Factors, weight: Tensor, *, precise: bool, whole: bool = Fa
     vectors = factors.vectors
     if isinstance(factors, ShortlistFactors):
         width, size, texts = _PICKED_WIDTH, min(_WHOLE_ROWS if whole else _PICKED_ROWS, stride), _TEXTS
+        assert stride % size == 0
         tiles, warps, registers = stride // size, _WHOLE_WARPS if whole else _PICKED_WARPS, None
         programs, lists = (len(factors.starts) - 1) * tiles, (factors.texts, factors.bounds, factors.starts)
     else:

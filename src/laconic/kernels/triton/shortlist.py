@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from laconic.kernels.triton.factors import ShortlistFactors
+from laconic.kernels.triton.factors import WHOLE_ROWS, ShortlistFactors
 from laconic.kernels.triton.groups import listed_by_group
 from laconic.kernels.triton.padding import as_wide, with_padding
 from laconic.types import NO_LABEL
@@ -143,17 +143,18 @@ def shortlist_gradients(
     numbers, weight, narrow = vectors.shape[1], with_padding(weight), vectors
     vectors = as_wide(vectors, weight)
     starts, clusters, dim = shortlist.starts, len(shortlist.starts) - 1, vectors.shape[1]
-    rows, lists = min(_MOST_ROWS, 1 << (shortlist.size - 1).bit_length()), listed_by_cluster(shortlist, wanted)
+    power, lists = 1 << (shortlist.size - 1).bit_length(), listed_by_cluster(shortlist, wanted)
+    rows, width = min(_MOST_ROWS, power), min(power, -(-shortlist.size // WHOLE_ROWS) * WHOLE_ROWS)
     tiles = -(-shortlist.size // rows)
     losses, by_vectors = vectors.new_empty(clusters, tiles), torch.zeros_like(vectors)
-    logit_gradients = vectors.new_empty(len(lists.texts), tiles * rows)
+    logit_gradients = vectors.new_empty(len(lists.texts), width)
     by_bias = None if bias is None else torch.empty_like(bias)
     assert all(part.is_contiguous() for part in (vectors, weight, starts, wanted.text_weights))
     _kernels().score_picks[(clusters, tiles)](
         *(vectors, weight, vectors if bias is None else bias, starts),
         *lists,
         wanted.text_weights,
-        *(losses, by_vectors, logit_gradients, vectors if by_bias is None else by_bias),
+        *(losses, by_vectors, logit_gradients, vectors if by_bias is None else by_bias, width),
         DIM=dim,
         WIDTH=1 << (dim - 1).bit_length(),
         ROWS=rows,

@@ -30,6 +30,7 @@ def score_picks(
     by_vectors,
     logit_gradients,
     by_bias,
+    stride,
     DIM: constexpr,
     WIDTH: constexpr,
     ROWS: constexpr,
@@ -70,7 +71,7 @@ def score_picks(
         e = tl.exp(-tl.abs(z))
         loss += counted * (tl.sum(tl.maximum(z, 0.0) - y * z, 0) + tl.log(tl.reduce(1.0 + e, 0, times)))
         gradient = counted * (tl.where(z >= 0, 1.0, e) / (1.0 + e) - y)
-        tl.store(logit_gradients + pick * (tl.num_programs(1) * ROWS) + place, gradient)
+        tl.store(logit_gradients + pick * stride + place, gradient)
         gradient_b += gradient
         gradient_x = tl.sum(gradient[:, None] * w, 0)
         tl.atomic_add(by_vectors + text * DIM + column, gradient_x, mask=column_there, sem="relaxed")
