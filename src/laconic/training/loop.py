@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from laconic.data.resident import Resident
 from laconic.data.shards import Shard
 from laconic.errors import ConfigError, TrainingError
-from laconic.kernels.triton.padding import padded
+from laconic.kernels.triton.pads import padded
 from laconic.models.classifiers import shards_of
 from laconic.system.ranks import ALONE, Ranks
 from laconic.training.optimizer import Adam, Plan

@@ -16,7 +16,7 @@ from torch.optim.adam import adam as fused_adam
 from laconic.errors import ConfigError
 from laconic.kernels.triton.adam import Several, adam, adam_reference, adam_rows, adam_rows_reference
 from laconic.kernels.triton.factors import take
-from laconic.kernels.triton.padding import zeros_like
+from laconic.kernels.triton.pads import zeros_like
 from laconic.kernels.triton.row_update import update_rows
 
 

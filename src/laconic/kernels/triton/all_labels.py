@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from laconic.kernels.triton.padding import as_wide, with_padding
+from laconic.kernels.triton.pads import as_wide, with_padding
 
 _LABELS, _FACTORS = 128, 64  # labels of a program, and numbers that are multiplied before their logarithm is taken
 _WIDTH, _STEP = 128, 64

@@ -12,7 +12,6 @@ from typing import NamedTuple
 from jaxtyping import Float, Int
 from torch import Tensor
 
-
 WHOLE_ROWS = 16  # of a cluster's rows, the largest tile of an update
 
 

@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from laconic.kernels.triton.factors import AllLabelFactors, Factors, ShortlistFactors
-from laconic.kernels.triton.padding import as_wide, with_padding
+from laconic.kernels.triton.pads import as_wide, with_padding
 
 # What was fastest on an H200 at 670,091 rows of 480: the tile of a program, its warps, and registers of a thread.
 _PICKED_ROWS, _PICKED_WIDTH, _PICKED_WARPS = 16, 128, 4

@@ -292,7 +292,7 @@ def adagrad_in_strips(
     MORE: constexpr,
     PRECISION: constexpr,
 ):
-    # A program has whole rows, whose gradient is multiplied out twice, strip by strip: for its length, and for the step.
+    # A program has whole rows. Their gradient is multiplied out twice, strip by strip: for its length and the step.
     begin = tl.program_id(0).to(tl.int64) * ROWS
     text = tl.arange(0, TEXTS)
     g_at = text.to(tl.int64)[:, None] * stride + (begin + tl.arange(0, ROWS))[None, :]

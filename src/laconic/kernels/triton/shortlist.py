@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from laconic.kernels.triton.factors import WHOLE_ROWS, ShortlistFactors
 from laconic.kernels.triton.groups import listed_by_group
-from laconic.kernels.triton.padding import as_wide, with_padding
+from laconic.kernels.triton.pads import as_wide, with_padding
 from laconic.types import NO_LABEL
 
 

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from laconic.kernels.triton.padding import as_wide, with_padding
+from laconic.kernels.triton.pads import as_wide, with_padding
 from laconic.kernels.triton.shortlist import Shortlist
 
 _ROWS, _WIDTH = 16, 512  # the most rows, and numbers of each, that a program holds

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from laconic.kernels.triton.all_labels import all_negative_loss, input_gradients
-from laconic.kernels.triton.padding import as_wide, padded, with_padding, zeros_like
+from laconic.kernels.triton.pads import as_wide, padded, with_padding, zeros_like
 from laconic.kernels.triton.row_update import update_rows
 from laconic.kernels.triton.shortlist import shortlist_gradients
 from laconic.kernels.triton.shortlist_scores import shortlist_scores
@@ -49,9 +49,7 @@ def test_padded_rows_are_scored_as_others():
 @pytest.mark.usefixtures("interpreted")
 def test_padded_rows_of_picked_clusters_are_scored_as_others():
     vectors, weight, bias, shortlist, wanted = case(device=DEVICE)
-    ours, expected = (
-        shortlist_gradients(vectors, rows, bias, shortlist, wanted) for rows in (padded(weight), weight)
-    )
+    ours, expected = (shortlist_gradients(vectors, rows, bias, shortlist, wanted) for rows in (padded(weight), weight))
     torch.testing.assert_close(ours.loss, expected.loss)
     torch.testing.assert_close(ours.vectors, expected.vectors)
     torch.testing.assert_close(ours.bias, expected.bias)

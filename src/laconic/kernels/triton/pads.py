@@ -34,10 +34,12 @@ def as_wide(vectors: Float[Tensor, "batch dim"], rows: Float[Tensor, "n wide"]) 
 
 def zeros_like(tensor: Tensor) -> Tensor:
     """Return zeros that are padded as the tensor is."""
-    return torch.zeros_like(with_padding(tensor))[:, : tensor.shape[1]] if _is_padded(tensor) else torch.zeros_like(tensor)
+    return (
+        torch.zeros_like(with_padding(tensor))[:, : tensor.shape[1]] if _is_padded(tensor) else torch.zeros_like(tensor)
+    )
 
 
 def _is_padded(tensor: Tensor) -> bool:
-    if tensor.ndim != 2 or tensor.is_contiguous() or tensor.stride(1) != 1:  # noqa: PLR2004 - rows
+    if tensor.ndim != 2 or tensor.is_contiguous() or tensor.stride(1) != 1:
         return False
     return 0 < tensor.stride(0) - tensor.shape[1] < _SECTOR // tensor.element_size()
