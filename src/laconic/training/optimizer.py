@@ -206,7 +206,8 @@ class Adam:
         parts = [self._parts(name) for name in names]
         if names not in self._several:  # not while a step is captured, but in the steps before
             self._several[names] = Several([weight for weight, *_ in parts])
-        self._several[names].step(*zip(*parts, strict=True), clock)
+        weights, gradients, means, squares = zip(*parts, strict=True)
+        self._several[names].step(weights, gradients, means, squares, clock)
 
     @torch.no_grad()
     def _step_on_host(self) -> None:

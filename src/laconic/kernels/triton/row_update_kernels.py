@@ -221,20 +221,22 @@ def adagrad(
     PICKED: constexpr,
     PRECISION: constexpr,
 ):
+    # A program has whole rows of a picked cluster; those of others stay as they are.
     column, place, begin, end, first, last = tile_of(bounds, starts, rows, batch, tiles, DIM, ROWS, WIDTH, PICKED)
+    go = (tl.load(clock + 6).to(tl.int32) > 0) & (last > first)
     at, there = elements(column, begin, end, DIM, ROWS, WIDTH)
+    there = there & go
     w = tl.load(weight + at, mask=there, other=0.0).to(tl.float32)
     total = gradient_of(
         *(gradients, vectors, texts, column, place, begin, first, last, stride),
         *(DIM, ROWS, WIDTH, TEXTS, PICKS, PICKED, PRECISION),
     )
-    go = tl.load(clock + 6) > 0
-    of_row, row_there = square + begin + tl.arange(0, ROWS), begin + tl.arange(0, ROWS) < end
+    of_row, row_there = square + begin + tl.arange(0, ROWS), (begin + tl.arange(0, ROWS) < end) & go
     s = tl.load(of_row, mask=row_there, other=0.0)
     new_s = s + tl.sum(total * total, 1) / NUMBERS
-    tl.store(of_row, tl.where(go, new_s, s), mask=row_there)
+    tl.store(of_row, new_s, mask=row_there)
     total = total / (tl.sqrt(new_s) + tl.load(clock + 3))[:, None]
-    new_w = tl.where(go, w - tl.load(clock) * flatten(total, ROWS, WIDTH, PICKED), w)
+    new_w = w - tl.load(clock) * flatten(total, ROWS, WIDTH, PICKED)
     if weight.dtype.element_ty != tl.float32:
         new_w = round_by(new_w, random_bits(at, chance) >> 16)
     tl.store(weight + at, new_w.to(weight.dtype.element_ty), mask=there)

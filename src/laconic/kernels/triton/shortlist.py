@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from laconic.kernels.triton.factors import WHOLE_ROWS, ShortlistFactors
+from laconic.kernels.triton.factors import ALIGNED_ROWS, ShortlistFactors
 from laconic.kernels.triton.groups import listed_by_group
 from laconic.kernels.triton.pads import as_wide, with_padding
 from laconic.types import NO_LABEL
@@ -144,7 +144,7 @@ def shortlist_gradients(
     vectors = as_wide(vectors, weight)
     starts, clusters, dim = shortlist.starts, len(shortlist.starts) - 1, vectors.shape[1]
     power, lists = 1 << (shortlist.size - 1).bit_length(), listed_by_cluster(shortlist, wanted)
-    rows, width = min(_MOST_ROWS, power), min(power, -(-shortlist.size // WHOLE_ROWS) * WHOLE_ROWS)
+    rows, width = min(_MOST_ROWS, power), min(power, -(-shortlist.size // ALIGNED_ROWS) * ALIGNED_ROWS)
     tiles = -(-shortlist.size // rows)
     losses, by_vectors = vectors.new_empty(clusters, tiles), torch.zeros_like(vectors)
     logit_gradients = vectors.new_empty(len(lists.texts), width)
@@ -166,8 +166,8 @@ def shortlist_gradients(
     return Gradients(losses.sum(), by_vectors[:, :numbers], factors, by_bias)
 
 
-_WARPS, _REGISTERS, _BFLOAT16_REGISTERS = 1, 255, 168
-_MOST_ROWS = 8  # that a program has
+_WARPS, _REGISTERS, _BFLOAT16_REGISTERS = 1, 255, 128
+_MOST_ROWS = 4  # that a program has
 
 
 def _kernels() -> Any:
