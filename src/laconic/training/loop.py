@@ -210,14 +210,19 @@ def _sparse_word_gradients(task: Task, wanted: bool) -> Iterator[None]:
             table.sparse = False
 
 
+def check_optimiser(plan: Plan, device: torch.device) -> None:
+    """Refuse an optimiser that cannot run on the device."""
+    if plan.optimiser != "adam" and (device.type != "cuda" or find_spec("triton") is None):
+        raise ConfigError(f"optimiser={plan.optimiser} needs a GPU and triton, for stochastic rounding; leave it out")
+
+
 @contextmanager
 def rows_in_half_precision(task: Task, plan: Plan, device: torch.device) -> Iterator[None]:
     """Keep label rows in bfloat16 during training, where the plan's optimiser does so."""
     if plan.optimiser == "adam":
         yield
         return
-    if device.type != "cuda" or find_spec("triton") is None:
-        raise ConfigError(f"optimiser={plan.optimiser} needs a GPU and triton, for stochastic rounding; leave it out")
+    check_optimiser(plan, device)
     rows = [parameter for name, parameter in task.named_parameters() if name in task.rows()]
     for parameter in rows:
         parameter.data = padded(parameter.data.bfloat16())
