@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from laconic.data.resident import Resident
 from laconic.data.shards import Shard
 from laconic.errors import ConfigError, TrainingError
+from laconic.kernels.triton.pads import padded
 from laconic.models.classifiers import shards_of
 from laconic.system.ranks import ALONE, Ranks
 from laconic.training.optimizer import Adam, Plan
@@ -210,22 +211,27 @@ def _sparse_word_gradients(task: Task, wanted: bool) -> Iterator[None]:
             table.sparse = False
 
 
+def check_optimiser(plan: Plan, device: torch.device) -> None:
+    """Refuse an optimiser that cannot run on the device."""
+    if plan.optimiser != "adam" and (device.type != "cuda" or find_spec("triton") is None):
+        raise ConfigError(f"optimiser={plan.optimiser} needs a GPU and triton, for stochastic rounding; leave it out")
+
+
 @contextmanager
 def rows_in_half_precision(task: Task, plan: Plan, device: torch.device) -> Iterator[None]:
     """Keep label rows in bfloat16 during training, where the plan's optimiser does so."""
     if plan.optimiser == "adam":
         yield
         return
-    if device.type != "cuda" or find_spec("triton") is None:
-        raise ConfigError(f"optimiser={plan.optimiser} needs a GPU and triton, for stochastic rounding; leave it out")
+    check_optimiser(plan, device)
     rows = [parameter for name, parameter in task.named_parameters() if name in task.rows()]
     for parameter in rows:
-        parameter.data = parameter.data.bfloat16()
+        parameter.data = padded(parameter.data.bfloat16())
     try:
         yield
     finally:
         for parameter in rows:
-            parameter.data = parameter.data.float()
+            parameter.data = parameter.data.float().contiguous()
 
 
 @contextmanager
