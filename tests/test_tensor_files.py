@@ -145,3 +145,11 @@ def test_files_are_those_of_safetensors(facts, tmp_path):
     assert all(torch.equal(read[name], tensor) and read[name].dtype == tensor.dtype for name, tensor in tensors.items())
     with safe_open(tmp_path / "file", "pt") as file:
         assert (file.metadata() or {}) == (facts or {})
+
+
+def test_tensors_are_written_over_the_file_that_they_are_mapped_from(tmp_path):
+    save_tensors({"a": torch.arange(5000.0), "b": torch.ones(3)}, tmp_path / "file")
+    mapped = load_file(tmp_path / "file")
+    save_tensors(dict(mapped), tmp_path / "file")
+    assert torch.equal(load_file(tmp_path / "file")["a"], torch.arange(5000.0))
+    assert torch.equal(mapped["a"], torch.arange(5000.0))

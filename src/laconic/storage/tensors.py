@@ -108,6 +108,7 @@ def save_tensors(tensors: Mapping[str, Tensor], path: Path, facts: Mapping[str, 
         header[name] = {"dtype": kind, "shape": shape, "data_offsets": [begin, end]}
     head = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     head += b" " * (-len(head) % _ALIGNED)
+    path.unlink(missing_ok=True)  # its tensors may be mapped, even those that are written here
     with path.open("wb") as file:
         file.write(struct.pack("<Q", len(head)) + head)
         for name in order:
