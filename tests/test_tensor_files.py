@@ -139,6 +139,9 @@ def test_files_are_those_of_safetensors(facts, tmp_path):
         f'é"\n{kind}, {shape}': filled(shape, kind) for kind in kinds for shape in [(), (0,), (3,), (2, 5), (0, 4)]
     }
     tensors["a transposed one"] = torch.arange(12.0).view(3, 4).T
+    tensors["one number in the place of many"] = torch.tensor(7, dtype=torch.int32).expand(1)
+    tensors["none"] = torch.tensor(7, dtype=torch.int32).expand(0)
+    tensors["many of them"] = torch.tensor(7.0).expand(3, 2)
     save_tensors(tensors, tmp_path / "file", facts)
     read = load_file(tmp_path / "file")
     assert read.keys() == tensors.keys()
