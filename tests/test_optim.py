@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from laconic.errors import ConfigError
-from laconic.kernels.triton.adam import adam, adam_reference, adam_rows, adam_rows_reference
+from laconic.kernels.triton.adam import Several, adam, adam_reference, adam_rows, adam_rows_reference
 from laconic.training.optimizer import Adam, Halving, Plan, clock_table
 
 
@@ -136,6 +136,23 @@ def test_the_kernels_do_what_their_twins_do(kernel, twin, go):
         assert (mine != before).any() == (go > 0)
         if kernel is adam_rows:
             assert torch.equal(mine[::3], before[::3])
+
+
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize("go", [1.0, 0.0])
+def test_several_small_tensors_in_one_launch_move_as_each_alone(go):
+    torch.manual_seed(0)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    shapes = [(3,), (40, 50), (1,), (1024,), (1025,)]
+    parts = [[torch.rand(shape, device=device) for shape in shapes] for _ in range(4)]
+    before = [[one.clone() for one in part] for part in parts]
+    clock = torch.tensor([0.01, 0.9, 0.999, 1e-8, 0.4, 0.02, go], device=device)
+    Several(parts[0]).step(*parts, clock)
+    for weight, slope, mean, square in zip(*before, strict=True):
+        adam_reference(weight, slope, mean, square, clock)
+    for mine, other in zip(parts, before, strict=True):
+        for one, expected in zip(mine, other, strict=True):
+            torch.testing.assert_close(one, expected)
 
 
 @pytest.mark.parametrize("lazy", [True, False])

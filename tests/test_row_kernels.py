@@ -144,10 +144,10 @@ def test_picked_rows_are_updated_as_the_twin_updates_them(shape, lazy):
 
 
 @pytest.mark.usefixtures("interpreted", "poisoned")
-@pytest.mark.parametrize("picked", [False, True])
-def test_adagrad_remembers_one_number_of_a_row(picked):
-    factors, rows = of_picked(room=16, dim=33) if picked else (of_every_label(70, 130, 33), 130)
-    weight, square = state(rows, 33)[0], torch.rand(rows, device=DEVICE)
+@pytest.mark.parametrize("shape", some_slow([(0, 0, 33), (70, 130, 33), (140, 130, 70), (3, 1, 1)], 3))
+def test_adagrad_remembers_one_number_of_a_row(shape):
+    factors, rows = (of_every_label(*shape), shape[1]) if shape[0] else of_picked(room=16, dim=33)
+    weight, square = state(rows, shape[2])[0], torch.rand(rows, device=DEVICE)
     expected = updated(no_mean(update_rows_reference), (weight, square), factors, clock=clock())
     ours = updated(no_mean(update_rows), (weight, square), factors, clock=clock(), precise=True)
     slope = dense(factors, rows)
@@ -225,6 +225,12 @@ def test_the_kernels_do_what_their_twins_do_at_real_shapes(batch, poisoned):
     )
     torch.testing.assert_close(pulled, other, rtol=1e-2, atol=float(other.abs().max()) * 5e-3)
     factors, parts = AllLabelFactors(ours.logit_gradients, vectors * share[:, None]), state(50_001, 480)
+    by_row = parts[0], torch.rand(50_001, device=DEVICE) / 10
+    ways = update_rows, update_rows_reference
+    mine, other = (updated(no_mean(way), by_row, factors, clock=clock()) for way in ways)
+    for one, wanted, before in zip(mine, other, by_row, strict=True):  # the step, which is small beside what it moves
+        largest = float((wanted - before).abs().max())
+        torch.testing.assert_close(one - before, wanted - before, rtol=1e-2, atol=largest * 5e-3)
     parts[2] += 0.01  # near 0 a step is as large as rounding makes it
     expected = updated(update_rows_reference, parts, factors, clock=clock())
     for mine, other in zip(updated(update_rows, parts, factors, clock=clock()), expected, strict=True):

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from safetensors.torch import load_file
 
 from laconic.errors import TrainingError
 from laconic.methods.inceptionxml import train
+from laconic.training import run as training_run
 from laconic.training.run import Run
 from laconic.training.run_folder import RunFolder
 from tests.test_run import Stopping, kept, small
@@ -232,3 +234,31 @@ def test_what_goes_wrong_in_a_resumed_run_is_blamed_on_its_files(folder: Path) -
         run.blaming_its_files(),
     ):
         values.reshape(5)
+
+
+class Slow:
+    """A run folder that takes its time to save."""
+
+    def __init__(self, clock: list[float], seconds: float) -> None:
+        self.clock, self.seconds = clock, seconds
+
+    def save(self, *_: Any) -> None:
+        self.clock[0] += self.seconds
+
+
+@pytest.mark.parametrize(("size", "waited"), [(0, 60), (5 * 10**8, 60), (5 * 10**9, 200)])
+def test_a_checkpoint_that_takes_long_is_saved_less_often(
+    size: int, waited: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(training_run, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    kept = training_run._StageFile(Slow(clock, 6.0), "train", 60.0, {}, size)  # type: ignore[arg-type]
+    clock[0] = waited - 1
+    assert not kept.due()
+    clock[0] = waited
+    assert kept.due()
+    kept.save({}, {})
+    clock[0] += 119  # it took 6 seconds, a twentieth of 120
+    assert not kept.due()
+    clock[0] += 1
+    assert kept.due()

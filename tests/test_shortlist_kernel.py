@@ -97,7 +97,8 @@ def poisoned(monkeypatch):
 @pytest.mark.usefixtures("interpreted")
 @pytest.mark.parametrize("seed", some_slow(range(3)))
 @pytest.mark.parametrize(
-    "shape", some_slow([{}, {"soft": True}, {"clusters": 2, "k": 2}, {"batch": 20, "clusters": 4, "k": 2}], 2)
+    "shape",
+    some_slow([{}, {"clusters": 5}, {"soft": True}, {"clusters": 2, "k": 2}, {"batch": 20, "clusters": 4, "k": 2}], 2),
 )
 def test_the_kernel_does_what_its_twin_does(monkeypatch, shape, seed):
     device = "cuda" if torch.cuda.is_available() else "cpu"

@@ -7,10 +7,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from laconic.errors import ConfigError, ModelError
-from laconic.storage.tensors import Storage, read_tensors, storage_facts, storage_of, write_tensors
+from laconic.storage.tensors import Storage, read_tensors, save_tensors, storage_facts, storage_of, write_tensors
 
 KINDS = [torch.float32, torch.float64, torch.int64, torch.int8, torch.uint8]
 SHAPES = st.lists(st.integers(0, 8), max_size=3).map(tuple)  # no row is larger than a file
@@ -129,3 +130,18 @@ def test_a_size_without_its_unit_is_refused(size):
         ConfigError, match=f"must be 0 .one file. or 1,000 bytes or more, but is {size} bytes; write 16MB"
     ):
         Storage(shard_size=size)
+
+
+@pytest.mark.parametrize("facts", [None, {}, {"b": "x", "a": 'ü"\\\n\u2028\x01'}])
+def test_files_are_those_of_safetensors(facts, tmp_path):
+    kinds = [*KINDS, torch.float16, torch.bfloat16, torch.int32, torch.int16, torch.uint16, torch.bool]
+    tensors = {
+        f'é"\n{kind}, {shape}': filled(shape, kind) for kind in kinds for shape in [(), (0,), (3,), (2, 5), (0, 4)]
+    }
+    tensors["a transposed one"] = torch.arange(12.0).view(3, 4).T
+    save_tensors(tensors, tmp_path / "file", facts)
+    read = load_file(tmp_path / "file")
+    assert read.keys() == tensors.keys()
+    assert all(torch.equal(read[name], tensor) and read[name].dtype == tensor.dtype for name, tensor in tensors.items())
+    with safe_open(tmp_path / "file", "pt") as file:
+        assert (file.metadata() or {}) == (facts or {})

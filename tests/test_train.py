@@ -1,5 +1,6 @@
 """Training goes on where it was stopped, to the bit; it stops at a loss that is no number; it keeps the best epoch."""
 
+import errno
 import json
 import os
 import signal
@@ -11,7 +12,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from laconic.data.prepare import prepare
@@ -185,9 +185,9 @@ def test_a_full_disk_is_said_and_keeps_the_last_checkpoint(data, tmp_path, monke
     unbroken = weights(train(data, config, Run.unkept()))
 
     def full(*arguments):
-        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-    watcher = Watched(9, lambda: monkeypatch.setattr("laconic.storage.tensors.save_file", full))
+    watcher = Watched(9, lambda: monkeypatch.setattr("laconic.storage.tensors._bytes_of", full))
     with pytest.raises(UserError, match=r"train\.safetensors: the disk is full"):
         train(data, config, Run(tmp_path, watcher=watcher, device=CPU, seconds=0.0))
     monkeypatch.undo()

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laconic.data.stems import stemmer_of
-from laconic.data.text import STOP_WORDS, Splitter, clean, word_table
+from laconic.data.text import STOP_WORDS, Pieces, Splitter, clean, word_table
 from laconic.errors import ConfigError
 
 ANY_TEXT = st.text(max_size=40)
@@ -129,3 +129,25 @@ def test_stemming_without_its_package_names_the_extra(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "snowballstemmer", None)
     with pytest.raises(ConfigError, match=r"text\.language=sv needs snowballstemmer.*\[languages\]"):
         Splitter(language="sv").words("bil")
+
+
+_SPACED = st.text(st.sampled_from("aAsßΣς.'’`+#-_ \t\x1c\x85\u00a0\u3000\u200b\u00ad´™é\u0301ﬁ12d日한"), max_size=20)
+_SPLITTERS = [
+    Splitter(),
+    Splitter(stop_words=False),
+    Splitter(language="fi"),
+    Splitter(pattern=r"\w+"),
+    Splitter(rules="bert"),
+]
+
+
+@pytest.mark.parametrize("splitter", _SPLITTERS, ids=str)
+@given(texts=st.lists(st.one_of(_SPACED, st.sampled_from(["To be", "the cat's", "!!! ???", ""])), max_size=8))
+def test_a_table_has_the_words_of_each_text_though_it_cleans_each_piece_once(
+    splitter: Splitter, texts: list[str]
+) -> None:
+    pieces = Pieces(splitter)
+    for some in (texts, texts[::-1]):  # the second table finds most pieces cleaned
+        table = word_table(some, splitter, pieces)
+        rows = np.split(table.ids, table.starts[1:-1]) if some else []
+        assert [[table.words[number] for number in row] for row in rows] == [splitter.words(text) for text in some]

@@ -80,6 +80,37 @@ def test_every_part_can_be_exchanged(changes):
     assert p_at_1(model) > 50  # a twelfth would be chance
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize(("optimiser", "rate"), [("adam-bf16", 0.01), ("adagrad-bf16", 0.1)])
+def test_rows_are_learnt_in_half_precision(optimiser, rate):
+    changes = settings(extreme={"optimiser": optimiser, "learning_rate": rate}, beta=1.0)
+    model = train_model(CORPUS, "astec", config_of("astec", changes), Run.unkept("cuda"))
+    assert p_at_1(model) > 50
+
+
+@pytest.mark.parametrize("optimiser", ["adam-bf16", "adagrad-bf16"])
+def test_rows_in_half_precision_are_refused_before_anything_is_trained(monkeypatch, optimiser):
+    monkeypatch.setattr(astec, "train_four_modules", pytest.fail)
+    data, _ = prepare(CORPUS, Config().text, Config().vocabulary)
+    with pytest.raises(ConfigError, match=f"optimiser={optimiser}.*leave it out"):
+        astec.train(data, configure(Config, settings(extreme={"optimiser": optimiser})), Run.unkept("cpu"))
+
+
+def test_rows_have_the_optimiser_of_the_settings(monkeypatch):
+    plans = []
+
+    def train(data, held, parts, given, run):
+        plans.append(given)
+        raise DataError("enough")
+
+    monkeypatch.setattr(astec, "train_four_modules", train)
+    monkeypatch.setattr(astec, "check_optimiser", lambda plan, device: None)  # no GPU is needed for this
+    data, _ = prepare(CORPUS, Config().text, Config().vocabulary)
+    with pytest.raises(DataError, match="enough"):
+        astec.train(data, configure(Config, settings(extreme={"optimiser": "adam-bf16"})), Run.unkept())
+    assert [(one.surrogate.optimiser, one.extreme.optimiser) for one in plans] == [("adam", "adam-bf16")]
+
+
 @pytest.fixture(scope="module")
 def learnt():
     """Planted data, its tokenizer and what was trained on it; nothing may change them."""

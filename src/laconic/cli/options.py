@@ -213,7 +213,7 @@ def read_corpus(
     languages: Sequence[str] = (),
 ) -> Corpus:
     """Read data as the options say and print notes on it; `model` is the model that it will be used with, if any."""
-    from laconic.cli.progress import waiting
+    from laconic.cli.progress import reading_data
     from laconic.data.fields import spec_in_facts
     from laconic.data.holdout import group_in_facts
     from laconic.data.sources import read
@@ -224,7 +224,7 @@ def read_corpus(
         facts = _facts(model)
         familiar = _familiar(model, facts)
         named = replace(named, fields=spec_in_facts(facts), model_group=group_in_facts(facts))
-    with waiting(err, f"reading {data}"):
+    with reading_data(err, data):
         corpus = read(data, named, familiar, vocabulary=vocabulary, languages=languages)
     corpus = replace(corpus, propensity=propensity_given(propensity))
     corpus = corpus.keeping_self_pairs() if keep_self else corpus

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -113,6 +114,33 @@ def waiting(console: Console, title: str) -> Iterator[None]:
     with _timed(console, title), _shown(display) as bar:
         bar.add_task(title, total=None)
         yield
+
+
+@contextmanager
+def reading_data(console: Console, data: str) -> Iterator[None]:
+    """Show how many bytes of a dataset's files are read; where it is no file or folder, that it is being read."""
+    from laconic.data.formats.lines import READ
+
+    place, title = Path(data), f"reading {data}"
+    files = [one for one in place.iterdir() if one.is_file()] if place.is_dir() else [place] if place.is_file() else []
+    size = sum(one.stat().st_size for one in files)
+    if not size:
+        with waiting(console, title):
+            yield
+        return
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    display = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    with _timed(console, title), _shown(display) as bar:
+        task = bar.add_task(title, total=size)
+
+        def advance(count: int) -> None:  # the first bytes of a file are read twice
+            bar.update(task, completed=min(size, bar.tasks[0].completed + count))
+
+        token = READ.set(advance)
+        try:
+            yield
+        finally:
+            READ.reset(token)
 
 
 @contextmanager

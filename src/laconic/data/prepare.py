@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 from laconic.data.corpus import Corpus, Labels, Split
 from laconic.data.dataset import Dataset, Rows, unless
 from laconic.data.encoder_folder import Pretrained
-from laconic.data.text import Splitter
+from laconic.data.text import Splitter, word_table
 from laconic.data.tokenizer import Tokenizer
 from laconic.data.vectors import read_vectors, spellings_of_feature
 from laconic.data.vocabulary import Vocabulary, VocabularyConfig
@@ -48,19 +48,22 @@ def prepare(
     """
     split = corpus.split("train")
     texts = label_texts(corpus.labels) if with_label_texts else None
-    tokenizer = None
+    tokenizer, inputs, label_inputs = None, None, None
     if split.texts is not None:
-        every = chain(split.texts, texts or ())
+        # Split once, for counting words and for rows: nothing else here takes as long.
+        tables = [word_table(some, splitter) for some in (split.texts, texts) if some is not None]
         if pretrained is None:
-            tokenizer = Tokenizer.of(every, splitter, vocabulary)
+            tokenizer = Tokenizer.of_tables(tables, splitter, vocabulary)
         else:
-            tokenizer = Tokenizer.of_pretrained(every, splitter, pretrained)
+            tokenizer = Tokenizer.of_pretrained(chain(split.texts, texts or ()), splitter, pretrained)
+        inputs, *of_labels = map(tokenizer.vocabulary.tokens, tables)
+        label_inputs = of_labels[0] if of_labels else None
     elif pretrained is not None:
         raise DataError(f"a pre-trained encoder reads texts, but {corpus.source} has features; leave --encoder out")
     data = Dataset(
-        inputs=input_rows(split, tokenizer),
+        inputs=input_rows(split, None) if inputs is None else inputs,
         labels=taught_labels(split.labels, split.leave_out),
-        label_inputs=_label_inputs(corpus.labels, texts, tokenizer),
+        label_inputs=_feature_rows(corpus.labels) if tokenizer is None else label_inputs,
         leave_out=split.leave_out,
         weights=split.weights,
         groups=_group_numbers(split),
@@ -159,10 +162,8 @@ def _own_texts(labels: Labels) -> Sequence[str] | None:
     return ["; ".join(filter(None, [text, *more])) for text, more in zip(texts, labels.alternatives, strict=True)]
 
 
-def _label_inputs(labels: Labels, texts: Sequence[str] | None, tokenizer: Tokenizer | None) -> csr_array | None:
-    if tokenizer is None:
-        return None if labels.features is None else _feature_tokens(labels.features)
-    return None if texts is None else tokenizer.rows(texts)
+def _feature_rows(labels: Labels) -> csr_array | None:
+    return None if labels.features is None else _feature_tokens(labels.features)
 
 
 def _feature_tokens(features: csr_array) -> csr_array:

@@ -12,7 +12,9 @@ from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import ClassVar, NamedTuple
+from unicodedata import is_normalized
 
 import numpy as np
 from jaxtyping import Int
@@ -67,8 +69,23 @@ class Splitter:
     def words(self, text: str) -> list[str]:
         """Return the words in reading order. Text of stop words alone keeps them; of signs alone, its raw words."""
         cut = self._cut(text)
-        kept = [word for word in cut if word not in STOP_WORDS] if self.stop_words else cut
-        words = kept or cut or text.lower().split()
+        return self._stemmed(self._kept(cut) or cut or text.lower().split())
+
+    def goes_by_piece(self, text: str) -> bool:
+        """Return whether the words of a text are those of its pieces, the runs between its spaces.
+
+        Cleaning looks at no character beyond a space, unless it has to compose characters first.
+        """
+        return self.rules == "words" and not self.pattern and (text.isascii() or is_normalized("NFKC", text))
+
+    def words_of_piece(self, piece: str) -> list[str]:
+        """Return the words of a piece of a text; of stop words or signs alone, none."""
+        return self._stemmed(self._kept(clean(piece)))
+
+    def _kept(self, words: list[str]) -> list[str]:
+        return [word for word in words if word not in STOP_WORDS] if self.stop_words else words
+
+    def _stemmed(self, words: list[str]) -> list[str]:
         return [*map(stemmer_of(self.language), words)] if self.language else words
 
     def _cut(self, text: str) -> list[str]:
@@ -96,14 +113,45 @@ class WordTable(NamedTuple):
         return np.diff(self.starts)
 
 
-def word_table(texts: Iterable[str], splitter: Splitter) -> WordTable:
-    """Split every text once; counting, numbering and weighting work on the numbers."""
+class Pieces(dict[str, list[str]]):
+    """The words of what stands between spaces; each piece is cleaned once, though many texts have it."""
+
+    def __init__(self, splitter: Splitter) -> None:
+        super().__init__()
+        self._splitter = splitter
+
+    def __missing__(self, piece: str) -> list[str]:
+        words = self[piece] = self._splitter.words_of_piece(piece)
+        return words
+
+
+def word_table(texts: Iterable[str], splitter: Splitter, pieces: Pieces | None = None) -> WordTable:
+    """Split every text once; counting, numbering and weighting work on the numbers.
+
+    `pieces` are kept from one table to the next where texts come in parts.
+    """
     number: dict[str, int] = {}
+    numbered = _NumberedPieces(Pieces(splitter) if pieces is None else pieces, number)
     ids, starts = array("i"), array("q", [0])
     for text in texts:
-        ids.extend([number.setdefault(word, len(number)) for word in splitter.words(text)])
+        found = [*chain.from_iterable(map(numbered.__getitem__, text.split()))] if splitter.goes_by_piece(text) else []
+        # A text of stop words alone keeps them, which its pieces do not tell.
+        ids.extend(found or [number.setdefault(word, len(number)) for word in splitter.words(text)])
         starts.append(len(ids))
     return WordTable(list(number), np.array(ids, dtype=np.int32), np.array(starts, dtype=np.int64))
+
+
+class _NumberedPieces(dict[str, list[int]]):
+    """Pieces as the numbers of their words, which are given in the order in which words are met."""
+
+    def __init__(self, pieces: Pieces, number: dict[str, int]) -> None:
+        super().__init__()
+        self._pieces, self._number = pieces, number
+
+    def __missing__(self, piece: str) -> list[int]:
+        number = self._number
+        numbers = self[piece] = [number.setdefault(word, len(number)) for word in self._pieces[piece]]
+        return numbers
 
 
 def clean(text: str) -> list[str]:

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 
 from laconic.data.dataset import Rows
 from laconic.data.encoder_folder import Pretrained
-from laconic.data.text import Splitter, word_table
+from laconic.data.text import Splitter, WordTable, word_table
 from laconic.data.vocabulary import Vocabulary, VocabularyConfig
 from laconic.data.word_counts import WordCounts
 from laconic.types import PAD, Inputs, Tokens
@@ -28,6 +28,14 @@ class Tokenizer:
     def of(texts: Iterable[str], splitter: Splitter, config: VocabularyConfig) -> Tokenizer:
         """Count the vocabulary of these texts, some at a time."""
         counts = WordCounts.of_texts(texts, splitter, config.subwords)
+        return Tokenizer(splitter, Vocabulary.of_counts(counts, config))
+
+    @staticmethod
+    def of_tables(tables: Iterable[WordTable], splitter: Splitter, config: VocabularyConfig) -> Tokenizer:
+        """Count the vocabulary of texts that the splitter has split already."""
+        counts = WordCounts(subwords=np.zeros(config.subwords, dtype=np.int64))
+        for table in tables:
+            counts.add(WordCounts.of(table, config.subwords))
         return Tokenizer(splitter, Vocabulary.of_counts(counts, config))
 
     @staticmethod

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Int
 
 from laconic.data.subwords import subwords_of
-from laconic.data.text import Splitter, WordTable, word_table
+from laconic.data.text import Pieces, Splitter, WordTable, word_table
 from laconic.system.files import writing
 from laconic.system.sparse import csr_array
 
@@ -36,9 +36,9 @@ class WordCounts:
     @staticmethod
     def of_texts(texts: Iterable[str], splitter: Splitter, buckets: int = 0) -> WordCounts:
         """Count the words of texts, which need not be in memory together."""
-        found, rest = WordCounts(subwords=np.zeros(buckets, dtype=np.int64)), iter(texts)
+        found, rest, pieces = WordCounts(subwords=np.zeros(buckets, dtype=np.int64)), iter(texts), Pieces(splitter)
         while some := list(islice(rest, _TEXTS)):
-            found.add(WordCounts.of(word_table(some, splitter), buckets))
+            found.add(WordCounts.of(word_table(some, splitter, pieces), buckets))
         return found
 
     def ordered(self, min_count: int = 1) -> list[str]:

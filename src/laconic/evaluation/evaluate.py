@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,11 +39,14 @@ from laconic.evaluation.metrics.hierarchy import near_misses
 from laconic.evaluation.metrics.pairs import holds
 from laconic.evaluation.metrics.sets import macro_f1, micro_f1
 from laconic.evaluation.thresholds import Found
+from laconic.models.classifiers import shards_of
+from laconic.models.fusion.ranker import FusedRanker
 from laconic.models.rankers import CandidatesRanker, Ranker, Reranker
 from laconic.system.machine import torch_within_cores
 from laconic.types import NO_LABEL, Inputs, Ranking, Tokens
 
 _BATCH = 1024
+_AT_ONCE = 3  # batches that are ranked side by side with a GPU
 _CALIBRATED = 5  # labels of a text by which scores are judged
 
 
@@ -85,16 +90,39 @@ class Evaluation:
 
 
 @torch_within_cores()
-@torch.inference_mode()
 def rank_all(ranker: Ranker, rows: Rows, k: int, on_batch: Callable[[int], None] = lambda done: None) -> Ranking:
     """Rank the best k labels of every row, batch by batch."""
     parts = []
-    for _, inputs in batches(rows, device_of(ranker)):
-        parts.append(ranker.rank(inputs, k))
-        on_batch(len(parts[-1].labels))
+    for part in _ranked(ranker, rows, k):
+        parts.append(part)
+        on_batch(len(part.labels))
     if not parts:
         return Ranking(torch.zeros((0, k), dtype=torch.int64), torch.zeros((0, k)))
     return Ranking(torch.cat([part.labels for part in parts]).cpu(), torch.cat([part.scores for part in parts]).cpu())
+
+
+def _ranked(ranker: Ranker, rows: Rows, k: int) -> Iterator[Ranking]:
+    """Yield the rankings of all batches in their order.
+
+    Of a combined ranker on a GPU, some are made side by side: the host works at one while the GPU is at another. Where
+    several processes share its labels, they must ask each other in one order.
+    """
+    device = device_of(ranker)
+
+    @torch.inference_mode()
+    def rank(batch: tuple[slice, Inputs]) -> Ranking:
+        return ranker.rank(on_device(batch[1], device), k)
+
+    each = batches(rows, torch.device("cpu"))
+    if device.type != "cuda" or not isinstance(ranker, FusedRanker) or shards_of(ranker):
+        yield from map(rank, each)
+        return
+    yield from map(rank, islice(each, 1))  # what rankers prepare for their first batch, they prepare once
+    pool = ThreadPoolExecutor(_AT_ONCE)
+    try:
+        yield from pool.map(rank, each)
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 @torch.inference_mode()

@@ -65,7 +65,8 @@ ALIKE = 0.998  # and groups of learnt clusters, of what all clusters would give
 TOGETHER = 0.99  # and channels of a combined model, of what exact channels would give together
 _COMBINED = 1000  # texts on which the channels of a combined model are narrowed
 _WALKED = 30_000  # texts of words' lists
-_HOLDOUT = 4000  # tuning_texts that say how much is found
+_HOLDOUT, _LEAST_HOLDOUT = 4000, 1000  # tuning_texts that say how much is found
+_SCORED = 1 << 29  # pairs of text and label for which they are scored exactly, with which they are at most so many
 _GROWN = 0.5  # of the time that a tree takes, until it is grown
 _SPARED = 64  # one of so many clusters is probed at least: fewer save no time, and some ask for more than five
 
@@ -77,7 +78,7 @@ def pack_ranker(
     on_part: OnPart = lambda done, parts: None,
 ) -> PackedRanker:
     """Pack a ranker with all that it is made of; `on_part` hears how many of its parts are packed, and of how many."""
-    return Packing(tuning_texts, device, on_part, num_parts(ranker)).part(ranker)
+    return Packing(ranker, tuning_texts, device, on_part).part(ranker)
 
 
 def num_parts(ranker: Ranker) -> int:
@@ -88,9 +89,11 @@ def num_parts(ranker: Ranker) -> int:
 class Packing:
     """The texts and the device that packing uses, and how far it is."""
 
-    def __init__(self, tuning_texts: Inputs | None, device: torch.device, on_part: OnPart, parts: int) -> None:
-        self.tuning_texts, self.device = tuning_texts, device
-        self._on_part, self._parts, self._done = on_part, parts, 0
+    def __init__(self, ranker: Ranker, tuning_texts: Inputs | None, device: torch.device, on_part: OnPart) -> None:
+        # Texts that shape a tree must not evaluate it.
+        self.fitting, self.holdout = _split(tuning_texts, ranker.num_labels)
+        self.device = device
+        self._on_part, self._parts, self._done = on_part, num_parts(ranker), 0
 
     def part(self, ranker: Ranker) -> PackedRanker:
         """Pack a ranker, be it one of another."""
@@ -116,7 +119,7 @@ def pack_part(ranker: Ranker, packing: Packing) -> PackedRanker:
 @torch.no_grad()
 def _(ranker: FlatRanker, packing: Packing) -> PackedRanker:
     """Add a search tree, and probe as many of its clusters as it takes."""
-    fitting, holdout = _split(packing.tuning_texts)  # texts that shape the tree must not evaluate it
+    fitting, holdout = packing.fitting, packing.holdout
     tree = tree_over(ranker, fitting, packing.device)
     clusters, encoder = tree.clusters.size, tree.encoder
     if holdout is None:
@@ -150,7 +153,7 @@ def _(ranker: ShortlistRanker, packing: Packing) -> Searched:
         product=ranker.product,
         trained=ranker.trained,
     )
-    holdout = _split(packing.tuning_texts)[1]
+    holdout = packing.holdout
     return tree if tree.groups is None or holdout is None else _with_groups(tree, holdout)
 
 
@@ -167,7 +170,7 @@ def _(ranker: CandidatesRanker, packing: Packing) -> PackedRanker:
         part = Candidates(encoder=encoder, transform=transform, rows=rows, near=shortlist, beta=beta, size=size)
     else:
         part = Blended(encoder=encoder, transform=transform, rows=rows, shortlist=shortlist, beta=beta, size=size)
-    return _tuned(part, _split(packing.tuning_texts)[1], NEARLY, _beams(most=shortlist.cells), packing.within)
+    return _tuned(part, packing.holdout, NEARLY, _beams(most=shortlist.cells), packing.within)
 
 
 def _pack_shortlist(ranker: CandidatesRanker, packing: Packing) -> Shortlist:
@@ -233,7 +236,7 @@ def _(ranker: NearestRanker, packing: Packing) -> PackedRanker:
     )
     if not isinstance(index, Cells):
         return part
-    return _tuned(part, _split(packing.tuning_texts)[1], NEARLY, _beams(most=index.middles.size), packing.within)
+    return _tuned(part, packing.holdout, NEARLY, _beams(most=index.middles.size), packing.within)
 
 
 @pack_part.register
@@ -271,7 +274,7 @@ def _(ranker: FusedRanker, packing: Packing) -> Fused:
         tail=ranker.tail,
         order=None if network.order is None else _pack_order(network.order.ordering()),
     )
-    return _narrowed(fused, _split(packing.tuning_texts)[1], packing.within)
+    return _narrowed(fused, packing.holdout, packing.within)
 
 
 def _pack_order(ordering: Ordering) -> TreeOrder:
@@ -285,12 +288,15 @@ def _index_of(texts: NearestBags | NearestVectors) -> Pairs | Cells:
     return Pairs.of(texts.index.lists())
 
 
-def _split(tuning_texts: Inputs | None) -> tuple[Some | None, Some | None]:
-    """Divide the tuning texts into those that a tree is learnt from and those that it is evaluated on."""
+def _split(tuning_texts: Inputs | None, labels: int) -> tuple[Some | None, Some | None]:
+    """Divide the tuning texts into those that a tree is learnt from and those that it is evaluated on.
+
+    Exact answers score all labels for each of the latter, so there are fewer of them for very many labels.
+    """
     if tuning_texts is None:
         return None, None
-    size = size_of(tuning_texts)
-    first = size - min(_HOLDOUT, -(-size // 2))
+    size, most = size_of(tuning_texts), int(np.clip(_SCORED // labels, _LEAST_HOLDOUT, _HOLDOUT))
+    first = size - min(most, -(-size // 2))
     return some(tuning_texts, 0, first), some(tuning_texts, first, size)
 
 
@@ -321,16 +327,21 @@ def _tuned(
 
 
 def _narrowed(fused: Fused, holdout: Inputs | None, on_step: Callable[[float], None]) -> Fused:
-    """Halve the beams of the channels for as long as the combined best five are nearly those of exact channels."""
-    if holdout is None or not size_of(holdout):
+    """Halve the beams of the channels for as long as the combined best five are nearly those of exact channels.
+
+    Label trees and nearest texts are searched as they are: an exact search of theirs would take far longer.
+    """
+    channels = [name for name in ("base", "siamese", "transformer") if _halvings(getattr(fused, name))]
+    if holdout is None or not size_of(holdout) or not channels:
         return fused
     texts = some(holdout, 0, min(_COMBINED, size_of(holdout)))
-    wanted, channels = _best_five(fused.exact(), texts), ["base", "siamese", "transformer"]
+    exact: dict[str, Any] = {name: getattr(fused, name).exact() for name in channels}
+    wanted = _best_five(replace(fused, **exact), texts)
     most, steps = 1 + sum(_halvings(getattr(fused, name)) for name in channels), count(1)
     while channels:
         for name in list(channels):
             channel = getattr(fused, name)
-            if not isinstance(channel, Searched | Candidates) or channel.beam < 2:
+            if not _halvings(channel):
                 channels.remove(name)
                 continue
             on_step(next(steps) / most)

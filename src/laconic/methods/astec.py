@@ -52,7 +52,8 @@ from laconic.models.encoders import ENCODERS
 from laconic.models.rankers import CandidatesRanker
 from laconic.models.shortlisters.labels import Nearness
 from laconic.models.shortlisters.nearest import tensor_of
-from laconic.training.optimizer import Halving, Plan
+from laconic.training.loop import check_optimiser
+from laconic.training.optimizer import OPTIMISERS, Halving, Plan
 from laconic.training.run import Run
 
 BETAS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.75, 0.9, 1.0)
@@ -96,7 +97,7 @@ class Extreme:
     """Settings of modules III and IV, in which the classifier of all labels learns."""
 
     bounds: ClassVar[Bounds] = {**NEURAL_BOUNDS, "random": (0, 1 << 30), "learning_rate": (0, 100)}
-    choices: ClassVar[Choices] = {"transfer": TRANSFERS, "negatives": NEGATIVES}
+    choices: ClassVar[Choices] = {"transfer": TRANSFERS, "negatives": NEGATIVES, "optimiser": OPTIMISERS}
 
     epochs: int = 0
     """Epochs of these modules. 0: two sevenths of all epochs."""
@@ -116,6 +117,8 @@ class Extreme:
     """
     fine_tuned: bool = False
     """Whether the encoder is trained too, after which the shortlist is built again."""
+    optimiser: str = "adam"
+    """Optimiser of the label rows; adam-bf16 and adagrad-bf16 need less memory and run on a GPU only."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,6 +194,11 @@ def train(data: Dataset, config: Config, run: Run) -> Trained:
     check_label_texts(data, config.warm_up, config.row_start)
     if config.shortlister == "siamese" and not siamese.suits(data):
         raise DataError("shortlister=siamese needs labels with texts, but this data has none; use nearest")
+    plans = Plans(
+        _plan(config, config.surrogate, **encoder_plan(config)),
+        _plan(config, config.extreme, optimiser=config.extreme.optimiser),
+    )
+    check_optimiser(plans.extreme, run.device)  # before the stages that come first
     learn, held = data.split(config.validation, config.seed)
     with seeded(config.seed):
         encoder = build_encoder(config, data.inputs.shape[1])
@@ -213,7 +221,6 @@ def train(data: Dataset, config: Config, run: Run) -> Trained:
         row_start=config.row_start,
     )
     warm_up("warm-up", encoder.to(run.device), learn, config.warm_up, config, run)
-    plans = Plans(_plan(config, config.surrogate, **encoder_plan(config)), _plan(config, config.extreme))
     learnt = train_four_modules(learn, held, parts, plans, run)
     facts: dict[str, Any] = {"best_epoch": learnt.extreme.best_epoch, "epochs": learnt.extreme.history}
     if learnt.surrogate is not None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from laconic.data.corpus import Corpus
 from laconic.data.dataset import MOST_HELD_OUT
 from laconic.data.prepare import label_texts
 from laconic.errors import ConfigError
+from laconic.methods import trees
 from laconic.methods.config import MethodConfig
 from laconic.methods.registry import config_of
 from laconic.methods.stage_memory import needed_memory
@@ -101,11 +103,20 @@ def choose(of: Situation) -> Choice:
             other = choices[choices.index(choice) - 1]
             least = human_seconds(total_seconds(other.parts, other.worthwhile))
             choice = choice._replace(why=f"{choice.why}, as {other.why} would take {least}")
-        choice = choice._replace(scale=scale_within(choice.parts, of.budget))
+        choice = _scaled(choice, of, scale_within(choice.parts, of.budget))
     time = f"{human_seconds(choice.seconds)} {_machine(choice, of)}"
     if late:
         time += f", more than the budget of {human_seconds(of.budget or 0.0)}"
     return choice._replace(why=f"{choice.why}; {time}, {human_bytes(choice.memory)} of memory")
+
+
+def _scaled(choice: Choice, of: Situation, scale: float) -> Choice:
+    """Return the choice as the budget has room for it, with the memory of as many trees as that is."""
+    config = config_of(choice.method, choice.settings)
+    if isinstance(config, trees.Config):
+        count = max(1, int(config.trees * choice.parts["trees"].scaled(scale) + 0.3))
+        choice = choice._replace(memory=needed_memory(of, replace(config, trees=count), choice.members))
+    return choice._replace(scale=scale)
 
 
 def config_for(choice: Choice, wanted: Settings) -> tuple[Settings, MethodConfig]:

@@ -46,6 +46,7 @@ from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import ENCODERS, Encoder, SpellingEncoder, UnitEncoder, UnitVectors
 from laconic.models.encoders.unit import Spelling
 from laconic.models.siamese_ranker import SiameseRanker, label_vectors
+from laconic.training.loop import tf32_products
 from laconic.training.run import Run
 from laconic.training.tasks_siamese import Contrast
 from laconic.types import FIRST_WORD, NO_LABEL
@@ -317,7 +318,8 @@ def _nearest_wrong(
     ranker = _ranker(encoder, data, config)
     device, found = ranker.labels.weight.device, []
     for part, inputs in batches(data.inputs, device):
-        labels = ranker.rank(inputs, min(2 * config.nearest, data.num_labels)).labels.cpu().numpy()
+        with tf32_products():  # which are a little less nearest does not matter
+            labels = ranker.rank(inputs, min(2 * config.nearest, data.num_labels)).labels.cpu().numpy()
         apart = holds(data.labels[part], labels)
         if data.leave_out is not None:
             apart |= holds(data.leave_out[part], labels)

@@ -9,9 +9,10 @@ from laconic.methods.stage_times import USUAL_WORDS, Situation, space_of
 from laconic.models.fusion import numbers_of
 
 _LIBRARIES = 250 << 20  # compiled kernels and further libraries, which are loaded while training
+_GPU = 1600 << 20  # CUDA's libraries, and the processes that compile steps and grow label trees beside a GPU
 _TEXT = 400  # bytes per text: its words and labels as numbers, in several forms
 _PAIR, _SOLVER = 800, 200 << 20  # bytes per pair of text and label, and of the solver, while a tree is grown
-_TREE = 80  # bytes per pair of text and label of a tree that is grown
+_TREE, _JOINED = 115, 3  # bytes per pair of text and label of a tree that is grown; copies where trees are joined
 _PACKING = 300 << 20  # bytes of a packed model beside the model, and of what it is compared with
 _COPIES = 1.4  # of what the channels say of held-out texts
 
@@ -21,7 +22,7 @@ def needed_memory(of: Situation, config: MethodConfig, members: int = 1) -> int:
     fusion, kept = config.fusion, _kept(of, config)
     stages = [members * kept + _PACKING * (of.packing and fusion is not None)]
     if isinstance(config, trees.Config) or (fusion is not None and fusion.trees):
-        stages.append(kept + _SOLVER + _PAIR * of.pairs)
+        stages += [kept + _SOLVER + _PAIR * of.pairs, kept + (_JOINED - 1) * _forest(of, config)]
     if isinstance(config, astec.Config) and not of.gpu:
         sized = astec.with_sizes(config, of.texts, of.labels, USUAL_WORDS, of.pairs)
         stages.append(astec.training_costs(sized, CPU, words=of.words, labels=of.labels, texts=of.texts).memory)
@@ -31,19 +32,24 @@ def needed_memory(of: Situation, config: MethodConfig, members: int = 1) -> int:
             space = space_of(of, config)
             sizes = {"words": of.words, "labels": of.labels, "texts": of.texts}
             stages.append(kept + siamese.training_costs(space, CPU, **sizes).memory)
-    return of.held_memory + _LIBRARIES + _TEXT * of.texts + max(stages) + kept * (members - 1)
+    libraries = _LIBRARIES + _GPU * of.gpu
+    return of.held_memory + libraries + _TEXT * of.texts + max(stages) + kept * (members - 1)
 
 
 def _kept(of: Situation, config: MethodConfig) -> int:
     """Return the bytes of the trained channels, which stay while others are trained."""
-    fusion = config.fusion
-    forest = config.trees if isinstance(config, trees.Config) else 0 if fusion is None else fusion.trees
-    kept = _TREE * of.pairs * forest
+    fusion, kept = config.fusion, _forest(of, config)
     if isinstance(config, astec.Config):
         kept += 4 * (of.words + 2 * of.labels + 2 * of.texts) * config.embedding
     if fusion is not None and of.label_texts:
         kept += 4 * (of.words + of.labels) * fusion.siamese
     return kept
+
+
+def _forest(of: Situation, config: MethodConfig) -> int:
+    """Return the bytes of the label trees."""
+    count = config.trees if isinstance(config, trees.Config) else 0 if config.fusion is None else config.fusion.trees
+    return _TREE * of.pairs * count
 
 
 def _evidence(of: Situation, config: MethodConfig, fusion: FusionConfig) -> int:

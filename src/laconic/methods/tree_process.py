@@ -27,6 +27,7 @@ from laconic.system.machine import at_most_cores, usable_cores
 
 _MODULE = "laconic.methods.tree_process"
 _TASK, _TREES = "task.json", "trees.safetensors"
+_NICE = 10  # as the system counts: what prepares the GPU's work, and compiles it, goes first on the cores
 
 
 def build_apart(data: Dataset, config: Config, advance: Callable[[float], None]) -> dict[str, Tensor]:
@@ -67,6 +68,8 @@ def _why(code: int, complaint: str) -> str:
 
 
 def main(folder: Path) -> None:
+    if hasattr(os, "nice"):
+        os.nice(_NICE)
     task = json.loads((folder / _TASK).read_text(encoding="utf-8"))
 
     def report(fraction: float) -> None:

@@ -15,6 +15,7 @@ from laconic.models.classifiers import Classifier, HashedClassifier
 from laconic.models.encoders import Encoder
 from laconic.models.shortlisters.base import Shortlister, join_rankings, pad_ranking
 from laconic.models.shortlisters.clusters import Clusters
+from laconic.models.shortlisters.selection import largest
 from laconic.types import NO_LABEL, Inputs, Ranking, Tokens
 
 _GATHERED = 1 << 26  # numbers of label rows that are gathered at a time
@@ -61,8 +62,8 @@ class FlatRanker(Ranker):
 
     def _best_of(self, transformed: Float[Tensor, "batch dim"], first: int, k: int) -> Ranking:
         last = min(first + self.chunk, self.classifier.num_labels)
-        best = self.classifier.score_range(transformed, slice(first, last)).topk(min(k, last - first))
-        return Ranking(best.indices + first, best.values)
+        best = largest(self.classifier.score_range(transformed, slice(first, last)), min(k, last - first))
+        return Ranking(best.labels + first, best.scores)
 
 
 class ShortlistRanker(Ranker):

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from scipy.sparse import csr_array
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from laconic.models.classifiers import LinearClassifier
@@ -41,9 +41,12 @@ class SiameseRanker(FlatRanker):
         encoder: Encoder, vectors: Float[Tensor, "labels dim"], temperature: float, texts: Float[Tensor, "n dim"]
     ) -> SiameseRanker:
         """Return the ranker of labels with these vectors; `texts` are vectors of usual texts."""
-        classifier = LinearClassifier(encoder.dim, len(vectors)).to(vectors.device)
-        classifier.weight.copy_(vectors / temperature)
-        assert classifier.bias is not None
+        with torch.device("meta"):  # no random rows, which would take seconds for many labels
+            classifier = LinearClassifier(encoder.dim, len(vectors))
+        classifier.weight, classifier.bias = (
+            nn.Parameter(vectors / temperature),
+            nn.Parameter(vectors.new_zeros(len(vectors))),
+        )
         sums = [(part @ classifier.weight.T).logsumexp(1) for part in torch.split(texts, 256)]
         classifier.bias.fill_(-float(torch.cat(sums).mean()) if sums else 0.0)
         return SiameseRanker(encoder, classifier).eval()

@@ -6,8 +6,8 @@ rows: each file has a piece of it under the tensor's own name, and the pieces of
 
 from __future__ import annotations
 
-import errno
-import re
+import json
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,13 +15,27 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from laconic.config import configure
 from laconic.errors import ConfigError, ModelError
 
 _SMALLEST = 1000  # bytes of a file; who asks for less has forgotten the unit
+_ALIGNED = 8  # bytes of a header are a multiple of it
+_KINDS = {
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.int64: "I64",
+    torch.int32: "I32",
+    torch.int16: "I16",
+    torch.uint16: "U16",
+    torch.int8: "I8",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
 _ENTRY = 128  # bytes that a header has for a tensor, apart from its name; rather too many
 
 
@@ -81,12 +95,27 @@ def storage_of(facts: Any, place: Path) -> tuple[Storage, int]:
 
 
 def save_tensors(tensors: Mapping[str, Tensor], path: Path, facts: Mapping[str, str] | None = None) -> None:
-    """Write a safetensors file; a full disk raises the same error as elsewhere."""
-    try:
-        save_file(dict(tensors), path, None if facts is None else dict(facts))
-    except SafetensorError as error:
-        number = re.search(r"os error (\d+)", str(error))
-        raise OSError(int(number[1]) if number else errno.EIO, str(error)) from None
+    """Write a safetensors file, one tensor after the other, so that only one of a GPU's is on the host at a time.
+
+    The library's own function holds two copies of all of them. Wider numbers come first, as they must be aligned.
+    """
+    order = sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
+    header: dict[str, Any] = {} if facts is None else {"__metadata__": dict(sorted(facts.items()))}
+    end = 0
+    for name in order:
+        begin, end = end, end + tensors[name].nbytes
+        kind, shape = _KINDS[tensors[name].dtype], list(tensors[name].shape)
+        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [begin, end]}
+    head = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    head += b" " * (-len(head) % _ALIGNED)
+    with path.open("wb") as file:
+        file.write(struct.pack("<Q", len(head)) + head)
+        for name in order:
+            file.write(_bytes_of(tensors[name]))
+
+
+def _bytes_of(tensor: Tensor) -> memoryview:
+    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
 
 
 def _halved(tensor: Tensor) -> Tensor:

@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from laconic.data.resident import Resident
 from laconic.data.shards import Shard
 from laconic.errors import ConfigError, TrainingError
+from laconic.kernels.triton.pads import padded
 from laconic.models.classifiers import shards_of
 from laconic.system.ranks import ALONE, Ranks
 from laconic.training.optimizer import Adam, Plan
@@ -34,6 +35,7 @@ from laconic.units import counted
 
 log = logging.getLogger(__name__)
 _TRIAL, _TRIAL_STEPS = 1.0, 3  # seconds and steps, at least, by which the time of an epoch is measured
+_ROOM = 4  # copies of the weights that a GPU must have room for, to keep one of the best epoch
 _AGREED = 16  # steps after which several ranks ask each other whether to save or to stop
 
 
@@ -179,7 +181,7 @@ def _state(task: Task) -> Iterator[tuple[str, Tensor]]:
 def _training(task: Task, plan: Plan, device: torch.device) -> Iterator[None]:
     """Set up precisions and gradients as training has them; the caller's random state is restored afterwards."""
     with (
-        _tf32_products(),
+        tf32_products(),
         _sparse_word_gradients(task, plan.lazy and device.type == "cpu"),
         rows_in_half_precision(task, plan, device),
         torch.random.fork_rng([device] if device.type == "cuda" else []),
@@ -209,22 +211,27 @@ def _sparse_word_gradients(task: Task, wanted: bool) -> Iterator[None]:
             table.sparse = False
 
 
+def check_optimiser(plan: Plan, device: torch.device) -> None:
+    """Refuse an optimiser that cannot run on the device."""
+    if plan.optimiser != "adam" and (device.type != "cuda" or find_spec("triton") is None):
+        raise ConfigError(f"optimiser={plan.optimiser} needs a GPU and triton, for stochastic rounding; leave it out")
+
+
 @contextmanager
 def rows_in_half_precision(task: Task, plan: Plan, device: torch.device) -> Iterator[None]:
     """Keep label rows in bfloat16 during training, where the plan's optimiser does so."""
     if plan.optimiser == "adam":
         yield
         return
-    if device.type != "cuda" or find_spec("triton") is None:
-        raise ConfigError(f"optimiser={plan.optimiser} needs a GPU and triton, for stochastic rounding; leave it out")
+    check_optimiser(plan, device)
     rows = [parameter for name, parameter in task.named_parameters() if name in task.rows()]
     for parameter in rows:
-        parameter.data = parameter.data.bfloat16()
+        parameter.data = padded(parameter.data.bfloat16())
     try:
         yield
     finally:
         for parameter in rows:
-            parameter.data = parameter.data.float()
+            parameter.data = parameter.data.float().contiguous()
 
 
 @contextmanager
@@ -256,7 +263,7 @@ def _deferred_interrupts() -> Iterator[list[Callable[[], Any]]]:
 
 
 @contextmanager
-def _tf32_products() -> Iterator[None]:
+def tf32_products() -> Iterator[None]:
     """Allow TF32 on a GPU: products have ten mantissa bits, sums are in float32."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")
@@ -277,7 +284,7 @@ class _Loop:
     ranks: Ranks
     state: TrainState = field(default_factory=TrainState)
     finished: bool = False  # by an earlier process
-    best: dict[str, Tensor] = field(default_factory=dict)  # kept on the CPU: a second copy might not fit on the GPU
+    best: dict[str, Tensor] = field(default_factory=dict)
 
     def epoch(self, stop: list[Callable[[], Any]]) -> None:
         started, state = time.monotonic(), self.state
@@ -396,9 +403,20 @@ class _Loop:
         score = next(iter(figures.values()))
         if score >= self.state.best_score:  # of equals the later, whose loss is lower
             self.state.best_epoch, self.state.best_score = self.state.epoch, score
-            weights = self.task.state_dict()
-            self.best.update({name: tensor.detach().to("cpu", copy=True) for name, tensor in weights.items()})
+            self._keep_weights()
         return figures
+
+    def _keep_weights(self) -> None:
+        """Keep a copy of the weights, as the best epoch's: on a GPU with room for several of them, or on the host."""
+        weights = {name: tensor.detach() for name, tensor in self.task.state_dict().items()}
+        if not self.best:
+            device = self.step.loss_sum.device
+            size = sum(tensor.nbytes for tensor in weights.values())
+            roomy = device.type == "cuda" and torch.cuda.mem_get_info(device)[0] > _ROOM * size
+            to = device if roomy else torch.device("cpu")
+            self.best.update({name: torch.empty_like(tensor, device=to) for name, tensor in weights.items()})
+        for name, tensor in weights.items():
+            self.best[name].copy_(tensor)
 
     def _check_finite(self) -> None:
         bad = int(self.step.first_bad)

@@ -14,8 +14,9 @@ from torch import Tensor, nn
 from torch.optim.adam import adam as fused_adam
 
 from laconic.errors import ConfigError
-from laconic.kernels.triton.adam import adam, adam_reference, adam_rows, adam_rows_reference
+from laconic.kernels.triton.adam import Several, adam, adam_reference, adam_rows, adam_rows_reference
 from laconic.kernels.triton.factors import take
+from laconic.kernels.triton.pads import zeros_like
 from laconic.kernels.triton.row_update import update_rows
 
 
@@ -64,6 +65,7 @@ class Halving:
         return of_epoch[at], np.full(steps, self.beta1)
 
 
+_SMALL, _TOGETHER = 1 << 20, 32  # numbers of a parameter that is updated together with others, and how many of these
 OPTIMISERS = ("adam", "adam-bf16", "adagrad-bf16")
 
 
@@ -120,16 +122,17 @@ class Adam:
         self.slow = frozenset(pretrained) if plan.pretrained_rate else frozenset()
         self.slowness = plan.pretrained_rate / plan.learning_rate
         by_row = frozenset(rows) if plan.optimiser.startswith("adagrad") else frozenset()
-        both = {name: torch.zeros_like(parameter) for name, parameter in parameters.items() if name not in by_row}
-        self.means, self.squares = both, {name: torch.zeros_like(tensor) for name, tensor in both.items()}
+        both = {name: zeros_like(parameter) for name, parameter in parameters.items() if name not in by_row}
+        self.means, self.squares = both, {name: zeros_like(tensor) for name, tensor in both.items()}
         self.squares |= {name: torch.zeros(len(parameters[name]), device=parameters[name].device) for name in by_row}
         device = next(iter(self.parameters.values())).device
         self.table = torch.from_numpy(clock_table(plan, steps))
         self.clocks = self.table.to(device, torch.float32)
         self.at = torch.zeros((), dtype=torch.int64, device=device)
         self.steps = steps
-        fused = device.type == "cuda" and find_spec("triton") is not None
+        self._fused = fused = device.type == "cuda" and find_spec("triton") is not None
         self._update_all, self._update_rows = (adam, adam_rows) if fused else (adam_reference, adam_rows_reference)
+        self._several: dict[tuple[str, ...], Several] = {}
         self._side_stream = torch.cuda.Stream() if device.type == "cuda" else None  # type: ignore[no-untyped-call]
 
     def progress(self) -> Float[Tensor, ""]:
@@ -183,12 +186,28 @@ class Adam:
     @torch.no_grad()
     def _update(self, names: Iterable[str], clock: Float[Tensor, "7"]) -> None:
         slow = torch.cat([clock[:1] * self.slowness, clock[1:]]) if self.slow else clock
+        small: dict[bool, list[str]] = {False: [], True: []}
         for name in names:
-            parameter, gradient = self.parameters[name], self.parameters[name].grad
-            assert gradient is not None
+            if self._fused and name not in self.lazy and self.parameters[name].numel() <= _SMALL:
+                small[name in self.slow].append(name)
+                continue
             update = self._update_rows if name in self.lazy else self._update_all
-            own = slow if name in self.slow else clock
-            update(parameter, gradient.contiguous(), self.means[name], self.squares[name], own)
+            update(*self._parts(name), slow if name in self.slow else clock)
+        for is_slow, found in small.items():
+            for first in range(0, len(found), _TOGETHER):
+                self._update_together(tuple(found[first : first + _TOGETHER]), slow if is_slow else clock)
+
+    def _parts(self, name: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        gradient = self.parameters[name].grad
+        assert gradient is not None
+        return self.parameters[name], gradient.contiguous(), self.means[name], self.squares[name]
+
+    def _update_together(self, names: tuple[str, ...], clock: Float[Tensor, "7"]) -> None:
+        parts = [self._parts(name) for name in names]
+        if names not in self._several:  # not while a step is captured, but in the steps before
+            self._several[names] = Several([weight for weight, *_ in parts])
+        weights, gradients, means, squares = zip(*parts, strict=True)
+        self._several[names].step(weights, gradients, means, squares, clock)
 
     @torch.no_grad()
     def _step_on_host(self) -> None:
@@ -201,13 +220,13 @@ class Adam:
             groups.append((name, tensors, touched, (rows[0], gradients, *rows[1:])))
         for factor, slow in ((1.0, False), (self.slowness, True)):
             if of_rate := [rows for name, _, _, rows in groups if (name in self.slow) == slow]:
-                self._fused(of_rate, factor)
+                self._by_torch(of_rate, factor)
         for _, tensors, touched, (weights, _, *moments) in groups:
             if touched is not None:
                 for tensor, new in zip(tensors, (weights, *moments), strict=True):
                     tensor[touched] = new
 
-    def _fused(self, groups: list[tuple[Tensor, ...]], factor: float) -> None:
+    def _by_torch(self, groups: list[tuple[Tensor, ...]], factor: float) -> None:
         rate, beta1, beta2, eps, *_ = self.table[int(self.at)].tolist()
         weights, gradients, means, squares = (list(parts) for parts in zip(*groups, strict=True))
         fused_adam(

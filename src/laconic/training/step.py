@@ -46,7 +46,7 @@ class Step:
         buffers = {name: buffer.clone() for name, buffer in self.task.named_buffers()}
         captured: Callable[[Tensor], None] | None = None
         try:
-            if "encode" not in vars(self.task):  # a task of several stages is compiled once
+            if self.task.compiles and "encode" not in vars(self.task):  # a task of several stages is compiled once
                 vars(self.task)["encode"] = torch.compile(self.task.encode, dynamic=False)
             captured = self._captured(batch_size)
         except LostRankError:
@@ -61,7 +61,7 @@ class Step:
             vars(self.task).pop("encode", None)
             return "eager on the GPU: the step could not be captured"
         self._replay = captured
-        return "encoder compiled, step captured as a CUDA graph"
+        return "encoder compiled, " * self.task.compiles + "step captured as a CUDA graph"
 
     def _eager(self, rows: Int[Tensor, "batch"]) -> None:
         for parameter in self.optimiser.parameters.values():

@@ -23,6 +23,8 @@ class Task(nn.Module, ABC):
 
     tables: frozenset[str] = frozenset()
     """Parameters with a row for each word or label, of which a step uses some."""
+    compiles: bool = True
+    """Whether `encode` is compiled on a GPU, which takes half a minute at first."""
 
     def rows(self) -> frozenset[str]:
         """Return the names of parameters with an independent row for each label or cluster."""

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from laconic.models.encoders import Encoder
+from laconic.models.encoders import Encoder, TransformerEncoder
 from laconic.training.tasks import Task
 from laconic.types import NO_LABEL, Batch, Inputs, Tokens
 
@@ -43,6 +43,8 @@ class Contrast(Task):
     ) -> None:
         super().__init__()
         self.encoder, self.dropout = encoder, nn.Dropout(dropout)
+        # Few epochs and large batches: but for a transformer, compiling takes longer than it saves.
+        self.compiles = any(isinstance(part, TransformerEncoder) for part in self.modules())
         tables = [name for name, part in self.named_modules() if isinstance(part, nn.Embedding)]
         self.tables = frozenset(f"{name}.weight" for name in tables)
         self.temperature, self.correction, self.positives, self.hard = temperature, correction, positives, hard

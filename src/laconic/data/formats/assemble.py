@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -184,9 +185,10 @@ class Gathered:
 
     def add(self, text: str | None, id: str | None, labels: Sequence[tuple[int, float]]) -> None:
         """Add a row; a repeated label gets its larger weight."""
-        weight_of: dict[int, float] = {}
-        for number, weight in labels:
-            weight_of[number] = max(weight, weight_of.get(number, 0.0))
+        weight_of = dict(labels)
+        if len(weight_of) < len(labels):
+            for number, weight in labels:
+                weight_of[number] = max(weight, weight_of[number])
         self.repeated += len(labels) - len(weight_of)
         self.labels.extend(weight_of.keys())
         self.values.extend(weight_of.values())
@@ -215,9 +217,12 @@ def gather(rows: Iterable[Row], book: LabelBook) -> Gathered:
 
 
 def _weighted_labels(row: Row, book: LabelBook) -> list[tuple[int, float]]:
-    numbers = [book.number_of(label, row.place) for label in row.labels]
+    try:
+        numbers = [book.number[label] for label in row.labels]  # type: ignore[index] # most are names that are known
+    except KeyError:
+        numbers = [book.number_of(label, row.place) for label in row.labels]
     if row.label_weights is None:
-        return [(number, 1.0) for number in numbers]
+        return [*zip(numbers, repeat(1.0))]
     if len(row.label_weights) != len(numbers):
         raise DataError(
             f"{row.place}: {counted(len(numbers), 'label')} but {counted(len(row.label_weights), 'label weight')}; "

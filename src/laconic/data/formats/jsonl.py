@@ -115,7 +115,10 @@ def label_rows(path: Path) -> Iterator[LabelRow]:
 
 def labels_of(record: Record, key: str, place: str) -> list[str | int]:
     """Return a list of label names or of row numbers."""
-    return [_label(value, f'{place}: "{key}"') for value in list_of(record, key, place)]
+    values = list_of(record, key, place)
+    if all(type(value) is str and value.isascii() for value in values):  # most are: nothing more to check, in a hurry
+        return values
+    return [_label(value, f'{place}: "{key}"') for value in values]
 
 
 def _label(value: Any, place: str) -> str | int:

@@ -6,10 +6,11 @@ import csv
 import gzip
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
-from io import BufferedReader, RawIOBase
+from io import BufferedReader, FileIO, RawIOBase
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any, TypeAlias
@@ -21,6 +22,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 _BUFFER = 1 << 17  # bytes that are unpacked at a time
 _HEAD = 1 << 14  # bytes by which a format is recognised
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+READ: ContextVar[Callable[[int], object] | None] = ContextVar("is told of bytes that were read", default=None)
 Lines: TypeAlias = Iterator[tuple[int, bytes]]  # numbered
 
 
@@ -118,9 +120,19 @@ def opened(path: Path) -> Iterator[BufferedReader]:
         yield BufferedReader(Unpacked(path, raw), _BUFFER) if raw.peek(2)[:2] == GZIP_MAGIC else raw
 
 
+class _Watched(FileIO):
+    """A file whose reader may want to know how far it is."""
+
+    def readinto(self, buffer: Any) -> int | None:
+        count, told = super().readinto(buffer), READ.get()
+        if told is not None and count:
+            told(count)
+        return count
+
+
 def _opened(path: Path) -> BufferedReader:
     try:
-        return path.open("rb")
+        return BufferedReader(_Watched(path), _BUFFER)
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such file") from None
     except IsADirectoryError:

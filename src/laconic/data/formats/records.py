@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -28,7 +29,7 @@ def records(path: Path) -> Iterator[tuple[int, Record]]:
 def record_of(line: str, place: str) -> Record:
     """Parse the object that a line holds."""
     try:
-        value = _DECODER.decode(line)
+        value = _decoded(line)
     except json.JSONDecodeError as error:
         near = excerpt(line[max(error.pos - 20, 0) :])
         raise DataError(
@@ -130,6 +131,15 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
+def _decoded(line: str) -> Any:
+    """Decode a line, at once where it is one value and nothing else: `decode` looks for spaces around it first."""
+    with suppress(json.JSONDecodeError):
+        value, end = _DECODER.raw_decode(line)
+        if end == len(line):
+            return value
+    return _DECODER.decode(line)
 
 
 def _refuse_lone_surrogates(value: str, place: str) -> None:

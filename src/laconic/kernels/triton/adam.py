@@ -5,6 +5,7 @@ The clock is seven numbers: learning rate, beta1, beta2, eps, 1 âˆ’ beta1^t, 1 â
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -47,6 +48,68 @@ def adam_rows(weight: Tensor, gradient: Tensor, mean: Tensor, square: Tensor, cl
     assert all(part.is_contiguous() for part in (weight, gradient, mean, square))
     block = 1 << (width - 1).bit_length()
     _kernel()[(rows,)](weight, gradient, mean, square, clock, weight.numel(), BLOCK=block, ROW=width)
+
+
+class Several:
+    """Adam over many small tensors in one launch, since a launch takes longer than they do."""
+
+    def __init__(self, weights: Sequence[Tensor]) -> None:
+        blocks = torch.tensor([-(-weight.numel() // _BLOCK) for weight in weights])
+        starts = blocks.cumsum(0) - blocks
+        sizes = torch.tensor([weight.numel() for weight in weights])
+        self.programs = int(blocks.sum())
+        self.table = torch.stack([starts, sizes], dim=1).to(weights[0].device, torch.int64)
+
+    def step(
+        self,
+        weights: Sequence[Tensor],
+        gradients: Sequence[Tensor],
+        means: Sequence[Tensor],
+        squares: Sequence[Tensor],
+        clock: Float[Tensor, "7"],
+    ) -> None:
+        parts = [tuple(tensors) for tensors in (weights, gradients, means, squares)]
+        assert all(tensor.is_contiguous() and tensor.dtype == torch.float32 for part in parts for tensor in part)
+        _several_kernel()[(self.programs,)](*parts, self.table, clock, BLOCK=_BLOCK)
+
+
+@cache
+def _several_kernel() -> Any:
+    import triton
+    from triton import language as tl
+
+    @triton.jit  # type: ignore[untyped-decorator]
+    def step_several(weights, gradients, means, squares, table, clock, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+        # The addresses of the last tensor that begins at this program or before it.
+        program = tl.program_id(0).to(tl.int64)
+        start, count = tl.load(table), tl.load(table + 1)
+        w_at, g_at = weights[0].to(tl.int64), gradients[0].to(tl.int64)
+        m_at, v_at = means[0].to(tl.int64), squares[0].to(tl.int64)
+        for each in tl.static_range(1, len(weights)):
+            own, size = tl.load(table + 2 * each), tl.load(table + 2 * each + 1)
+            here = program >= own
+            start, count = tl.where(here, own, start), tl.where(here, size, count)
+            w_at = tl.where(here, weights[each].to(tl.int64), w_at)
+            g_at = tl.where(here, gradients[each].to(tl.int64), g_at)
+            m_at = tl.where(here, means[each].to(tl.int64), m_at)
+            v_at = tl.where(here, squares[each].to(tl.int64), v_at)
+        at = (program - start) * BLOCK + tl.arange(0, BLOCK)
+        there = at < count
+        weight, mean = w_at.to(tl.pointer_type(tl.float32)) + at, m_at.to(tl.pointer_type(tl.float32)) + at
+        square, gradient = v_at.to(tl.pointer_type(tl.float32)) + at, g_at.to(tl.pointer_type(tl.float32)) + at
+        beta1, beta2 = tl.load(clock + 1), tl.load(clock + 2)
+        there = there & (tl.load(clock + 6).to(tl.int32) > 0)
+        g = tl.load(gradient, mask=there, other=0.0)
+        m, v = tl.load(mean, mask=there, other=0.0), tl.load(square, mask=there, other=0.0)
+        w = tl.load(weight, mask=there, other=0.0)
+        new_m = m * beta1 + g * (1 - beta1)
+        new_v = v * beta2 + g * g * (1 - beta2)
+        divisor = tl.sqrt_rn(new_v / tl.load(clock + 5)) + tl.load(clock + 3)
+        tl.store(mean, new_m, mask=there)
+        tl.store(square, new_v, mask=there)
+        tl.store(weight, w - tl.load(clock) * (new_m / tl.load(clock + 4)) / divisor, mask=there)
+
+    return step_several
 
 
 @cache

@@ -12,6 +12,8 @@ from typing import NamedTuple
 from jaxtyping import Float, Int
 from torch import Tensor
 
+ALIGNED_ROWS = 16  # of a cluster; the tiles of an update divide it, and gradients of so many are aligned in memory
+
 
 class AllLabelFactors(NamedTuple):
     """Factors where every text was scored with every label."""
@@ -23,7 +25,7 @@ class AllLabelFactors(NamedTuple):
 class ShortlistFactors(NamedTuple):
     """Factors where every text was scored with the labels of its picked clusters."""
 
-    logit_gradients: Float[Tensor, "picks size"]  # sorted by cluster; as wide as the largest
+    logit_gradients: Float[Tensor, "picks size"]  # sorted by cluster; a power of two, or a multiple of ALIGNED_ROWS
     texts: Int[Tensor, "picks"]
     bounds: Int[Tensor, "bounds"]  # the picks of cluster c are those from bound c up to bound c + 1
     starts: Int[Tensor, "bounds"]  # its labels

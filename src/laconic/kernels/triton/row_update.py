@@ -13,14 +13,18 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from laconic.kernels.triton.factors import Factors, ShortlistFactors
+from laconic.kernels.triton.factors import AllLabelFactors, Factors, ShortlistFactors
+from laconic.kernels.triton.pads import as_wide, with_padding
 
-# What was fastest on an H200 at 670,091 rows of 480: the tile of a program, its warps, and registers of a thread.
-_PICKED_ROWS, _PICKED_WIDTH, _PICKED_WARPS = 16, 128, 4
-_WHOLE_ROWS, _WHOLE_TEXTS = 16, 32  # of a program that has whole rows
+# What was fastest on an H200 at 670,091 rows of 480 and 2,812,281 of 300: the tile of a program, its warps, and
+# registers of a thread. Of picks some are loaded together.
+_PICKED_ROWS, _PICKED_WIDTH, _PICKED_WARPS, _PICKS = 4, 512, 4, 2
+_BFLOAT16_PICKED_WARPS, _BFLOAT16_PICKS = 2, 4
+_WHOLE_ROWS, _WHOLE_WARPS, _WHOLE_PICKS = 4, 2, 1  # of a program that has picked rows in full
 _ROWS, _TEXTS, _WIDTH, _STAGES = 64, 64, 64, 3
 _WARPS, _REGISTERS = 8, 128
 _BFLOAT16_WARPS, _BFLOAT16_REGISTERS = 4, 168
+_STRIP_WIDTH = 64
 
 
 def multiply_out(factors: Factors, rows: int, *, precise: bool = False) -> Float[Tensor, "rows dim"]:
@@ -48,12 +52,71 @@ def update_rows(
     rows need it for rounding.
     """
     assert chance is not None or weight.dtype == torch.float32
+    numbers, weight = weight.shape[1], with_padding(weight)
+    if mean is not None:
+        mean, square = with_padding(mean), with_padding(square)
+        assert mean.shape == square.shape == weight.shape
+    factors = factors._replace(vectors=as_wide(factors.vectors, weight))
     assert all(part.is_contiguous() for part in (mean, square) if part is not None)
-    launch, seed = _launch(factors, weight, precise=precise, whole=mean is None), clock if chance is None else chance
+    seed = clock if chance is None else chance
+    if mean is None and isinstance(factors, AllLabelFactors):
+        _adagrad_in_strips(weight, square, factors, clock, seed, numbers, precise=precise)
+        return
+    launch = _launch(factors, weight, precise=precise, whole=mean is None)
     if mean is None:
-        _kernels().adagrad[launch.grid](weight, square, clock, seed, *launch.arguments, **launch.options)
+        _kernels().adagrad[launch.grid](
+            *(weight, square, clock, seed, *launch.arguments), NUMBERS=numbers, **launch.options
+        )
     else:
         _kernels().adam[launch.grid](weight, mean, square, clock, seed, *launch.arguments, LAZY=lazy, **launch.options)
+
+
+def _adagrad_in_strips(
+    weight: Float[Tensor, "rows dim"],
+    square: Float[Tensor, "rows"],
+    factors: AllLabelFactors,
+    clock: Float[Tensor, "7"],
+    seed: Tensor,
+    numbers: int,
+    *,
+    precise: bool,
+) -> None:
+    (rows, dim), (batch, stride) = weight.shape, factors.logit_gradients.shape
+    vectors = factors.vectors if precise else factors.vectors.to(factors.logit_gradients.dtype)
+    strips = _strips(batch, precise=precise)
+    programs, texts = -(-rows // strips.rows), min(strips.texts, _power(batch))
+    assert stride >= programs * strips.rows
+    assert all(part.is_contiguous() for part in (weight, factors.logit_gradients, vectors))
+    _kernels().adagrad_in_strips[(programs,)](
+        *(weight, square, clock, seed, factors.logit_gradients, vectors, rows, batch, stride),
+        DIM=dim,
+        NUMBERS=numbers,
+        ROWS=strips.rows,
+        WIDTH=min(_STRIP_WIDTH, _power(dim)),
+        TEXTS=texts,
+        MORE=batch > texts,
+        PRECISION="ieee" if precise else "tf32",
+        num_warps=strips.warps,
+        num_stages=strips.stages,
+        maxnreg=strips.registers,
+    )
+
+
+class _Strips(NamedTuple):
+    """The rows of a program that goes through them strip by strip, texts, warps, steps ahead, a thread's registers."""
+
+    rows: int
+    texts: int
+    warps: int
+    stages: int
+    registers: int | None
+
+
+def _strips(batch: int, *, precise: bool) -> _Strips:
+    """Choose what was fastest at 128 texts; more of them, or float32, would not fit into shared memory that way."""
+    if precise:
+        return _Strips(64, 64, 4, 2, None)
+    return _Strips(128, 128, 8, 3, 128) if batch <= 128 else _Strips(64, 128, 4, 2, None)
 
 
 class _Launch(NamedTuple):
@@ -65,22 +128,26 @@ class _Launch(NamedTuple):
 
 
 def _launch(factors: Factors, weight: Tensor, *, precise: bool, whole: bool = False) -> _Launch:
-    """Choose tiles for the rows; `whole`: a program has rows in full."""
+    """Choose tiles for the rows; `whole`: a program has rows, which are picked, in full."""
     (rows, dim), (batch, stride) = weight.shape, (len(factors.vectors), factors.logit_gradients.shape[1])
     assert all(part.is_contiguous() for part in (weight, factors.logit_gradients, factors.vectors))
-    vectors = factors.vectors
+    vectors, is_float32, registers, picks = factors.vectors, weight.dtype == torch.float32, None, 1
     if isinstance(factors, ShortlistFactors):
-        width, size, texts = _PICKED_WIDTH, min(_PICKED_ROWS, stride), _TEXTS
-        tiles, warps, registers = stride // size, _PICKED_WARPS, None
-        programs, lists = (len(factors.starts) - 1) * tiles, (factors.texts, factors.bounds, factors.starts)
+        size, width = min(_WHOLE_ROWS if whole else _PICKED_ROWS, stride), _power(dim)
+        assert stride % size == 0
+        programs, tiles = (len(factors.starts) - 1) * (stride // size), stride // size
+        lists = factors.texts, factors.bounds, factors.starts
+        if whole:
+            warps, picks = _WHOLE_WARPS, _WHOLE_PICKS
+        else:
+            width = min(_PICKED_WIDTH, width)
+            warps, picks = (_PICKED_WARPS, _PICKS) if is_float32 else (_BFLOAT16_PICKED_WARPS, _BFLOAT16_PICKS)
     else:
-        assert stride >= -(-rows // _ROWS) * _ROWS
-        width, size, texts = (_WIDTH, _WHOLE_ROWS, _WHOLE_TEXTS) if whole else (_WIDTH, _ROWS, _TEXTS)
+        size, width = _ROWS, min(_WIDTH, _power(dim))
         programs, tiles, lists = -(-rows // size), 1, (vectors, vectors, vectors)  # the lists are not read
-        is_bfloat16 = weight.dtype != torch.float32 and not whole
-        warps, registers = (_BFLOAT16_WARPS, _BFLOAT16_REGISTERS) if is_bfloat16 else (_WARPS, _REGISTERS)
+        assert stride >= programs * size
+        warps, registers = (_WARPS, _REGISTERS) if is_float32 else (_BFLOAT16_WARPS, _BFLOAT16_REGISTERS)
         vectors = vectors if precise else vectors.to(factors.logit_gradients.dtype)
-    texts, width = _WHOLE_TEXTS if whole else texts, _power(dim) if whole else min(width, _power(dim))
     return _Launch(
         (programs * -(-dim // width),),
         (factors.logit_gradients, vectors, *lists, rows, batch, stride, tiles),
@@ -88,7 +155,8 @@ def _launch(factors: Factors, weight: Tensor, *, precise: bool, whole: bool = Fa
             "DIM": dim,
             "ROWS": size,
             "WIDTH": width,
-            "TEXTS": texts,
+            "TEXTS": _TEXTS,
+            "PICKS": picks,
             "PICKED": isinstance(factors, ShortlistFactors),
             "PRECISION": "ieee" if precise else "tf32",
             "num_warps": warps,

@@ -25,6 +25,7 @@ def tile_of(bounds, starts, rows, batch, tiles, DIM: constexpr, ROWS: constexpr,
         cluster = program // tiles
         begin, end = tl.load(starts + cluster) + (program % tiles) * ROWS, tl.load(starts + cluster + 1)
         first, last = tl.load(bounds + cluster), tl.load(bounds + cluster + 1)
+        last = tl.where(begin < end, last, first)  # a tile without rows has nothing to do
     else:
         begin, end = program.to(tl.int64) * ROWS, rows
         first, last = 0, batch
@@ -56,6 +57,7 @@ def gradient_of(
     ROWS: constexpr,
     WIDTH: constexpr,
     TEXTS: constexpr,
+    PICKS: constexpr,
     PICKED: constexpr,
     PRECISION: constexpr,
 ):
@@ -65,10 +67,12 @@ def gradient_of(
     column_there = column < DIM
     total = tl.zeros((ROWS, WIDTH), tl.float32)
     if PICKED:
-        for pick in range(first, last):
-            x_at = tl.load(texts + pick) * DIM + column
-            g = tl.load(gradients + pick * stride + place)
-            total += g[:, None] * tl.load(vectors + x_at, mask=column_there, other=0.0)[None, :]
+        for start in range(first, last, PICKS):  # some at a time, so that they arrive together
+            for each in tl.static_range(PICKS):
+                pick, there = start + each, start + each < last
+                x_at = tl.load(texts + pick, mask=there, other=0) * DIM + column
+                g = tl.load(gradients + pick * stride + place, mask=there, other=0.0)
+                total += g[:, None] * tl.load(vectors + x_at, mask=column_there & there, other=0.0)[None, :]
     else:
         for start in range(first, last, TEXTS):
             text = start + tl.arange(0, TEXTS)
@@ -95,7 +99,7 @@ def flatten(total, ROWS: constexpr, WIDTH: constexpr, PICKED: constexpr):
 @no_type_check
 def random_bits(at, chance):
     # Hashes positions and seed until neighbouring positions have nothing in common.
-    bits = at.to(tl.uint32) * 0x61C88647 + tl.load(chance).to(tl.uint32) * 0x3C6EF372
+    bits = at.to(tl.uint32) + tl.load(chance).to(tl.uint32) * 0x61C88647
     bits = (bits ^ (bits >> 16)) * 0x21F0AAAD
     bits = (bits ^ (bits >> 15)) * 0x735A2D97
     return (bits ^ (bits >> 15)).to(tl.int32, bitcast=True)
@@ -126,13 +130,15 @@ def multiply_out(
     ROWS: constexpr,
     WIDTH: constexpr,
     TEXTS: constexpr,
+    PICKS: constexpr,
     PICKED: constexpr,
     PRECISION: constexpr,
 ):
     column, place, begin, end, first, last = tile_of(bounds, starts, rows, batch, tiles, DIM, ROWS, WIDTH, PICKED)
     at, there = elements(column, begin, end, DIM, ROWS, WIDTH)
     total = gradient_of(
-        gradients, vectors, texts, column, place, begin, first, last, stride, DIM, ROWS, WIDTH, TEXTS, PICKED, PRECISION
+        *(gradients, vectors, texts, column, place, begin, first, last, stride),
+        *(DIM, ROWS, WIDTH, TEXTS, PICKS, PICKED, PRECISION),
     )
     tl.store(product + at, flatten(total, ROWS, WIDTH, PICKED), mask=there)
 
@@ -159,11 +165,13 @@ def adam(
     ROWS: constexpr,
     WIDTH: constexpr,
     TEXTS: constexpr,
+    PICKS: constexpr,
     PICKED: constexpr,
     PRECISION: constexpr,
 ):
     column, place, begin, end, first, last = tile_of(bounds, starts, rows, batch, tiles, DIM, ROWS, WIDTH, PICKED)
     at, there = elements(column, begin, end, DIM, ROWS, WIDTH)
+    there = there & (tl.load(clock + 6).to(tl.int32) > 0)
     if LAZY:
         there = there & (last > first)
     # Requested first: while they arrive, their gradient is summed.
@@ -171,16 +179,15 @@ def adam(
     m = tl.load(mean + at, mask=there, other=0.0).to(tl.float32)
     v = tl.load(square + at, mask=there, other=0.0).to(tl.float32)
     total = gradient_of(
-        gradients, vectors, texts, column, place, begin, first, last, stride, DIM, ROWS, WIDTH, TEXTS, PICKED, PRECISION
+        *(gradients, vectors, texts, column, place, begin, first, last, stride),
+        *(DIM, ROWS, WIDTH, TEXTS, PICKS, PICKED, PRECISION),
     )
     total = flatten(total, ROWS, WIDTH, PICKED)
-    go = tl.load(clock + 6) > 0
     beta1, beta2 = tl.load(clock + 1), tl.load(clock + 2)
     rate, widening = tl.load(clock) / tl.load(clock + 4), 1 / tl.load(clock + 5)
     new_m = m * beta1 + total * (1 - beta1)
     new_v = v * beta2 + total * total * (1 - beta2)
     new_w = w - rate * new_m / (tl.sqrt(new_v * widening) + tl.load(clock + 3))
-    new_w, new_m, new_v = tl.where(go, new_w, w), tl.where(go, new_m, m), tl.where(go, new_v, v)
     if weight.dtype.element_ty != tl.float32:
         bits = random_bits(at, chance)
         new_w, new_m, new_v = round_by(new_w, bits >> 16), round_by(new_m, bits), round_by(new_v, bits >> 8)
@@ -206,25 +213,114 @@ def adagrad(
     stride,
     tiles,
     DIM: constexpr,
+    NUMBERS: constexpr,
     ROWS: constexpr,
     WIDTH: constexpr,
     TEXTS: constexpr,
+    PICKS: constexpr,
     PICKED: constexpr,
     PRECISION: constexpr,
 ):
+    # A program has whole rows of a picked cluster; those of others stay as they are.
     column, place, begin, end, first, last = tile_of(bounds, starts, rows, batch, tiles, DIM, ROWS, WIDTH, PICKED)
+    go = (tl.load(clock + 6).to(tl.int32) > 0) & (last > first)
     at, there = elements(column, begin, end, DIM, ROWS, WIDTH)
+    there = there & go
     w = tl.load(weight + at, mask=there, other=0.0).to(tl.float32)
     total = gradient_of(
-        gradients, vectors, texts, column, place, begin, first, last, stride, DIM, ROWS, WIDTH, TEXTS, PICKED, PRECISION
+        *(gradients, vectors, texts, column, place, begin, first, last, stride),
+        *(DIM, ROWS, WIDTH, TEXTS, PICKS, PICKED, PRECISION),
     )
-    go = tl.load(clock + 6) > 0
-    of_row, row_there = square + begin + tl.arange(0, ROWS), begin + tl.arange(0, ROWS) < end
+    of_row, row_there = square + begin + tl.arange(0, ROWS), (begin + tl.arange(0, ROWS) < end) & go
     s = tl.load(of_row, mask=row_there, other=0.0)
-    new_s = s + tl.sum(total * total, 1) / DIM
-    tl.store(of_row, tl.where(go, new_s, s), mask=row_there)
+    new_s = s + tl.sum(total * total, 1) / NUMBERS
+    tl.store(of_row, new_s, mask=row_there)
     total = total / (tl.sqrt(new_s) + tl.load(clock + 3))[:, None]
-    new_w = tl.where(go, w - tl.load(clock) * flatten(total, ROWS, WIDTH, PICKED), w)
+    new_w = w - tl.load(clock) * flatten(total, ROWS, WIDTH, PICKED)
     if weight.dtype.element_ty != tl.float32:
         new_w = round_by(new_w, random_bits(at, chance) >> 16)
     tl.store(weight + at, new_w.to(weight.dtype.element_ty), mask=there)
+
+
+@triton.jit
+@no_type_check
+def strip_of(
+    gradients,
+    g,
+    vectors,
+    start_column,
+    begin,
+    batch,
+    stride,
+    DIM: constexpr,
+    ROWS: constexpr,
+    WIDTH: constexpr,
+    TEXTS: constexpr,
+    MORE: constexpr,
+    PRECISION: constexpr,
+):
+    # Returns the gradient of some columns; that of the scores of the first texts, g, has been loaded already.
+    column, text = start_column + tl.arange(0, WIDTH), tl.arange(0, TEXTS)
+    here, x_at = (column < DIM)[None, :], text[:, None] * DIM + column[None, :]
+    x = tl.load(vectors + x_at, mask=(text < batch)[:, None] & here, other=0.0)
+    total = tl.dot(tl.trans(g), x, input_precision=PRECISION)
+    if MORE:
+        for start in range(TEXTS, batch, TEXTS):
+            text_there = (start + text < batch)[:, None]
+            more_at = (start + text).to(tl.int64)[:, None] * stride + (begin + tl.arange(0, ROWS))[None, :]
+            more = tl.load(gradients + more_at, mask=text_there, other=0.0)
+            x = tl.load(vectors + start * DIM + x_at, mask=text_there & here, other=0.0)
+            total = tl.dot(tl.trans(more), x, total, input_precision=PRECISION)
+    return total
+
+
+@triton.jit(do_not_specialize=("rows", "batch"))
+@no_type_check
+def adagrad_in_strips(
+    weight,
+    square,
+    clock,
+    chance,
+    gradients,
+    vectors,
+    rows,
+    batch,
+    stride,
+    DIM: constexpr,
+    NUMBERS: constexpr,
+    ROWS: constexpr,
+    WIDTH: constexpr,
+    TEXTS: constexpr,
+    MORE: constexpr,
+    PRECISION: constexpr,
+):
+    # A program has whole rows. Their gradient is multiplied out twice, strip by strip: for its length and the step.
+    begin = tl.program_id(0).to(tl.int64) * ROWS
+    text = tl.arange(0, TEXTS)
+    g_at = text.to(tl.int64)[:, None] * stride + (begin + tl.arange(0, ROWS))[None, :]
+    g = tl.load(gradients + g_at, mask=(text < batch)[:, None], other=0.0)
+    go = tl.load(clock + 6).to(tl.int32) > 0
+    at, there = elements(0, begin, rows, DIM, ROWS, WIDTH)
+    w = tl.load(weight + at, mask=there, other=0.0)
+    of_row, row_there = square + begin + tl.arange(0, ROWS), (begin + tl.arange(0, ROWS) < rows) & go
+    s = tl.load(of_row, mask=row_there, other=0.0)
+    squares = tl.zeros((ROWS,), tl.float32)
+    for column in range(0, DIM, WIDTH):
+        total = strip_of(
+            *(gradients, g, vectors, column, begin, batch, stride), *(DIM, ROWS, WIDTH, TEXTS, MORE, PRECISION)
+        )
+        squares += tl.sum(total * total, 1)
+    new_s = s + squares / NUMBERS
+    tl.store(of_row, new_s, mask=row_there)
+    rates = tl.load(clock) / (tl.sqrt(new_s) + tl.load(clock + 3))
+    for column in range(0, DIM, WIDTH):
+        next_at, next_there = elements(column + WIDTH, begin, rows, DIM, ROWS, WIDTH)
+        next_w = tl.load(weight + next_at, mask=next_there, other=0.0)  # on its way meanwhile
+        total = strip_of(
+            *(gradients, g, vectors, column, begin, batch, stride), *(DIM, ROWS, WIDTH, TEXTS, MORE, PRECISION)
+        )
+        new_w = w.to(tl.float32) - flatten(total * rates[:, None], ROWS, WIDTH, False)
+        if weight.dtype.element_ty != tl.float32:
+            new_w = round_by(new_w, random_bits(at, chance) >> 16)
+        tl.store(weight + at, new_w.to(weight.dtype.element_ty), mask=there & go)
+        at, there, w = next_at, next_there, next_w

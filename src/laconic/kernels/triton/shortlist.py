@@ -8,7 +8,6 @@ gradient; on a CPU a thread has many (numba) and writes that gradient. The refer
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -16,7 +15,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from laconic.kernels.triton.factors import ShortlistFactors
+from laconic.kernels.triton.factors import ALIGNED_ROWS, ShortlistFactors
+from laconic.kernels.triton.groups import listed_by_group
+from laconic.kernels.triton.pads import as_wide, with_padding
 from laconic.types import NO_LABEL
 
 
@@ -114,6 +115,23 @@ def by_cluster(shortlist: Shortlist, wanted: ShortlistTargets) -> ByCluster:
     )
 
 
+def listed_by_cluster(shortlist: Shortlist, wanted: ShortlistTargets) -> ByCluster:
+    """Return the lists of `by_cluster` on a GPU, without a sort: within a cluster they have no order."""
+    picks, starts, clusters = shortlist.picks, shortlist.starts, len(shortlist.starts) - 1
+    texts, bounds = listed_by_group(picks.flatten(), clusters)
+    positives = wanted.positives.flatten()
+    of_cluster = torch.searchsorted(starts, positives, right=True) - 1
+    pairs, positive_bounds = listed_by_group(torch.where(positives == NO_LABEL, clusters, of_cluster), clusters)
+    return ByCluster(
+        texts // picks.shape[1],
+        bounds,
+        positives[pairs],
+        pairs // wanted.positives.shape[1],
+        wanted.targets.flatten()[pairs],
+        positive_bounds,
+    )
+
+
 def shortlist_gradients(
     vectors: Float[Tensor, "batch dim"],
     weight: Float[Tensor, "labels dim"],
@@ -122,96 +140,37 @@ def shortlist_gradients(
     wanted: ShortlistTargets,
 ) -> Gradients:
     """Compute in one pass over the rows."""
+    numbers, weight, narrow = vectors.shape[1], with_padding(weight), vectors
+    vectors = as_wide(vectors, weight)
     starts, clusters, dim = shortlist.starts, len(shortlist.starts) - 1, vectors.shape[1]
-    rows, lists = min(_MOST_ROWS, 1 << (shortlist.size - 1).bit_length()), by_cluster(shortlist, wanted)
+    power, lists = 1 << (shortlist.size - 1).bit_length(), listed_by_cluster(shortlist, wanted)
+    rows, width = min(_MOST_ROWS, power), min(power, -(-shortlist.size // ALIGNED_ROWS) * ALIGNED_ROWS)
     tiles = -(-shortlist.size // rows)
     losses, by_vectors = vectors.new_empty(clusters, tiles), torch.zeros_like(vectors)
-    logit_gradients = vectors.new_empty(len(lists.texts), tiles * rows)
+    logit_gradients = vectors.new_empty(len(lists.texts), width)
     by_bias = None if bias is None else torch.empty_like(bias)
     assert all(part.is_contiguous() for part in (vectors, weight, starts, wanted.text_weights))
-    _kernel()[(clusters, tiles)](
+    _kernels().score_picks[(clusters, tiles)](
         *(vectors, weight, vectors if bias is None else bias, starts),
         *lists,
         wanted.text_weights,
-        *(losses, by_vectors, logit_gradients, vectors if by_bias is None else by_bias),
+        *(losses, by_vectors, logit_gradients, vectors if by_bias is None else by_bias, width),
         DIM=dim,
         WIDTH=1 << (dim - 1).bit_length(),
         ROWS=rows,
         BIAS=bias is not None,
         num_warps=_WARPS,
-        maxnreg=_REGISTERS,
+        maxnreg=_REGISTERS if weight.dtype == torch.float32 else _BFLOAT16_REGISTERS,
     )
-    factors = ShortlistFactors(logit_gradients, lists.texts, lists.bounds, starts, vectors)
-    return Gradients(losses.sum(), by_vectors, factors, by_bias)
+    factors = ShortlistFactors(logit_gradients, lists.texts, lists.bounds, starts, narrow)
+    return Gradients(losses.sum(), by_vectors[:, :numbers], factors, by_bias)
 
 
-_WARPS, _REGISTERS = 1, 255
-_MOST_ROWS = 16  # that a program has
+_WARPS, _REGISTERS, _BFLOAT16_REGISTERS = 1, 255, 128
+_MOST_ROWS = 4  # that a program has
 
 
-@cache
-def _kernel() -> Any:
-    import triton
-    from triton import language as tl
+def _kernels() -> Any:
+    from laconic.kernels.triton import shortlist_kernels
 
-    @triton.jit  # type: ignore[untyped-decorator]
-    def step(  # type: ignore[no-untyped-def]
-        vectors,
-        weight,
-        bias,
-        starts,
-        texts,
-        bounds,
-        positives,
-        positive_texts,
-        targets,
-        positive_bounds,
-        text_weights,
-        losses,
-        by_vectors,
-        logit_gradients,
-        by_bias,
-        DIM: tl.constexpr,
-        WIDTH: tl.constexpr,
-        ROWS: tl.constexpr,
-        BIAS: tl.constexpr,
-    ):
-        cluster, tile = tl.program_id(0), tl.program_id(1)
-        place = tile * ROWS + tl.arange(0, ROWS)
-        row = tl.load(starts + cluster) + place
-        column = tl.arange(0, WIDTH)
-        row_there = row < tl.load(starts + cluster + 1)
-        column_there = column < DIM
-        first_pick, last_pick = tl.load(bounds + cluster), tl.load(bounds + cluster + 1)
-        at = row[:, None] * DIM + column[None, :]
-        there = row_there[:, None] & column_there[None, :] & (last_pick > first_pick)
-        w = tl.load(weight + at, mask=there, other=0.0).to(tl.float32)
-        if BIAS:
-            b = tl.load(bias + row, mask=row_there, other=0.0)
-        gradient_b = tl.zeros((ROWS,), tl.float32)
-        loss = tl.zeros((ROWS,), tl.float32)
-        first_positive, last_positive = tl.load(positive_bounds + cluster), tl.load(positive_bounds + cluster + 1)
-        # A text at a time: a cluster is picked by few, and tiles of many would be mostly air.
-        for pick in range(first_pick, last_pick):
-            text = tl.load(texts + pick)
-            counted = tl.where(row_there, tl.load(text_weights + text), 0.0)
-            x = tl.load(vectors + text * DIM + column, mask=column_there, other=0.0)
-            z = tl.sum(w * x[None, :], 1)
-            if BIAS:
-                z += b
-            y = tl.zeros((ROWS,), tl.float32)
-            for positive in range(first_positive, last_positive):
-                same = (row == tl.load(positives + positive)) & (text == tl.load(positive_texts + positive))
-                y += tl.where(same, tl.load(targets + positive), 0.0)
-            e = tl.exp(-tl.abs(z))
-            loss += counted * (tl.maximum(z, 0.0) + tl.log(1.0 + e) - y * z)
-            gradient = counted * (tl.where(z >= 0, 1.0, e) / (1.0 + e) - y)
-            tl.store(logit_gradients + pick * (tl.num_programs(1) * ROWS) + place, gradient)
-            gradient_b += gradient
-            gradient_x = tl.sum(gradient[:, None] * w, 0)
-            tl.atomic_add(by_vectors + text * DIM + column, gradient_x, mask=column_there, sem="relaxed")
-        if BIAS:
-            tl.store(by_bias + row, gradient_b, mask=row_there)
-        tl.store(losses + cluster * tl.num_programs(1) + tile, tl.sum(loss))
-
-    return step
+    return shortlist_kernels

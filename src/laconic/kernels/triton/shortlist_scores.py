@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from laconic.kernels.triton.pads import as_wide, with_padding
 from laconic.kernels.triton.shortlist import Shortlist
 
 _ROWS, _WIDTH = 16, 512  # the most rows, and numbers of each, that a program holds
@@ -25,6 +26,8 @@ def shortlist_scores(
 ) -> Float[Tensor, "batch n"]:
     """Score `size` labels for each pick, -inf where a cluster is smaller. Every pick is a cluster."""
     picks, starts, size = shortlist
+    weight = with_padding(weight)
+    vectors = as_wide(vectors, weight)
     (batch, count), dim = picks.shape, vectors.shape[1]
     rows = min(_ROWS, _power_of_two(size))
     tiles = -(-size // rows)

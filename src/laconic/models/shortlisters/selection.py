@@ -1,4 +1,7 @@
-"""Select the largest few of every row, on a CPU faster than torch by a threshold estimated from a sample."""
+"""Select the largest few of every long row faster than torch, which reads a row again for every few bits.
+
+On a CPU by a threshold estimated from a sample, on a GPU from the groups of neighbours with the largest maxima.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +16,29 @@ from laconic.types import Ranking
 
 _SAMPLE = 512
 _LONG = 4096  # rows from which a sample pays
+_GROUP = 32  # neighbours that are compared with each other first
 
 
 def largest(scores: Float[Tensor, "batch n"], k: int) -> Ranking:
     """Return the positions and values of each row's k largest scores, largest first; ties in any order."""
-    if scores.is_cuda or scores.shape[1] < _LONG or k * 8 > scores.shape[1]:
+    size = scores.shape[1]
+    if size < _LONG or k * 8 > size or (scores.is_cuda and (size % _GROUP or k * _GROUP > size)):
         best = scores.topk(k)
         return Ranking(best.indices, best.values)
+    if scores.is_cuda:
+        return _from_groups(scores, k)
     values = scores.detach().numpy()
     places, found = np.empty((len(values), k), dtype=np.int64), np.empty((len(values), k), dtype=np.float32)
     in_threads(len(values), lambda first, last: _select(values, k, first, last, places, found))
     return Ranking(torch.from_numpy(places), torch.from_numpy(found))
+
+
+def _from_groups(scores: Float[Tensor, "batch n"], k: int) -> Ranking:
+    """Select from groups of neighbours: whatever is among the best k is in one of the k best groups."""
+    near = torch.unflatten(scores, 1, (-1, _GROUP))
+    groups = near.amax(2).topk(k, sorted=False).indices
+    best = near.gather(1, groups[:, :, None].expand(-1, -1, _GROUP)).flatten(1).topk(k)
+    return Ranking(groups.gather(1, best.indices // _GROUP) * _GROUP + best.indices % _GROUP, best.values)
 
 
 @compiled

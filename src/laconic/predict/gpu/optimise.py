@@ -53,8 +53,8 @@ def _(ranker: Reranker) -> Reranker:
 
 @optimise_ranker.register
 def _(ranker: FusedRanker) -> FusedRanker:
-    base, further = optimise_ranker(ranker.base), (ranker.trees, ranker.siamese, ranker.transformer)
-    return ranker.of(base, ranker.nearest, ranker.frequency, *further)
+    spaces = (None if one is None else optimise_ranker(one) for one in (ranker.siamese, ranker.transformer))
+    return ranker.of(optimise_ranker(ranker.base), ranker.nearest, ranker.frequency, ranker.trees, *spaces)
 
 
 @optimise_ranker.register
