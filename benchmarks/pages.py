@@ -96,6 +96,7 @@ BLOCKS: Mapping[str, Mapping[str, Make]] = {
         "hidden labels": others.hidden_labels,
         "updated": others.updated,
         "by language": languages.by_language,
+        "static vectors": others.static_vectors,
     },
     "docs/which-method.md": {"compared": which_method.compared, "compared, picture": which_method.shown},
     "docs/results.md": {"first table": others.first_table, "each method": others.each_method},

@@ -42,7 +42,6 @@ PLAIN, STARTED = "random start", "vectors of a transformer"
 _SEED = 0  # of the cuts
 _HELD = 0.1  # fraction of the training texts that choose
 _ALIKE = 4  # first letters of names that texts on one side of a cut share
-_DIM = 256
 _TIMED, _BEFORE = 300, 50  # texts
 _SHOWN = ("P@1", "P@5", "PSP@5", "tail R@10", "training seconds", "ms a text")
 
@@ -92,7 +91,8 @@ class Work:
         options, found = self.options, Figures()
         corpus = cut_corpus(job.data, options.texts, options.tested)
         if STARTED in job.looks:
-            path = vectors_of(corpus, job.dataset, Path(options.encoder), options.folder)
+            width = config_of(job.method, job.settings).embedding
+            path = vectors_of(corpus, f"{job.dataset}-{options.texts}", Path(options.encoder), options.folder, width)
             job = replace(job, settings=merged(job.settings, {"vectors": str(path)}))
         corpus = corpus if options.split == "test" else for_validation(corpus)
         started = perf_counter()
@@ -127,14 +127,14 @@ def for_validation(corpus: Corpus) -> Corpus:
     return replace(corpus, splits=splits)
 
 
-def vectors_of(corpus: Corpus, name: str, encoder: Path, folder: Path) -> Path:
-    """Return the file of the vectors of a corpus's words, which is made once."""
-    path = folder / f"{name}-{len(corpus.split('train'))}.vec"
+def vectors_of(corpus: Corpus, name: str, encoder: Path, folder: Path, width: int) -> Path:
+    """Return the file of the vectors of a corpus's words, as wide as the model, which is made once."""
+    path = folder / f"{name}-{width}.vec"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        started, words = perf_counter(), words_of(corpus)
-        write_vectors(path, words.words, distilled_vectors(read_pretrained(encoder), words, _DIM, torch.device("cpu")))
-        print(f"{path}: {len(words.words):,} words, {perf_counter() - started:.0f} s", flush=True)
+        started, words = perf_counter(), words_of(corpus).words
+        write_vectors(path, words, distilled_vectors(read_pretrained(encoder), words, width, torch.device("cpu")))
+        print(f"{path}: {len(words):,} words, {perf_counter() - started:.0f} s", flush=True)
     return path
 
 

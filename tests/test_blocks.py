@@ -455,3 +455,16 @@ def test_a_run_is_named_by_the_options_of_its_command() -> None:
     assert others.named("astec laptop seed 2") == "`astec --preset laptop`, seed 2"
     assert others.named("combined fusion.siamese=0 seed 1") == "`laconic train --set fusion.siamese=0`, seed 1"
     assert others.named("nearest") == "`nearest`, seed 0"
+
+
+def test_a_start_from_vectors_stands_beside_a_random_one_with_their_difference() -> None:
+    starts = {"random start": 40.0, "vectors of a transformer": 39.0}
+    runs = {
+        f"astec, {way}, test": {"seeds": 3, "texts": {"mean": 5000, "sd": 0.0}} | of(mean)
+        for way, mean in starts.items()
+    }
+    shown = others.static_vectors({"static_vectors": {"command": "b", "earlier commands": ["a"], DEBIAN: runs}})
+    assert f"| **{DEBIAN}**, mean of 3 seeds, 5,000 test texts |" in shown
+    assert "| random start | 40.00 ± 0.30 |" in shown
+    assert "| difference | −1.00 ± 0.24 |" in shown
+    assert shown.endswith("Made by `a`, `b`.")

@@ -7,6 +7,7 @@ from statistics import mean
 from typing import Any
 
 from benchmarks.combined_quality import DATASETS, WAYS
+from benchmarks.static_vectors import PLAIN, STARTED
 from benchmarks.tables import USUAL, Results, Spread, apart, by_data, cells, found, joined, number, seeds_of, table
 
 LABELS = {"debian-related": 36_306, "npm-names-deps": 24_989, "yso-titles": 25_244, "eurlex57k-titles": 4_271}
@@ -108,6 +109,22 @@ def with_transformer(results: Results) -> str:
         rows = [[name, *(f"{run[f'{name}: {one}']['mean']:.2f}" for one in USUAL)] for name in names]
         parts.append(table([f"{data}, {seeds_of(run['seeds'])}", *USUAL], rows))
     return joined(*parts)
+
+
+def static_vectors(results: Results) -> str:
+    """Return the test figures of a random start and of one from a transformer's vectors, and how far they are apart."""
+    figures, rows = found(results, "static_vectors"), []
+    for data, runs in by_data(results, "static_vectors").items():
+        plain, started = (runs[f"astec, {way}, test"] for way in (PLAIN, STARTED))
+        told = f"**{data}**, {seeds_of(plain['seeds'])}, {Spread.of(plain['texts']).mean:,.0f} test texts"
+        rows += [
+            [told, *[""] * len(USUAL)],
+            [PLAIN, *cells(plain)],
+            [STARTED, *cells(started)],
+            ["difference", *(gap.signed for gap in apart(started, plain, USUAL).values())],
+        ]
+    commands = ", ".join(f"`{one}`" for one in [*figures["earlier commands"], figures["command"]])
+    return joined(table(["", *USUAL], rows), f"Made by {commands}.")
 
 
 def load(results: Results) -> str:

@@ -24,18 +24,26 @@ CPU = torch.device("cpu")
 CORPUS = planted_texts(num_labels=4, num_texts=40, with_label_texts=True)
 
 
-def test_vectors_are_as_far_apart_as_the_transformers_own(tmp_path: Path) -> None:
-    encoder, words = read_pretrained(tiny_transformer(tmp_path / "tiny")), words_of(CORPUS)
-    found = distilled_vectors(encoder, words, 99, CPU)
-    assert found.shape == (len(words.words), encoder.dim)
+def test_vectors_are_the_transformers_own_whitened(tmp_path: Path) -> None:
+    encoder, words = read_pretrained(tiny_transformer(tmp_path / "tiny")), words_of(CORPUS).words
+    found = distilled_vectors(encoder, words, 4, CPU)
+    assert found.shape == (len(words), 4)
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 3, rtol=1e-5)
     module = TransformerEncoder(num_ids=len(encoder.words) + 2, length=16, embedding=32, layers=2, heads=4, inner=48)
     module.load(encoder.weights)
-    tokenizer = Tokenizer.of_pretrained(words.words, Splitter(rules="bert", stop_words=False), encoder)
+    tokenizer = Tokenizer.of_pretrained(words, Splitter(rules="bert", stop_words=False), encoder)
     with torch.no_grad():
-        own = torch.cat([module.eval()(tokenizer.tokens([word])) for word in words.words])
-    weights = 1e-3 / (1e-3 + words.text_counts / words.text_counts.sum())
-    plain = torch.from_numpy(found / weights[:, None]).float()
-    torch.testing.assert_close(torch.cdist(plain, plain), torch.cdist(own, own), atol=2e-3, rtol=1e-3)
+        own = torch.cat([module.eval()(tokenizer.tokens([word])) for word in words]).numpy()
+    left = np.linalg.svd(own - own.mean(axis=0), full_matrices=False)[0][:, :4]  # columns of one length: white already
+    expected = left / np.linalg.norm(left, axis=1, keepdims=True)
+    np.testing.assert_allclose(found @ found.T / 9, expected @ expected.T, atol=1e-3)
+
+
+def test_a_component_without_variance_is_no_number_too_large(tmp_path: Path) -> None:
+    encoder = read_pretrained(tiny_transformer(tmp_path / "tiny"))
+    found = distilled_vectors(encoder, words_of(CORPUS).words[:3], 99, CPU)  # three words vary in two directions
+    assert found.shape == (3, encoder.dim)
+    np.testing.assert_allclose(np.linalg.norm(found[:, :2], axis=1), 3, rtol=1e-2)
 
 
 def test_the_command_writes_what_training_starts_from(tmp_path: Path) -> None:
@@ -57,9 +65,8 @@ def test_the_command_writes_what_training_starts_from(tmp_path: Path) -> None:
 
 def test_all_words_of_the_data_have_a_vector(tmp_path: Path) -> None:
     words = words_of(CORPUS)
-    write_vectors(
-        tmp_path / "v", words.words, distilled_vectors(read_pretrained(tiny_transformer(tmp_path / "t")), words, 5, CPU)
-    )
+    encoder = read_pretrained(tiny_transformer(tmp_path / "t"))
+    write_vectors(tmp_path / "v", words.words, distilled_vectors(encoder, words.words, 5, CPU))
     assert read_vectors(tmp_path / "v", words).coverage == 1
     assert np.isfinite(read_vectors(tmp_path / "v", words).vectors).all()
 

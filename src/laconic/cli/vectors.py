@@ -27,7 +27,9 @@ def distill_vectors(
         str, option(DATA, "--words DATA", "Data whose words get vectors, in any format that train reads.")
     ],
     to: Annotated[Path, option(MODEL, "--out FILE", "Write the vectors here, in fastText's text form.")],
-    dim: Annotated[int, option(MODEL, "--dim N", "Numbers of a vector.", min=1)] = 256,
+    dim: Annotated[
+        int, option(MODEL, "--dim N", "Numbers of a vector: best as many as the model's embedding has.", min=1)
+    ] = 256,
     columns: ColumnNames = None,
     separator: Separator = None,
     device: Device = "auto",
@@ -44,7 +46,7 @@ def distill_vectors(
     found = read_pretrained(encoder)
     vocabulary = words_of(read_corpus(words, columns, separator))
     with waiting(err, "encoding words"):
-        vectors = distilled_vectors(found, vocabulary, dim, device_named(device))
+        vectors = distilled_vectors(found, vocabulary.words, dim, device_named(device))
     write_vectors(to, vocabulary.words, vectors)
     out.print(
         f"{to}: {counted(len(vectors), 'word')}, vectors of {counted(vectors.shape[1], 'number')}", soft_wrap=True

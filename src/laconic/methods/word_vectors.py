@@ -1,7 +1,7 @@
 """Distil a transformer into static vectors: those of single words, with which a model starts that runs no transformer.
 
-One pass over the words, then their principal components, weighted so that frequent words count less (model2vec's
-recipe; Arora, Liang and Ma, 2017, for the weights).
+One pass over the words, then their principal components, all of the same variance, so that words which have nothing in
+common are far apart, and vectors of one length: training soon forgets short ones, and moves long ones too little.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from laconic.methods.common import encoded
 from laconic.models.encoders import TransformerEncoder
 from laconic.system.machine import torch_within_cores
 
-_RARE = 1e-3  # a word of this fraction of all occurrences weighs one half
+_LENGTH = 3.0  # of a vector (docs/log.md)
+_SMALLEST = 1e-6  # a component that varies less says nothing
 
 
 def words_of(corpus: Corpus) -> Vocabulary:
@@ -36,13 +37,14 @@ def words_of(corpus: Corpus) -> Vocabulary:
 
 
 def distilled_vectors(
-    encoder: Pretrained, words: Vocabulary, dim: int, device: torch.device
+    encoder: Pretrained, words: Sequence[str], dim: int, device: torch.device
 ) -> Float[np.ndarray, "words dim"]:
-    """Return a vector for each word: what the encoder gives for the word alone, narrowed to `dim` and weighted."""
-    narrow = narrowed(encoded_words(encoder, words.words, device), min(dim, encoder.dim))
-    fractions = words.text_counts / max(int(words.text_counts.sum()), 1)
-    weighted: Float[np.ndarray, "words dim"] = narrow * (_RARE / (_RARE + fractions))[:, None].astype(np.float32)
-    return weighted
+    """Return a vector for each word: what the encoder gives for the word alone, `dim` wide and whitened."""
+    narrow = narrowed(encoded_words(encoder, words, device), min(dim, encoder.dim))
+    white = narrow / np.maximum(narrow.std(axis=0), _SMALLEST)
+    lengths = np.maximum(np.linalg.norm(white, axis=1, keepdims=True), _SMALLEST)
+    alike: Float[np.ndarray, "words dim"] = _LENGTH * white / lengths
+    return alike
 
 
 @torch_within_cores()
