@@ -17,7 +17,16 @@ from scipy.sparse import csr_array
 from laconic.data.dataset import Dataset
 from laconic.errors import ConfigError, ModelError
 from laconic.kernels.csr import Lists, make_unit
-from laconic.models.clustering import Clustering, LabelTree, centroids, cluster_labels, random_tree, rows, walks
+from laconic.models.clustering import (
+    Clustering,
+    LabelTree,
+    centroids,
+    cluster_labels,
+    cluster_vectors,
+    random_tree,
+    rows,
+    walks,
+)
 from laconic.models.clustering import bisection as halving
 from laconic.models.clustering.bisection import GAIN, GRAIN, ROUNDS, pairs_of_each
 from laconic.models.clustering.rows import largest, product
@@ -325,3 +334,17 @@ def test_a_tree_of_other_numbers_is_refused() -> None:
     tree = random_tree(8, 4, 0)
     with pytest.raises(ModelError, match="order must be a list of int64"):
         LabelTree(order=tree.order.int(), starts=tree.starts).check()
+
+
+@pytest.mark.parametrize(("labels", "dim", "clusters"), [(40, 3, 8), (500, 20, 32)])
+def test_rows_of_every_feature_are_clustered_as_rows_of_some_are(
+    labels: int, dim: int, clusters: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generator = np.random.default_rng(labels)
+    vectors = generator.normal(size=(labels, dim)).astype(np.float32)
+    vectors[::7] = 0  # labels that are like nothing
+    found = cluster_vectors(vectors.copy(), clusters, 1)
+    monkeypatch.setattr(halving, "_without_numbers", lambda rows, num_features: rows)
+    expected = cluster_vectors(vectors.copy(), clusters, 1)
+    assert torch.equal(found.order, expected.order)
+    assert torch.equal(found.starts, expected.starts)

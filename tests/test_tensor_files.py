@@ -139,9 +139,20 @@ def test_files_are_those_of_safetensors(facts, tmp_path):
         f'é"\n{kind}, {shape}': filled(shape, kind) for kind in kinds for shape in [(), (0,), (3,), (2, 5), (0, 4)]
     }
     tensors["a transposed one"] = torch.arange(12.0).view(3, 4).T
+    tensors["one number in the place of many"] = torch.tensor(7, dtype=torch.int32).expand(1)
+    tensors["none"] = torch.tensor(7, dtype=torch.int32).expand(0)
+    tensors["many of them"] = torch.tensor(7.0).expand(3, 2)
     save_tensors(tensors, tmp_path / "file", facts)
     read = load_file(tmp_path / "file")
     assert read.keys() == tensors.keys()
     assert all(torch.equal(read[name], tensor) and read[name].dtype == tensor.dtype for name, tensor in tensors.items())
     with safe_open(tmp_path / "file", "pt") as file:
         assert (file.metadata() or {}) == (facts or {})
+
+
+def test_tensors_are_written_over_the_file_that_they_are_mapped_from(tmp_path):
+    save_tensors({"a": torch.arange(5000.0), "b": torch.ones(3)}, tmp_path / "file")
+    mapped = load_file(tmp_path / "file")
+    save_tensors(dict(mapped), tmp_path / "file")
+    assert torch.equal(load_file(tmp_path / "file")["a"], torch.arange(5000.0))
+    assert torch.equal(mapped["a"], torch.arange(5000.0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from unicodedata import ucd_3_2_0
 
 import numpy as np
 import pytest
@@ -52,6 +53,10 @@ def test_words_are_cut_into_the_longest_pieces() -> None:
     assert names == [["[CLS]", "ba", "##ce", "##fo", "!", "[SEP]"], ["[CLS]", "a", "##ba", "[UNK]", "[SEP]"]]
 
 
+# Characters of an old version of Unicode: of newer ones the library's tables may not know that they are signs.
+LONG_KNOWN = [chr(code) for code in range(0x3000) if ucd_3_2_0.category(chr(code)) not in ("Cn", "Cs")]
+
+
 def test_bert_words_keep_signs_and_part_ideographs() -> None:
     assert bert_words("C++ für日本", cased=False) == ["c", "+", "+", "fur", "日", "本"]
     assert bert_words("C++ für", cased=True) == ["C", "+", "+", "für"]
@@ -71,7 +76,7 @@ def test_pieces_of_any_texts_are_those_of_the_tokenizers_library(texts: list[str
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.text(st.characters(max_codepoint=0x2FFF, exclude_categories=("Cn", "Cs")), max_size=20))
+@given(st.text(st.sampled_from(LONG_KNOWN), max_size=20))
 def test_cased_words_are_those_of_the_tokenizers_library(text: str) -> None:
     tokenizer = oracle(lowercase=False)
     split = tokenizer.pre_tokenizer.pre_tokenize_str(tokenizer.normalizer.normalize_str(text))

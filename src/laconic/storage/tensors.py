@@ -108,6 +108,7 @@ def save_tensors(tensors: Mapping[str, Tensor], path: Path, facts: Mapping[str, 
         header[name] = {"dtype": kind, "shape": shape, "data_offsets": [begin, end]}
     head = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     head += b" " * (-len(head) % _ALIGNED)
+    path.unlink(missing_ok=True)  # its tensors may be mapped, even those that are written here
     with path.open("wb") as file:
         file.write(struct.pack("<Q", len(head)) + head)
         for name in order:
@@ -115,7 +116,10 @@ def save_tensors(tensors: Mapping[str, Tensor], path: Path, facts: Mapping[str, 
 
 
 def _bytes_of(tensor: Tensor) -> memoryview:
-    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
+    plain = tensor.detach().cpu().contiguous().reshape(-1)
+    if plain.stride(0) != 1:  # one number, or none: whatever its stride, it is contiguous
+        plain = plain.new_empty(len(plain)).copy_(plain)
+    return plain.view(torch.uint8).numpy().data
 
 
 def _halved(tensor: Tensor) -> Tensor:

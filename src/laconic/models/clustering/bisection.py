@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from laconic.kernels.csr import Lists, add_row, dot, in_threads
-from laconic.kernels.jit import compiled
+from laconic.kernels.jit import compiled, compiled_in_any_order
 from laconic.models.clustering.rows import largest
 
 STARTS = 4  # one is often caught in a cut that tears what belongs together; eight are hardly better
@@ -40,10 +40,20 @@ def halved(
     `bounds` say where each cluster shall begin and the last shall end.
     """
     order, clusters = labels.copy(), len(bounds) - 1
+    rows = _without_numbers(rows, num_features)
     for level in range(clusters.bit_length() - 1):
         limits = bounds[:: clusters >> (level + 1)]
         _halve_all(rows, num_features, order, limits, np.random.default_rng([seed, level]))
     return order
+
+
+def _without_numbers(rows: Lists, num_features: int) -> Lists:
+    """Return rows that have every feature, in order, without its number: loops over them are vector instructions."""
+    count = len(rows.starts) - 1
+    if len(rows.numbers) != count * num_features or not num_features:
+        return rows
+    is_whole = (rows.numbers.reshape(count, num_features) == np.arange(num_features, dtype=np.int32)).all()
+    return rows._replace(numbers=rows.numbers[:0]) if is_whole else rows
 
 
 def _halve_all(
@@ -116,16 +126,16 @@ def _take_best_cuts(order, limits, cuts, cosines):  # type: ignore[no-untyped-de
 @compiled
 def _two_means(rows, members, half, pair, count, space):  # type: ignore[no-untyped-def]
     """Return which rows belong to the left half by this start, and the mean cosine of rows to their centre."""
-    add_row(rows, members[pair[0]], 1.0, space.difference)
-    add_row(rows, members[pair[1]], -1.0, space.difference)
+    _add(rows, members[pair[0]], 1.0, space.difference)
+    _add(rows, members[pair[1]], -1.0, space.difference)
     closeness = np.empty(len(members), dtype=np.float64)
     in_left, cosine = np.zeros(len(members), dtype=np.bool_), -1.0
     for _ in range(ROUNDS):
         for i in range(len(members)):
-            closeness[i] = round(dot(rows, members[i], space.difference) * GRAIN)
+            closeness[i] = round(_product(rows, members[i], space.difference) * GRAIN)
         in_left = largest(closeness, half)
         for i in range(len(members)):
-            add_row(rows, members[i], 1.0, space.left if in_left[i] else space.right)
+            _add(rows, members[i], 1.0, space.left if in_left[i] else space.right)
         before, cosine = cosine, _move_centres(space, count) / len(members)
         if cosine < before + GAIN:
             break
@@ -135,9 +145,39 @@ def _two_means(rows, members, half, pair, count, space):  # type: ignore[no-unty
 
 
 @compiled
+def _add(rows, row, weight, vector):  # type: ignore[no-untyped-def]
+    """Add weight × row to the vector."""
+    if len(rows.numbers):
+        add_row(rows, row, weight, vector)
+        return
+    values = rows.values[rows.starts[row] : rows.starts[row + 1]]
+    for i in range(len(values)):
+        vector[i] += weight * values[i]
+
+
+@compiled
+def _product(rows, row, vector):  # type: ignore[no-untyped-def]
+    if len(rows.numbers):
+        return dot(rows, row, vector)
+    return _whole_product(rows.values[rows.starts[row] : rows.starts[row + 1]], vector)
+
+
+@compiled_in_any_order
+def _whole_product(values, vector):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for i in range(len(values)):
+        total += values[i] * vector[i]
+    return total
+
+
+@compiled
 def _touch(rows, members, space):  # type: ignore[no-untyped-def]
     """Collect the features of these rows; return their number."""
     count = 0
+    if len(rows.numbers) == 0:
+        for feature in range(len(space.seen)):
+            space.seen[feature], space.touched[feature] = True, feature
+        return len(space.seen)
     for member in members:
         for i in range(rows.starts[member], rows.starts[member + 1]):
             feature = rows.numbers[i]
