@@ -28,7 +28,7 @@ from laconic.methods.stage_memory import needed_memory
 from laconic.methods.stage_times import Situation, planned_parts
 from laconic.system.machine import free_memory, memory_held, share_of_cores, usable_cores
 from laconic.system.speed import core_speed
-from laconic.training.deadline import Part, scale_within, total_seconds
+from laconic.training.deadline import OVER, Part, scale_within, total_seconds
 from laconic.units import counted, human_bytes, human_seconds
 
 _BUSY, _LONG = 0.7, 10.0  # a share of the cores below which it is said, of what takes so many seconds
@@ -97,17 +97,23 @@ def choose(of: Situation) -> Choice:
     if of.budget is None:
         choice, late = next(one for one in choices if not one.is_large), False
     else:
-        fitting = [one for one in choices if total_seconds(one.parts, one.worthwhile) <= of.budget]
+        fitting = [one for one in choices if _least_seconds(one) <= of.budget]
         choice, late = (fitting or choices[-1:])[0], not fitting
         if choices.index(choice) and choice.method == "nearest":
             other = choices[choices.index(choice) - 1]
-            least = human_seconds(total_seconds(other.parts, other.worthwhile))
+            least = human_seconds(_least_seconds(other))
             choice = choice._replace(why=f"{choice.why}, as {other.why} would take {least}")
         choice = _scaled(choice, of, scale_within(choice.parts, of.budget))
     time = f"{human_seconds(choice.seconds)} {_machine(choice, of)}"
     if late:
         time += f", more than the budget of {human_seconds(of.budget or 0.0)}"
     return choice._replace(why=f"{choice.why}; {time}, {human_bytes(choice.memory)} of memory")
+
+
+def _least_seconds(choice: Choice) -> float:
+    """Return the time that a budget must have for a choice; what any tree at all is worth it may exceed a little."""
+    least = total_seconds(choice.parts, choice.worthwhile)
+    return least if choice.worthwhile or choice.method == "nearest" else least / OVER
 
 
 def _scaled(choice: Choice, of: Situation, scale: float) -> Choice:

@@ -17,7 +17,7 @@ _HALVINGS = 40
 _SPARE = 0.03  # of the budget that is not planned for
 _WRONG, _SHORT = 0.25, 20.0  # of an announced time, and seconds, by which it may be wrong and stay as it is
 _BELIEVED = 3.0  # times as fast or slow as estimated
-_OVER = 1.1  # by how much the shortest plan may exceed what is left before a part is left out
+OVER = 1.1  # by how much the shortest plan may exceed what is left before a part is left out
 
 
 class Part(NamedTuple):
@@ -118,7 +118,7 @@ class Deadline:
 
     def affords(self) -> bool:
         """Return whether there is time for all that is planned, or only without something that can be left out."""
-        return total_seconds(self._ahead(), 0.0) <= _OVER * self.left
+        return total_seconds(self._ahead(), 0.0) <= OVER * self.left
 
     def leave_out(self, prefix: str) -> None:
         """Take parts off the plan whose names begin so."""
