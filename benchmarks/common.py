@@ -34,10 +34,11 @@ def machine() -> str:
 
 
 def command() -> str:
-    """Return the command that is running, as one would type it."""
+    """Return the command that is running, as one would type it on any machine: of absolute paths, the last name."""
     path = Path(sys.argv[0])
     module = path.parent.name if path.stem == "__main__" else path.stem
-    return shlex.join(["python", "-m", f"benchmarks.{module}", *sys.argv[1:]])
+    words = (Path(word).name if Path(word).is_absolute() else word for word in sys.argv[1:])
+    return shlex.join(["python", "-m", f"benchmarks.{module}", *words])
 
 
 def save(name: str, figures: dict[str, Any], *, folder: Path = RESULTS, quietly: bool = False) -> None:

@@ -20,7 +20,7 @@ def what_time_brings(results: Results) -> str:
     head = ["", "budget, s", "took, s", "estimated, s", "memory, GB", "estimated, GB", *USUAL]
     how = (
         "Two CPU cores; estimates are those before training began, with the time of reading. Made by "
-        f"`{found(results, FILE)['command']}`."
+        "`python -m benchmarks.budgets`, each training by itself (`--only`)."
     )
     return joined(table(head, [_row(name, run) for name, run in ordered]), how)
 

@@ -58,6 +58,7 @@ class Choice(NamedTuple):
     members: int = 1  # of an ensemble
     is_large: bool = False  # only a budget that has room for it makes it worth its time
     worthwhile: float = _WORTHWHILE  # scale below which a smaller plan does better
+    over: float = 1.0  # times the budget that it may take, where what is smaller does far worse
     scale: float = 1.0  # of what was planned, that the budget has room for
 
     @property
@@ -111,9 +112,8 @@ def choose(of: Situation) -> Choice:
 
 
 def _least_seconds(choice: Choice) -> float:
-    """Return the time that a budget must have for a choice; what any tree at all is worth it may exceed a little."""
-    least = total_seconds(choice.parts, choice.worthwhile)
-    return least if choice.worthwhile or choice.method == "nearest" else least / OVER
+    """Return the seconds that a budget must have for a choice."""
+    return total_seconds(choice.parts, choice.worthwhile) / choice.over
 
 
 def _scaled(choice: Choice, of: Situation, scale: float) -> Choice:
@@ -152,7 +152,7 @@ def _from_best(of: Situation) -> Iterator[Choice]:
         yield _plan(of, "trees", settings, _describe("label trees", of, trees=False))
     settings = _with_wrappers(of, {}, trees=0, rounds=0)
     plan = _plan(of, "trees", settings, _describe("label trees", of, trees=False, space=False))
-    yield plan._replace(worthwhile=0.0)  # one tree does nearly as well as three
+    yield plan._replace(worthwhile=0.0, over=OVER)  # one tree does nearly as well as three
     yield _plan(of, "nearest", {}, "nearest texts + label texts, without training")
 
 

@@ -20,7 +20,6 @@ from torch import Tensor
 
 from laconic.data.dataset import Dataset
 from laconic.data.resident import Resident
-from laconic.data.shards import Shard
 from laconic.errors import ConfigError, TrainingError
 from laconic.system.files import writing
 from laconic.system.machine import free_memory, memory_held
@@ -31,6 +30,7 @@ from laconic.training.deadline import Amount, Deadline
 from laconic.training.loop import EpochFacts, Silent, TrainState, Watcher, epoch_seconds, fit, sharded_tensors
 from laconic.training.optimizer import Plan
 from laconic.training.run_folder import RunFolder, fingerprint_of
+from laconic.training.stage_file import StageFile
 from laconic.training.stages import StageFacts, measured, title_of
 from laconic.training.tasks import Task
 from laconic.units import counted, human_bytes, human_seconds
@@ -38,8 +38,6 @@ from laconic.units import counted, human_bytes, human_seconds
 log = logging.getLogger(__name__)
 _AMOUNT = "-amount"  # ends the name of a decision about how much of a part is done
 _FEW = 5  # epochs; with fewer, one more validation to see how long it takes costs too much
-_COPIES, _WRITTEN = 4, 5e8  # of the weights in a checkpoint: moments and the best epoch's too; bytes a second, at first
-_SAVING = 0.05  # of a training's time, at most, for saving checkpoints
 _TRACKED = "trackers.json"  # identifiers of the trackers' runs
 
 
@@ -167,8 +165,8 @@ class Run:
         timed = None if validate is not None and plan.epochs < _FEW else validate
         measure = None if timed is None and validate is not None else partial(epoch_seconds, task, data, plan, timed)
         plan = replace(plan, epochs=self.amount(stage, plan.epochs, "epoch", measure))
-        size = _COPIES * sum(parameter.nbytes for parameter in task.parameters())
-        kept = _StageFile(self.files, self._name(stage, "stage"), self.seconds, sharded_tensors(task), size)
+        weights = sum(parameter.nbytes for parameter in task.parameters())
+        kept = StageFile(self.files, self._name(stage, "stage"), self.seconds, sharded_tensors(task), weights)
         folder = self.folder if self.ranks.is_first else None
         path = None if folder is None else folder / "metrics.jsonl"
         with self.stage(stage), _tensorboard(folder) as board:
@@ -370,46 +368,6 @@ def fingerprint(data: Dataset, names: Sequence[str] = ()) -> str:
     for name in names:
         digest.update(name.encode("utf-8", "surrogatepass") + b"\0")
     return digest.hexdigest()
-
-
-class _StageFile:
-    """A stage's checkpoint; tensors that have shards are spread over several ranks.
-
-    It is saved every `seconds`, or less often where that would take more than a small part of the training's time: by
-    its size at first, then by how long it took.
-    """
-
-    def __init__(
-        self, folder: RunFolder | None, name: str, seconds: float, shards: Mapping[str, Shard], size: int = 0
-    ) -> None:
-        self.folder, self.name, self.seconds, self.shards = folder, name, seconds, shards
-        self.saving = size / _WRITTEN  # seconds that it takes to save
-        self.saved_at = time.monotonic()
-
-    def load(self) -> tuple[dict[str, Tensor], Any] | None:
-        found = None if self.folder is None else self.folder.load(self.name, self.shards)
-        if found is None:
-            return None
-        tensors, metadata = found
-        try:
-            return tensors, json.loads(metadata.get("state", ""))
-        except (ValueError, RecursionError):
-            raise self.damaged("its progress is not JSON") from None
-
-    def due(self) -> bool:
-        wanted = max(self.seconds, self.saving / _SAVING) if self.seconds else 0.0  # 0: after every step
-        return self.folder is not None and time.monotonic() - self.saved_at >= wanted
-
-    def save(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
-        began = time.monotonic()
-        if self.folder is not None:
-            self.folder.save(self.name, tensors, {"state": json.dumps(facts)}, self.shards)
-        self.saved_at = time.monotonic()
-        self.saving = self.saved_at - began
-
-    def damaged(self, what: str) -> TrainingError:
-        assert self.folder is not None, "nothing was loaded"
-        return self.folder.damaged(self.name, what)
 
 
 def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -116,7 +116,7 @@ def label_rows(path: Path) -> Iterator[LabelRow]:
 def labels_of(record: Record, key: str, place: str) -> list[str | int]:
     """Return a list of label names or of row numbers."""
     values = list_of(record, key, place)
-    if all(type(value) is str and value.isascii() for value in values):  # most are: nothing more to check, in a hurry
+    if all(type(value) is str and value.isascii() for value in values):  # most are, and need no place for an error
         return values
     return [_label(value, f'{place}: "{key}"') for value in values]
 

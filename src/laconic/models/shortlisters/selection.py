@@ -12,33 +12,26 @@ from torch import Tensor
 
 from laconic.kernels.csr import in_threads
 from laconic.kernels.jit import compiled
+from laconic.kernels.triton.maxima import best_groups
 from laconic.types import Ranking
 
 _SAMPLE = 512
 _LONG = 4096  # rows from which a sample pays
-_GROUP = 32  # neighbours that are compared with each other first
 
 
 def largest(scores: Float[Tensor, "batch n"], k: int) -> Ranking:
     """Return the positions and values of each row's k largest scores, largest first; ties in any order."""
-    size = scores.shape[1]
-    if size < _LONG or k * 8 > size or (scores.is_cuda and (size % _GROUP or k * _GROUP > size)):
+    if scores.is_cuda:
+        among = best_groups(scores, k)
+        ordered = scores.gather(1, among).sort(dim=1, descending=True)
+        return Ranking(among.gather(1, ordered.indices), ordered.values)
+    if scores.shape[1] < _LONG or k * 8 > scores.shape[1]:
         best = scores.topk(k)
         return Ranking(best.indices, best.values)
-    if scores.is_cuda:
-        return _from_groups(scores, k)
     values = scores.detach().numpy()
     places, found = np.empty((len(values), k), dtype=np.int64), np.empty((len(values), k), dtype=np.float32)
     in_threads(len(values), lambda first, last: _select(values, k, first, last, places, found))
     return Ranking(torch.from_numpy(places), torch.from_numpy(found))
-
-
-def _from_groups(scores: Float[Tensor, "batch n"], k: int) -> Ranking:
-    """Select from groups of neighbours: whatever is among the best k is in one of the k best groups."""
-    near = torch.unflatten(scores, 1, (-1, _GROUP))
-    groups = near.amax(2).topk(k, sorted=False).indices
-    best = near.gather(1, groups[:, :, None].expand(-1, -1, _GROUP)).flatten(1).topk(k)
-    return Ranking(groups.gather(1, best.indices // _GROUP) * _GROUP + best.indices % _GROUP, best.values)
 
 
 @compiled
