@@ -6,12 +6,13 @@ A graph is of fixed shapes, so inputs are filled up to one of a few.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import nullcontext
 from threading import Lock
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 from torch.nn import functional
 
@@ -41,6 +42,8 @@ class GraphRanker(Ranker):
     when it is tried again. Threads take turns, because a graph has one input buffer.
     """
 
+    takes_host_inputs = True
+
     def __init__(self, ranker: Ranker, quick: Ranker, *, longest: int = 0) -> None:
         """Wrap a ranker; `longest` is the number of words of a text that are read, 0 for all."""
         super().__init__()
@@ -55,12 +58,14 @@ class GraphRanker(Ranker):
 
     @torch.inference_mode()
     def rank(self, inputs: Inputs, k: int) -> Ranking:
-        size = len(inputs.ids if isinstance(inputs, Tokens) else inputs)
+        """Rank; answers are where the inputs were, on the host or on the GPU."""
+        size = len(_first(inputs))
         with self._turn, torch.cuda.device(self._device) if self._device.type == "cuda" else nullcontext():
             if not 0 < size <= _MOST_TEXTS:
                 return self._eager(inputs, k)
-            inputs = filled(inputs, self.longest)
-            ranking = self._by_graph(inputs, k) or self._eager(inputs, k)
+            ranking = self._by_graph(inputs, k)
+            if ranking is None:
+                ranking = self._eager(filled(inputs, self.longest), k)
         return Ranking(*(part[:size] for part in ranking))
 
     def score(self, inputs: Inputs, labels: Int[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
@@ -72,7 +77,9 @@ class GraphRanker(Ranker):
         return list(self._graphs)
 
     def _eager(self, inputs: Inputs, k: int) -> Ranking:
-        inputs = on_device(inputs, self._device)
+        return Ranking(*(part.to(_first(inputs).device) for part in self._ranked(on_device(inputs, self._device), k)))
+
+    def _ranked(self, inputs: Inputs, k: int) -> Ranking:
         if self.quick is self.ranker or not self._quickly.due():
             return self.ranker.rank(inputs, k)
         try:
@@ -86,8 +93,7 @@ class GraphRanker(Ranker):
 
     def _by_graph(self, inputs: Inputs, k: int) -> Ranking | None:
         """Rank with a graph; return None if there is no graph for this shape."""
-        batch, length = (inputs.ids if isinstance(inputs, Tokens) else inputs).shape
-        shape = Shape(batch, length, k)
+        shape = Shape(*filled_shape(inputs, self.longest), k)
         self._asked[shape] += 1
         wanted = self._captures and self._asked[shape] > 1 and len(self._graphs) < _MOST_GRAPHS
         fresh = shape not in self._graphs
@@ -107,7 +113,7 @@ class GraphRanker(Ranker):
         other = next(iter(self._graphs.values()), None)
         ranker = self.ranker if self._quickly.given_up else self.quick
         try:
-            graph = Graph(ranker, on_device(inputs, self._device), shape.k, other)
+            graph = Graph(ranker, on_device(filled(inputs, self.longest), self._device), shape.k, other)
         except BaseException:
             leave_capture(self._device)
             raise
@@ -125,27 +131,54 @@ class Graph:
         pool = None if other is None else other.graph.pool()
         with torch.cuda.graph(self.graph, pool=pool, capture_error_mode="thread_local"):
             self.ranking = ranker.rank(self.inputs, k)
+        # Memory of the host that the GPU reads and writes by itself.
+        self.asked = [torch.empty_like(part, device="cpu", pin_memory=True) for part in _parts(self.inputs)]
+        self.answered = [torch.empty_like(part, device="cpu", pin_memory=True) for part in self.ranking]
 
     def __call__(self, inputs: Inputs) -> Ranking:
-        if isinstance(self.inputs, Tokens):
-            for own, part in zip(self.inputs, inputs, strict=True):
-                own.copy_(part, non_blocking=True)
-        else:
-            assert isinstance(inputs, Tensor)
-            self.inputs.copy_(inputs, non_blocking=True)
+        """Rank inputs of this shape or smaller; answers are where the inputs were."""
+        on_gpu = _first(inputs).is_cuda
+        for own, staged, part in zip(_parts(self.inputs), self.asked, _parts(inputs), strict=True):
+            into = own if on_gpu else staged
+            size, words = len(part), min(part.shape[1], into.shape[1])
+            if part.shape != into.shape:
+                into.zero_()  # PAD, and the weight of no word
+            into[:size, :words].copy_(part[:, :words], non_blocking=True)
+            if not on_gpu:
+                own.copy_(staged, non_blocking=True)
         self.graph.replay()
-        return Ranking(*(part.clone() for part in self.ranking))
+        if on_gpu:
+            return Ranking(*(part.clone() for part in self.ranking))
+        for answer, part in zip(self.answered, self.ranking, strict=True):
+            answer.copy_(part, non_blocking=True)
+        torch.cuda.current_stream().synchronize()
+        return Ranking(*(part.clone() for part in self.answered))
 
 
 def filled(inputs: Inputs, longest: int) -> Tokens | Tensor:
     """Pad inputs to a power of two of texts and of words; words that are never read are cut off."""
+    (batch, length), (size, words) = filled_shape(inputs, longest), _first(inputs).shape
+    missing = (0, length - words, 0, batch - size)  # what is missing may be less than nothing: then it is cut off
     if not isinstance(inputs, Tokens):
-        return functional.pad(inputs, (0, 0, 0, _power_of_two(len(inputs)) - len(inputs)))
-    size, words = inputs.ids.shape
-    length = max(_power_of_two(words), _LEAST_WORDS)
-    # What is missing may be less than nothing: then it is cut off.
-    missing = (0, (min(length, longest) if longest else length) - words, 0, _power_of_two(size) - size)
+        return functional.pad(inputs, missing)
     return Tokens(functional.pad(inputs.ids, missing, value=PAD), functional.pad(inputs.weights, missing))
+
+
+def filled_shape(inputs: Inputs, longest: int) -> tuple[int, int]:
+    """Return how many texts, and of how many words or features each, the inputs have once they are filled up."""
+    size, words = _first(inputs).shape
+    if not isinstance(inputs, Tokens):
+        return _power_of_two(size), words
+    length = max(_power_of_two(words), _LEAST_WORDS)
+    return _power_of_two(size), min(length, longest) if longest else length
+
+
+def _parts(inputs: Inputs) -> Sequence[Tensor]:
+    return inputs if isinstance(inputs, Tokens) else [inputs]
+
+
+def _first(inputs: Inputs) -> Shaped[Tensor, "batch n"]:
+    return inputs.ids if isinstance(inputs, Tokens) else inputs
 
 
 def _power_of_two(number: int) -> int:
