@@ -169,8 +169,8 @@ class Replayed:
 
     captures, replays = (), ()
 
-    def __init__(self, ranker, inputs, k, other):
-        self.ranker, self.k = ranker, k
+    def __init__(self, ranker, inputs, shape, other):
+        self.ranker, self.k = ranker, shape.k
         Replayed.fail(Replayed.captures)
 
     def __call__(self, inputs):

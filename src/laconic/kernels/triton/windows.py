@@ -14,16 +14,18 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+_FEW = 64  # texts
+
 
 @dataclass(frozen=True, kw_only=True)
 class Tile:
     """The tile of a program."""
 
-    windows: int = 128
+    windows: int = 64
     out: int = 32
     depth: int = 32  # numbers of a window that are multiplied at a time
     warps: int = 4
-    stages: int = 3  # steps that are loaded ahead
+    stages: int = 4  # steps that are loaded ahead
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ def convolved(
     tile: Tile | None = None,
 ) -> Float[Tensor, "batch windows out"]:
     """Return gelu(seen weightᵀ + bias), where a window sees all channels of its first place, then of the next."""
-    tile = tile or Tile()
+    tile = tile or _usual_tile(len(h), weight.shape[1])
     (batch, before, channels), out = h.shape, len(weight)
     assert weight.shape[1] == windows.size * channels
     assert weight.shape[1] % tile.depth == out % tile.out == 0
@@ -72,6 +74,11 @@ def convolved(
         num_stages=tile.stages,
     )
     return result
+
+
+def _usual_tile(texts: int, numbers: int) -> Tile:
+    """Choose a tile: with few texts, many small ones keep the GPU busy."""
+    return Tile() if texts > _FEW or numbers % 128 else Tile(windows=16, depth=128, stages=3)
 
 
 @cache

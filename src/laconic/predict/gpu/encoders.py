@@ -24,7 +24,6 @@ from laconic.models.layers import FreeWeight, SpectralWeight
 from laconic.types import Inputs
 
 Part = TypeVar("Part", bound=nn.Module)
-_MANY = 16  # texts; fewer leave most of the GPU idle where each program has a tile of windows
 
 
 def optimise_encoder(encoder: Encoder) -> Encoder:
@@ -89,7 +88,7 @@ class FoldedInception(Encoder):
 
 
 class _Convolution:
-    """A convolution and its GELU: by a kernel of its own for many texts on a GPU, else by torch's operations."""
+    """A convolution and its GELU: by a kernel of its own on a GPU, else by torch's operations."""
 
     def __init__(
         self, windows: Windows, before: int, weight: Float[Tensor, "out numbers"], bias: Float[Tensor, "out"]
@@ -98,7 +97,7 @@ class _Convolution:
         self.places = windows.places(before).flatten().to(weight.device)
 
     def __call__(self, h: Float[Tensor, "batch before channels"]) -> Float[Tensor, "batch places out"]:
-        if h.is_cuda and HAS_KERNELS and len(h) >= _MANY:
+        if h.is_cuda and HAS_KERNELS:
             return convolved(h, self.windows, self.weight, self.bias)
         seen = h.index_select(1, self.places).view(-1, self.weight.shape[1])
         return functional.gelu(torch.addmm(self.bias, seen, self.weight.T)).view(len(h), self.windows.count, -1)

@@ -33,6 +33,7 @@ class Shape(NamedTuple):
     batch: int
     length: int  # in words, or in features
     k: int
+    on_gpu: bool = False  # where inputs are, and answers are wanted
 
 
 class GraphRanker(Ranker):
@@ -93,7 +94,7 @@ class GraphRanker(Ranker):
 
     def _by_graph(self, inputs: Inputs, k: int) -> Ranking | None:
         """Rank with a graph; return None if there is no graph for this shape."""
-        shape = Shape(*filled_shape(inputs, self.longest), k)
+        shape = Shape(*filled_shape(inputs, self.longest), k, _first(inputs).is_cuda)
         self._asked[shape] += 1
         wanted = self._captures and self._asked[shape] > 1 and len(self._graphs) < _MOST_GRAPHS
         fresh = shape not in self._graphs
@@ -113,7 +114,7 @@ class GraphRanker(Ranker):
         other = next(iter(self._graphs.values()), None)
         ranker = self.ranker if self._quickly.given_up else self.quick
         try:
-            graph = Graph(ranker, on_device(filled(inputs, self.longest), self._device), shape.k, other)
+            graph = Graph(ranker, on_device(filled(inputs, self.longest), self._device), shape, other)
         except BaseException:
             leave_capture(self._device)
             raise
@@ -122,37 +123,43 @@ class GraphRanker(Ranker):
 
 
 class Graph:
-    """A captured ranking of inputs of one shape. All graphs of a ranker share their memory and run in turn."""
+    """A captured ranking of inputs of one shape. All graphs of a ranker share their memory and run in turn.
 
-    def __init__(self, ranker: Ranker, inputs: Inputs, k: int, other: Graph | None) -> None:
+    Where inputs come from the host, their way to the GPU and that of the answers back are in the graph: the GPU itself
+    reads and writes pinned memory of the host.
+    """
+
+    def __init__(self, ranker: Ranker, inputs: Inputs, shape: Shape, other: Graph | None) -> None:
+        self.on_gpu = shape.on_gpu
         self.inputs = Tokens(*(part.clone() for part in inputs)) if isinstance(inputs, Tokens) else inputs.clone()
-        warm_up(lambda: ranker.rank(self.inputs, k))
+        self.asked = [] if self.on_gpu else [_pinned(part) for part in _parts(self.inputs)]
+        warm_up(lambda: ranker.rank(self.inputs, shape.k))
+        self.answered = [] if self.on_gpu else [_pinned(part) for part in ranker.rank(self.inputs, shape.k)]
         self.graph = torch.cuda.CUDAGraph()
         pool = None if other is None else other.graph.pool()
         with torch.cuda.graph(self.graph, pool=pool, capture_error_mode="thread_local"):
-            self.ranking = ranker.rank(self.inputs, k)
-        # Memory of the host that the GPU reads and writes by itself.
-        self.asked = [torch.empty_like(part, device="cpu", pin_memory=True) for part in _parts(self.inputs)]
-        self.answered = [torch.empty_like(part, device="cpu", pin_memory=True) for part in self.ranking]
+            for part, staged in zip(_parts(self.inputs), self.asked, strict=not self.on_gpu):
+                part.copy_(staged, non_blocking=True)
+            self.ranking = ranker.rank(self.inputs, shape.k)
+            for staged, part in zip(self.answered, self.ranking, strict=not self.on_gpu):
+                staged.copy_(part, non_blocking=True)
 
     def __call__(self, inputs: Inputs) -> Ranking:
         """Rank inputs of this shape or smaller; answers are where the inputs were."""
-        on_gpu = _first(inputs).is_cuda
-        for own, staged, part in zip(_parts(self.inputs), self.asked, _parts(inputs), strict=True):
-            into = own if on_gpu else staged
-            size, words = len(part), min(part.shape[1], into.shape[1])
+        for into, part in zip(_parts(self.inputs) if self.on_gpu else self.asked, _parts(inputs), strict=True):
+            words = min(part.shape[1], into.shape[1])
             if part.shape != into.shape:
                 into.zero_()  # PAD, and the weight of no word
-            into[:size, :words].copy_(part[:, :words], non_blocking=True)
-            if not on_gpu:
-                own.copy_(staged, non_blocking=True)
+            into[: len(part), :words].copy_(part[:, :words], non_blocking=True)
         self.graph.replay()
-        if on_gpu:
+        if self.on_gpu:
             return Ranking(*(part.clone() for part in self.ranking))
-        for answer, part in zip(self.answered, self.ranking, strict=True):
-            answer.copy_(part, non_blocking=True)
         torch.cuda.current_stream().synchronize()
         return Ranking(*(part.clone() for part in self.answered))
+
+
+def _pinned(like: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
+    return torch.empty_like(like, device="cpu", pin_memory=True)
 
 
 def filled(inputs: Inputs, longest: int) -> Tokens | Tensor:
