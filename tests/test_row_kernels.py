@@ -5,13 +5,14 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from laconic.kernels.triton import row_update
 from laconic.kernels.triton.all_labels import (
     all_negative_loss,
     input_gradients,
     padded_width,
 )
 from laconic.kernels.triton.factors import AllLabelFactors, ShortlistFactors, leave, take
-from laconic.kernels.triton.row_update import multiply_out, update_rows
+from laconic.kernels.triton.row_update import Strips, multiply_out, strips_for, update_rows
 from tests.kernel_references import (
     all_negative_loss_reference,
     dense,
@@ -165,6 +166,38 @@ def test_adagrad_remembers_one_number_of_a_row(shape):
 
 def no_mean(update):
     return lambda weight, square, factors, **options: update(weight, None, square, factors, **options)
+
+
+ROOM = {"A10, L4, RTX 30 and 40": 99 << 10, "A100": 163 << 10, "H200": 227 << 10}
+
+
+@pytest.mark.parametrize("room", ROOM.values(), ids=ROOM)
+@pytest.mark.parametrize("item", [2, 4])
+@pytest.mark.parametrize("batch", [1, 64, 128, 129, 1000])
+def test_strips_fit_into_the_shared_memory_of_a_gpu(batch, item, room):
+    assert strips_for(batch, 64, item, room).shared_memory(batch, 64, item) <= room
+
+
+def test_strips_are_as_large_as_the_gpu_has_room_for():
+    fastest, more, precise = Strips(128, 128, 8, 3, 128), Strips(64, 128, 4, 2, None), Strips(64, 64, 4, 2, None)
+    for room in (ROOM["H200"], ROOM["A100"]):
+        chosen = [strips_for(batch, 64, item, room) for batch, item in ((128, 2), (129, 2), (128, 4), (129, 4))]
+        assert chosen == [fastest, more, precise, precise]
+    assert fastest.shared_memory(128, 64, 2) == 112 << 10  # as Triton says for Hopper
+    assert strips_for(128, 64, 2, 99 << 10) == fastest._replace(stages=2)
+    assert strips_for(128, 64, 2, 64 << 10) == more
+    assert [strips_for(128, 64, 2, room << 10).rows for room in (63, 32, 10, 1)] == [64, 32, 16, 16]
+
+
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize("room", [1 << 10, 40 << 10, 99 << 10])
+def test_smaller_strips_update_rows_as_the_twin_does(monkeypatch, room):
+    monkeypatch.setattr(row_update, "_shared_memory", lambda device: room)
+    factors, parts = of_every_label(70, 130, 33), (state(130, 33)[0], torch.rand(130, device=DEVICE))
+    expected = updated(no_mean(update_rows_reference), parts, factors, clock=clock())
+    ours = updated(no_mean(update_rows), parts, factors, clock=clock(), precise=True)
+    for mine, other in zip(ours, expected, strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.usefixtures("interpreted")
