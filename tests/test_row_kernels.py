@@ -11,7 +11,7 @@ from laconic.kernels.triton.all_labels import (
     input_gradients,
     padded_width,
 )
-from laconic.kernels.triton.factors import AllLabelFactors, ShortlistFactors, leave, take
+from laconic.kernels.triton.factors import AllLabelFactors, ShortlistFactors, factors_of, leave, take
 from laconic.kernels.triton.row_update import Strips, multiply_out, strips_for, update_rows
 from tests.kernel_references import (
     all_negative_loss_reference,
@@ -230,6 +230,32 @@ def test_halves_are_rounded_by_chance_to_a_neighbour_and_on_average_to_what_they
         # By chance it is half a step off at most; of so many the mean is off by far less.
         assert errors.mean().abs() < 0.01
         assert errors.mean(0).abs().mean() < 0.1
+
+
+def test_a_gradient_that_was_multiplied_out_is_its_own_factors():
+    gradient = torch.randn(9, 5, device=DEVICE)
+    gradient[[0, 3, 4, 8]] = 0
+    factors = factors_of(gradient)
+    assert torch.equal(dense(factors, 9), gradient)
+    assert factors.bounds.diff().bool().tolist() == gradient.any(1).tolist()
+
+
+@pytest.mark.usefixtures("interpreted", "poisoned")
+@pytest.mark.parametrize("dim", [16, 33])
+@pytest.mark.parametrize(("by_row", "lazy"), [(False, False), (False, True), (True, False)])
+def test_rows_are_updated_by_a_gradient_that_was_multiplied_out(by_row, lazy, dim):
+    gradient, (weight, mean, square) = torch.randn(9, dim, device=DEVICE), state(9, dim)
+    gradient[[0, 3, 4, 8]] = 0
+    parts, only = (weight, mean, square), {"lazy": lazy}
+    ours, expected = update_rows, update_rows_reference
+    if by_row:
+        parts, only = (weight, torch.rand(9, device=DEVICE)), {}
+        ours, expected = no_mean(ours), no_mean(expected)
+    found = updated(ours, parts, factors_of(gradient), clock=clock(), precise=True, **only)
+    for mine, other in zip(found, updated(expected, parts, factors_of(gradient), clock=clock(), **only), strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-5)
+    rests = torch.tensor([row in (0, 3, 4, 8) for row in range(9)], device=DEVICE)
+    assert torch.equal((found[0] == weight).all(1), rests & (lazy or by_row))
 
 
 def test_factors_are_taken_once():
