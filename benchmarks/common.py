@@ -15,8 +15,9 @@ import numpy
 from laconic.data.catalogue import BUNDLED
 from laconic.system.files import writing
 
-# Data larger than the bundled one: in the folder LACONIC_DATA, or in shared/data beside the checkout.
+# Data larger than the bundled one: in the folder LACONIC_DATA, or in shared/data beside the checkout or inside it.
 DATA = Path(os.environ.get("LACONIC_DATA", Path(__file__).parents[2] / "shared" / "data"))
+INSIDE = Path(__file__).parents[1] / "shared" / "data"
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -24,7 +25,7 @@ def data_folder(name: str) -> Path | None:
     """Where a dataset lies, which may be given by its folder; None where it is not there."""
     if name in BUNDLED:
         return BUNDLED[name]
-    return next((path for path in (DATA / name, Path(name)) if path.is_dir()), None)
+    return next((path for path in (DATA / name, INSIDE / name, Path(name)) if path.is_dir()), None)
 
 
 def machine() -> str:

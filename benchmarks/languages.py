@@ -6,6 +6,8 @@ have the sides of debian-related, so that no package is on both. Pairs of a text
     python -m benchmarks.languages
     python -m benchmarks.languages --device cpu --budget 2m --texts 40000 --on all en --systems default trees peer
     python -m benchmarks.languages --device cpu --systems trees peer --rows 2000
+
+With --rows figures go to results/languages_tried.json, else to results/languages.json.
 """
 
 from __future__ import annotations
@@ -15,11 +17,11 @@ import gzip
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -57,8 +59,14 @@ class Material:
     test: np.ndarray
 
 
+class Made(NamedTuple):
+    name: str  # the parts of the default, or another library
+    rank: Callable[[int], Ranking]  # the test texts
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
+    parser.add_argument("--data", default=DATA, help="name of the data, or path of its folder")
     parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
     parser.add_argument("--on", nargs="+", choices=["all", "en", "alone"], default=["all", "en", "alone"])
     parser.add_argument("--device", default="cuda")
@@ -69,11 +77,11 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=0, help="so many training and test texts, to see that it runs")
     parser.add_argument("--name", default="languages")
     options = parser.parse_args()
-    folder = data_folder(DATA)
+    folder = data_folder(options.data)
     if folder is None:
-        print(f"{DATA} is not here, left out")
+        print(f"{options.data} is not here, left out")
         return
-    have = read(Path(str(folder)), options.rows)
+    have = read(folder, options.rows)
     have = of_some_packages(have, options.texts) if options.texts else have
     name = options.name + "_tried" * bool(options.rows)
     table, earlier = stored(name), earlier_commands(name)  # a training may have a run of its own
@@ -125,27 +133,34 @@ def measured(have: Material, system: str, rows: np.ndarray, options: Any, asked:
     among = np.arange(len(test)) if asked is None else np.flatnonzero(np.isin(have.test, asked))
     corpus = replace(have.corpus, splits={"train": train, "test": test.rows(among)})
     started = perf_counter()
-    rank = by_peer(corpus) if system == "peer" else by_model(corpus, system, options.device, options.budget)
+    made = by_peer(corpus) if system == "peer" else by_model(corpus, system, options.device, options.budget)
     seconds = perf_counter() - started
     truth = truth_of(corpus)
-    ranking = rank(places_needed(truth))
-    found: Figures = {"seconds": round(seconds, 1), "all": figures(ranking, truth, np.arange(len(among)))}
+    ranking = made.rank(places_needed(truth))
+    found: Figures = {
+        "seconds": round(seconds, 1),
+        "system": made.name,
+        "all": figures(ranking, truth, np.arange(len(among))),
+    }
     for language, count in Counter(have.test[among]).most_common():
         if count >= _FEWEST or options.rows:
             found[language] = figures(ranking, truth, np.flatnonzero(have.test[among] == language))
     said = {
-        name: {key: round(value, 1) for key, value in own.items()} for name, own in found.items() if name != "seconds"
+        name: {key: round(value, 1) for key, value in own.items()}
+        for name, own in found.items()
+        if isinstance(own, Mapping)
     }
-    print(f"[{perf_counter():.0f}] {system}, {len(rows):,} texts, {seconds:.0f} s: {json.dumps(said)}", flush=True)
+    print(f"[{perf_counter():.0f}] {made.name}, {len(rows):,} texts, {seconds:.0f} s: {json.dumps(said)}", flush=True)
     return found
 
 
-def by_model(corpus: Corpus, system: str, device: str, budget: str) -> Callable[[int], Ranking]:
+def by_model(corpus: Corpus, system: str, device: str, budget: str) -> Made:
+    name = system
     if system == "default":
         seconds = seconds_of(budget) if budget else None
         choice = choose(describe_situation(corpus, gpu=device == "cuda", budget=seconds))
         print(choice.why, flush=True)
-        method, settings = choice.method, dict[str, Any](choice.settings)
+        name, method, settings = choice.why.partition(";")[0], choice.method, dict[str, Any](choice.settings)
     else:
         own: dict[str, dict[str, Any]] = {
             "trees, sub-words": {"vocabulary": {"subwords": 1 << 18}},
@@ -155,10 +170,10 @@ def by_model(corpus: Corpus, system: str, device: str, budget: str) -> Callable[
     model = train_model(corpus, method, config_of(method, settings), Run.unkept(device if method != "trees" else "cpu"))
     predictor = Predictor(model, device if method != "trees" else "cpu")
     rows, _ = predictor.view.rows_and_truth(corpus, "test")
-    return lambda k: rank_all(predictor.ranker, rows, k)
+    return Made(name, lambda k: rank_all(predictor.ranker, rows, k))
 
 
-def by_peer(corpus: Corpus) -> Callable[[int], Ranking]:
+def by_peer(corpus: Corpus) -> Made:
     """Train omikuji or, where it is not installed, napkinXC."""
     peer = BONSAI if is_installed(BONSAI) else LABEL_TREE
     split = corpus.split("train")
@@ -168,13 +183,12 @@ def by_peer(corpus: Corpus) -> Callable[[int], Ranking]:
         place.mkdir()
         peer.train(Examples(list(split.texts or ()), labels.tocsr()), place, usable_cores())
         answer = peer.open(place)
-    print(peer.name, flush=True)
 
     def rank(k: int) -> Ranking:
         found = answer(list(corpus.split("test").texts or ()), k)
         return Ranking(torch.from_numpy(found.labels), torch.from_numpy(found.scores))
 
-    return rank
+    return Made(peer.name, rank)
 
 
 def truth_of(corpus: Corpus) -> Truth:

@@ -16,10 +16,14 @@ def by_language(results: Results) -> str:
     """Return figures by the language of the test texts, of models that learnt all languages or English alone."""
     figures = found(results, "languages")
     learnt = [(name, on) for name in SYSTEMS for on in ON if on in figures.get(name, {})]
-    runs = {f"{SYSTEMS[name]}, {ON[on]}": figures[name][on] for name, on in learnt}
+    runs = {f"{_named(name, figures[name][on])}, {ON[on]}": figures[name][on] for name, on in learnt}
     parts = [table([f"{metric} (test texts)", *runs], _rows(runs, metric)) for metric in METRICS]
     commands = [*figures["earlier commands"], figures["command"]]
     return joined(*parts, f"Made by {', '.join(f'`{one}`' for one in commands)}.")
+
+
+def _named(system: str, run: Mapping[str, Any]) -> str:
+    return str(run.get("system", SYSTEMS[system])) if system == "peer" else SYSTEMS[system]
 
 
 def _rows(runs: Mapping[str, Any], metric: str) -> list[list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -30,7 +31,7 @@ class Split:
     features: Features | None = None
     """Features instead of texts."""
     ids: Sequence[str | None] | None = None
-    """Names of the texts."""
+    """Names of the texts; those of one name are held out together where no groups are given."""
     weights: Float[np.ndarray, "texts"] | None = None
     """How much each text counts."""
     groups: Sequence[str | None] | None = None
@@ -58,13 +59,32 @@ class Split:
         }
         return Split(**parts)
 
+    def held_together(self) -> Sequence[str | None] | None:
+        """Return what texts that are held out together have in common: groups or, without any, ids that texts share.
+
+        None: each text is alone. An id that most texts have does not tell them apart, so that ids do not count then.
+        """
+        if self.groups is not None or self.ids is None:
+            return self.groups
+        most = max(Counter(id for id in self.ids if id is not None).values(), default=0)
+        return self.ids if 1 < most <= len(self) / 2 else None
+
+    def group_numbers(self) -> Int[np.ndarray, "texts"] | None:
+        """Return a number for those that each text is held out with; None: each text is alone."""
+        groups = self.held_together()
+        if groups is None:
+            return None
+        keys = [("", row) if group is None else (group, -1) for row, group in enumerate(groups)]
+        numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+        return np.array([numbers[key] for key in keys])
+
     def held_out_by(self) -> UInt64[np.ndarray, "texts"] | None:
-        """Return the hashes that decide which texts are held out: those of groups, and of texts that have none."""
-        hashes = self.hashes()
-        if hashes is None or self.groups is None:
+        """Return the hashes that decide which texts are held out: those of groups or shared ids, else of texts."""
+        hashes, groups = self.hashes(), self.held_together()
+        if hashes is None or groups is None:
             return hashes
-        grouped = np.array([group is not None for group in self.groups])
-        return np.where(grouped, text_hashes([f"\n{group}" for group in self.groups]), hashes)
+        grouped = np.array([group is not None for group in groups])
+        return np.where(grouped, text_hashes([f"\n{group}" for group in groups]), hashes)
 
     def hashes(self) -> UInt64[np.ndarray, "texts"] | None:
         """Hash every text or, without texts, every row of features; None where there are labels alone."""
@@ -143,7 +163,7 @@ class Corpus:
     fields: str = ""
     """Fields that texts were joined of, with their weights, such as title:2,subtitle; empty where there are none."""
     group: str = ""
-    """The column or key that the groups of texts came from; empty where there are none."""
+    """The column or key of what texts are held out together by: groups or shared ids; empty: each text is alone."""
     notes: Sequence[str] = field(default=())
     """What the reader noticed and repaired, for people."""
     holdout: Holdout | None = None

@@ -52,10 +52,7 @@ class Dataset:
         if fraction and self.validation is not None:
             return replace(self, validation=None).extended(), self.validation
         held = min(round(len(self) * fraction), MOST_HELD_OUT, len(self) - 1)
-        if self.groups is None:
-            order = np.random.default_rng(seed).permutation(len(self))
-        else:
-            order, held = _drawn_groups(self.groups, held, seed)
+        order, held = drawn(len(self), held, seed, self.groups)
         return self.rows(np.sort(order[held:])).extended(), replace(self.rows(np.sort(order[:held])), extend=None)
 
     def extended(self) -> Dataset:
@@ -105,10 +102,16 @@ class Dataset:
         return label_counts(self.labels)
 
 
-def _drawn_groups(groups: Int[np.ndarray, "texts"], wanted: int, seed: int) -> tuple[Int[np.ndarray, "texts"], int]:
-    """Return the texts in a drawn order of their groups, and how many of the first to hold out: whole groups, about as
-    many texts as are wanted. Groups larger than that come last; one group at least is left.
+def drawn(
+    texts: int, wanted: int, seed: int, groups: Int[np.ndarray, "texts"] | None
+) -> tuple[Int[np.ndarray, "texts"], int]:
+    """Return the texts in a drawn order, and how many of the first to hold out: as many as are wanted.
+
+    With groups, these are whole groups and about as many texts. Groups larger than that come last; one group at least
+    is left.
     """
+    if groups is None:
+        return np.random.default_rng(seed).permutation(texts), wanted
     _, numbers, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     drawn = np.random.default_rng(seed).permutation(len(sizes))
     drawn = drawn[np.argsort(np.where(sizes > wanted, sizes, 0)[drawn], kind="stable")]

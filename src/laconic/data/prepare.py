@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Int
 from scipy.sparse import csr_array
 
 from laconic.data.corpus import Corpus, Labels, Split
@@ -66,7 +65,7 @@ def prepare(
         label_inputs=_feature_rows(corpus.labels) if tokenizer is None else label_inputs,
         leave_out=split.leave_out,
         weights=split.weights,
-        groups=_group_numbers(split),
+        groups=split.group_numbers(),
         pretrained=pretrained,
         words=None if tokenizer is None else tokenizer.vocabulary.words,
         ordered=tokenizer is not None,
@@ -113,15 +112,6 @@ def _named_features(corpus: Corpus, path: Path) -> Vocabulary:
         raise DataError(f"{corpus.source} names {len(names):,} features, but has {features.shape[1]:,}")
     counts = np.bincount(features.indices[features.data != 0], minlength=len(names))
     return Vocabulary(words=names, text_counts=counts, num_texts=features.shape[0])
-
-
-def _group_numbers(split: Split) -> Int[np.ndarray, "texts"] | None:
-    """Return a number for the group of each text; one without a group is a group of its own."""
-    if split.groups is None:
-        return None
-    keys = [("", row) if group is None else (group, -1) for row, group in enumerate(split.groups)]
-    numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
-    return np.array([numbers[key] for key in keys])
 
 
 def _validation(corpus: Corpus, tokenizer: Tokenizer | None) -> Dataset | None:

@@ -46,13 +46,16 @@ def read(
 
 def _with_group(corpus: Corpus, columns: Columns) -> Corpus:
     """Note where the groups of texts came from; those that are asked for must be there."""
-    grouped = corpus.split("train").groups is not None if {"train", "all"} & {*corpus.splits} else False
+    split = corpus.split("train") if {"train", "all"} & {*corpus.splits} else None
+    grouped = split is not None and split.groups is not None
     if columns.group and not grouped:
         raise DataError(
             f"{corpus.source}: no text has a group {columns.group!r} (--column group={columns.group}); name the column "
             "of a table, or the key of JSON Lines, that holds the groups"
         )
-    return replace(corpus, group=columns.of_group()) if grouped else corpus
+    if split is None or split.held_together() is None:
+        return corpus
+    return replace(corpus, group=columns.of_group() if grouped else columns.id or "id")
 
 
 def _read(

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from laconic.config import check_within
 from laconic.data.corpus import Corpus, Split
+from laconic.data.dataset import drawn
 from laconic.data.prepare import input_rows
 from laconic.data.sketch import TextSketch
 from laconic.errors import ConfigError
@@ -84,8 +85,8 @@ def _with_validation(corpus: Corpus, config: Config) -> Corpus:
     split, others = corpus.split("train"), {name: one for name, one in corpus.splits.items() if name != "all"}
     if "valid" in others or not config.validation:
         return replace(corpus, splits={**others, "train": split})
-    order = np.random.default_rng(config.seed).permutation(len(split))
     held = min(round(config.validation * len(split)), 10_000)
+    order, held = drawn(len(split), held, config.seed, split.group_numbers())
     learn, valid = (split.rows(np.sort(part)) for part in (order[held:], order[:held]))
     return replace(corpus, splits={**others, "train": learn, "valid": valid})
 

@@ -19,7 +19,7 @@ from scipy.sparse import csr_array
 
 from laconic.config import settings_of
 from laconic.data.corpus import Corpus, Labels, Split
-from laconic.data.dataset import Dataset
+from laconic.data.dataset import Dataset, drawn
 from laconic.data.evaluation_texts import TrainedOn, check_unseen
 from laconic.data.label_texts import with_known_words
 from laconic.data.prepare import label_texts, taught_labels
@@ -234,6 +234,7 @@ def _texts(model: SavedModel, labels: Labels, corpus: Corpus | None, *, needs_al
         labels=csr_array(truth.labels[:, every]),
         leave_out=None if truth.leave_out is None else csr_array(truth.leave_out[:, every]),
         weights=split.weights,
+        groups=split.group_numbers(),
         ordered=True,
     )
 
@@ -254,14 +255,15 @@ def _unknown_in(corpus: Corpus, model: SavedModel) -> Labels:
 
 
 def _held_out(data: Dataset, config: Config, known: int) -> Bool[np.ndarray, "texts"]:
-    """Choose texts to hold out; every new label keeps an example to train on."""
-    size, chance = min(round(len(data) * config.validation), _MOST_HELD), np.random.default_rng(config.seed)
+    """Choose texts to hold out, groups as a whole; every new label keeps an example to train on."""
+    size = min(round(len(data) * config.validation), _MOST_HELD)
+    order, size = drawn(len(data), size, config.seed, data.groups)
     chosen = np.zeros(len(data), dtype=bool)
-    chosen[chance.permutation(len(data))[:size]] = True
+    chosen[order[:size]] = True
     pairs = csr_array(data.labels[:, known:] != 0)
     missing = np.flatnonzero(csr_array(pairs[~chosen]).sum(axis=0) == 0)
-    chosen &= np.diff(csr_array(pairs[:, missing]).indptr) == 0
-    return chosen
+    needed = np.diff(csr_array(pairs[:, missing]).indptr) > 0
+    return chosen & ~(needed if data.groups is None else np.isin(data.groups, data.groups[needed]))
 
 
 def _counts(model: SavedModel, texts: Dataset) -> Int[np.ndarray, "labels"]:
