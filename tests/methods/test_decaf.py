@@ -305,7 +305,7 @@ def test_rows_of_opened_clusters_alone_move() -> None:
 
 
 def test_labels_are_clustered_by_vectors() -> None:
-    vectors = np.zeros((9, 3), dtype=np.float32)
+    vectors = torch.zeros(9, 3)
     vectors[[0, 3, 5, 8], 0], vectors[[1, 2, 6, 7], 1] = 1, 1  # the fifth label is like nothing
     tree = cluster_vectors(vectors, 2, seed=0)
     halves = [set(tree.order[first:last].tolist()) - {4} for first, last in ((0, tree.starts[1]), (tree.starts[1], 9))]

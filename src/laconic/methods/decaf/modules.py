@@ -208,7 +208,7 @@ def _tree_by_words(data: Dataset, words: Words, config: Config) -> LabelTree:
     """Cluster labels by the sums, over a label's texts, of the texts' word vectors."""
     table = words.cpu().numpy()
     centroids = texts_of_labels(data) @ (bags(data.inputs) @ table)
-    return cluster_vectors(centroids, config.clusters, config.seed)
+    return cluster_vectors(torch.from_numpy(centroids).to(words.device), config.clusters, config.seed)
 
 
 def _label_texts(data: Dataset, config: Config) -> csr_array | None:
