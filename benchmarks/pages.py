@@ -101,6 +101,7 @@ BLOCKS: Mapping[str, Mapping[str, Make]] = {
     "docs/which-method.md": {"compared": which_method.compared, "compared, picture": which_method.shown},
     "docs/results.md": {"first table": others.first_table, "each method": others.each_method},
     "docs/guides/threshold.md": {"asked and given": thresholds.precision},
+    "docs/guides/gpu.md": {"rows in few bits": others.rows_in_few_bits},
     "docs/guides/annif.md": {"backends of Annif": others.annif_backends},
     "docs/guides/several-gpus.md": {
         "what fits": several_gpus.what_fits,

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from benchmarks import fp8_rows
 from benchmarks.blocks import label_text, others, plus, plus_costs
 from benchmarks.blocks.label_text import (
     beside,
@@ -455,6 +457,40 @@ def test_a_run_is_named_by_the_options_of_its_command() -> None:
     assert others.named("astec laptop seed 2") == "`astec --preset laptop`, seed 2"
     assert others.named("combined fusion.siamese=0 seed 1") == "`laconic train --set fusion.siamese=0`, seed 1"
     assert others.named("nearest") == "`nearest`, seed 0"
+
+
+def test_rows_in_few_bits_stand_beside_others_with_the_size_of_the_data() -> None:
+    counts = {
+        name: {"mean": number, "sd": 0.0} for name, number in (("training texts", 5000), ("texts", 900), ("labels", 70))
+    }
+    runs = {
+        way: {"seeds": 1, **counts} | of(mean) for way, mean in (("float32, rate 0.1", 40.0), ("e4m3, rate 0.1", 39.0))
+    }
+    shown = others.rows_in_few_bits({"fp8_rows": {"command": "b", "earlier commands": [], DEBIAN: runs}})
+    assert f"| **{DEBIAN}**, one seed, 5,000 training texts, 900 held-out texts, 70 labels |" in shown
+    assert "| e4m3, learning rate 0.1 | 39.00 ± 0.30 |" in shown
+
+
+def test_numbers_are_rounded_as_torch_rounds_them_or_by_chance_to_a_neighbour() -> None:
+    torch.manual_seed(0)
+    numbers = torch.randn(100, 50) * torch.logspace(-3, 2.5, 100)[:, None]
+    for kind, form in (
+        (torch.float8_e4m3fn, fp8_rows.E4M3),
+        (torch.float8_e5m2, fp8_rows.E5M2),
+        (torch.bfloat16, fp8_rows.BFLOAT16),
+    ):
+        assert torch.equal(fp8_rows.rounded(numbers, form, stochastic=False), numbers.to(kind).float())
+        by_chance = fp8_rows.rounded(numbers, form, stochastic=True)
+        assert torch.equal(by_chance.to(kind).float(), by_chance)
+        assert torch.equal(fp8_rows.rounded(by_chance, form, stochastic=True), by_chance)
+    third = fp8_rows.rounded(
+        torch.full((100, 100), 1 + 1 / 24), fp8_rows.E4M3, stochastic=True
+    )  # a third of 1/8 above 1
+    assert set(third.unique().tolist()) == {1.0, 1.125}
+    assert third.mean().item() == pytest.approx(1 + 1 / 24, abs=0.005)
+    tiny = torch.tensor([[1e-6, -3e-6]])
+    scaled = fp8_rows.stored(tiny, fp8_rows.Way(fp8_rows.E4M3, stochastic=False, scaled=True))
+    torch.testing.assert_close(scaled, tiny, rtol=0.07, atol=0)
 
 
 def test_a_start_from_vectors_stands_beside_a_random_one_with_their_difference() -> None:

@@ -22,7 +22,9 @@ from laconic.models.clustering import (
     LabelTree,
     centroids,
     cluster_labels,
+    cluster_together,
     cluster_vectors,
+    levels,
     random_tree,
     rows,
     walks,
@@ -35,6 +37,7 @@ from tests.variants import examples
 
 PLAIN = Clustering()
 SMOOTH = Clustering(walks=30, head=0.5)
+on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
 def random_data(seed: int, *, num_texts: int = 60, num_labels: int = 30, num_features: int = 40) -> Dataset:
@@ -343,8 +346,69 @@ def test_rows_of_every_feature_are_clustered_as_rows_of_some_are(
     generator = np.random.default_rng(labels)
     vectors = generator.normal(size=(labels, dim)).astype(np.float32)
     vectors[::7] = 0  # labels that are like nothing
-    found = cluster_vectors(vectors.copy(), clusters, 1)
+    found = cluster_vectors(torch.from_numpy(vectors), clusters, 1)
     monkeypatch.setattr(halving, "_without_numbers", lambda rows, num_features: rows)
-    expected = cluster_vectors(vectors.copy(), clusters, 1)
+    expected = cluster_vectors(torch.from_numpy(vectors), clusters, 1)
     assert torch.equal(found.order, expected.order)
     assert torch.equal(found.starts, expected.starts)
+
+
+def topical(seed: int, *, labels: int, dim: int, topics: int) -> torch.Tensor:
+    """Vectors around some topics; every hundredth label is like nothing, and some are alike."""
+    chance = torch.Generator().manual_seed(seed)
+    centres = torch.randn(topics, dim, generator=chance)
+    vectors = centres[torch.randint(topics, (labels,), generator=chance)]
+    vectors += 0.5 * torch.randn(labels, dim, generator=chance)
+    vectors[::100], vectors[1::50] = 0, vectors[1].clone()
+    return vectors
+
+
+def mean_cosine(vectors: torch.Tensor, tree: LabelTree) -> float:
+    """Return the mean cosine of the labels' vectors to the centre of their cluster."""
+    units = torch.nn.functional.normalize(vectors.double(), dim=1)
+    sums = torch.zeros(tree.num_clusters, vectors.shape[1], dtype=torch.float64)
+    sums.index_add_(0, tree.cluster_of(), units)
+    return float(sums.norm(dim=1).sum() / len(vectors))
+
+
+@examples(60)
+@given(
+    seed=st.integers(0, 10**6),
+    num_labels=st.integers(1, 300),
+    depth=st.integers(0, 8),
+    dim=st.integers(1, 5),
+    numbers=st.sampled_from([1, 100, 10**6]),
+)
+def test_clusters_of_a_level_together_are_those_of_one_after_another(
+    seed: int, num_labels: int, depth: int, dim: int, numbers: int
+) -> None:
+    clusters = min(2**depth, 2 ** (num_labels.bit_length() - 1))
+    vectors = torch.from_numpy(np.random.default_rng(seed).integers(-2, 3, (num_labels, dim)).astype(np.float32))
+    before = vectors.clone()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(levels, "_NUMBERS", numbers)  # so many are held at a time
+        found = cluster_together(vectors, clusters, seed)
+    assert torch.equal(vectors, before)
+    assert same(found, cluster_vectors(vectors, clusters, seed))
+
+
+def test_many_vectors_are_clustered_together_as_one_after_another() -> None:
+    vectors = topical(3, labels=20_000, dim=16, topics=300)
+    found, expected = cluster_together(vectors, 512, 5), cluster_vectors(vectors, 512, 5)
+    found.check()
+    assert torch.equal(found.starts, expected.starts)
+    assert (found.cluster_of() == expected.cluster_of()).double().mean() > 0.99
+    assert mean_cosine(vectors, found) == pytest.approx(mean_cosine(vectors, expected), rel=0.001)
+    assert same(found, cluster_together(vectors, 512, 5))
+
+
+@on_gpu
+def test_many_vectors_are_clustered_on_a_gpu_as_on_the_cpu() -> None:
+    vectors = topical(3, labels=20_000, dim=16, topics=300)
+    found, expected = cluster_vectors(vectors.cuda(), 512, 5), cluster_vectors(vectors, 512, 5)
+    found.check()
+    assert found.order.device.type == found.starts.device.type == "cpu"
+    assert torch.equal(found.starts, expected.starts)
+    assert (found.cluster_of() == expected.cluster_of()).double().mean() > 0.99
+    assert mean_cosine(vectors, found) == pytest.approx(mean_cosine(vectors, expected), rel=0.01)
+    assert same(found, cluster_vectors(vectors.cuda(), 512, 5))

@@ -7,7 +7,10 @@ from torch import nn
 
 from laconic.errors import ConfigError
 from laconic.kernels.triton.adam import Several, adam, adam_reference, adam_rows, adam_rows_reference
+from laconic.kernels.triton.pads import padded
 from laconic.training.optimizer import Adam, Halving, Plan, clock_table
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def step(optimiser, go=1.0):
@@ -219,6 +222,39 @@ def test_the_rate_is_halved_when_deepxml_halves_it(epochs, after, halved):
         expected += [factor] * 7
     np.testing.assert_array_equal(factors, expected)
     assert (beta1 == 0.9).all()
+
+
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize("optimiser", ["adam-bf16", "adagrad-bf16"])
+def test_rows_that_others_are_computed_from_are_resumed_to_the_bit(optimiser):
+    """The steps of a GPU, on any device: such rows have a gradient as other parameters have."""
+
+    def steps(optimiser, numbers):
+        for number in numbers:
+            parameter = optimiser.parameters["rows"]
+            torch.manual_seed(number)
+            parameter.grad = torch.randn(parameter.shape, device=DEVICE).bfloat16()
+            parameter.grad[number] = 0
+            optimiser._update(["rows"], torch.cat([optimiser.clocks[optimiser.at][:6], torch.ones(1, device=DEVICE)]))
+            optimiser.at += 1
+        return optimiser
+
+    def begun(start):
+        plan = Plan(epochs=1, batch_size=1, learning_rate=0.1, lazy=True, optimiser=optimiser)
+        return Adam({"rows": nn.Parameter(padded(start.clone()))}, plan, 4, tables={"rows"}, rows={"rows"})
+
+    start = torch.ones(5, 20, device=DEVICE, dtype=torch.bfloat16)
+    whole = steps(begun(start), range(4))
+    half = steps(begun(start), range(2))
+    again = begun(half.parameters["rows"].detach())
+    again.restore(half.state())
+    steps(again, [2, 3])
+    assert torch.equal(again.parameters["rows"], whole.parameters["rows"])
+    assert not torch.equal(half.parameters["rows"], whole.parameters["rows"])
+    assert all(torch.equal(again.state()[name], tensor) for name, tensor in whole.state().items())
+    one = steps(begun(start), [0]).parameters["rows"]
+    assert (one == start).all(1).tolist() == [True, False, False, False, False]  # without a gradient it rests
+    assert (one[1:] - start[1:]).abs().max() < 0.5
 
 
 def test_adagrad_remembers_one_number_of_a_row_and_is_restored():

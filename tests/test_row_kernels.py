@@ -5,13 +5,14 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from laconic.kernels.triton import row_update
 from laconic.kernels.triton.all_labels import (
     all_negative_loss,
     input_gradients,
     padded_width,
 )
-from laconic.kernels.triton.factors import AllLabelFactors, ShortlistFactors, leave, take
-from laconic.kernels.triton.row_update import multiply_out, update_rows
+from laconic.kernels.triton.factors import AllLabelFactors, ShortlistFactors, factors_of, leave, take
+from laconic.kernels.triton.row_update import Strips, multiply_out, strips_for, update_rows
 from tests.kernel_references import (
     all_negative_loss_reference,
     dense,
@@ -167,6 +168,38 @@ def no_mean(update):
     return lambda weight, square, factors, **options: update(weight, None, square, factors, **options)
 
 
+ROOM = {"A10, L4, RTX 30 and 40": 99 << 10, "A100": 163 << 10, "H200": 227 << 10}
+
+
+@pytest.mark.parametrize("room", ROOM.values(), ids=ROOM)
+@pytest.mark.parametrize("item", [2, 4])
+@pytest.mark.parametrize("batch", [1, 64, 128, 129, 1000])
+def test_strips_fit_into_the_shared_memory_of_a_gpu(batch, item, room):
+    assert strips_for(batch, 64, item, room).shared_memory(batch, 64, item) <= room
+
+
+def test_strips_are_as_large_as_the_gpu_has_room_for():
+    fastest, more, precise = Strips(128, 128, 8, 3, 128), Strips(64, 128, 4, 2, None), Strips(64, 64, 4, 2, None)
+    for room in (ROOM["H200"], ROOM["A100"]):
+        chosen = [strips_for(batch, 64, item, room) for batch, item in ((128, 2), (129, 2), (128, 4), (129, 4))]
+        assert chosen == [fastest, more, precise, precise]
+    assert fastest.shared_memory(128, 64, 2) == 112 << 10  # as Triton says for Hopper
+    assert strips_for(128, 64, 2, 99 << 10) == fastest._replace(stages=2)
+    assert strips_for(128, 64, 2, 64 << 10) == more
+    assert [strips_for(128, 64, 2, room << 10).rows for room in (63, 32, 10, 1)] == [64, 32, 16, 16]
+
+
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize("room", [1 << 10, 40 << 10, 99 << 10])
+def test_smaller_strips_update_rows_as_the_twin_does(monkeypatch, room):
+    monkeypatch.setattr(row_update, "_shared_memory", lambda device: room)
+    factors, parts = of_every_label(70, 130, 33), (state(130, 33)[0], torch.rand(130, device=DEVICE))
+    expected = updated(no_mean(update_rows_reference), parts, factors, clock=clock())
+    ours = updated(no_mean(update_rows), parts, factors, clock=clock(), precise=True)
+    for mine, other in zip(ours, expected, strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.usefixtures("interpreted")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_where_it_may_not_go_rows_and_state_stay_bit_for_bit(dtype):
@@ -197,6 +230,32 @@ def test_halves_are_rounded_by_chance_to_a_neighbour_and_on_average_to_what_they
         # By chance it is half a step off at most; of so many the mean is off by far less.
         assert errors.mean().abs() < 0.01
         assert errors.mean(0).abs().mean() < 0.1
+
+
+def test_a_gradient_that_was_multiplied_out_is_its_own_factors():
+    gradient = torch.randn(9, 5, device=DEVICE)
+    gradient[[0, 3, 4, 8]] = 0
+    factors = factors_of(gradient)
+    assert torch.equal(dense(factors, 9), gradient)
+    assert factors.bounds.diff().bool().tolist() == gradient.any(1).tolist()
+
+
+@pytest.mark.usefixtures("interpreted", "poisoned")
+@pytest.mark.parametrize("dim", [16, 33])
+@pytest.mark.parametrize(("by_row", "lazy"), [(False, False), (False, True), (True, False)])
+def test_rows_are_updated_by_a_gradient_that_was_multiplied_out(by_row, lazy, dim):
+    gradient, (weight, mean, square) = torch.randn(9, dim, device=DEVICE), state(9, dim)
+    gradient[[0, 3, 4, 8]] = 0
+    parts, only = (weight, mean, square), {"lazy": lazy}
+    ours, expected = update_rows, update_rows_reference
+    if by_row:
+        parts, only = (weight, torch.rand(9, device=DEVICE)), {}
+        ours, expected = no_mean(ours), no_mean(expected)
+    found = updated(ours, parts, factors_of(gradient), clock=clock(), precise=True, **only)
+    for mine, other in zip(found, updated(expected, parts, factors_of(gradient), clock=clock(), **only), strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-5)
+    rests = torch.tensor([row in (0, 3, 4, 8) for row in range(9)], device=DEVICE)
+    assert torch.equal((found[0] == weight).all(1), rests & (lazy or by_row))
 
 
 def test_factors_are_taken_once():

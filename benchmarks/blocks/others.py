@@ -34,6 +34,7 @@ SERVERS = {
     "proxied": "`laconic serve` behind HAProxy",
     "bare": "bare FastAPI, no batches",
 }
+COUNTED = {"training texts": "training texts", "texts": "held-out texts", "labels": "labels"}
 DEBIAN, NPM, YSO = "debian-related", "npm-names-deps", "yso-titles"
 ON_CPU = "combined_cpu"
 
@@ -125,6 +126,21 @@ def static_vectors(results: Results) -> str:
         ]
     commands = ", ".join(f"`{one}`" for one in [*figures["earlier commands"], figures["command"]])
     return joined(table(["", *USUAL], rows), f"Made by {commands}.")
+
+
+def rows_in_few_bits(results: Results) -> str:
+    """Return the accuracy of InceptionXML where label rows are stored in fewer bits, by dataset."""
+    figures, rows = found(results, "fp8_rows"), []
+    for data, runs in by_data(results, "fp8_rows").items():
+        last = ""
+        for name, run in runs.items():
+            counts = [f"{Spread.of(run[one]).mean:,.0f} {of}" for one, of in COUNTED.items()]
+            told = f"**{data}**, {', '.join([seeds_of(run['seeds']), *counts])}"
+            rows += [] if told == last else [[told, *[""] * len(USUAL)]]
+            rows.append([name.replace("rate", "learning rate"), *cells(run)])
+            last = told
+    commands = ", ".join(f"`{one}`" for one in [*figures["earlier commands"], figures["command"]])
+    return joined(table(["label rows", *USUAL], rows), f"Made by {commands}.")
 
 
 def load(results: Results) -> str:

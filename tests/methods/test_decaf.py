@@ -23,11 +23,13 @@ from laconic.data.describe import describe
 from laconic.data.prepare import prepare
 from laconic.data.tokenizer import padded
 from laconic.errors import ConfigError, DataError
+from laconic.methods.costs import Machine
 from laconic.methods.decaf import modules as decaf_modules
 from laconic.methods.decaf import recipe as decaf
 from laconic.methods.decaf.ablations import theorem_3_1
 from laconic.methods.decaf.beam import true_ranks
-from laconic.methods.decaf.config import Module, plan_of
+from laconic.methods.decaf.config import Module, plan_of, ranker_plan
+from laconic.methods.decaf.costs import training_costs
 from laconic.methods.decaf.modules import learn_shortlister, learn_words
 from laconic.methods.decaf.recipe import Config, with_sizes
 from laconic.methods.estimates import expected_costs
@@ -37,7 +39,7 @@ from laconic.methods.train import train_model
 from laconic.models.classifiers import LabelText, LinearClassifier
 from laconic.models.classifiers.label_text import FixedTexts, Texts
 from laconic.models.clustering import cluster_vectors, random_tree
-from laconic.models.encoders import SumEncoder
+from laconic.models.encoders import Identity, SumEncoder
 from laconic.models.layers import DocumentBlock, EmbeddingBlock
 from laconic.models.rankers import CandidatesRanker, Ensemble, ShortlistRanker
 from laconic.models.shortlisters.labels import NearestLabels, Nearness
@@ -303,7 +305,7 @@ def test_rows_of_opened_clusters_alone_move() -> None:
 
 
 def test_labels_are_clustered_by_vectors() -> None:
-    vectors = np.zeros((9, 3), dtype=np.float32)
+    vectors = torch.zeros(9, 3)
     vectors[[0, 3, 5, 8], 0], vectors[[1, 2, 6, 7], 1] = 1, 1  # the fifth label is like nothing
     tree = cluster_vectors(vectors, 2, seed=0)
     halves = [set(tree.order[first:last].tolist()) - {4} for first, last in ((0, tree.starts[1]), (tree.starts[1], 9))]
@@ -611,11 +613,65 @@ def test_data_is_told_what_it_would_cost() -> None:
         ({"shortlist": "graph"}, "clusters or nearest"),
         ({"recall": 0}, "recall must be"),
         ({"ranker": {"dropout": 1.0}}, "dropout must be"),
+        ({"ranker": {"optimiser": "sgd"}}, "adam or adam-bf16 or adagrad-bf16"),
+        ({"ranker": {"optimiser": "adam-bf16"}, "refinement": False}, "refinement is false"),
     ],
 )
 def test_a_wrong_setting_is_refused_with_what_is_known(wrong: dict[str, Any], named: str) -> None:
     with pytest.raises(ConfigError, match=named):
         config_of("decaf", wrong)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("text", [True, False])
+@pytest.mark.parametrize(("optimiser", "rate"), [("adam-bf16", 0.01), ("adagrad-bf16", 0.05)])
+def test_refinement_vectors_are_learnt_in_half_precision(optimiser: str, rate: float, text: bool) -> None:
+    changes = settings(ranker={"optimiser": optimiser, "learning_rate": rate}, label_text=text)
+    model = train_model(CORPUS, "decaf", config_of("decaf", changes), Run.unkept("cuda"))
+    assert shortlist_ranker(model).classifier.rows(slice(0, 12)).dtype == torch.float32
+    assert p_at_1(model) > 50
+
+
+@pytest.mark.parametrize("optimiser", ["adam-bf16", "adagrad-bf16"])
+def test_half_precision_is_refused_before_anything_is_trained(monkeypatch: pytest.MonkeyPatch, optimiser: str) -> None:
+    monkeypatch.setattr(decaf, "learn_words", pytest.fail)
+    for members in (1, 2):
+        with pytest.raises(ConfigError, match=f"optimiser={optimiser}.*leave it out"):
+            trained(members=members, ranker={"optimiser": optimiser})
+
+
+def test_refinement_vectors_alone_have_the_optimiser_of_the_settings() -> None:
+    config = with_sizes(config_of("decaf", settings(ranker={"optimiser": "adam-bf16"})), 100, 12, 5)
+    assert (ranker_plan(config).optimiser, plan_of(config, config.shortlister).optimiser) == ("adam-bf16", "adam")
+    with_text, without, texts_alone = (
+        PickedClusters(Identity(DIM), made(text=text, refined=refined), torch.arange(LABELS + 1))
+        for text, refined in ((True, True), (False, True), (True, False))
+    )
+    refined = frozenset({"classifier.refinement"})
+    assert [task.rows() for task in (with_text, without, texts_alone)] == [refined, refined, frozenset()]
+    machine = Machine(name="any", flops=1e12, bandwidth=1e11, launch=0.0)
+    half, full = (
+        training_costs(one, machine, words=1000, labels=1 << 20, texts=100).memory
+        for one in (config, replace(config, ranker=replace(config.ranker, optimiser="adam")))
+    )
+    assert full - half == 8 * (1 << 20) * config.embedding  # weight and two moments, and the gradient: 8 instead of 16
+
+
+@pytest.mark.parametrize("text", [True, False])
+def test_rows_in_half_precision_are_computed_in_full(text: bool) -> None:
+    classifier, half = (made(text=text) for _ in range(2))
+    assert half.refinement is not None
+    assert classifier.refinement is not None
+    half.refinement.data = half.refinement.data.bfloat16()
+    classifier.refinement.data = half.refinement.data.float()
+    assert torch.equal(half.materialised().weight, classifier.materialised().weight)
+    some = torch.tensor([3, 1])
+    assert torch.equal(half.rows(some), classifier.rows(some))
+    for one in (half, classifier):
+        (one.rows(slice(0, LABELS)).float() ** 2).sum().backward()
+    assert half.refinement.grad is not None
+    assert half.refinement.grad.dtype == torch.bfloat16
+    assert torch.equal(half.refinement.grad, classifier.refinement.grad.bfloat16())
 
 
 def test_sizes_come_from_the_data() -> None:

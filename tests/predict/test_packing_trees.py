@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from laconic.errors import ConfigError, ModelError
+from laconic.export import learned_tree, tree
 from laconic.export import rankers as packing
 from laconic.export.cells import cells_of, grouped
 from laconic.export.rankers import pack_ranker
@@ -94,6 +95,41 @@ def test_a_tree_is_learnt_alike_every_time() -> None:
     assert np.array_equal(one.order, two.order)
     assert np.array_equal(one.clusters.coarse, two.clusters.coarse)
     assert one.beam == two.beam
+
+
+def test_no_more_texts_are_encoded_than_a_tree_is_learnt_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen, encoded_by = list[int](), tree.encoded_by
+
+    def recorded(encoder: Any, texts: Any) -> Any:
+        seen.append(len(texts))
+        return encoded_by(encoder, texts)
+
+    monkeypatch.setattr(tree, "encoded_by", recorded)
+    monkeypatch.setattr(learned_tree, "_SCORES", 1200 * LABELS)
+    cpu = torch.device("cpu")
+    texts = topical(3000, 8).numpy()
+    found, expected = (tree.tree_over(flat(), some, cpu) for some in (texts, texts[:1200]))
+    assert seen == [1200, 1200]
+    assert np.array_equal(found.order, expected.order)
+    assert np.array_equal(found.clusters.coarse, expected.clusters.coarse)
+
+
+def test_the_largest_scores_of_clusters_are_found_on_any_device() -> None:
+    scores, bounds = topical(7, 3), np.array([0, 1, 2, 6, 9, 9 + 4, DIM])
+    expected = learned_tree._largest(scores, bounds)
+    assert expected.shape == (7, 6)
+    assert torch.equal(learned_tree._largest_together(scores, bounds), expected)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_tree_that_is_learnt_on_a_gpu_finds_what_one_of_the_cpu_finds() -> None:
+    ranker, vectors, texts = flat(12_000), topical(300, 7), topical(4000, 8).numpy()
+    part, other = (pack_ranker(ranker, texts, torch.device(name)) for name in ("cuda", "cpu"))
+    assert isinstance(part, Searched)
+    assert isinstance(other, Searched)
+    assert np.array_equal(part.starts, other.starts)
+    assert share_found(ranker, part, vectors) == pytest.approx(share_found(ranker, other, vectors), abs=0.01)
+    assert share_found(ranker, part.exact(), vectors) > 0.999
 
 
 def test_a_tree_is_learnt_on_the_cpu_where_that_is_asked_for_and_there_is_a_gpu(
@@ -252,3 +288,18 @@ def test_probes_say_how_many_groups_are_opened(monkeypatch: pytest.MonkeyPatch) 
     assert (guessed.open_groups, guessed.with_beam(6).open_groups) == (1, 1)
     assert 1 < chosen.open_groups <= 16
     assert share_found(ranker, guessed, vectors) < 0.95 < 0.98 < share_found(ranker, chosen, vectors)
+
+
+@pytest.mark.parametrize("count", [4, LABELS])
+def test_the_best_of_all_labels_by_products_are_those_of_an_exact_search(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part, vectors = pack_ranker(flat(count)), topical(200, 7).numpy()
+    assert isinstance(part, Searched)
+    expected = part.exact().rank(vectors, 5).labels
+    for places in (64, LABELS):  # that are scored at a time
+        monkeypatch.setattr(packing, "_PLACES", places)
+        found = packing.best_of_all(part, vectors, torch.device("cpu"))
+        assert found.dtype == expected.dtype
+        assert (found == expected).mean() > 0.99
+        assert ((found == -1) == (expected == -1)).all()

@@ -66,4 +66,4 @@ def _middles(rows: Float[Tensor, "rows dim"], cells: int) -> Float[Tensor, "cell
     some = rows[torch.randperm(len(rows), generator=chance)[: cells * _SEEN_OF_CELL]]
     middles = k_means(some, cells, seed=0, rounds=_ROUNDS)
     groups = max(1, cells // _CELLS_OF_GROUP)
-    return middles[cluster_vectors(middles.numpy(), groups, seed=0).order]
+    return middles[cluster_vectors(middles, groups, seed=0).order]

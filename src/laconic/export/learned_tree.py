@@ -59,33 +59,42 @@ def learnt_branches(
     vectors: Float[np.ndarray, "texts dim"],
     device: torch.device,
 ) -> Branches:
-    """Learn a tree from text vectors before and after the classifier's transform, on their device."""
-    most = max(1, _SCORES // labels.size)
-    encoded, vectors = encoded[:most], vectors[:most]
-    order, starts = _by_profile(labels, vectors)
+    """Learn a tree on the device from vectors of texts, `texts_enough` of them or fewer, before and after the
+    classifier's transform.
+    """
+    rows, biases, own = (torch.from_numpy(part).to(device) for part in (*labels, vectors))
+    order, starts = _by_profile(rows, biases, own)
     reading = _whitening(encoded)
     seen = torch.from_numpy(reading.apply(encoded)).to(device)
     seen = torch.cat([seen, seen.new_ones(len(seen), 1)], 1)  # of which the last weight is a bias
-    heights = _heights(labels.ordered(order), starts, vectors, device)
+    places = torch.from_numpy(order).to(device)
+    heights = _heights(rows[places], biases[places], starts, own)
     weights = _learnt(_regressed(seen, heights), seen, heights).cpu().numpy()
     return Branches(order, starts, Rows.of(weights[:, :-1], weights[:, -1], with_exact=False), reading)
 
 
+def texts_enough(labels: int) -> int:
+    """Return how many texts a tree over these labels is learnt from, at most."""
+    return max(1, _SCORES // labels)
+
+
 def _by_profile(
-    labels: LabelRows, vectors: Float[np.ndarray, "texts dim"]
+    rows: Float[Tensor, "labels dim"], biases: Float[Tensor, "labels"], vectors: Float[Tensor, "texts dim"]
 ) -> tuple[Int[np.ndarray, "labels"], Int[np.ndarray, "bounds"]]:
     """Cluster labels by the scores that texts give them; return their order and where clusters begin.
 
     So directions in which no text differs tell no label apart, and what all rows have in common tells none either.
     """
-    always = labels.size // _ALWAYS
-    likeliest = np.argsort(-(labels.rows @ vectors.mean(0) + labels.biases), kind="stable")
-    likely, others = likeliest[:always], np.sort(likeliest[always:])
+    always = len(rows) // _ALWAYS
+    likeliest = (rows @ vectors.mean(0) + biases).argsort(descending=True, stable=True)
+    likely, others = likeliest[:always], likeliest[always:].sort().values
     clusters = min(_MOST_CLUSTERS, 1 << int(np.log2(max(1, len(others) // _CLUSTER))))
-    axes, spread = _principal(vectors)
-    profiles = (labels.rows[others] - labels.rows.mean(0)) @ (axes * np.sqrt(spread)).astype(np.float32)
+    axes, spread = _principal(vectors.cpu().numpy())
+    scores = torch.from_numpy((axes * np.sqrt(spread)).astype(np.float32)).to(rows.device)
+    profiles = (rows @ scores - rows.mean(0) @ scores)[others]
     tree = cluster_vectors(profiles, clusters, seed=0)
-    return np.concatenate([likely, others[tree.order.numpy()]]), always + tree.starts.numpy()
+    order = torch.cat([likely, others[tree.order.to(others.device)]])
+    return order.cpu().numpy(), always + tree.starts.numpy()
 
 
 def _whitening(encoded: Float[np.ndarray, "texts width"]) -> Layer:
@@ -105,30 +114,35 @@ def _principal(
 
 
 def _heights(
-    labels: LabelRows,
+    rows: Float[Tensor, "labels dim"],
+    biases: Float[Tensor, "labels"],
     starts: Int[np.ndarray, "bounds"],
-    vectors: Float[np.ndarray, "texts dim"],
-    device: torch.device,
+    vectors: Float[Tensor, "texts dim"],
 ) -> Float16[Tensor, "texts clusters"]:
     """Return how far each cluster's best label is above the text's threshold."""
     always = int(starts[0])
-    bounds = np.concatenate([np.arange(always), starts[:-1]])  # a label that is always scored is a cluster here
-    rows, biases, own = (torch.from_numpy(part).to(device) for part in (labels.rows.T, labels.biases, vectors))
+    bounds = np.concatenate([np.arange(always), starts])  # a label that is always scored is a cluster here
+    largest = _largest_together if rows.is_cuda else _largest
     parts = []
-    for some in torch.split(own, max(1, _AT_ONCE // labels.size)):
-        best = _largest((some @ rows).add_(biases), bounds)
-        enough = best.topk(min(_BEST, len(bounds))).values[:, -1:]
+    for some in torch.split(vectors, max(1, _AT_ONCE // len(biases))):
+        best = largest((some @ rows.T).add_(biases), bounds)
+        enough = best.topk(min(_BEST, len(bounds) - 1)).values[:, -1:]
         parts.append((best[:, always:] - enough).clamp_(-_FAR, _FAR).half())
     return torch.cat(parts)
 
 
-def _largest(scores: Float[Tensor, "texts labels"], bounds: Int[np.ndarray, "n"]) -> Float[Tensor, "texts n"]:
+def _largest(scores: Float[Tensor, "texts labels"], bounds: Int[np.ndarray, "bounds"]) -> Float[Tensor, "texts n"]:
     """Return the largest score of each cluster."""
-    if not scores.is_cuda:
-        return torch.from_numpy(np.maximum.reduceat(scores.numpy(), bounds, axis=1))
-    sizes = np.diff(bounds, append=scores.shape[1])
-    place = torch.from_numpy(np.repeat(np.arange(len(bounds)), sizes)).to(scores.device).expand_as(scores)
-    return scores.new_empty(len(scores), len(bounds)).scatter_reduce_(1, place, scores, "amax", include_self=False)
+    return torch.from_numpy(np.maximum.reduceat(scores.numpy(), bounds[:-1], axis=1))
+
+
+def _largest_together(
+    scores: Float[Tensor, "texts labels"], bounds: Int[np.ndarray, "bounds"]
+) -> Float[Tensor, "texts n"]:
+    """Return the largest score of each cluster, on any device: the last label of a smaller one is looked at again."""
+    width = np.arange(np.diff(bounds).max())
+    places = np.minimum(bounds[:-1, None] + width, bounds[1:, None] - 1)
+    return scores[:, torch.from_numpy(places).to(scores.device)].amax(2)
 
 
 def _regressed(

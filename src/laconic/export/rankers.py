@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from laconic.errors import ConfigError
 from laconic.export import transformer  # noqa: F401  # registers how transformers are packed
@@ -50,6 +50,7 @@ from laconic.packed.engine.near_labels import NearLabels
 from laconic.packed.engine.neighbours import Neighbours
 from laconic.packed.engine.pairs import Pairs
 from laconic.packed.engine.ranker import PackedRanker
+from laconic.packed.engine.row_kernels import FINENESS
 from laconic.packed.engine.rows import Rows
 from laconic.packed.engine.search import Searched
 from laconic.packed.engine.shortlists import Shortlist
@@ -68,6 +69,7 @@ _WALKED = 30_000  # texts of words' lists
 _HOLDOUT, _LEAST_HOLDOUT = 4000, 1000  # tuning_texts that say how much is found
 _SCORED = 1 << 29  # pairs of text and label for which they are scored exactly, with which they are at most so many
 _GROWN = 0.5  # of the time that a tree takes, until it is grown
+_PLACES = 1 << 15  # labels that are scored at a time on a GPU
 _SPARED = 64  # one of so many clusters is probed at least: fewer save no time, and some ask for more than five
 
 
@@ -129,7 +131,12 @@ def _(ranker: FlatRanker, packing: Packing) -> PackedRanker:
     vectors = encoded_by(encoder, holdout)
     packing.within(_GROWN)
     beams = _beams(most=clusters, least=clusters // _SPARED)
-    tuned = _tuned(by_vectors, vectors, FAITHFUL, beams, lambda done: packing.within(_GROWN + (1 - _GROWN) * done))
+    wanted = best_of_all(by_vectors, vectors, packing.device) if packing.device.type == "cuda" else None
+
+    def tell(done: float) -> None:
+        packing.within(_GROWN + (1 - _GROWN) * done)
+
+    tuned = _tuned(by_vectors, vectors, FAITHFUL, beams, tell, wanted)
     assert isinstance(tuned, Searched)
     return replace(tuned, encoder=encoder)
 
@@ -311,11 +318,12 @@ def _tuned(
     share: float,
     beams: Sequence[int],
     on_step: Callable[[float], None],
+    wanted: Int[np.ndarray, "texts 5"] | None = None,
 ) -> PackedRanker:
-    """Choose the smallest of some beams that finds this fraction of the exact best five."""
+    """Choose the smallest of some beams that finds this fraction of the exact best five, `wanted` if they are known."""
     if holdout is None or not size_of(holdout):
         return tree
-    wanted, steps = _best_five(tree.exact(), holdout), count(1)
+    wanted, steps = _best_five(tree.exact(), holdout) if wanted is None else wanted, count(1)
     most = 1 + len(beams).bit_length()  # times that texts are ranked
 
     def found(beam: int) -> float:
@@ -381,6 +389,36 @@ def _best_five(ranker: PackedRanker, inputs: Inputs) -> Int[np.ndarray, "texts 5
 
     in_threads(len(labels), rank)
     return labels
+
+
+def best_of_all(
+    tree: Searched, encoded: Float[np.ndarray, "texts width"], device: torch.device
+) -> Int[np.ndarray, "texts 5"]:
+    """Return the best five of all labels as `tree.exact()` ranks them, by products on the device."""
+    rows, own = tree.rows, torch.from_numpy(tree.transform.apply(encoded)).to(device)
+    best = own.new_empty(len(own), 0)
+    best_labels = best.long()
+    for first in range(0, rows.size, _PLACES):
+        part = slice(first, first + _PLACES)
+        scores = torch.addmm(_on(device, rows.biases[part]), own, _weights(rows, part, device).T)
+        order = _on(device, tree.order[part]).long().expand_as(scores)
+        joined = torch.cat([best, scores], 1).topk(min(5, best.shape[1] + scores.shape[1]))
+        best, best_labels = joined.values, torch.cat([best_labels, order], 1).gather(1, joined.indices)
+    found = Ranked.empty(len(own), 5).labels
+    found[:, : best_labels.shape[1]] = best_labels.cpu().numpy()
+    return found
+
+
+def _weights(rows: Rows, part: slice, device: torch.device) -> Float[torch.Tensor, "n dim"]:
+    """Return some rows as numbers, of both of their bytes."""
+    weights = _on(device, rows.coarse[part]).float()
+    if rows.fine is not None:
+        weights += _on(device, rows.fine[part]).float() / FINENESS
+    return weights * _on(device, rows.scales[part])[:, None]
+
+
+def _on(device: torch.device, part: np.ndarray) -> torch.Tensor:
+    return torch.from_numpy(part).to(device)
 
 
 def _fraction_found(found: Int[np.ndarray, "texts k"], wanted: Int[np.ndarray, "texts k"]) -> float:

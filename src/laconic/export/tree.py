@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 
 from laconic.export.cells import BEAM, grouped, rows_of
 from laconic.export.encoders import pack_encoder, pack_transform
-from laconic.export.learned_tree import Branches, LabelRows, learnt_branches
+from laconic.export.learned_tree import Branches, LabelRows, learnt_branches, texts_enough
 from laconic.kernels.csr import in_threads
 from laconic.models.clustering import cluster_vectors
 from laconic.models.rankers import FlatRanker
@@ -38,12 +38,13 @@ def tree_over(ranker: FlatRanker, texts: Inputs | None, device: torch.device) ->
     labels = LabelRows(*rows_of(ranker.classifier))
     encoder = pack_encoder(ranker.encoder)
     transform = pack_transform(ranker.classifier.transform, ranker.encoder.dim)
-    encoded = None if texts is None or not size_of(texts) else encoded_by(encoder, texts)
-    vectors = None if encoded is None else transform.apply(encoded)
-    if encoded is None or vectors is None or len(encoded) < _ENOUGH or labels.size <= _ALL:
-        branches = _grown_branches(labels, vectors)
+    is_learnt = texts is not None and size_of(texts) >= _ENOUGH and labels.size > _ALL
+    if texts is not None and is_learnt:
+        encoded = encoded_by(encoder, some(texts, 0, min(size_of(texts), texts_enough(labels.size))))
+        branches = learnt_branches(labels, encoded, transform.apply(encoded), device)
     else:
-        branches = learnt_branches(labels, encoded, vectors, device)
+        vectors = transform.apply(encoded_by(encoder, texts)) if texts is not None and size_of(texts) else None
+        branches = _grown_branches(labels, vectors, device)
     return Searched(
         encoder=encoder,
         transform=transform,
@@ -69,13 +70,16 @@ def encoded_by(encoder: Encoder, texts: Inputs) -> Float[np.ndarray, "texts dim"
     return out
 
 
-def _grown_branches(labels: LabelRows, vectors: Float[np.ndarray, "texts dim"] | None) -> Branches:
+def _grown_branches(
+    labels: LabelRows, vectors: Float[np.ndarray, "texts dim"] | None, device: torch.device
+) -> Branches:
     """Cluster the rows themselves, after subtracting their mean."""
     always = labels.size // _ALWAYS if labels.size > _ALL else labels.size - 1
     by_bias = np.argsort(-labels.biases, kind="stable")
     likely, others = by_bias[:always], np.sort(by_bias[always:])
     clusters = 1 << int(np.log2(max(1, len(others) // _CLUSTER)))
-    tree = cluster_vectors(labels.rows[others] - labels.rows.mean(0), clusters, seed=0)
+    centred = torch.from_numpy(labels.rows[others] - labels.rows.mean(0))
+    tree = cluster_vectors(centred.to(device), clusters, seed=0)
     order, starts = np.concatenate([likely, others[tree.order.numpy()]]), always + tree.starts.numpy()
     return Branches(order, starts, _mean_rows(labels.ordered(order), starts, vectors), None)
 

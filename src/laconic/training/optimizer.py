@@ -15,7 +15,7 @@ from torch.optim.adam import adam as fused_adam
 
 from laconic.errors import ConfigError
 from laconic.kernels.triton.adam import Several, adam, adam_reference, adam_rows, adam_rows_reference
-from laconic.kernels.triton.factors import take
+from laconic.kernels.triton.factors import factors_of, take
 from laconic.kernels.triton.pads import zeros_like
 from laconic.kernels.triton.row_update import update_rows
 
@@ -120,6 +120,7 @@ class Adam:
         self.parameters = dict(parameters)
         self.lazy = frozenset(tables) if plan.lazy else frozenset()
         self.slow = frozenset(pretrained) if plan.pretrained_rate else frozenset()
+        self.half = frozenset(rows) if plan.optimiser != "adam" else frozenset()  # these rows are in bfloat16
         self.slowness = plan.pretrained_rate / plan.learning_rate
         by_row = frozenset(rows) if plan.optimiser.startswith("adagrad") else frozenset()
         both = {name: zeros_like(parameter) for name, parameter in parameters.items() if name not in by_row}
@@ -188,6 +189,9 @@ class Adam:
         slow = torch.cat([clock[:1] * self.slowness, clock[1:]]) if self.slow else clock
         small: dict[bool, list[str]] = {False: [], True: []}
         for name in names:
+            if name in self.half:
+                self._update_half(name, clock)
+                continue
             if self._fused and name not in self.lazy and self.parameters[name].numel() <= _SMALL:
                 small[name in self.slow].append(name)
                 continue
@@ -196,6 +200,13 @@ class Adam:
         for is_slow, found in small.items():
             for first in range(0, len(found), _TOGETHER):
                 self._update_together(tuple(found[first : first + _TOGETHER]), slow if is_slow else clock)
+
+    def _update_half(self, name: str, clock: Float[Tensor, "7"]) -> None:
+        """Update rows in bfloat16 that another module was computed from: their gradient is no longer factors."""
+        gradient = self.parameters[name].grad
+        assert gradient is not None
+        state, factors = (self.means.get(name), self.squares[name]), factors_of(gradient.contiguous())
+        update_rows(self.parameters[name], *state, factors, clock, lazy=name in self.lazy, chance=self.at)
 
     def _parts(self, name: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         gradient = self.parameters[name].grad

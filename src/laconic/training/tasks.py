@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from laconic.data.shards import Shard
 from laconic.kernels.triton.shortlist import Shortlist
-from laconic.models.classifiers import Classifier, LinearClassifier
+from laconic.models.classifiers import Classifier, LabelText, LinearClassifier
 from laconic.models.encoders import Encoder, TransformerEncoder
 from laconic.models.shortlisters.clusters import Clusters, joined
 from laconic.training.losses import all_labels_loss, shortlist_loss, weigh_positives
@@ -28,8 +28,10 @@ class Task(nn.Module, ABC):
 
     def rows(self) -> frozenset[str]:
         """Return the names of parameters with an independent row for each label or cluster."""
-        linear = [name for name, part in self.named_modules() if isinstance(part, LinearClassifier)]
-        return frozenset(f"{name}.weight" for name in linear)
+        parts = dict(self.named_modules())
+        free = {f"{name}.weight" for name, part in parts.items() if isinstance(part, LinearClassifier)}
+        refining = {name for name, part in parts.items() if isinstance(part, LabelText) and part.refinement is not None}
+        return frozenset(free | {f"{name}.refinement" for name in refining})
 
     def pretrained(self) -> frozenset[str]:
         """Return the names of parameters of pre-trained encoders, which may have a learning rate of their own."""

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn import functional
 
 ALIGNED_ROWS = 16  # of a cluster; the tiles of an update divide it, and gradients of so many are aligned in memory
 
@@ -33,6 +35,17 @@ class ShortlistFactors(NamedTuple):
 
 
 Factors = AllLabelFactors | ShortlistFactors
+
+
+def factors_of(gradient: Float[Tensor, "rows dim"]) -> ShortlistFactors:
+    """Return a gradient that was multiplied out as factors: every row is a cluster, picked once if it is not 0."""
+    each, touched = torch.arange(len(gradient), device=gradient.device), gradient.any(1)
+    bounds = functional.pad(touched.cumsum(0), (1, 0))
+    # Rows that are touched, in their order; all others are written behind the last, without asking the host how many.
+    place = torch.where(touched, bounds[:-1], len(gradient))
+    texts = torch.zeros(len(gradient) + 1, dtype=torch.int64, device=gradient.device).scatter_(0, place, each)[:-1]
+    starts = functional.pad(each + 1, (1, 0))
+    return ShortlistFactors(torch.ones_like(each, dtype=torch.float32)[:, None], texts, bounds, starts, gradient)
 
 
 def leave(parameter: Tensor, factors: Factors) -> None:

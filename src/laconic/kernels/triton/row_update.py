@@ -7,6 +7,7 @@ are taken as often as they should be. The clock is `adam`'s.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -25,6 +26,7 @@ _ROWS, _TEXTS, _WIDTH, _STAGES = 64, 64, 64, 3
 _WARPS, _REGISTERS = 8, 128
 _BFLOAT16_WARPS, _BFLOAT16_REGISTERS = 4, 168
 _STRIP_WIDTH = 64
+_H200 = 227 << 10  # bytes of shared memory that a program can have
 
 
 def multiply_out(factors: Factors, rows: int, *, precise: bool = False) -> Float[Tensor, "rows dim"]:
@@ -83,7 +85,8 @@ def _adagrad_in_strips(
 ) -> None:
     (rows, dim), (batch, stride) = weight.shape, factors.logit_gradients.shape
     vectors = factors.vectors if precise else factors.vectors.to(factors.logit_gradients.dtype)
-    strips = _strips(batch, precise=precise)
+    width = min(_STRIP_WIDTH, _power(dim))
+    strips = strips_for(batch, width, vectors.element_size(), _shared_memory(weight.device))
     programs, texts = -(-rows // strips.rows), min(strips.texts, _power(batch))
     assert stride >= programs * strips.rows
     assert all(part.is_contiguous() for part in (weight, factors.logit_gradients, vectors))
@@ -92,7 +95,7 @@ def _adagrad_in_strips(
         DIM=dim,
         NUMBERS=numbers,
         ROWS=strips.rows,
-        WIDTH=min(_STRIP_WIDTH, _power(dim)),
+        WIDTH=width,
         TEXTS=texts,
         MORE=batch > texts,
         PRECISION="ieee" if precise else "tf32",
@@ -102,7 +105,7 @@ def _adagrad_in_strips(
     )
 
 
-class _Strips(NamedTuple):
+class Strips(NamedTuple):
     """The rows of a program that goes through them strip by strip, texts, warps, steps ahead, a thread's registers."""
 
     rows: int
@@ -111,12 +114,44 @@ class _Strips(NamedTuple):
     stages: int
     registers: int | None
 
+    def shared_memory(self, batch: int, width: int, item: int) -> int:
+        """Return the bytes of shared memory that suffice, for factors of `item` bytes a number and strips of a width.
 
-def _strips(batch: int, *, precise: bool) -> _Strips:
-    """Choose what was fastest at 128 texts; more of them, or float32, would not fit into shared memory that way."""
-    if precise:
-        return _Strips(64, 64, 4, 2, None)
-    return _Strips(128, 128, 8, 3, 128) if batch <= 128 else _Strips(64, 128, 4, 2, None)
+        Triton takes as many on Hopper, and up to a half less on Ampere and Ada: gradients of scores, which stay or, for
+        more texts than a program has at a time, are loaded ahead too; vectors that are loaded ahead; a strip's product.
+        """
+        texts = min(self.texts, _power(batch))
+        copies = 1 + self.stages * (batch > texts)
+        return item * (copies * self.rows * texts + self.stages * texts * width) + 4 * self.rows * width
+
+
+_STRIPS = (
+    Strips(128, 128, 8, 3, 128),
+    Strips(128, 128, 8, 2, 128),
+    Strips(64, 128, 4, 2, None),
+    Strips(64, 64, 4, 2, None),
+    Strips(32, 32, 4, 2, None),
+    Strips(16, 16, 4, 2, None),
+)
+
+
+def strips_for(batch: int, width: int, item: int, room: int) -> Strips:
+    """Choose what was fastest on an H200 at 128 texts or, where a program has less room, the next that fits into it.
+
+    More texts, or factors in float32, begin with fewer rows; that was not chosen by time.
+    """
+    first = 3 if item == 4 else 2 if batch > 128 else 0
+    fitting = (strips for strips in _STRIPS[first:] if strips.shared_memory(batch, width, item) <= room)
+    return next(fitting, _STRIPS[-1])
+
+
+@cache
+def _shared_memory(device: torch.device) -> int:
+    """Return the bytes of shared memory that a program can have; Triton's interpreter takes what an H200 has."""
+    if device.type != "cuda":
+        return _H200
+    properties = torch.cuda.get_device_properties(device)
+    return int(properties.shared_memory_per_block_optin)  # type: ignore[attr-defined] # torch's stubs lack it
 
 
 class _Launch(NamedTuple):

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from laconic.config import Bounds, Choices, check_within
+from laconic.config import Bounds, Choices, check_known, check_within
 from laconic.errors import ConfigError
 from laconic.methods.common import choose_batch_size, choose_length
 from laconic.methods.config import NEURAL_BOUNDS, NeuralConfig, WarmUp
 from laconic.models.clustering import Clustering
 from laconic.models.shortlisters.labels import Nearness
-from laconic.training.optimizer import Halving, Plan
+from laconic.training.optimizer import OPTIMISERS, Halving, Plan
 from laconic.units import counted
 
 SHORTLISTS = ("clusters", "nearest")
@@ -21,6 +21,7 @@ STARTS = ("text", "random")
 CLUSTER_TEXTS = ("together", "apart")
 TEXTS_FOR_RECALL = ("held-out", "training")
 NEARNESS = Nearness(neighbours=0, centroids=500)
+M = TypeVar("M", bound="Module")
 _MOST_CLUSTERS = 1 << 17  # with 4 labels a cluster, the paper's counts for 131,073 and 1.3 million labels come out
 
 
@@ -42,6 +43,20 @@ class Module:
 
     def __post_init__(self) -> None:
         check_within(self, self.bounds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranker(Module):
+    """Settings of module IV, in which the rows of all labels are trained."""
+
+    choices: ClassVar[Choices] = {"optimiser": OPTIMISERS}
+
+    optimiser: str = "adam"
+    """Optimiser of refinement vectors; adam-bf16 and adagrad-bf16 need less memory and run on a GPU only."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_known(self, self.choices)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +91,7 @@ class Config(NeuralConfig):
     """Module I: word vectors are learnt by predicting clusters whose rows are made of their texts alone."""
     shortlister: Module = Module()
     """Module II: labels are clustered again by those word vectors; cluster rows have vectors of their own too."""
-    ranker: Module = Module()
+    ranker: Ranker = Ranker()
     """Module IV: a row for every label is learnt against the labels of a text's best clusters."""
     clusters: int = 0
     """Clusters of labels, a power of two. 0: the largest that leaves `cluster_size` labels per cluster, at most
@@ -134,6 +149,10 @@ class Config(NeuralConfig):
             raise ConfigError(f"clusters must be a power of two (or 0, chosen by the data), but is {self.clusters}")
         if not self.refinement and not self.label_text:
             raise ConfigError("a row is made of a label's text, of a refinement vector, or of both; both are false")
+        if not self.refinement and self.ranker.optimiser != "adam":
+            raise ConfigError(
+                f"ranker.optimiser={self.ranker.optimiser} is for refinement vectors, but refinement is false; use one"
+            )
         if self.given_vectors and not self.vectors:
             raise ConfigError("given_vectors keeps word vectors fixed; give some with vectors=FILE")
         if self.given_vectors and self.warm_up.epochs:
@@ -150,10 +169,8 @@ def with_sizes(config: Config, texts: int, labels: int, usual: int) -> Config:
         )
     epochs = config.epochs or round(np.clip(28 * (485_000 / max(texts, 1)) ** 0.5, 28, 84))
     surrogate = _module_with_sizes(config.surrogate, epochs / 2, config.learning_rate)
-    shortlister, ranker = (
-        _module_with_sizes(module, epochs / 4, 0.8 * config.learning_rate)
-        for module in (config.shortlister, config.ranker)
-    )
+    shortlister = _module_with_sizes(config.shortlister, epochs / 4, 0.8 * config.learning_rate)
+    ranker = _module_with_sizes(config.ranker, epochs / 4, 0.8 * config.learning_rate)
     return replace(
         config,
         epochs=sum(module.epochs for module in (surrogate, shortlister, ranker)),
@@ -171,10 +188,14 @@ def probed_clusters(config: Config, clusters: int, beam: int) -> int:
     return min(-(-beam * clusters // (config.clusters or clusters)), clusters)
 
 
-def _module_with_sizes(module: Module, epochs: float, rate: float) -> Module:
+def _module_with_sizes(module: M, epochs: float, rate: float) -> M:
     return replace(module, epochs=module.epochs or max(1, round(epochs)), learning_rate=module.learning_rate or rate)
 
 
-def plan_of(config: Config, module: Module, *, lazy: bool = False) -> Plan:
+def plan_of(config: Config, module: Module, **changes: Any) -> Plan:
     schedule = Halving(after=module.halve_after)
-    return config.plan(epochs=module.epochs, learning_rate=module.learning_rate, schedule=schedule, lazy=lazy)
+    return config.plan(epochs=module.epochs, learning_rate=module.learning_rate, schedule=schedule, **changes)
+
+
+def ranker_plan(config: Config) -> Plan:
+    return plan_of(config, config.ranker, lazy=True, optimiser=config.ranker.optimiser)

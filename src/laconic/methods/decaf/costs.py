@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from laconic.methods.costs import Cost, Machine, TrainingCosts, bag_reading, with_warm_up
+from laconic.methods.costs import ROW_BYTES, Cost, Machine, TrainingCosts, bag_reading, with_warm_up
 from laconic.methods.decaf.config import Config
 
 _LABEL_WORDS = 8  # words of a label's text, usually
@@ -24,7 +24,9 @@ def model_cost(config: Config, words: int, labels: int) -> Cost:
 def training_costs(config: Config, machine: Machine, *, words: int, labels: int, texts: int) -> TrainingCosts:
     """Estimate memory (parameters with gradients and moments, texts of both kinds, a batch's scores) and time."""
     dim, batch, scored = config.embedding, config.batch_size, _scored(config, labels)
-    memory = 16 * (words + labels) * dim + 36 * labels * dim + 16 * labels * _LABEL_WORDS
+    optimiser = config.ranker.optimiser
+    own = ROW_BYTES[optimiser] + (4 if optimiser == "adam" else 2)  # a refinement vector, its state and its gradient
+    memory = (16 * words + own * labels) * dim + 36 * labels * dim + 16 * labels * _LABEL_WORDS
     memory += 4 * texts * (2 * config.length + _beam(config)) + 12 * batch * max(config.clusters, scored)
     label_texts = 16 * labels * _LABEL_WORDS * dim / machine.bandwidth  # forward and backward
 

@@ -19,7 +19,7 @@ from laconic.data.shards import Shard
 from laconic.data.vocabulary import bags
 from laconic.evaluation.evaluate import validation_figures
 from laconic.methods.common import clusters_of_labels, frequencies, remember_tree, seeded, start_encoder
-from laconic.methods.decaf.config import Config, Module, plan_of, probed_clusters
+from laconic.methods.decaf.config import Config, Module, plan_of, probed_clusters, ranker_plan
 from laconic.methods.deepxml import encode_all
 from laconic.methods.warm_up import warm_up
 from laconic.models.classifiers import LabelText, LinearClassifier
@@ -119,7 +119,7 @@ def learn_ranker(
 
     resident = Resident.of(seen, config.length, run.device, clusters.numbered(picks), shard=labels)
     validate = (lambda: validation_figures(ranker(), held)) if len(held) else None
-    state = run.fit("ranker", task, resident, plan_of(config, config.ranker, lazy=True), validate=validate)
+    state = run.fit("ranker", task, resident, ranker_plan(config), validate=validate)
     return ranker(), state
 
 
@@ -208,7 +208,7 @@ def _tree_by_words(data: Dataset, words: Words, config: Config) -> LabelTree:
     """Cluster labels by the sums, over a label's texts, of the texts' word vectors."""
     table = words.cpu().numpy()
     centroids = texts_of_labels(data) @ (bags(data.inputs) @ table)
-    return cluster_vectors(centroids, config.clusters, config.seed)
+    return cluster_vectors(torch.from_numpy(centroids).to(words.device), config.clusters, config.seed)
 
 
 def _label_texts(data: Dataset, config: Config) -> csr_array | None:

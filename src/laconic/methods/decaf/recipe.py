@@ -28,7 +28,7 @@ from laconic.methods.common import restore_module, usual_words
 from laconic.methods.costs import report_costs
 from laconic.methods.decaf.ablations import nearest_labels, restore_candidates, theorem_3_1
 from laconic.methods.decaf.beam import best_clusters, recall_by_beam, recall_of, smallest_beam, true_ranks
-from laconic.methods.decaf.config import Config, probed_clusters, with_sizes
+from laconic.methods.decaf.config import Config, probed_clusters, ranker_plan, with_sizes
 from laconic.methods.decaf.costs import training_costs
 from laconic.methods.decaf.modules import Words, build, learn_ranker, learn_shortlister, learn_words
 from laconic.methods.result import Trained
@@ -36,6 +36,7 @@ from laconic.methods.wrappers.ensemble import with_seed
 from laconic.models.clustering import LabelTree
 from laconic.models.rankers import CandidatesRanker, Ensemble, ShortlistRanker
 from laconic.models.shortlisters.nearest import tensor_of
+from laconic.training.loop import check_optimiser
 from laconic.training.run import Run
 
 __all__ = ["Config", "restore", "train", "train_members", "with_sizes"]
@@ -48,6 +49,7 @@ _REMEDIES = ({"embedding": 128}, {"embedding": 64, "beam": 50})
 
 def train(data: Dataset, config: Config, run: Run) -> Trained:
     config = _checked_sizes(config, data)
+    check_optimiser(ranker_plan(config), run.device)  # before the modules that come first
     _report_costs(config, data, run)
     learn, held = data.split(config.validation, config.seed)
     words, state = learn_words(learn, config, run)
@@ -59,6 +61,7 @@ def train(data: Dataset, config: Config, run: Run) -> Trained:
 def train_members(members: int, data: Dataset, config: Config, run: Run) -> Trained:
     """Train an ensemble whose members share the word vectors of the surrogate task, and nothing else."""
     config = _checked_sizes(config, data)
+    check_optimiser(ranker_plan(config), run.device)
     _report_costs(config, data, run.member(0, of=members))
     learn, held = data.split(config.validation, config.seed)
     words, state = learn_words(learn, config, run)

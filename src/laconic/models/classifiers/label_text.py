@@ -147,18 +147,18 @@ class LabelText(Classifier):
 
     def rows(self, labels: Int[Tensor, "n"] | slice) -> Float[Tensor, "n dim"]:
         every = self._rows()
-        return every if self._are_all(labels) else every[labels]
+        return every if self._are_all(labels) else every[labels].float()
 
     def biases(self, labels: Int[Tensor, "n"] | slice) -> Float[Tensor, "n"]:
         if self.bias is None:
-            return next(self.parameters()).new_zeros(self.num_labels)[labels]
+            return next(self.parameters()).new_zeros(self.num_labels, dtype=torch.float32)[labels]
         return self.bias if self._are_all(labels) else self.bias[labels]
 
     @torch.no_grad()
     def materialised(self) -> LinearClassifier:
         """Return a linear classifier with the current rows, which needs no label texts. Its transform is shared."""
         every = slice(0, self.num_labels)
-        rows = self.rows(every)
+        rows = self.rows(every).float()
         with torch.device("meta"):
             total = self._shard.total
             linear = LinearClassifier(rows.shape[1], total, transform=self.transform, shard=self._shard)
@@ -172,7 +172,7 @@ class LabelText(Classifier):
     def _rows(self) -> Float[Tensor, "labels dim"]:
         if self.texts is None or self.block is None:
             assert self.refinement is not None
-            return self.refinement
+            return self.refinement  # may be in half precision while it is learnt
         ranks = self._shard.ranks
         text: Tensor = _shared_by_ranks(self.block, ranks, self.texts(ranks.sum_gradients))
         if self.starts is not None:
@@ -180,7 +180,7 @@ class LabelText(Classifier):
             text = functional.embedding_bag(order, text, self.starts, mode="sum", include_last_offset=True)
         if self.refinement is None or self.combination is None:
             return text
-        return _shared_by_ranks(self.combination, ranks, self.refinement, text)
+        return _shared_by_ranks(self.combination, ranks, self.refinement.float(), text)
 
 
 def _shared_by_ranks(module: nn.Module, ranks: Ranks, *inputs: Tensor) -> Tensor:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from scipy.sparse import csr_array
+from torch import Tensor
 
 from laconic.config import Bounds, Choices, check_known, check_within
 from laconic.data.dataset import Dataset
 from laconic.data.vocabulary import bags
 from laconic.kernels.csr import Lists, make_unit
 from laconic.models.clustering.bisection import halved
+from laconic.models.clustering.levels import halved_together, make_unit_rows
 from laconic.models.clustering.rows import product
 from laconic.models.clustering.tree import LabelTree, check_clusters, even_bounds, random_tree
 from laconic.models.clustering.walks import by_rows, label_graph, symmetric
@@ -31,6 +35,7 @@ __all__ = [
 ]
 
 SMOOTHINGS = ("symmetric", "rows")
+_MANY = 10_000  # rows from which on a GPU clusters them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,16 +97,28 @@ class LabelRows(NamedTuple):
 
     def clustered(self, clusters: int, seed: int) -> LabelTree:
         """Cluster the labels; cluster sizes differ by at most one label."""
-        num_labels = len(self.described)
-        check_clusters(clusters, num_labels)
-        # A label without any text is like nothing, so it belongs nowhere: such labels are dealt out evenly.
-        others = np.flatnonzero(~self.described)
-        bounds = even_bounds(num_labels, clusters)
-        own_bounds = np.maximum.accumulate(bounds - even_bounds(len(others), clusters))
-        own = halved(self.rows, self.num_features, np.flatnonzero(self.described), own_bounds, seed)
-        cluster = [np.repeat(np.arange(clusters), np.diff(part)) for part in (own_bounds, bounds - own_bounds)]
-        order = np.concatenate([own, others])[np.argsort(np.concatenate(cluster), kind="stable")]
-        return LabelTree(order=torch.from_numpy(order), starts=torch.from_numpy(bounds))
+        halve = partial(halved, self.rows, self.num_features, seed=seed)
+        return _tree_of(self.described, clusters, halve)
+
+
+def _tree_of(
+    described: Bool[np.ndarray, "labels"],
+    clusters: int,
+    halve: Callable[[Int[np.ndarray, "n"], Int[np.ndarray, "bounds"]], Int[np.ndarray, "n"]],
+) -> LabelTree:
+    """Cluster the described labels by `halve`, which orders them for these bounds, and deal out the others evenly.
+
+    A label without any text is like nothing, so it belongs nowhere.
+    """
+    num_labels = len(described)
+    check_clusters(clusters, num_labels)
+    others = np.flatnonzero(~described)
+    bounds = even_bounds(num_labels, clusters)
+    own_bounds = np.maximum.accumulate(bounds - even_bounds(len(others), clusters))
+    own = halve(np.flatnonzero(described), own_bounds)
+    cluster = [np.repeat(np.arange(clusters), np.diff(part)) for part in (own_bounds, bounds - own_bounds)]
+    order = np.concatenate([own, others])[np.argsort(np.concatenate(cluster), kind="stable")]
+    return LabelTree(order=torch.from_numpy(order), starts=torch.from_numpy(bounds))
 
 
 def cluster_labels(data: Dataset, clusters: int, config: Clustering, seed: int) -> LabelTree:
@@ -110,9 +127,22 @@ def cluster_labels(data: Dataset, clusters: int, config: Clustering, seed: int) 
     return LabelRows.of_texts(data, config, seed).clustered(clusters, seed)
 
 
-def cluster_vectors(vectors: Float[np.ndarray, "labels dim"], clusters: int, seed: int) -> LabelTree:
-    """Cluster labels by vectors of their own; cluster sizes differ by at most one label."""
-    return LabelRows.of(Lists.dense(vectors), vectors.shape[1]).clustered(clusters, seed)
+def cluster_vectors(vectors: Float[Tensor, "labels dim"], clusters: int, seed: int) -> LabelTree:
+    """Cluster labels by vectors of their own; cluster sizes differ by at most one label.
+
+    Many vectors that are on a GPU are clustered there.
+    """
+    if vectors.is_cuda and len(vectors) >= _MANY:
+        return cluster_together(vectors, clusters, seed)
+    rows = vectors.cpu().numpy()
+    return LabelRows.of(Lists.dense(rows), rows.shape[1]).clustered(clusters, seed)
+
+
+def cluster_together(vectors: Float[Tensor, "labels dim"], clusters: int, seed: int) -> LabelTree:
+    """Cluster labels by vectors of their own where these are, all nodes of a level at a time."""
+    rows = vectors.to(torch.float32, copy=True)
+    described = make_unit_rows(rows).cpu().numpy()
+    return _tree_of(described, clusters, partial(halved_together, rows, seed=seed))
 
 
 def centroids(data: Dataset, config: Clustering, seed: int) -> Lists:

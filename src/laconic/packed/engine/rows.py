@@ -10,11 +10,11 @@ from jaxtyping import Float, Int
 
 from laconic.errors import ModelError
 from laconic.kernels.checks import check_array, check_floats, check_kind, check_starts, for_kernels
+from laconic.kernels.csr import in_threads
 from laconic.packed.engine.parts import Part
 from laconic.packed.engine.row_kernels import FINENESS, MOST_DIM, Grid
 
 _LARGEST = 127.0
-_AT_ONCE = 1 << 16  # rows that are looked at together
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -47,12 +47,16 @@ class Rows(Part):
 
     @staticmethod
     def of(rows: Float[np.ndarray, "rows dim"], biases: Float[np.ndarray, "rows"], *, with_exact: bool = True) -> Rows:
+        """Quantise rows on all cores."""
         coarse, scales = np.empty(rows.shape, dtype=np.int8), np.empty(len(rows), dtype=np.float32)
-        for first in range(0, len(rows), _AT_ONCE):
-            part = slice(first, first + _AT_ONCE)
+
+        def quantise(first: int, last: int) -> None:
+            part = slice(first, last)
             largest = np.abs(rows[part]).max(1, initial=0)
             scales[part] = np.where(largest > 0, largest, 1) / _LARGEST
             coarse[part] = np.rint(rows[part] / scales[part, None])
+
+        in_threads(len(rows), quantise)
         fine = _second_bytes(rows, coarse, scales) if with_exact else None
         return Rows(coarse=coarse, scales=scales, biases=np.array(biases, dtype=np.float32), fine=fine)
 
@@ -91,10 +95,13 @@ def _second_bytes(
 ) -> Int[np.ndarray, "rows dim"]:
     """Return what the first bytes lack of the rows."""
     fine = np.empty(rows.shape, dtype=np.int8)
-    for first in range(0, len(rows), _AT_ONCE):
-        part = slice(first, first + _AT_ONCE)
+
+    def quantise(first: int, last: int) -> None:
+        part = slice(first, last)
         steps = rows[part].astype(np.float32) / np.where(scales[part, None] == 0, 1, scales[part, None]) - coarse[part]
         fine[part] = np.rint(np.nan_to_num(FINENESS * steps).clip(-_LARGEST, _LARGEST))
+
+    in_threads(len(rows), quantise)
     return fine
 
 
