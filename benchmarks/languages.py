@@ -47,7 +47,13 @@ from laconic.units import seconds_of
 
 DATA = "debian-related-languages"
 SHOWN = ("P@1", "P@5", "PSP@5", "tail R@10")
-SYSTEMS = ("default", "trees", "trees, sub-words", "trees, stemmed", "peer")
+READING = {"words": {"vocabulary": {"subwords": 0}}, "sub-words": {"vocabulary": {"subwords": 1 << 18}}}
+SYSTEMS = ("default", "default, words", "default, sub-words", "trees", "trees, sub-words", "trees, stemmed", "peer")
+TREES: dict[str, dict[str, Any]] = {
+    "trees": {},
+    "trees, sub-words": READING["sub-words"],
+    "trees, stemmed": {"text": {"language": "auto"}},
+}
 _FEWEST = 60  # test texts of a language that is reported
 _ALONE = 300  # training texts of a language that is trained alone
 
@@ -69,6 +75,7 @@ def main() -> None:
     parser.add_argument("--data", default=DATA, help="name of the data, or path of its folder")
     parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
     parser.add_argument("--on", nargs="+", choices=["all", "en", "alone"], default=["all", "en", "alone"])
+    parser.add_argument("--alone", nargs="+", default=[], help="languages that are learnt alone, by any system")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--budget", default="", help="of the default, as for train")
     parser.add_argument(
@@ -86,9 +93,9 @@ def main() -> None:
     name = options.name + "_tried" * bool(options.rows)
     table, earlier = stored(name), earlier_commands(name)  # a training may have a run of its own
     for on, system in [(on, system) for on in options.on for system in options.systems]:
-        if on == "alone" and system in ("default", "peer"):
-            continue
-        for language in languages_alone(have) if on == "alone" else [on]:
+        if on == "alone" and system not in TREES and not options.alone:
+            continue  # there are many languages
+        for language in (options.alone or languages_alone(have)) if on == "alone" else [on]:
             rows = np.arange(len(have.train)) if on == "all" else np.flatnonzero(have.train == language)
             asked = [language] if on == "alone" else None
             table.setdefault(system, {})[language if on == "alone" else f"on {on}"] = measured(
@@ -156,17 +163,14 @@ def measured(have: Material, system: str, rows: np.ndarray, options: Any, asked:
 
 def by_model(corpus: Corpus, system: str, device: str, budget: str) -> Made:
     name = system
-    if system == "default":
+    if system not in TREES:
         seconds = seconds_of(budget) if budget else None
         choice = choose(describe_situation(corpus, gpu=device == "cuda", budget=seconds))
         print(choice.why, flush=True)
         name, method, settings = choice.why.partition(";")[0], choice.method, dict[str, Any](choice.settings)
+        settings |= READING.get(system.removeprefix("default, "), {})
     else:
-        own: dict[str, dict[str, Any]] = {
-            "trees, sub-words": {"vocabulary": {"subwords": 1 << 18}},
-            "trees, stemmed": {"text": {"language": "auto"}},
-        }
-        method, settings = "trees", own.get(system, {})
+        method, settings = "trees", TREES[system]
     model = train_model(corpus, method, config_of(method, settings), Run.unkept(device if method != "trees" else "cpu"))
     predictor = Predictor(model, device if method != "trees" else "cpu")
     rows, _ = predictor.view.rows_and_truth(corpus, "test")

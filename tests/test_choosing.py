@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -53,6 +55,21 @@ def test_inception_starts_from_label_texts_where_there_are_any_with_fewer_epochs
 def test_a_setting_of_another_method_says_which_was_chosen() -> None:
     with pytest.raises(ConfigError, match=r"chunk.*astec was chosen"):
         config_for(choice(), {"chunk": 5})
+
+
+def test_label_trees_read_sub_words_where_no_space_parts_words() -> None:
+    found = choice(budget=240.0, unspaced=True)
+    assert found.method == "trees"
+    assert config_of("trees", found.settings).vocabulary.subwords > 0
+    assert config_of("trees", choice(budget=240.0).settings).vocabulary.subwords == 0
+
+
+def test_the_script_of_texts_is_looked_at() -> None:
+    corpus = planted_texts(num_labels=3, num_texts=30)
+    texts = ["リアルタイム戦略ゲーム"] * len(corpus.split("train"))
+    written = replace(corpus, splits={"train": replace(corpus.split("train"), texts=texts)})
+    found = [describe_situation(one, gpu=False, budget=None).unspaced for one in (corpus, written)]
+    assert found == [False, True]
 
 
 def test_less_time_means_less_learning() -> None:

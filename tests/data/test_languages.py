@@ -9,7 +9,7 @@ import pytest
 
 from laconic.config import AUTO
 from laconic.data.corpus import Corpus
-from laconic.data.languages import language_of, main_language
+from laconic.data.languages import are_unspaced, language_of, main_language
 from laconic.data.stems import LANGUAGES
 from laconic.data.text import Splitter
 from laconic.methods.registry import config_of
@@ -70,3 +70,18 @@ def test_a_model_knows_the_language_that_was_found() -> None:
     assert model.vocabulary is not None
     assert "talo" in model.vocabulary.words
     assert "talossa" not in model.vocabulary.words
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["古代戦争のリアルタイム戦略ゲーム", "用于解析 XML 的程序库文件", "고대 전쟁 실시간 전략 게임", "ห้องสมุดสำหรับ XML"],
+)
+def test_texts_without_spaces_between_words_are_told_by_their_script(text: str) -> None:
+    assert are_unspaced([text, text, "Linux kernel"])
+    assert not are_unspaced([text, "Linux kernel"])  # half of them are not most
+
+
+def test_texts_of_latin_letters_or_none_are_spaced() -> None:
+    assert not are_unspaced(TEXTS.values())
+    assert not are_unspaced(["Ein Wörterbuch 日本", "6.1", ""])
+    assert not are_unspaced([])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from itertools import islice
@@ -12,6 +13,7 @@ _FIRST = 20_000  # texts that are looked at
 _MOST = 0.6  # of the texts whose language is known must be in one for it to be the data's
 _FEWEST = 20  # texts whose language must be known
 _KNOWN = 0.05  # of the texts must have a language for any to be the data's
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 _WORDS = {  # of each language that can be stemmed, and of some that are taken for one of them, frequent function words
     "ar": "في من على إلى أن التي الذي عن مع هذا هذه كان بين أو ما لا كل بعد قبل ثم",
     "bg": "и на за да от се с е по в не са като при или до което които между който към чрез върху",
@@ -61,6 +63,19 @@ def main_language(texts: Iterable[str]) -> str:
     best, count = (found.most_common(1) or [("", 0)])[0]
     enough = found.total() >= max(_FEWEST, _KNOWN * len(looked))
     return best if enough and count >= _MOST * found.total() else ""
+
+
+def are_unspaced(texts: Iterable[str]) -> bool:
+    """Return whether most texts are in scripts whose words no space parts from each other, or from their endings.
+
+    These are Chinese characters, kana, Hangul, Thai, Lao, Khmer and Burmese.
+    """
+    looked = [_is_unspaced(text) for text in islice(texts, _FIRST)]
+    return 2 * sum(looked) > len(looked)
+
+
+def _is_unspaced(text: str) -> bool:
+    return not text.isascii() and 2 * len("".join(_UNSPACED.findall(text))) > sum(map(str.isalpha, text))
 
 
 def language_of(text: str) -> str:

@@ -19,6 +19,7 @@ import numpy as np
 from laconic.config import Settings, merged, preset_path, read_settings
 from laconic.data.corpus import Corpus
 from laconic.data.dataset import MOST_HELD_OUT
+from laconic.data.languages import are_unspaced
 from laconic.data.prepare import label_texts
 from laconic.errors import ConfigError
 from laconic.methods import trees
@@ -43,6 +44,7 @@ _WARM_UP = 15  # epochs in which InceptionXML starts from label texts; fewer whe
 _MOST_WARM = 4_000_000  # texts times epochs, at most
 _ROW_START = 8.0  # how much labels score above their bias at first, for their own text
 _SPACE = {True: 256, False: 128}  # dimensions of the space of texts and label texts, with a GPU and without
+_SUBWORDS = 1 << 18  # buckets of n-grams, where no space parts words (docs/log.md)
 _MOST_MEMBERS = 5  # of an ensemble; a text takes as many times as long to label
 _WORTHWHILE = 0.7
 
@@ -88,6 +90,7 @@ def describe_situation(corpus: Corpus, *, gpu: bool, budget: float | None, packi
         packing=packing,
         held_memory=held,
         free_memory=None if free is None else held + free,
+        unspaced=split.texts is not None and are_unspaced(split.texts),
     )
 
 
@@ -148,9 +151,9 @@ def _from_best(of: Situation) -> Iterator[Choice]:
         laptop = read_settings(preset_path("astec", "laptop"), [])
         yield _plan(of, "astec", _with_wrappers(of, laptop), _describe("small Astec", of))
     for rounds in (3, 1) if _has_space(of) else ():  # one where finding hard negatives among many labels takes long
-        settings = _with_wrappers(of, {}, trees=0, rounds=rounds)
+        settings = _with_wrappers(of, _reading(of), trees=0, rounds=rounds)
         yield _plan(of, "trees", settings, _describe("label trees", of, trees=False))
-    settings = _with_wrappers(of, {}, trees=0, rounds=0)
+    settings = _with_wrappers(of, _reading(of), trees=0, rounds=0)
     plan = _plan(of, "trees", settings, _describe("label trees", of, trees=False, space=False))
     yield plan._replace(worthwhile=0.0, over=OVER)  # one tree does nearly as well as three
     yield _plan(of, "nearest", {}, "nearest texts + label texts, without training")
@@ -190,6 +193,11 @@ def _on_gpu(of: Situation) -> tuple[str, Settings]:
         warm = int(np.clip(_MOST_WARM // of.texts, 2, _WARM_UP))
         own |= {"warm_up": {"epochs": warm}, "row_start": _ROW_START}
     return method, _with_wrappers(of, own)
+
+
+def _reading(of: Situation) -> Settings:
+    """Return how label trees and nearest texts read words: with sub-words where no space parts words."""
+    return {"vocabulary": {"subwords": _SUBWORDS}} if of.unspaced else {}
 
 
 def _has_space(of: Situation) -> bool:

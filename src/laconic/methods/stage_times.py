@@ -54,6 +54,7 @@ class Situation(NamedTuple):
     packing: bool = True
     held_memory: int = 0  # bytes that the process holds, with the data
     free_memory: int | None = None  # bytes that it may hold; None: unknown
+    unspaced: bool = False  # whether most texts are in scripts whose words no space parts
 
     @property
     def free_cores(self) -> float:
