@@ -7,7 +7,6 @@ the k groups with the largest maxima, and the members of these are the candidate
 from __future__ import annotations
 
 from functools import cache
-from math import isqrt
 from typing import Any
 
 import torch
@@ -21,7 +20,7 @@ _EACH, _REGISTERS = 32, 128  # that a thread holds; registers for them, so that 
 def largest_places(values: Float[Tensor, "batch n"], count: int) -> Int[Tensor, "batch k"]:
     """Return the places of the `count` largest of each row, in no order; of equal ones, any."""
     width = values.shape[1]
-    near = max(_power(width) // _CANDIDATES, _near(width, count))
+    near = max(1, _power(width) // _CANDIDATES)
     groups = -(-width // near)
     if count * near > _MOST_CANDIDATES or count > groups:
         return values.topk(min(count, width), sorted=False).indices
@@ -46,11 +45,6 @@ def _chosen(
         maxnreg=_REGISTERS,
     )
     return places
-
-
-def _near(width: int, count: int) -> int:
-    """Return a size of groups, a power of two, with which either pass has about as many candidates."""
-    return 1 << (isqrt(width // max(count, 1)) | 1).bit_length() - 1
 
 
 def _power(size: int) -> int:
