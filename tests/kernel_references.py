@@ -53,6 +53,12 @@ def _adagrad_reference(weight, gradient, square, clock):
     weight -= go * rate * gradient / (square.sqrt() + eps)[:, None]
 
 
+def convolved_reference(h, windows, weight, bias):
+    """Copy every window, multiply in double precision."""
+    seen = h[:, windows.places(h.shape[1]).to(h.device)].flatten(2).double()
+    return functional.gelu(seen @ weight.double().T + bias.double()).float()
+
+
 def group_maxima_reference(vectors, rows, group):
     """Score all labels in full, with float32 sums: rounded to bfloat16, many labels' scores would be equal."""
     if vectors.is_cuda and vectors.dtype != torch.float32:

@@ -6,10 +6,11 @@ from contextlib import contextmanager
 import pytest
 import torch
 
-from laconic.kernels.triton import maxima, shortlist_scores
+from laconic.kernels.triton import maxima, shortlist_scores, windows
 from laconic.kernels.triton.maxima import Tile, best_groups, group_maxima, places_in
 from laconic.kernels.triton.shortlist import Shortlist
-from tests.kernel_references import group_maxima_reference, shortlist_scores_reference
+from laconic.kernels.triton.windows import Windows, convolved
+from tests.kernel_references import convolved_reference, group_maxima_reference, shortlist_scores_reference
 
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -127,3 +128,34 @@ def test_no_texts_have_no_scores():
     vectors, weight, bias, (picks, starts, size) = case()
     for scores_of in (shortlist_scores_reference, shortlist_scores.shortlist_scores):
         assert scores_of(vectors[:0], weight, bias, Shortlist(picks[:0], starts, size)).shape == (0, 2 * size)
+
+
+def test_windows_go_around_the_ring():
+    assert Windows(3, 4, 2, first=-1).places(6).tolist() == [[5, 0, 1, 2], [1, 2, 3, 4], [3, 4, 5, 0]]
+
+
+CONVOLUTIONS = [
+    (Windows(5, 8, 4, first=-2), 20, 32, 64),
+    (Windows(2, 3, 4), 9, 64, 32),
+]  # windows, places, channels, out
+
+
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize("batch", [0, 1, 30])
+@pytest.mark.parametrize("case", CONVOLUTIONS)
+def test_the_kernel_of_convolutions_does_what_its_twin_does(monkeypatch, case, batch):
+    of, before, channels, out = case
+    h, weight, bias = drawn(batch, before, channels), drawn(out, of.size * channels, seed=1), drawn(out, seed=2)
+    expected = convolved_reference(h, of, weight / 16, bias)
+    with poisoned(monkeypatch, windows):
+        ours = convolved(h, of, weight / 16, bias)
+    torch.testing.assert_close(ours, expected, rtol=1e-5, atol=1e-5)
+
+
+@on_gpu
+@pytest.mark.parametrize("batch", [16, 1000])
+def test_the_kernel_of_convolutions_is_as_precise_as_float32_at_real_shapes(batch):
+    for of, before, channels, out in ((Windows(75, 16, 4, first=-6), 300, 32, 96), (Windows(15, 16, 4), 75, 96, 32)):
+        h, weight, bias = drawn(batch, before, channels), drawn(out, of.size * channels, seed=1), drawn(out, seed=2)
+        expected = convolved_reference(h, of, weight / 32, bias)
+        torch.testing.assert_close(convolved(h, of, weight / 32, bias), expected, rtol=1e-5, atol=1e-5)

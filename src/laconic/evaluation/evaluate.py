@@ -108,10 +108,12 @@ def _ranked(ranker: Ranker, rows: Rows, k: int) -> Iterator[Ranking]:
     several processes share its labels, they must ask each other in one order.
     """
     device = device_of(ranker)
+    # Of several batches, the next is prepared while the GPU ranks one; a single one is answered where it is.
+    where = torch.device("cpu") if ranker.takes_host_inputs and rows.shape[0] <= _BATCH else device
 
     @torch.inference_mode()
     def rank(batch: tuple[slice, Inputs]) -> Ranking:
-        return ranker.rank(on_device(batch[1], device), k)
+        return ranker.rank(on_device(batch[1], where), k)
 
     each = batches(rows, torch.device("cpu"))
     if device.type != "cuda" or not isinstance(ranker, FusedRanker) or shards_of(ranker):

@@ -30,6 +30,8 @@ class Ranker(nn.Module, ABC):
     """Number of labels."""
     num_ids: int = 0
     """Token ids that it knows. 0: any."""
+    takes_host_inputs: bool = False
+    """Whether it brings inputs to its device by itself, faster than a caller would, and its answers back."""
 
     @abstractmethod
     def rank(self, inputs: Inputs, k: int) -> Ranking:

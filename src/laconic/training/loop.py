@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from importlib.util import find_spec
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -25,6 +24,7 @@ from torch import Tensor, nn
 from laconic.data.resident import Resident
 from laconic.data.shards import Shard
 from laconic.errors import ConfigError, TrainingError
+from laconic.kernels.triton import HAS_KERNELS
 from laconic.kernels.triton.pads import padded
 from laconic.models.classifiers import shards_of
 from laconic.system.ranks import ALONE, Ranks
@@ -213,7 +213,7 @@ def _sparse_word_gradients(task: Task, wanted: bool) -> Iterator[None]:
 
 def check_optimiser(plan: Plan, device: torch.device) -> None:
     """Refuse an optimiser that cannot run on the device."""
-    if plan.optimiser != "adam" and (device.type != "cuda" or find_spec("triton") is None):
+    if plan.optimiser != "adam" and (device.type != "cuda" or not HAS_KERNELS):
         raise ConfigError(f"optimiser={plan.optimiser} needs a GPU and triton, for stochastic rounding; leave it out")
 
 

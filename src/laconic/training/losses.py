@@ -7,7 +7,6 @@ forward pass. It is the gradient of the loss itself: scaling the loss afterwards
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -17,6 +16,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from laconic.kernels.shortlist_cpu import shortlist_gradients_cpu
+from laconic.kernels.triton import HAS_KERNELS
 from laconic.kernels.triton.all_labels import all_negative_loss, input_gradients
 from laconic.kernels.triton.factors import AllLabelFactors, Factors, leave
 from laconic.kernels.triton.row_update import multiply_out
@@ -99,7 +99,7 @@ def shortlist_loss(
 
 
 def _by_kernels(vectors: Float[Tensor, "batch dim"]) -> bool:
-    return vectors.is_cuda and find_spec("triton") is not None
+    return vectors.is_cuda and HAS_KERNELS
 
 
 def _targets(batch: Batch, vectors: Float[Tensor, "batch dim"]) -> Float[Tensor, "batch p"]:

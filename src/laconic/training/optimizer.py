@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 
 import numpy as np
 import torch
@@ -14,6 +13,7 @@ from torch import Tensor, nn
 from torch.optim.adam import adam as fused_adam
 
 from laconic.errors import ConfigError
+from laconic.kernels.triton import HAS_KERNELS
 from laconic.kernels.triton.adam import Several, adam, adam_reference, adam_rows, adam_rows_reference
 from laconic.kernels.triton.factors import factors_of, take
 from laconic.kernels.triton.pads import zeros_like
@@ -131,7 +131,7 @@ class Adam:
         self.clocks = self.table.to(device, torch.float32)
         self.at = torch.zeros((), dtype=torch.int64, device=device)
         self.steps = steps
-        self._fused = fused = device.type == "cuda" and find_spec("triton") is not None
+        self._fused = fused = device.type == "cuda" and HAS_KERNELS
         self._update_all, self._update_rows = (adam, adam_rows) if fused else (adam_reference, adam_rows_reference)
         self._several: dict[tuple[str, ...], Several] = {}
         self._side_stream = torch.cuda.Stream() if device.type == "cuda" else None  # type: ignore[no-untyped-call]

@@ -13,7 +13,7 @@ from laconic.models.rankers import FlatRanker, Ranker
 from laconic.predict.gpu import graphs, optimise_ranker
 from laconic.predict.gpu.attempts import Attempts, may_pass
 from laconic.predict.gpu.graphs import GraphRanker, filled
-from laconic.types import PAD, Tokens
+from laconic.types import PAD, Ranking, Tokens
 from tests.variants import some_slow
 
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -169,8 +169,8 @@ class Replayed:
 
     captures, replays = (), ()
 
-    def __init__(self, ranker, inputs, k, other):
-        self.ranker, self.k = ranker, k
+    def __init__(self, ranker, inputs, shape, other):
+        self.ranker, self.k = ranker, shape.k
         Replayed.fail(Replayed.captures)
 
     def __call__(self, inputs):
@@ -251,7 +251,9 @@ def test_a_graph_answers_as_the_ranker_does(name, labels):
             inputs = tokens(texts, 5 + number % 3)
             expected = plain.rank(inputs, 7)
             for given in (inputs, Tokens(*(part.cuda() for part in inputs))):
-                labels_found, scores = (part.cpu() for part in quick.rank(given, 7))
+                found = quick.rank(given, 7)
+                assert {part.device.type for part in found} == {given.ids.device.type}
+                labels_found, scores = (part.cpu() for part in found)
                 torch.testing.assert_close(scores, expected.scores, rtol=1e-3, atol=1e-4)
                 torch.testing.assert_close(plain.score(inputs, labels_found), scores, rtol=1e-3, atol=1e-4)
     assert {shape.batch for shape in quick.captured} == {1, 8}
@@ -281,7 +283,7 @@ def test_what_cannot_be_captured_is_answered_all_the_same(caplog):
     both = GraphRanker(plain, Asking(plain.encoder, plain.classifier))
     inputs = tokens(4, 6)
     with torch.inference_mode():
-        expected = plain.rank(Tokens(*(part.cuda() for part in inputs)), 5)
+        expected = Ranking(*(part.cpu() for part in plain.rank(Tokens(*(part.cuda() for part in inputs)), 5)))
         for _ in range(20):
             check(both.rank(inputs, 5), expected)
     assert sum("capturing answers as a CUDA graph failed" in record.message for record in caplog.records) == 3

@@ -14,7 +14,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from laconic.kernels.triton import HAS_KERNELS
+from laconic.kernels.triton.largest import largest_places
+
 _NEIGHBOURS = 32  # maxima that are compared with each other first
+_WIDEST = 65_536  # maxima of a row for the kernel, whose loops are written out: of more, it would compile for minutes
 _WIDE = 2048  # maxima of a row that are compared all at once
 _SMALL, _MIDDLING = 16, 64  # texts
 
@@ -56,10 +60,12 @@ def group_maxima(
 def best_groups(maxima: Float[Tensor, "batch groups"], count: int) -> Int[Tensor, "batch k"]:
     """Return the groups with the largest maxima, in no order.
 
-    Of many groups, blocks of neighbours are compared first: a wide row is then read once, where torch would read it
-    again for every few bits of the threshold.
+    On a GPU by a kernel. Elsewhere, or of very many groups, blocks of neighbours are compared first: a wide row is
+    then read once, where torch would read it again for every few bits of the threshold.
     """
     groups = maxima.shape[1]
+    if maxima.is_cuda and HAS_KERNELS and groups <= _WIDEST:
+        return largest_places(maxima.float().contiguous(), min(count, groups))
     if groups <= _WIDE or groups % _NEIGHBOURS:
         return maxima.topk(min(count, groups), sorted=False).indices
     near = torch.unflatten(maxima, 1, (-1, _NEIGHBOURS))

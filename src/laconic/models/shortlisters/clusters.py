@@ -5,13 +5,12 @@ Labels are numbered here by their place in the tree, so that a cluster is a rang
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from laconic.data.shards import Shard
+from laconic.kernels.triton import HAS_KERNELS
 from laconic.kernels.triton.largest import largest_places
 from laconic.kernels.triton.shortlist import Shortlist, members
 from laconic.models.classifiers import LinearClassifier
@@ -78,7 +77,7 @@ class Clusters(nn.Module):
         scores = self.classifier.score_range(transformed, slice(0, self.classifier.num_labels))
         scores = scores.scatter_add_(1, true.clamp(min=0), (true != NO_LABEL) * _ALWAYS)
         count = min(top, len(self.shard))
-        by_kernel = scores.is_cuda and find_spec("triton") is not None
+        by_kernel = scores.is_cuda and HAS_KERNELS
         best = largest_places(scores, count) if by_kernel else scores.topk(count, sorted=False).indices
         return Shortlist(self.shard.picked(Ranking(best, scores.gather(1, best)), top), self.own_starts, self.size)
 

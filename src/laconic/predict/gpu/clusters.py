@@ -6,6 +6,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
+from laconic.kernels.triton.maxima import best_groups
 from laconic.kernels.triton.shortlist import Shortlist
 from laconic.kernels.triton.shortlist_scores import shortlist_scores
 from laconic.models.classifiers import LinearClassifier
@@ -26,14 +27,15 @@ class ClustersRanker(Ranker):
     def rank(self, inputs: Inputs, k: int) -> Ranking:
         clusters, vectors = self.ranker.clusters, self.ranker.encoder(inputs)
         top = max(self.ranker.top, clusters.enough(k))
-        picked = clusters.classifier.score_all(vectors).topk(top, sorted=False)
-        shortlist = Shortlist(picked.indices, clusters.starts, clusters.size)
+        of_clusters = clusters.classifier.score_all(vectors)
+        picks = best_groups(of_clusters, top)
+        shortlist = Shortlist(picks, clusters.starts, clusters.size)
         scores = shortlist_scores(
             self.classifier.transform(vectors), self.classifier.weight, self.classifier.bias, shortlist
         )
         if self.ranker.product:
-            of_clusters = functional.logsigmoid(picked.values).repeat_interleave(clusters.size, dim=1)
-            scores = functional.logsigmoid(scores) + of_clusters
+            chances = functional.logsigmoid(of_clusters.gather(1, picks)).repeat_interleave(clusters.size, dim=1)
+            scores = functional.logsigmoid(scores) + chances
         # So many clusters are open that these are all labels: no place that a smaller cluster lacks is among them.
         best = scores.topk(min(k, self.num_labels))
         chances = best.values.exp() if self.ranker.product else best.values.sigmoid()

@@ -16,6 +16,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from laconic.export.fold import attention_matrix, by_place, folded, normalisation
+from laconic.kernels.triton import HAS_KERNELS
+from laconic.kernels.triton.windows import Windows, convolved
 from laconic.models.encoders import Encoder, InceptionEncoder
 from laconic.models.encoders.inception import STRIDE
 from laconic.models.layers import FreeWeight, SpectralWeight
@@ -44,8 +46,8 @@ def with_fixed_norms(module: Part) -> Part:
 class FoldedInception(Encoder):
     """InceptionXML's encoder with normalisations and factors folded into the weights, and its branches merged.
 
-    A branch's window is the middle of the widest one's, so that zeros around its weights make all of them equally wide;
-    windows are gathered, ring and all, and a convolution is a single product.
+    A branch's window is the middle of the widest one's, so that zeros around its weights make all of them equally wide,
+    and they are one convolution. What a word asks of the others, a product of its vector, is looked up like the vector.
     """
 
     def __init__(self, encoder: InceptionEncoder) -> None:
@@ -57,33 +59,48 @@ class FoldedInception(Encoder):
         gain, shift = normalisation(encoder.final_norm)
         width = self.embedding.embedding_dim
         places = (width - STRIDE) // STRIDE + 1
-        ring = _windows(places, size=branches.shape[2]) - (branches.shape[2] - STRIDE) // 2
-        final_places = (places - final.shape[2]) // STRIDE + 1
         place = partial(_placed, device=self.embedding.weight.device)
         attentions = encoder.word_attention, encoder.dimension_attention
-        self.attentions = [place(attention_matrix(one)) for one in attentions if one is not None]  # both or none
+        matrices = [place(attention_matrix(one)) for one in attentions if one is not None]  # both or none
+        self.of_words = matrices[0] if matrices else None
+        self.asking = self.embedding.weight.detach() @ matrices[1] if matrices else None
         self.projection, self.projection_bias = place(encoder.projection.weight.T), place(encoder.projection.bias)
-        self.branches, self.branches_bias = place(by_place(branches)), place(branches_bias)
-        self.final, self.final_bias = place(by_place(final)), place(final_bias)
-        self.ring, self.windows = place(ring % width), place(_windows(final_places, size=final.shape[2]))
+        ring = Windows(places, branches.shape[2], STRIDE, first=(STRIDE - branches.shape[2]) // 2)
+        last = Windows((places - final.shape[2]) // STRIDE + 1, final.shape[2], STRIDE)
+        self.branches = _Convolution(ring, width, place(by_place(branches)), place(branches_bias))
+        self.final = _Convolution(last, places, place(by_place(final)), place(final_bias))
         self.gain, self.shift = place(gain), place(shift)
 
     def forward(self, inputs: Inputs) -> Float[Tensor, "batch width"]:
         assert isinstance(inputs, tuple)
-        h = self._attended(self.embedding(inputs.ids[:, : self.length]))
+        h = self._attended(inputs.ids[:, : self.length])
         projection = self.projection[: h.shape[1]].expand(len(h), -1, -1)
         h = functional.gelu(torch.baddbmm(self.projection_bias, h.mT, projection))
-        h = functional.gelu(_convolved(h, self.ring, self.branches, self.branches_bias))
-        h = functional.gelu(_convolved(h, self.windows, self.final, self.final_bias))
-        return torch.addcmul(self.shift, h, self.gain).mT.flatten(1)
+        return torch.addcmul(self.shift, self.final(self.branches(h)), self.gain).mT.flatten(1)
 
-    def _attended(self, x: Float[Tensor, "batch words dim"]) -> Float[Tensor, "batch words dim"]:
-        if not self.attentions:
+    def _attended(self, ids: Int[Tensor, "batch words"]) -> Float[Tensor, "batch words dim"]:
+        x: Tensor = self.embedding(ids)
+        if self.of_words is None or self.asking is None:
             return x
-        of_words, of_dimensions = self.attentions
-        h = torch.baddbmm(x, x @ x.mT, of_words[: x.shape[1], : x.shape[1]] @ x)
-        scores = x @ of_dimensions @ h.mT
+        h = torch.baddbmm(x, x @ x.mT, self.of_words[: x.shape[1], : x.shape[1]] @ x)
+        scores = functional.embedding(ids, self.asking) @ h.mT
         return torch.baddbmm(h, scores.mT, h)
+
+
+class _Convolution:
+    """A convolution and its GELU: by a kernel of its own on a GPU, else by torch's operations."""
+
+    def __init__(
+        self, windows: Windows, before: int, weight: Float[Tensor, "out numbers"], bias: Float[Tensor, "out"]
+    ) -> None:
+        self.windows, self.weight, self.bias = windows, weight, bias
+        self.places = windows.places(before).flatten().to(weight.device)
+
+    def __call__(self, h: Float[Tensor, "batch before channels"]) -> Float[Tensor, "batch places out"]:
+        if h.is_cuda and HAS_KERNELS:
+            return convolved(h, self.windows, self.weight, self.bias)
+        seen = h.index_select(1, self.places).view(-1, self.weight.shape[1])
+        return functional.gelu(torch.addmm(self.bias, seen, self.weight.T)).view(len(h), self.windows.count, -1)
 
 
 def _joined(
@@ -96,21 +113,6 @@ def _joined(
     return torch.cat(padded), torch.cat([bias for _, bias in branches])
 
 
-def _windows(places: int, *, size: int) -> Int[Tensor, "places size"]:
-    """Return the input positions that each output position reads."""
-    return STRIDE * torch.arange(places)[:, None] + torch.arange(size)
-
-
 def _placed(tensor: Shaped[Tensor, "*shape"], device: torch.device) -> Shaped[Tensor, "*shape"]:
     kind = torch.float32 if tensor.is_floating_point() else tensor.dtype
     return tensor.detach().to(device, kind).contiguous()
-
-
-def _convolved(
-    h: Float[Tensor, "batch from channels"],
-    windows: Int[Tensor, "places size"],
-    weight: Float[Tensor, "out numbers"],
-    bias: Float[Tensor, "out"],
-) -> Float[Tensor, "batch places out"]:
-    seen = h.index_select(1, windows.flatten()).view(-1, weight.shape[1])
-    return torch.addmm(bias, seen, weight.T).view(len(h), len(windows), -1)

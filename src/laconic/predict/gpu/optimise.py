@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from functools import singledispatch
-from importlib.util import find_spec
 
+from laconic.kernels.triton import HAS_KERNELS
 from laconic.models.classifiers import LinearClassifier
 from laconic.models.encoders import Encoder, WordEncoder
 from laconic.models.fusion.ranker import FusedRanker
@@ -14,7 +14,6 @@ from laconic.predict.gpu.encoders import optimise_encoder, with_fixed_norms
 from laconic.predict.gpu.exact import ExactRanker
 from laconic.predict.gpu.graphs import GraphRanker
 
-HAS_KERNELS = find_spec("triton") is not None
 _FEW = 1 << 14  # labels of which every score may as well be written down
 
 
