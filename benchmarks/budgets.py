@@ -103,7 +103,7 @@ def measured(training: Training, cores: Sequence[int], rows: int, settings: Sequ
             seconds = time.perf_counter() - began
             process.returncode = os.waitstatus_to_exitcode(status)
             said.seek(0)
-            lines = said.read().splitlines()
+            lines = said.read().replace(str(data), data.name).splitlines()
         if process.returncode:
             return {"failed": lines[-20:], "seconds": round(seconds, 1)}
         facts = json.loads((model / "model.json").read_text())

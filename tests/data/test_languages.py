@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from laconic.config import AUTO
+from laconic.data import languages
 from laconic.data.corpus import Corpus
 from laconic.data.languages import are_unspaced, language_of, main_language
 from laconic.data.stems import LANGUAGES
@@ -48,6 +49,11 @@ def test_most_texts_decide() -> None:
     assert main_language([TEXTS["fi"]] * 30 + ["Linux 6.1"] * 970) == "", "too few of all texts are known"
 
 
+def test_texts_all_over_the_data_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(languages, "_LOOKED_AT", 60)
+    assert main_language([TEXTS["fi"]] * 200 + [TEXTS["sv"]] * 801) == "sv"
+
+
 def corpus_of(text: str) -> Corpus:
     corpus = planted_texts(num_labels=4, num_texts=60)
     split = corpus.split("train").rows(np.arange(40))
@@ -82,6 +88,6 @@ def test_texts_without_spaces_between_words_are_told_by_their_script(text: str) 
 
 
 def test_texts_of_latin_letters_or_none_are_spaced() -> None:
-    assert not are_unspaced(TEXTS.values())
+    assert not are_unspaced(list(TEXTS.values()))
     assert not are_unspaced(["Ein Wörterbuch 日本", "6.1", ""])
     assert not are_unspaced([])

@@ -1,15 +1,14 @@
-"""Find the language that most texts of a data set are in, by the function words they have."""
+"""Find the languages that texts of a data set are in, by the function words they have, or by their script."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable
-from itertools import islice
+from collections.abc import Sequence
 
 from laconic.data.text import clean
 
-_FIRST = 20_000  # texts that are looked at
+_LOOKED_AT = 20_000  # texts, from all over the data: files are often sorted by language
 _MOST = 0.6  # of the texts whose language is known must be in one for it to be the data's
 _FEWEST = 20  # texts whose language must be known
 _KNOWN = 0.05  # of the texts must have a language for any to be the data's
@@ -56,22 +55,27 @@ for _code, _list in _WORDS.items():
         _LANGUAGES_OF[_word] = (*_LANGUAGES_OF.get(_word, ()), _code)
 
 
-def main_language(texts: Iterable[str]) -> str:
+def main_language(texts: Sequence[str]) -> str:
     """Return the code of the language that most texts are in; empty where there is none, or it cannot be told."""
-    looked = [language_of(text) for text in islice(texts, _FIRST)]
-    found = Counter(filter(None, looked))
+    looked_at = _some(texts)
+    found = Counter(filter(None, map(language_of, looked_at)))
     best, count = (found.most_common(1) or [("", 0)])[0]
-    enough = found.total() >= max(_FEWEST, _KNOWN * len(looked))
+    enough = found.total() >= max(_FEWEST, _KNOWN * len(looked_at))
     return best if enough and count >= _MOST * found.total() else ""
 
 
-def are_unspaced(texts: Iterable[str]) -> bool:
+def _some(texts: Sequence[str]) -> Sequence[str]:
+    """Return texts at even distances."""
+    return texts[:: -(-len(texts) // _LOOKED_AT) or 1]
+
+
+def are_unspaced(texts: Sequence[str]) -> bool:
     """Return whether most texts are in scripts whose words no space parts from each other, or from their endings.
 
     These are Chinese characters, kana, Hangul, Thai, Lao, Khmer and Burmese.
     """
-    looked = [_is_unspaced(text) for text in islice(texts, _FIRST)]
-    return 2 * sum(looked) > len(looked)
+    looked_at = _some(texts)
+    return 2 * sum(map(_is_unspaced, looked_at)) > len(looked_at)
 
 
 def _is_unspaced(text: str) -> bool:
