@@ -141,11 +141,12 @@ def few(source: Path, to: Path, rows: int) -> Path:
 
 @contextmanager
 def busy_process(core: int | None) -> Iterator[None]:
-    """Keep a core busy with another process, if one is named."""
+    """Keep a core busy with another process, if one is named; it ends with this one, also where this one is killed."""
     if core is None:
         yield
         return
-    process = subprocess.Popen(["taskset", "-c", str(core), sys.executable, "-c", "while True: pass"])
+    endless = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"
+    process = subprocess.Popen(["taskset", "-c", str(core), sys.executable, "-c", endless])
     try:
         yield
     finally:
