@@ -113,11 +113,11 @@ def drawn(
     if groups is None:
         return np.random.default_rng(seed).permutation(texts), wanted
     _, numbers, sizes = np.unique(groups, return_inverse=True, return_counts=True)
-    drawn = np.random.default_rng(seed).permutation(len(sizes))
-    drawn = drawn[np.argsort(np.where(sizes > wanted, sizes, 0)[drawn], kind="stable")]
-    place = np.empty_like(drawn)
-    place[drawn] = np.arange(len(drawn))
-    ends = np.cumsum(sizes[drawn])[:-1]
+    groups_drawn = np.random.default_rng(seed).permutation(len(sizes))
+    groups_drawn = groups_drawn[np.argsort(np.where(sizes > wanted, sizes, 0)[groups_drawn], kind="stable")]
+    place = np.empty_like(groups_drawn)
+    place[groups_drawn] = np.arange(len(groups_drawn))
+    ends = np.cumsum(sizes[groups_drawn])[:-1]
     held = int(ends[np.abs(ends - wanted).argmin()]) if wanted and len(ends) else 0
     return np.argsort(place[numbers], kind="stable"), held
 

@@ -34,8 +34,8 @@ class ClustersRanker(Ranker):
             self.classifier.transform(vectors), self.classifier.weight, self.classifier.bias, shortlist
         )
         if self.ranker.product:
-            chances = functional.logsigmoid(of_clusters.gather(1, picks)).repeat_interleave(clusters.size, dim=1)
-            scores = functional.logsigmoid(scores) + chances
+            of_picks = functional.logsigmoid(of_clusters.gather(1, picks))
+            scores = functional.logsigmoid(scores) + of_picks.repeat_interleave(clusters.size, dim=1)
         # So many clusters are open that these are all labels: no place that a smaller cluster lacks is among them.
         best = scores.topk(min(k, self.num_labels))
         chances = best.values.exp() if self.ranker.product else best.values.sigmoid()
