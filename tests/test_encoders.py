@@ -7,7 +7,7 @@ from torch.nn import functional
 from laconic.methods.inceptionxml import Config, build
 from laconic.models.encoders import WORD_ENCODERS, BagEncoder, CnnEncoder, MlpEncoder
 from laconic.models.encoders.cnn import CHUNKS, FILTERS, WIDTHS
-from laconic.models.encoders.inception import CHANNELS, KERNELS, InceptionEncoder, _ring, _windows
+from laconic.models.encoders.inception import CHANNELS, KERNELS, InceptionEncoder, _CopiedWindows, _ring, _windows
 from laconic.models.layers import DimensionAttention, SpectralWeight, WordAttention
 from laconic.types import PAD, UNKNOWN, Tokens
 from tests.variants import some_slow
@@ -272,6 +272,19 @@ def test_windows_are_torchs_convolution(before, size):
     h, weight, bias = torch.randn(3, before, 6), torch.randn(5, 6, size), torch.randn(5)
     expected = functional.conv1d(h.mT, weight, bias, stride=4).mT
     torch.testing.assert_close(_windows(h, weight, bias), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("before", "size"), [(40, 16), (41, 16), (43, 16), (16, 16), (18, 5), (7, 1)])
+def test_copied_windows_have_the_same_values_and_gradients(before, size):
+    torch.manual_seed(0)
+    parts = [torch.randn(3, before, 6), torch.randn(5, 6, size), torch.randn(5)]
+    one, other = ([part.clone().requires_grad_() for part in parts] for _ in range(2))
+    expected, found = _windows(*one), _CopiedWindows.apply(*other)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    for values in (expected, found):
+        values.sin().sum().backward()
+    for part, twin in zip(one, other, strict=True):
+        torch.testing.assert_close(twin.grad, part.grad, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("embedding", [6, 30, 64, 300])

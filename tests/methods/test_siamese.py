@@ -108,12 +108,14 @@ def test_a_word_is_itself_and_its_n_grams() -> None:
     torch.testing.assert_close(encoder.word_vectors(torch.tensor([2, 3])), torch.stack(expected))
 
 
-def test_fixed_shapes_give_the_same_vectors_and_gradients() -> None:
+@pytest.mark.parametrize("piece", [1, 2, 64])
+def test_vectors_of_all_words_have_the_same_values_and_gradients(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("laconic.models.encoders.unit._PIECE", piece)
     one, other = spelt(), spelt()
     words = torch.tensor([5, 2, 3, 2])
     one.word_vectors(words).square().sum().backward()  # type: ignore[no-untyped-call]  # of torch
-    other._vectors_in_fixed_shapes(words).square().sum().backward()  # type: ignore[no-untyped-call]  # of torch
-    torch.testing.assert_close(other._vectors_in_fixed_shapes(words), one.word_vectors(words))
+    other.all_vectors()[words].square().sum().backward()  # type: ignore[no-untyped-call]  # of torch
+    torch.testing.assert_close(other.all_vectors()[words], one.word_vectors(words))
     for parameter, twin in zip(one.parameters(), other.parameters(), strict=True):
         torch.testing.assert_close(parameter.grad, twin.grad)
 

@@ -36,6 +36,7 @@ from laconic.units import counted
 log = logging.getLogger(__name__)
 _TRIAL, _TRIAL_STEPS = 1.0, 3  # seconds and steps, at least, by which the time of an epoch is measured
 _ROOM = 4  # copies of the weights that a GPU must have room for, to keep one of the best epoch
+_MANY = 20_000  # steps from which on compiling an encoder, which takes half a minute, saves more than it takes
 _AGREED = 16  # steps after which several ranks ask each other whether to save or to stop
 
 
@@ -127,7 +128,7 @@ def fit(
     steps = data.steps(plan.batch_size)
     with _training(task, plan, device):
         step = _first_step(task, data, plan, ranks)
-        how = step.capture(plan.batch_size)
+        how = step.capture(plan.batch_size, compiles=_worth_compiling(task, step))
         torch.manual_seed(plan.seed)
         loop = _Loop(task, step, plan, checkpoints, watcher, validate, ranks)
         loop.resume(steps, last_epoch or plan.epochs)
@@ -147,7 +148,7 @@ def epoch_seconds(
     device, before = data.starts.device, {name: tensor.clone() for name, tensor in _state(task)}
     with _training(task, plan, device):
         step = _first_step(task, data, plan, ALONE)
-        step.capture(plan.batch_size)
+        step.capture(plan.batch_size, compiles=_worth_compiling(task, step))
         order = data.order(0, plan.seed, plan.batch_size).to(device)
         began, taken, seconds = time.perf_counter(), 0, 0.0
         for number, rows in enumerate(order):
@@ -175,6 +176,11 @@ def epoch_seconds(
 def _state(task: Task) -> Iterator[tuple[str, Tensor]]:
     yield from task.named_parameters()
     yield from task.named_buffers()
+
+
+def _worth_compiling(task: Task, step: Step) -> bool:
+    """Return whether the encoder's compiled step saves more time than compiling takes; a transformer's always does."""
+    return bool(task.pretrained()) or step.optimiser.steps >= _MANY
 
 
 @contextmanager

@@ -37,16 +37,17 @@ class Step:
     def __call__(self, rows: Int[Tensor, "batch"]) -> None:
         (self._replay or self._eager)(rows)
 
-    def capture(self, batch_size: int) -> str:
-        """Compile and capture the step where that works; return a description of the result."""
+    def capture(self, batch_size: int, *, compiles: bool = True) -> str:
+        """Compile the encoder, unless that is not wanted, and capture the step where that works; say what was done."""
         if not self.optimiser.at.is_cuda:
             return "eager on the CPU"
         if not self.ranks.captures:
             return "eager on the GPU: several ranks share it"
         buffers = {name: buffer.clone() for name, buffer in self.task.named_buffers()}
         captured: Callable[[Tensor], None] | None = None
+        compiles = compiles and self.task.compiles
         try:
-            if self.task.compiles and "encode" not in vars(self.task):  # a task of several stages is compiled once
+            if compiles and "encode" not in vars(self.task):  # a task of several stages is compiled once
                 vars(self.task)["encode"] = torch.compile(self.task.encode, dynamic=False)
             captured = self._captured(batch_size)
         except LostRankError:
@@ -61,7 +62,7 @@ class Step:
             vars(self.task).pop("encode", None)
             return "eager on the GPU: the step could not be captured"
         self._replay = captured
-        return "encoder compiled, " * self.task.compiles + "step captured as a CUDA graph"
+        return "encoder compiled, " * compiles + "step captured as a CUDA graph"
 
     def _eager(self, rows: Int[Tensor, "batch"]) -> None:
         for parameter in self.optimiser.parameters.values():

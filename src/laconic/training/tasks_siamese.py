@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from laconic.models.encoders import Encoder, TransformerEncoder
+from laconic.models.encoders import Encoder, SpellingEncoder, TransformerEncoder
 from laconic.training.tasks import Task
 from laconic.types import NO_LABEL, Batch, Inputs, Tokens
 
@@ -60,7 +60,7 @@ class Contrast(Task):
         # Sorted, so that a label's first column can be searched for; NO_LABEL comes first.
         labels = torch.cat([drawn, *hard], dim=1).flatten().sort().values
         known = labels.clamp(min=0)
-        (texts,), (others,) = self.encode(batch.inputs, progress), self.encode(self._texts_of(known), progress)
+        texts, others = self._encode_both(batch.inputs, self._texts_of(known), progress)
         again = functional.pad(labels[1:] == labels[:-1], (1, 0))
         compared = (labels != NO_LABEL) & ~again & self.has_text[known]
         column = torch.where(compared, self.correction * self.frequency[known], _NEVER)
@@ -80,6 +80,18 @@ class Contrast(Task):
         vectors: Tensor = self.encoder(Tokens(inputs.ids, self.dropout(inputs.weights)))
         return vectors[None]
 
+    def _encode_both(
+        self, texts: Tokens, others: Tokens, progress: Float[Tensor, ""]
+    ) -> tuple[Float[Tensor, "batch dim"], Float[Tensor, "n dim"]]:
+        if not isinstance(self.encoder, SpellingEncoder):
+            (first,), (second,) = self.encode(texts, progress), self.encode(others, progress)
+            return first, second
+        # The n-grams of words are the same for both, and take most of the time.
+        wide = max(texts.ids.shape[1], others.ids.shape[1])
+        ids, weights = zip(*((_widened(part, wide) for part in tokens) for tokens in (texts, others)), strict=True)
+        (both,) = self.encode(Tokens(torch.cat(ids), torch.cat(weights)), progress)
+        return both[: len(texts.ids)], both[len(texts.ids) :]
+
     def _draw(self, labels: Int[Tensor, "batch n"], count: int) -> Int[Tensor, "batch count"]:
         """Draw labels of each row; NO_LABEL where a row has none."""
         have = (labels != NO_LABEL).sum(1, keepdim=True)
@@ -88,6 +100,11 @@ class Contrast(Task):
 
     def _texts_of(self, labels: Int[Tensor, "n"]) -> Tokens:
         return Tokens(self.label_ids[labels], self.label_weights[labels])
+
+
+def _widened(rows: Tensor, wide: int) -> Tensor:
+    """Return rows with columns of 0 at their end, which is PAD and a weight of 0."""
+    return functional.pad(rows, (0, wide - rows.shape[1]))
 
 
 def _columns(labels: Int[Tensor, "n"], lists: Int[Tensor, "batch p"]) -> Int[Tensor, "batch p"]:
