@@ -33,7 +33,7 @@ def test_whatever_the_size_of_files_tensors_are_read_back(kinds, shard_size):
         assert sorted(path.name for path in paths) == sorted(path.name for path in Path(temporary).iterdir())
         if shard_size:
             assert max(path.stat().st_size for path in paths) <= shard_size
-        read = read_tensors(Path(temporary), storage, len(paths))
+        read = read_tensors(Path(temporary), len(paths))
     assert read.keys() == tensors.keys()
     for name, tensor in tensors.items():
         assert read[name].dtype == tensor.dtype
@@ -53,7 +53,7 @@ def test_a_row_that_is_larger_than_a_file_has_a_file_of_its_own(tmp_path):
     rows = torch.arange(2000.0).reshape(4, 500)
     paths = write_tensors({"rows": rows}, tmp_path, Storage(shard_size=1000))
     assert len(paths) == 4
-    assert torch.equal(read_tensors(tmp_path, Storage(), 4)["rows"], rows)
+    assert torch.equal(read_tensors(tmp_path, 4)["rows"], rows)
 
 
 def test_matrices_in_half_precision_are_half_as_large_and_come_back_in_single(tmp_path):
@@ -65,18 +65,27 @@ def test_matrices_in_half_precision_are_half_as_large_and_come_back_in_single(tm
         "vector": torch.float32,
         "counts": torch.int64,
     }
-    read = read_tensors(tmp_path, storage, 1)
+    read = read_tensors(tmp_path, 1)
     assert torch.equal(read["rows"], tensors["rows"].half().float())
     torch.testing.assert_close(read["rows"], tensors["rows"], rtol=1e-3, atol=1e-6)
     assert torch.equal(read["vector"], tensors["vector"])
     assert torch.equal(read["counts"], tensors["counts"])
 
 
+@pytest.mark.parametrize("value", [0.5, 0.1])
+def test_a_large_matrix_is_written_in_half_precision_where_nothing_is_lost_by_it(tmp_path, value):
+    rows = torch.randn(1100, 256).half().float()
+    rows[-1, -1] = value
+    (path,) = write_tensors({"rows": rows}, tmp_path, Storage())
+    assert load_file(path)["rows"].dtype == (torch.float16 if value == 0.5 else torch.float32)
+    assert torch.equal(read_tensors(tmp_path, 1)["rows"], rows)
+
+
 @pytest.mark.parametrize("value", [65536.0, -1e30, float("inf")])
 def test_a_matrix_that_half_precision_cannot_hold_stays_as_it_is(tmp_path, value):
     rows = torch.tensor([[1.0, value], [0.1, 0.2]])
     write_tensors({"rows": rows}, tmp_path, Storage(half=True))
-    assert torch.equal(read_tensors(tmp_path, Storage(half=True), 1)["rows"], rows)
+    assert torch.equal(read_tensors(tmp_path, 1)["rows"], rows)
 
 
 @pytest.mark.parametrize(
@@ -86,14 +95,14 @@ def test_pieces_that_do_not_fit_together_are_refused(tmp_path, other):
     save_file({"rows": torch.ones(2, 3)}, tmp_path / "model-00001-of-00002.safetensors")
     save_file({"rows": other}, tmp_path / "model-00002-of-00002.safetensors")
     with pytest.raises(ModelError, match=r"the pieces of the tensor 'rows' do not fit together"):
-        read_tensors(tmp_path, Storage(), 2)
+        read_tensors(tmp_path, 2)
 
 
 def test_a_missing_file_is_named(tmp_path):
     paths = write_tensors({"rows": torch.ones(400, 3)}, tmp_path, Storage(shard_size=1000))
     paths[2].unlink()
     with pytest.raises(ModelError, match=rf"{paths[2].name}: not a whole safetensors file"):
-        read_tensors(tmp_path, Storage(), len(paths))
+        read_tensors(tmp_path, len(paths))
 
 
 def test_how_a_model_is_stored_is_told_and_understood():
@@ -121,7 +130,7 @@ def test_a_storage_that_nobody_could_have_written_is_refused(facts):
 
 def test_more_files_than_there_are_is_found_at_the_first_that_is_missing(tmp_path):
     with pytest.raises(ModelError, match=r"model-00001-of-1000000000000000\.safetensors"):
-        read_tensors(tmp_path, Storage(), 10**15)
+        read_tensors(tmp_path, 10**15)
 
 
 @pytest.mark.parametrize("size", [-1, 1, 16, 999])

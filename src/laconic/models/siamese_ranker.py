@@ -40,11 +40,14 @@ class SiameseRanker(FlatRanker):
     def of(
         encoder: Encoder, vectors: Float[Tensor, "labels dim"], temperature: float, texts: Float[Tensor, "n dim"]
     ) -> SiameseRanker:
-        """Return the ranker of labels with these vectors; `texts` are vectors of usual texts."""
+        """Return the ranker of labels with these vectors; `texts` are vectors of usual texts.
+
+        Rows are rounded to half precision, so that a model folder needs half of the room for them.
+        """
         with torch.device("meta"):  # no random rows, which would take seconds for many labels
             classifier = LinearClassifier(encoder.dim, len(vectors))
         classifier.weight, classifier.bias = (
-            nn.Parameter(vectors / temperature),
+            nn.Parameter((vectors / temperature).half().float()),
             nn.Parameter(vectors.new_zeros(len(vectors))),
         )
         sums = [(part @ classifier.weight.T).logsumexp(1) for part in torch.split(texts, 256)]

@@ -181,7 +181,8 @@ def check_free(folder: Path) -> None:
 def read_model(folder: Path, *, verify: bool = True) -> SavedModel:
     """Read a model after checking the content of its files, or without `verify` their sizes alone."""
     facts = read_facts(folder, verify=verify)
-    tensors = read_tensors(folder, *storage_of(facts.get(_STORAGE), folder / "model.json"))
+    _, files = storage_of(facts.get(_STORAGE), folder / "model.json")
+    tensors = read_tensors(folder, files)
     names, texts = _lines(folder / "labels.txt"), folder / "label_texts.txt"
     attributes = _read_attributes(folder, facts.get(_ATTRIBUTES), len(names))
     labels = Labels(names=names, texts=_lines(texts) if texts.exists() else None, attributes=attributes)

@@ -36,6 +36,8 @@ _KINDS = {
     torch.uint8: "U8",
     torch.bool: "BOOL",
 }
+_LARGE = 1 << 18  # numbers of a matrix from which on half of its bytes are worth looking for
+_AT_ONCE = 1 << 12  # rows
 _ENTRY = 128  # bytes that a header has for a tensor, apart from its name; rather too many
 
 
@@ -44,7 +46,7 @@ class Storage:
     """How tensors are stored on disk."""
 
     shard_size: int = 0  # bytes that a file has at most, if no row is larger; 0: one file for all
-    half: bool = False  # matrices of float32 are written as float16; they are float32 again when they are read
+    half: bool = False  # all matrices of float32 are written as float16; they are float32 again when they are read
 
     def __post_init__(self) -> None:
         if self.shard_size and self.shard_size < _SMALLEST:
@@ -55,8 +57,8 @@ class Storage:
 
 
 def write_tensors(tensors: Mapping[str, Tensor], folder: Path, storage: Storage) -> list[Path]:
-    """Write the tensors and return their files."""
-    stored = {name: _halved(tensor) if storage.half else tensor for name, tensor in tensors.items()}
+    """Write the tensors and return their files. Matrices that lose nothing by it are written as float16."""
+    stored = {name: _halved(tensor) if storage.half or _is_half(tensor) else tensor for name, tensor in tensors.items()}
     shards = _shards(stored, storage.shard_size) if storage.shard_size else [stored]
     paths = list(_paths(folder, len(shards)))
     for path, shard in zip(paths, shards, strict=True):
@@ -64,15 +66,13 @@ def write_tensors(tensors: Mapping[str, Tensor], folder: Path, storage: Storage)
     return paths
 
 
-def read_tensors(folder: Path, storage: Storage, files: int) -> dict[str, Tensor]:
+def read_tensors(folder: Path, files: int) -> dict[str, Tensor]:
     """Read the tensors of that many files."""
     pieces: dict[str, list[Tensor]] = {}
     for path in _paths(folder, files):
         for name, piece in tensors_of(path).items():
             pieces.setdefault(name, []).append(piece)
     tensors = {name: _joined(pieces.pop(name), name, folder) for name in list(pieces)}
-    if not storage.half:
-        return tensors
     return {name: tensor.float() if tensor.dtype == torch.float16 else tensor for name, tensor in tensors.items()}
 
 
@@ -129,6 +129,13 @@ def _halved(tensor: Tensor) -> Tensor:
         return tensor
     half = tensor.half()
     return tensor if half.isinf().any() else half
+
+
+def _is_half(tensor: Tensor) -> bool:
+    """Return whether float16 holds all numbers of a large matrix as they are."""
+    if tensor.dtype != torch.float32 or tensor.ndim < 2 or tensor.numel() < _LARGE:
+        return False
+    return all(torch.equal(part.half().float(), part) for part in torch.split(tensor, _AT_ONCE))
 
 
 def _shards(tensors: Mapping[str, Tensor], size: int) -> list[dict[str, Tensor]]:

@@ -93,10 +93,11 @@ class SpellingEncoder(UnitEncoder):
 
     @torch.no_grad()
     def folded(self) -> UnitEncoder:
-        """Return the same encoder with one vector for each word."""
+        """Return the same encoder with one vector for each word, rounded to half precision."""
         encoder = UnitEncoder(num_ids=self.num_ids, length=self.length, embedding=self.dim)
         every = torch.arange(self.num_ids, device=self.gram_starts.device)
-        encoder.start_from(torch.cat([self.word_vectors(some) for some in torch.split(every, 1 << 16)]).cpu())
+        vectors = torch.cat([self.word_vectors(some) for some in torch.split(every, 1 << 16)])
+        encoder.start_from(vectors.half().float().cpu())
         encoder.linear.load_state_dict(self.linear.state_dict())
         return encoder.to(self.gram_starts.device).eval()
 
