@@ -7,11 +7,11 @@ defaults. A tree is learnt on `device`; the ranker is on the CPU.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import singledispatch
 from itertools import count
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -63,13 +63,16 @@ OnPart: TypeAlias = Callable[[float, int], None]  # parts that are packed, the l
 FAITHFUL = 0.995  # of what all labels' best five would be, a tree must find
 NEARLY = 0.993  # and cells: a text that is not found changes what others are worth
 ALIKE = 0.998  # and groups of learnt clusters, of what all clusters would give
-TOGETHER = 0.99  # and channels of a combined model, of what exact channels would give together
-_COMBINED = 1000  # texts on which the channels of a combined model are narrowed
+ENOUGH, TOGETHER = 0.975, 0.995  # and channels of a combined model, of what exact channels give: at least, at most
+_COMBINED = 1000  # texts on which the beams of a combined model's channels are chosen
 _WALKED = 30_000  # texts of words' lists
 _HOLDOUT, _LEAST_HOLDOUT = 4000, 1000  # tuning_texts that say how much is found
 _SCORED = 1 << 29  # pairs of text and label for which they are scored exactly, with which they are at most so many
 _GROWN = 0.5  # of the time that a tree takes, until it is grown
 _PLACES = 1 << 15  # labels that are scored at a time on a GPU
+_DOUBLED = 3  # times that a beam is doubled, usually
+_WORTH = 0.05  # of what is wanted, must be found more where a text takes twice as long
+_REST = 3e6  # bytes that a core could read while it reads a text and searches label trees and nearest texts
 _SPARED = 64  # one of so many clusters is probed at least: fewer save no time, and some ask for more than five
 
 
@@ -99,7 +102,15 @@ class Packing:
 
     def part(self, ranker: Ranker) -> PackedRanker:
         """Pack a ranker, be it one of another."""
-        packed = pack_part(ranker, self)
+        return self._counted(pack_part(ranker, self))
+
+    def channel(self, ranker: Ranker) -> PackedRanker:
+        """Pack a channel of a combined model; where it searches a tree, its beam is chosen with the other channels'."""
+        if isinstance(ranker, FlatRanker):
+            return self._counted(tree_over(ranker, self.fitting, self.device))
+        return self.part(ranker)
+
+    def _counted(self, packed: PackedRanker) -> PackedRanker:
         self._done += 1
         self.within(0.0)
         return packed
@@ -256,16 +267,16 @@ def _(ranker: TreesRanker, packing: Packing) -> Trees:
 @torch.no_grad()
 def _(ranker: FusedRanker, packing: Packing) -> Fused:
     network, nearest = ranker.combiner, packing.part(ranker.nearest)
-    space = None if ranker.siamese is None else packing.part(ranker.siamese)
+    space = None if ranker.siamese is None else packing.channel(ranker.siamese)
     assert isinstance(nearest, Neighbours)
-    further = None if ranker.transformer is None else packing.part(ranker.transformer)
+    further = None if ranker.transformer is None else packing.channel(ranker.transformer)
     assert isinstance(space, Searched | None)
     assert isinstance(further, Searched | None)
     layers = {"first": network.first, "second": network.second}
     weights = {name: layer.weight.numpy().T.copy() for name, layer in layers.items()}
     biases = {f"{name}_bias": layer.bias.numpy().copy() for name, layer in layers.items()}
     fused = Fused(
-        base=packing.part(ranker.base),
+        base=packing.channel(ranker.base),
         nearest=nearest,
         trees=None if ranker.trees is None else packing.part(ranker.trees),
         siamese=space,
@@ -281,7 +292,7 @@ def _(ranker: FusedRanker, packing: Packing) -> Fused:
         tail=ranker.tail,
         order=None if network.order is None else _pack_order(network.order.ordering()),
     )
-    return _narrowed(fused, packing.holdout, packing.within)
+    return _with_beams(fused, packing.holdout, packing.within)
 
 
 def _pack_order(ordering: Ordering) -> TreeOrder:
@@ -323,72 +334,106 @@ def _tuned(
     """Choose the smallest of some beams that finds this fraction of the exact best five, `wanted` if they are known."""
     if holdout is None or not size_of(holdout):
         return tree
-    wanted, steps = _best_five(tree.exact(), holdout) if wanted is None else wanted, count(1)
+    wanted, steps = _best_five(tree.exact(), holdout).labels if wanted is None else wanted, count(1)
     most = 1 + len(beams).bit_length()  # times that texts are ranked
 
     def found(beam: int) -> float:
         on_step(next(steps) / most)
-        return _fraction_found(_best_five(tree.with_beam(beam), holdout), wanted)
+        return _fraction_found(_best_five(tree.with_beam(beam), holdout).labels, wanted)
 
     enough = bisect_left(beams, share, key=found)
     return tree.with_beam(beams[min(enough, len(beams) - 1)])
 
 
-def _narrowed(fused: Fused, holdout: Inputs | None, on_step: Callable[[float], None]) -> Fused:
-    """Halve the beams of the channels for as long as the combined best five are nearly those of exact channels.
+def _with_beams(fused: Fused, holdout: Inputs | None, on_step: Callable[[float], None]) -> Fused:
+    """Widen the beams of the channels for as long as the combined best five gain enough true labels by it.
 
-    Label trees and nearest texts are searched as they are: an exact search of theirs would take far longer.
+    How many labels are true, the model says itself: those of exact channels' best five count as much as their
+    probabilities. Beams are narrow at first. The one is doubled that finds most for what is read more; once enough is
+    found, only if that is worth it. Label trees and nearest texts are searched as they are: an exact search of theirs
+    would take far longer.
     """
-    channels = [name for name in ("base", "siamese", "transformer") if _halvings(getattr(fused, name))]
-    if holdout is None or not size_of(holdout) or not channels:
+    most = {name: beam for name in ("base", "siamese", "transformer") if (beam := _widest(getattr(fused, name)))}
+    if holdout is None or not size_of(holdout) or not most:
         return fused
     texts = some(holdout, 0, min(_COMBINED, size_of(holdout)))
-    exact: dict[str, Any] = {name: getattr(fused, name).exact() for name in channels}
-    wanted = _best_five(replace(fused, **exact), texts)
-    most, steps = 1 + sum(_halvings(getattr(fused, name)) for name in channels), count(1)
-    while channels:
-        for name in list(channels):
-            channel = getattr(fused, name)
-            if not _halvings(channel):
-                channels.remove(name)
-                continue
-            on_step(next(steps) / most)
-            changed: dict[str, Any] = {name: channel.with_beam(channel.beam // 2)}
-            narrower = replace(fused, **changed)
-            if _fraction_found(_best_five(narrower, texts), wanted) >= TOGETHER:
-                fused = narrower
-            else:
-                channels.remove(name)
-    return fused
+    exact: dict[str, Any] = {name: getattr(fused, name).exact() for name in most}
+    wanted, steps = _best_five(replace(fused, **exact), texts), count(1)
+
+    def widened(beams: Mapping[str, int]) -> _Widened:
+        on_step(min(1.0, next(steps) / (_DOUBLED * len(most) ** 2)))
+        channels: dict[str, Any] = {name: getattr(fused, name).with_beam(beam) for name, beam in beams.items()}
+        wider = replace(fused, **channels)
+        return _Widened(
+            wider, beams, _share_found(_best_five(wider, texts), wanted), sum(map(_read, channels.values()))
+        )
+
+    at = widened({name: max(1, beam // _SPARED) for name, beam in most.items()})
+    while at.found < TOGETHER and at.beams != most:
+        doubled = {name: min(2 * beam, most[name]) for name, beam in at.beams.items()}
+        tried = [widened({**at.beams, name: doubled[name]}) for name in most if at.beams[name] < most[name]]
+        best = max(tried, key=at.gain_of)
+        if at.found >= ENOUGH and at.gain_of(best) < _WORTH:
+            break
+        at = best
+    return at.fused
 
 
-def _halvings(channel: PackedRanker | None) -> int:
-    """Return how often the beam of a channel can be halved."""
-    return channel.beam.bit_length() - 1 if isinstance(channel, Searched | Candidates) else 0
+class _Widened(NamedTuple):
+    """A combined model with some beams, what it finds, and the bytes that its channels read for a text."""
+
+    fused: Fused
+    beams: Mapping[str, int]
+    found: float
+    read: float
+
+    def gain_of(self, other: _Widened) -> float:
+        """Return how much more the other finds, divided by the fraction by which a text takes it longer."""
+        return (other.found - self.found) / max((other.read - self.read) / (_REST + self.read), 1e-9)
+
+
+def _widest(channel: PackedRanker | None) -> int:
+    """Return the most clusters that a channel may probe, or cells, of which as many were chosen as it needs alone."""
+    match channel:
+        case Searched():
+            return channel.clusters.size
+        case Candidates():
+            return channel.beam
+    return 0
+
+
+def _read(channel: Searched | Candidates) -> float:
+    """Return about how many bytes of rows are read for a text."""
+    if isinstance(channel, Candidates):
+        centres = channel.near.centres
+        return channel.beam * centres.rows.coarse.nbytes / centres.middles.size
+    always = int(channel.starts[0])
+    probed = channel.beam * (channel.rows.size - always) / channel.clusters.size
+    return (always + probed) * channel.rows.dim + channel.clusters.coarse.nbytes
 
 
 def _with_groups(tree: Searched, holdout: Inputs) -> Searched:
     """Double the number of probed groups until answers equal those of all clusters."""
     assert tree.groups is not None
     whole = np.array([0, tree.clusters.size], dtype=np.int32)
-    wanted, groups = _best_five(replace(tree, groups=None, group_starts=whole), holdout), tree.open_groups
+    wanted, groups = _best_five(replace(tree, groups=None, group_starts=whole), holdout).labels, tree.open_groups
     while groups < tree.groups.size:
         found = replace(tree, open_groups=groups)
-        if _fraction_found(_best_five(found, holdout), wanted) >= ALIKE:
+        if _fraction_found(_best_five(found, holdout).labels, wanted) >= ALIKE:
             return found
         groups *= 2
     return replace(tree, open_groups=tree.groups.size)
 
 
-def _best_five(ranker: PackedRanker, inputs: Inputs) -> Int[np.ndarray, "texts 5"]:
+def _best_five(ranker: PackedRanker, inputs: Inputs) -> Ranked:
     """Rank on all cores."""
-    labels = Ranked.empty(size_of(inputs), 5).labels
+    best = Ranked.empty(size_of(inputs), 5)
 
     def rank(first: int, last: int) -> None:
-        labels[first:last] = ranker.rank(some(inputs, first, last), 5).labels
+        best.labels[first:last], best.scores[first:last] = ranker.rank(some(inputs, first, last), 5)
 
-    in_threads(len(labels), rank)
-    return labels
+    in_threads(len(best.labels), rank)
+    return best
 
 
 def best_of_all(
@@ -419,6 +464,12 @@ def _weights(rows: Rows, part: slice, device: torch.device) -> Float[torch.Tenso
 
 def _on(device: torch.device, part: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(part).to(device)
+
+
+def _share_found(found: Ranked, wanted: Ranked) -> float:
+    """Return how much of the wanted labels' probabilities is of labels that were found."""
+    there = (wanted.labels[:, :, None] == found.labels[:, None]).any(2)
+    return float(wanted.scores[there].sum() / max(wanted.scores.sum(), np.finfo(np.float32).tiny))
 
 
 def _fraction_found(found: Int[np.ndarray, "texts k"], wanted: Int[np.ndarray, "texts k"]) -> float:

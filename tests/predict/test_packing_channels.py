@@ -1,0 +1,100 @@
+"""The beams of a combined model's channels, which packing chooses together."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+
+from laconic.data.prepare import prepare
+from laconic.export import rankers as packing
+from laconic.export.rankers import pack_ranker
+from laconic.methods.nearest import Config, build
+from laconic.models.encoders import Identity
+from laconic.models.fusion.evidence import numbers_of
+from laconic.models.fusion.network import Combiner
+from laconic.models.fusion.ranker import FusedRanker
+from laconic.models.siamese_ranker import SiameseRanker
+from laconic.packed.engine.fusion import Fused
+from laconic.packed.engine.search import Searched
+from laconic.packed.engine.texts import Ranked
+from tests.planted import planted_vectors
+from tests.predict.test_packing_trees import DIM, LABELS, classifier, flat, topical
+
+TUNING = 600  # texts
+
+
+@cache
+def combined() -> FusedRanker:
+    """A ranker of all labels and a space of them, combined with nearest texts."""
+    config = Config(neighbours=5)
+    data, _ = prepare(planted_vectors(num_labels=LABELS, num_texts=60, dim=DIM), config.text, config.vocabulary)
+    space = SiameseRanker(Identity(DIM), classifier(LABELS, seed=4)).eval()
+    torch.manual_seed(0)
+    network = Combiner(numbers_of(2), 8)
+    network.standardise(torch.randn(50, numbers_of(2)) * 3)
+    return FusedRanker(flat(), build(data, config), network, torch.zeros(LABELS), width=16, siamese=space).eval()
+
+
+def packed(monkeypatch: pytest.MonkeyPatch, together: float) -> Fused:
+    monkeypatch.setattr(packing, "TOGETHER", together)
+    monkeypatch.setattr(packing, "ENOUGH", together)
+    part = pack_ranker(combined(), topical(TUNING, 8).numpy())
+    assert isinstance(part, Fused)
+    return part
+
+
+def beams(part: Fused) -> list[int]:
+    assert isinstance(part.base, Searched)
+    assert part.siamese is not None
+    return [part.base.beam, part.siamese.beam]
+
+
+def clusters(part: Fused) -> list[int]:
+    assert isinstance(part.base, Searched)
+    assert part.siamese is not None
+    return [part.base.clusters.size, part.siamese.clusters.size]
+
+
+def test_a_label_that_was_not_found_counts_as_much_as_its_probability() -> None:
+    wanted = Ranked(np.array([[4, 7], [2, -1]]), np.array([[0.5, 0.25], [0.25, 0.0]], dtype=np.float32))
+    found = Ranked(np.array([[9, 4], [3, -1]]), np.zeros((2, 2), dtype=np.float32))
+    assert packing._share_found(found, wanted) == 0.5
+    assert packing._share_found(wanted, wanted) == 1.0
+
+
+def test_beams_are_as_narrow_as_what_is_to_be_found_permits(monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing, usual, all_of_it = (packed(monkeypatch, share) for share in (0.0, 0.9, 2.0))
+    assert beams(nothing) == [max(1, size // packing._SPARED) for size in clusters(nothing)]
+    assert beams(all_of_it) == clusters(all_of_it)
+    assert beams(nothing) < beams(usual)
+    assert all(
+        few <= some <= most for few, some, most in zip(beams(nothing), beams(usual), beams(all_of_it), strict=True)
+    )
+
+
+def test_chosen_beams_find_what_exact_channels_find_in_new_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    part, texts = packed(monkeypatch, 0.97), topical(300, 9).numpy()
+    assert sum(beams(part)) < sum(clusters(part)) // 2
+    found, wanted = (packing._best_five(one, texts) for one in (part, part.exact()))
+    assert packing._share_found(found, wanted) > 0.93
+    narrowest = packed(monkeypatch, 0.0)
+    assert packing._share_found(packing._best_five(narrowest, texts), wanted) < 0.93
+
+
+def test_what_costs_more_than_it_finds_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    for worth, is_widened in ((1e9, False), (0.0, True)):
+        monkeypatch.setattr(packing, "_WORTH", worth)
+        monkeypatch.setattr(packing, "ENOUGH", 0.0)
+        monkeypatch.setattr(packing, "TOGETHER", 0.9)
+        part = pack_ranker(combined(), topical(TUNING, 8).numpy())
+        assert isinstance(part, Fused)
+        assert (beams(part) > [size // packing._SPARED for size in clusters(part)]) == is_widened
+
+
+def test_without_texts_beams_are_the_usual_ones() -> None:
+    part = pack_ranker(combined())
+    assert isinstance(part, Fused)
+    assert 1 < part.siamese.beam < part.siamese.clusters.size  # type: ignore[union-attr]
