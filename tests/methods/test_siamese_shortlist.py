@@ -66,7 +66,8 @@ def test_the_labels_of_the_largest_cosines_are_listed(model: SavedModel, ranker:
     cosines = torch.nn.functional.cosine_similarity(texts[:, None], rows[None], dim=2)
     best = cosines.sort(dim=1, descending=True)
     assert torch.equal(found.labels[:, : min(size, 12)], best.indices[:, :size])
-    torch.testing.assert_close(found.scores[:, : min(size, 12)], best.values[:, :size])
+    # Rows are rounded to half precision, so their length is not quite the same.
+    torch.testing.assert_close(found.scores[:, : min(size, 12)], best.values[:, :size], rtol=1e-3, atol=1e-3)
     assert (found.labels[:, 12:] == -1).all()
 
 
