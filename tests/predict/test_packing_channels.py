@@ -97,4 +97,4 @@ def test_what_costs_more_than_it_finds_is_left(monkeypatch: pytest.MonkeyPatch) 
 def test_without_texts_beams_are_the_usual_ones() -> None:
     part = pack_ranker(combined())
     assert isinstance(part, Fused)
-    assert 1 < part.siamese.beam < part.siamese.clusters.size  # type: ignore[union-attr]
+    assert all(1 < beam < size for beam, size in zip(beams(part), clusters(part), strict=True))

@@ -113,7 +113,7 @@ def _windows(
 
 
 class _CopiedWindows(torch.autograd.Function):
-    """The same with copied windows, which takes few kernels: quicker on a GPU where no compiler joins small ones."""
+    """`_windows` by copying them, which takes few kernels: quicker on a GPU where no compiler joins small ones."""
 
     @staticmethod
     def forward(
