@@ -118,7 +118,8 @@ def test_the_largest_scores_of_clusters_are_found_on_any_device() -> None:
     scores, bounds = topical(7, 3), np.array([0, 1, 2, 6, 9, 9 + 4, DIM])
     expected = learned_tree._largest(scores, bounds)
     assert expected.shape == (7, 6)
-    assert torch.equal(learned_tree._largest_together(scores, bounds), expected)
+    places = learned_tree._places(bounds, torch.device("cpu"))
+    assert torch.equal(learned_tree._largest_together(scores, places), expected)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

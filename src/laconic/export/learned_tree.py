@@ -122,10 +122,11 @@ def _heights(
     """Return how far each cluster's best label is above the text's threshold."""
     always = int(starts[0])
     bounds = np.concatenate([np.arange(always), starts])  # a label that is always scored is a cluster here
-    largest = _largest_together if rows.is_cuda else _largest
+    places = _places(bounds, rows.device) if rows.is_cuda else None
     parts = []
     for some in torch.split(vectors, max(1, _AT_ONCE // len(biases))):
-        best = largest((some @ rows.T).add_(biases), bounds)
+        scores = (some @ rows.T).add_(biases)
+        best = _largest(scores, bounds) if places is None else _largest_together(scores, places)
         enough = best.topk(min(_BEST, len(bounds) - 1)).values[:, -1:]
         parts.append((best[:, always:] - enough).clamp_(-_FAR, _FAR).half())
     return torch.cat(parts)
@@ -136,13 +137,17 @@ def _largest(scores: Float[Tensor, "texts labels"], bounds: Int[np.ndarray, "bou
     return torch.from_numpy(np.maximum.reduceat(scores.numpy(), bounds[:-1], axis=1))
 
 
-def _largest_together(
-    scores: Float[Tensor, "texts labels"], bounds: Int[np.ndarray, "bounds"]
-) -> Float[Tensor, "texts n"]:
-    """Return the largest score of each cluster, on any device: the last label of a smaller one is looked at again."""
+def _places(bounds: Int[np.ndarray, "bounds"], device: torch.device) -> Int[Tensor, "n width"]:
+    """Return the labels of each cluster, on the device; a smaller one has its last label several times."""
     width = np.arange(np.diff(bounds).max())
-    places = np.minimum(bounds[:-1, None] + width, bounds[1:, None] - 1)
-    return scores[:, torch.from_numpy(places).to(scores.device)].amax(2)
+    return torch.from_numpy(np.minimum(bounds[:-1, None] + width, bounds[1:, None] - 1)).to(device)
+
+
+def _largest_together(
+    scores: Float[Tensor, "texts labels"], places: Int[Tensor, "n width"]
+) -> Float[Tensor, "texts n"]:
+    """Return the largest score of each cluster, on any device."""
+    return scores[:, places].amax(2)
 
 
 def _regressed(

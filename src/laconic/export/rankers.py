@@ -64,7 +64,8 @@ FAITHFUL = 0.995  # of what all labels' best five would be, a tree must find
 NEARLY = 0.993  # and cells: a text that is not found changes what others are worth
 ALIKE = 0.998  # and groups of learnt clusters, of what all clusters would give
 ENOUGH, TOGETHER = 0.975, 0.995  # and channels of a combined model, of what exact channels give: at least, at most
-_COMBINED = 1000  # texts on which the beams of a combined model's channels are chosen
+_COMBINED, _LEAST_COMBINED = 1000, 250  # texts on which the beams of a combined model's channels are chosen
+_SCORED_TOGETHER = 1 << 28  # pairs of text and label that are scored exactly for it, unless texts are fewer than these
 _WALKED = 30_000  # texts of words' lists
 _HOLDOUT, _LEAST_HOLDOUT = 4000, 1000  # tuning_texts that say how much is found
 _SCORED = 1 << 29  # pairs of text and label for which they are scored exactly, with which they are at most so many
@@ -356,7 +357,8 @@ def _with_beams(fused: Fused, holdout: Inputs | None, on_step: Callable[[float],
     most = {name: beam for name in ("base", "siamese", "transformer") if (beam := _widest(getattr(fused, name)))}
     if holdout is None or not size_of(holdout) or not most:
         return fused
-    texts = some(holdout, 0, min(_COMBINED, size_of(holdout)))
+    enough = int(np.clip(_SCORED_TOGETHER // fused.num_labels, _LEAST_COMBINED, _COMBINED))
+    texts = some(holdout, 0, min(enough, size_of(holdout)))
     exact: dict[str, Any] = {name: getattr(fused, name).exact() for name in most}
     wanted, steps = _best_five(replace(fused, **exact), texts), count(1)
 

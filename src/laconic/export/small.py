@@ -38,7 +38,8 @@ def smaller(part: P) -> P:
         changed["words"], changed["word_scales"] = in_half_bytes(part.words)
     if isinstance(part, Inception):
         changed["width"] = part.words.shape[1] if part.width is None else part.width
-    return replace(part, **{name: value for name, value in changed.items() if value is not own[name]})
+    new = {name: value for name, value in changed.items() if value is not own[name]}
+    return replace(part, **new) if new else part  # which checks its arrays again
 
 
 def in_half_bytes(

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from laconic.kernels.checks import for_kernels
-from laconic.kernels.csr import Lists
+from laconic.kernels.csr import Lists, in_threads
 from laconic.kernels.jit import compiled
 from laconic.models.label_trees.rows import (
     Entries,
@@ -89,11 +89,10 @@ def paths_of(forest: Forest) -> Paths:
     is_node = forest.targets >= 0
     child_to = np.full(len(sizes), -1, dtype=np.int32)
     child_to[forest.targets[is_node]] = np.flatnonzero(is_node)
-    leads = np.flatnonzero(~is_node).astype(np.int32)
-    labels = -1 - forest.targets[leads]
-    num_trees = len(forest.roots)
-    child_of = leads[np.argsort(labels, kind="stable")].reshape(-1, num_trees).T  # trees come one after another
-    return Paths(np.ascontiguousarray(child_of), child_to, node_of)
+    leads = np.flatnonzero(~is_node).astype(np.int32).reshape(len(forest.roots), -1)  # trees come one after another
+    child_of = np.empty_like(leads)
+    np.put_along_axis(child_of, -1 - forest.targets[leads], leads, axis=1)
+    return Paths(child_of, child_to, node_of)
 
 
 def starts_of(forest: Forest) -> Int[np.ndarray, "rows+1"]:
@@ -123,7 +122,7 @@ def _rows_of(forest: Forest) -> Rows:
 
 def is_sound(forest: Forest) -> bool:
     """Check that every tree has every label once and that no index is out of bounds: compiled loops check none."""
-    return _lengths_fit(forest) and _links_form_trees(forest) and bool(_weights_fit(forest))
+    return _lengths_fit(forest) and _links_form_trees(forest) and _all_weights_fit(forest)
 
 
 def _lengths_fit(forest: Forest) -> bool:
@@ -167,7 +166,11 @@ def _links_form_trees(forest: Forest) -> bool:
 
 
 def _each_once(keys: Int[np.ndarray, "n"], labels: Int[np.ndarray, "n"], count: int) -> bool:
-    return bool(labels.max() < count and np.array_equal(np.sort(keys), np.arange(len(keys))))
+    if labels.max() >= count:
+        return False
+    is_there = np.zeros(len(keys), dtype=np.bool_)
+    is_there[keys] = True
+    return bool(is_there.all())
 
 
 def _is_shallow(forest: Forest) -> bool:
@@ -183,11 +186,17 @@ def _bounds(starts: Int[np.ndarray, "n"], last: int) -> bool:
     return bool(starts[0] == 0 and starts[-1] == last and (starts[:-1] <= starts[1:]).all())
 
 
+def _all_weights_fit(forest: Forest) -> bool:
+    fit: list[bool] = []
+    in_threads(len(forest.feature_starts) - 1, lambda first, last: fit.append(_weights_fit(forest, first, last)))
+    return all(fit)
+
+
 @compiled
-def _weights_fit(forest):  # type: ignore[no-untyped-def]
-    """Check that nodes ascend, and that each weight belongs to a child."""
+def _weights_fit(forest, first, last):  # type: ignore[no-untyped-def]
+    """Check for some features that nodes ascend, and that each weight belongs to a child."""
     steps = forest.weights.numbers
-    for feature in range(len(forest.feature_starts) - 1):
+    for feature in range(first, last):
         before = np.int64(-1)
         for row in range(forest.feature_starts[feature], forest.feature_starts[feature + 1]):
             node, place = np.int64(forest.nodes[row]), np.int64(0)
