@@ -58,16 +58,22 @@ def clusters(part: Fused) -> list[int]:
     return [part.base.clusters.size, part.siamese.clusters.size]
 
 
-def test_a_label_that_was_not_found_counts_as_much_as_its_probability() -> None:
-    wanted = Ranked(np.array([[4, 7], [2, -1]]), np.array([[0.5, 0.25], [0.25, 0.0]], dtype=np.float32))
+def narrowest(part: Fused) -> list[int]:
+    return [max(1, min(size // packing._SPARED, size * packing._FIRST // LABELS)) for size in clusters(part)]
+
+
+def test_a_found_label_counts_as_much_as_its_probability_and_its_place() -> None:
+    wanted = Ranked(np.array([[4, 7, 5], [2, -1, -1]]), np.array([[0.5, 0.25, 0.25], [0.25, 0, 0]], dtype=np.float32))
     found = Ranked(np.array([[9, 4], [3, -1]]), np.zeros((2, 2), dtype=np.float32))
-    assert packing._share_found(found, wanted) == 0.5
-    assert packing._share_found(wanted, wanted) == 1.0
+    second = 1 / np.log2(3)
+    assert packing._share_found(found, wanted) == pytest.approx(0.5 * second / (0.5 + 0.25 * second + 0.25))
+    for best in ([[4, 7], [2, -1]], [[4, 5], [2, -1]]):  # of equal probability
+        assert packing._share_found(Ranked(np.array(best), found.scores), wanted) == pytest.approx(1.0)
 
 
 def test_beams_are_as_narrow_as_what_is_to_be_found_permits(monkeypatch: pytest.MonkeyPatch) -> None:
-    nothing, usual, all_of_it = (packed(monkeypatch, share) for share in (0.0, 0.9, 2.0))
-    assert beams(nothing) == [max(1, size // packing._SPARED) for size in clusters(nothing)]
+    nothing, usual, all_of_it = (packed(monkeypatch, share) for share in (0.0, 0.99, 2.0))
+    assert beams(nothing) == narrowest(nothing)
     assert beams(all_of_it) == clusters(all_of_it)
     assert beams(nothing) < beams(usual)
     assert all(
@@ -76,22 +82,29 @@ def test_beams_are_as_narrow_as_what_is_to_be_found_permits(monkeypatch: pytest.
 
 
 def test_chosen_beams_find_what_exact_channels_find_in_new_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    part, texts = packed(monkeypatch, 0.97), topical(300, 9).numpy()
+    part, texts = packed(monkeypatch, 0.99), topical(300, 9).numpy()
     assert sum(beams(part)) < sum(clusters(part)) // 2
-    found, wanted = (packing._best_five(one, texts) for one in (part, part.exact()))
-    assert packing._share_found(found, wanted) > 0.93
-    narrowest = packed(monkeypatch, 0.0)
-    assert packing._share_found(packing._best_five(narrowest, texts), wanted) < 0.93
+    wanted = packing._best(part.exact(), texts, 20)
+    assert packing._share_found(packing._best_five(part, texts), wanted) > 0.985
+    least = packed(monkeypatch, 0.0)
+    assert packing._share_found(packing._best_five(least, texts), wanted) < 0.98
 
 
 def test_what_costs_more_than_it_finds_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     for worth, is_widened in ((1e9, False), (0.0, True)):
         monkeypatch.setattr(packing, "_WORTH", worth)
         monkeypatch.setattr(packing, "ENOUGH", 0.0)
-        monkeypatch.setattr(packing, "TOGETHER", 0.9)
+        monkeypatch.setattr(packing, "TOGETHER", 0.99)
         part = pack_ranker(combined(), topical(TUNING, 8).numpy())
         assert isinstance(part, Fused)
-        assert (beams(part) > [size // packing._SPARED for size in clusters(part)]) == is_widened
+        assert (beams(part) > narrowest(part)) == is_widened
+
+
+def test_beams_that_read_much_are_widened_only_if_that_finds_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packing, "_REST", 0.0)
+    monkeypatch.setattr(packing, "_LEAST_WORTH", 1e9)
+    part = packed(monkeypatch, 2.0)
+    assert beams(part) == narrowest(part)
 
 
 def test_without_texts_beams_are_the_usual_ones() -> None:

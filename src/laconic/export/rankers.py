@@ -57,13 +57,14 @@ from laconic.packed.engine.shortlists import Shortlist
 from laconic.packed.engine.space_labels import SpaceLabels
 from laconic.packed.engine.texts import Inputs, Ranked, Some, size_of, some
 from laconic.packed.engine.trees import Trees
+from laconic.types import NO_LABEL
 
 CPU = torch.device("cpu")
 OnPart: TypeAlias = Callable[[float, int], None]  # parts that are packed, the last one maybe in part, and all parts
 FAITHFUL = 0.995  # of what all labels' best five would be, a tree must find
 NEARLY = 0.993  # and cells: a text that is not found changes what others are worth
 ALIKE = 0.998  # and groups of learnt clusters, of what all clusters would give
-ENOUGH, TOGETHER = 0.975, 0.995  # and channels of a combined model, of what exact channels give: at least, at most
+ENOUGH, TOGETHER = 0.985, 0.997  # and a combined model, of the true labels that exact channels give: at least, at most
 _COMBINED, _LEAST_COMBINED = 1000, 250  # texts on which the beams of a combined model's channels are chosen
 _SCORED_TOGETHER = 1 << 28  # pairs of text and label that are scored exactly for it, unless texts are fewer than these
 _WALKED = 30_000  # texts of words' lists
@@ -72,9 +73,12 @@ _SCORED = 1 << 29  # pairs of text and label for which they are scored exactly, 
 _GROWN = 0.5  # of the time that a tree takes, until it is grown
 _PLACES = 1 << 15  # labels that are scored at a time on a GPU
 _DOUBLED = 3  # times that a beam is doubled, usually
-_WORTH = 0.05  # of what is wanted, must be found more where a text takes twice as long
+_WORTH = 0.05  # of what is wanted, must be found more where a text takes twice as long, once enough is found
+_LEAST_WORTH = 0.01  # and before, unless rows take less time than the rest
 _REST = 3e6  # bytes that a core could read while it reads a text and searches label trees and nearest texts
 _SPARED = 64  # one of so many clusters is probed at least: fewer save no time, and some ask for more than five
+_FIRST = 2048  # labels of probed clusters of a combined model, at first; fewer where one cluster of 64 has fewer
+_COMPARED = 20  # best labels of exact channels, by which those that are found count
 
 
 def pack_ranker(
@@ -349,10 +353,10 @@ def _tuned(
 def _with_beams(fused: Fused, holdout: Inputs | None, on_step: Callable[[float], None]) -> Fused:
     """Widen the beams of the channels for as long as the combined best five gain enough true labels by it.
 
-    How many labels are true, the model says itself: those of exact channels' best five count as much as their
-    probabilities. Beams are narrow at first. The one is doubled that finds most for what is read more; once enough is
-    found, only if that is worth it. Label trees and nearest texts are searched as they are: an exact search of theirs
-    would take far longer.
+    How many labels are true, the model says itself: a found label counts as much as its probability by exact channels,
+    so one that is as good as another may take its place. Beams are narrow at first. The one is doubled that finds most
+    for what is read more, if that is worth it. Label trees and nearest texts are searched as they are: an exact search
+    of theirs would take far longer.
     """
     most = {name: beam for name in ("base", "siamese", "transformer") if (beam := _widest(getattr(fused, name)))}
     if holdout is None or not size_of(holdout) or not most:
@@ -360,7 +364,7 @@ def _with_beams(fused: Fused, holdout: Inputs | None, on_step: Callable[[float],
     enough = int(np.clip(_SCORED_TOGETHER // fused.num_labels, _LEAST_COMBINED, _COMBINED))
     texts = some(holdout, 0, min(enough, size_of(holdout)))
     exact: dict[str, Any] = {name: getattr(fused, name).exact() for name in most}
-    wanted, steps = _best_five(replace(fused, **exact), texts), count(1)
+    wanted, steps = _best(replace(fused, **exact), texts, min(_COMPARED, fused.num_labels)), count(1)
 
     def widened(beams: Mapping[str, int]) -> _Widened:
         on_step(min(1.0, next(steps) / (_DOUBLED * len(most) ** 2)))
@@ -370,12 +374,13 @@ def _with_beams(fused: Fused, holdout: Inputs | None, on_step: Callable[[float],
             wider, beams, _share_found(_best_five(wider, texts), wanted), sum(map(_read, channels.values()))
         )
 
-    at = widened({name: max(1, beam // _SPARED) for name, beam in most.items()})
+    labels = fused.num_labels
+    at = widened({name: max(1, min(beam // _SPARED, beam * _FIRST // labels)) for name, beam in most.items()})
     while at.found < TOGETHER and at.beams != most:
         doubled = {name: min(2 * beam, most[name]) for name, beam in at.beams.items()}
         tried = [widened({**at.beams, name: doubled[name]}) for name in most if at.beams[name] < most[name]]
         best = max(tried, key=at.gain_of)
-        if at.found >= ENOUGH and at.gain_of(best) < _WORTH:
+        if at.gain_of(best) < at.least_gain():
             break
         at = best
     return at.fused
@@ -388,6 +393,12 @@ class _Widened(NamedTuple):
     beams: Mapping[str, int]
     found: float
     read: float
+
+    def least_gain(self) -> float:
+        """Return the gain from which on a wider beam is worth its time."""
+        if self.found >= ENOUGH:
+            return _WORTH
+        return _LEAST_WORTH if self.read > _REST else -np.inf
 
     def gain_of(self, other: _Widened) -> float:
         """Return how much more the other finds, divided by the fraction by which a text takes it longer."""
@@ -428,11 +439,15 @@ def _with_groups(tree: Searched, holdout: Inputs) -> Searched:
 
 
 def _best_five(ranker: PackedRanker, inputs: Inputs) -> Ranked:
+    return _best(ranker, inputs, 5)
+
+
+def _best(ranker: PackedRanker, inputs: Inputs, k: int) -> Ranked:
     """Rank on all cores."""
-    best = Ranked.empty(size_of(inputs), 5)
+    best = Ranked.empty(size_of(inputs), k)
 
     def rank(first: int, last: int) -> None:
-        best.labels[first:last], best.scores[first:last] = ranker.rank(some(inputs, first, last), 5)
+        best.labels[first:last], best.scores[first:last] = ranker.rank(some(inputs, first, last), k)
 
     in_threads(len(best.labels), rank)
     return best
@@ -469,9 +484,12 @@ def _on(device: torch.device, part: np.ndarray) -> torch.Tensor:
 
 
 def _share_found(found: Ranked, wanted: Ranked) -> float:
-    """Return how much of the wanted labels' probabilities is of labels that were found."""
-    there = (wanted.labels[:, :, None] == found.labels[:, None]).any(2)
-    return float(wanted.scores[there].sum() / max(wanted.scores.sum(), np.finfo(np.float32).tiny))
+    """Return nDCG@5 of what was found, where a label counts as much as its probability in the wanted ranking."""
+    k = found.labels.shape[1]
+    at = (found.labels[:, :, None] == wanted.labels[:, None]) & (found.labels[:, :, None] != NO_LABEL)
+    discounts = 1 / np.log2(np.arange(2, k + 2))
+    gained, most = (at * wanted.scores[:, None]).sum(2) @ discounts, wanted.scores[:, :k] @ discounts
+    return float(gained.sum() / max(most.sum(), np.finfo(np.float32).tiny))
 
 
 def _fraction_found(found: Int[np.ndarray, "texts k"], wanted: Int[np.ndarray, "texts k"]) -> float:
