@@ -38,6 +38,17 @@ def test_the_choice_says_that_a_transformer_is_trained_besides(tmp_path: Path) -
     assert settled.parts["fusion-encoder.train-warm-up"].seconds == pytest.approx(epochs * 2 * 4 / 40)
 
 
+def test_a_frozen_transformer_reads_every_text_once(tmp_path: Path) -> None:
+    corpus = planted_texts(num_labels=8, num_texts=600, with_label_texts=True)
+    folder = str(tiny_transformer(tmp_path / "tiny"))
+    learnt, frozen = (
+        settled_recipe(asked(AUTO, folder, "fusion.encoder.warm_up=0", f"fusion.encoder.frozen={how}"), corpus, "cpu")
+        for how in ("false", "true")
+    )
+    assert "fusion-encoder.train-warm-up" not in frozen.parts
+    assert 20 * frozen.parts["fusion-encoder.train"].seconds < learnt.parts["fusion-encoder.train"].seconds
+
+
 def test_an_encoder_that_nothing_can_be_combined_with_is_refused(tmp_path: Path) -> None:
     corpus = planted_texts(num_labels=8, num_texts=60, with_label_texts=True)
     with pytest.raises(ConfigError, match="for a combined model, but the choice is nearest texts"):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from laconic.kernels.selection import choose
+from laconic.kernels.selection import ascending, choose
 from laconic.packed.engine.dot_products import BYTES, HAS_DOT_PRODUCTS, has_dot_products
 from laconic.packed.engine.row_kernels import (
     MOST_DIM,
@@ -205,3 +205,14 @@ def test_rows_in_half_precision_of_version_0_2_are_read() -> None:
     older = replace(coarse, exact=table.astype(np.float16))
     assert older.exact is None
     np.testing.assert_allclose(both_bytes(older), both_bytes(part), atol=2e-3)
+
+
+@given(arrays(np.float32, st.integers(0, 100), elements=st.sampled_from([-1.5, 0.0, 2.0, 3.25, np.inf])))
+def test_keys_are_ordered_as_by_a_stable_sort(keys: np.ndarray) -> None:
+    assert np.array_equal(ascending(keys), np.argsort(keys, kind="stable"))
+    assert np.array_equal(ascending.py_func(keys), np.argsort(keys, kind="stable"))  # type: ignore[attr-defined]
+
+
+def test_keys_that_are_no_numbers_lose_none() -> None:
+    keys = np.array([np.nan, 1.0, np.nan, 0.0] * 12, dtype=np.float32)
+    assert np.array_equal(np.sort(ascending(keys)), np.arange(len(keys)))

@@ -13,6 +13,7 @@ from laconic.models.label_trees.forest import (
     is_sound,
     paths_of,
     prune,
+    workspace_sizes,
 )
 from laconic.models.label_trees.rows import Entries, by_feature, quantise, rows_of
 from laconic.models.label_trees.search import make_workspace, rank_texts, score_texts
@@ -22,7 +23,7 @@ from tests.linear.making import LABELS, forest, frozen, queries, slow_scores
 def ranked(trees: Forest, k: int, beam: int, labels: int = LABELS) -> tuple[np.ndarray, np.ndarray]:
     asked, ways = queries(), paths_of(trees)
     into = np.full((len(asked.starts) - 1, k), -1), np.zeros((len(asked.starts) - 1, k), dtype=np.float32)
-    room = make_workspace(len(ways.child_to), labels, len(trees.roots))
+    room = make_workspace(*workspace_sizes(trees, ways))
     rank_texts((trees, ways), asked, beam, (0, len(into[0])), room, into)
     assert (room.reached == -1).all()  # a room is left as it was found
     assert (room.totals == 0).all()
@@ -32,7 +33,7 @@ def ranked(trees: Forest, k: int, beam: int, labels: int = LABELS) -> tuple[np.n
 
 def scored(trees: Forest, wanted: np.ndarray) -> np.ndarray:
     ways, scores = paths_of(trees), np.zeros(wanted.shape, dtype=np.float32)
-    room = make_workspace(len(ways.child_to), LABELS, len(trees.roots))
+    room = make_workspace(*workspace_sizes(trees, ways))
     score_texts((trees, ways), queries(), (0, len(wanted)), room, (wanted, scores))
     return scores
 

@@ -87,11 +87,14 @@ def read_pretrained(folder: Path) -> Pretrained:
     )
 
 
-def layer_weights(folder: Path) -> int:
-    """Return how many weights of a pre-trained encoder each token is multiplied with, by config.json alone."""
+def weights_and_width(folder: Path) -> tuple[int, int]:
+    """Return how many weights of a pre-trained encoder each token is multiplied with, and the width of its vectors.
+
+    Only config.json is read.
+    """
     path = folder / "config.json"
     layers, _, inner, dim, _ = _sizes(json_file(path), path)
-    return layers * dim * (4 * dim + 2 * inner)
+    return layers * dim * (4 * dim + 2 * inner), dim
 
 
 def json_file(path: Path) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from laconic.data.encoder_folder import layer_weights
+from laconic.data.encoder_folder import weights_and_width
 from laconic.methods import astec, siamese, trees
 from laconic.methods.config import EncoderChannel, FusionConfig, MethodConfig
 from laconic.methods.costs import CPU, GPU, Machine, TrainingCosts, bag_reading, with_warm_up
@@ -168,13 +168,21 @@ def _combination(of: Situation, config: MethodConfig, fusion: FusionConfig, text
 
 
 def _encoder(of: Situation, own: EncoderChannel, texts: int) -> dict[str, Part]:
-    """Return the parts of a transformer's training; label texts are read beside texts before its own epochs."""
-    start = _GPU_COMPILED if of.gpu else 0.0
-    epoch = 6 * _PIECES * texts * layer_weights(Path(own.folder)) / (_GPU_BFLOAT if of.gpu else of.machine.flops)
+    """Return the parts of a transformer's training; label texts are read beside texts before its own epochs.
+
+    A frozen one reads every text and label text once, and label rows alone are trained.
+    """
+    start, rate = (_GPU_COMPILED, _GPU_BFLOAT) if of.gpu else (0.0, of.machine.flops)
+    weights, width = weights_and_width(Path(own.folder))
+    read, epochs = 2 * _PIECES * weights / rate, epochs_of(own, texts)  # seconds for a text
     train, warm = f"{STAGE}.train", f"{STAGE}.train-warm-up"
-    seconds = {train: start + epochs_of(own, texts) * epoch}
+    if own.frozen:
+        named = of.labels if of.label_texts else 0
+        seconds = {train: start + (texts + named) * read + epochs * 6 * texts * of.labels * width / rate}
+    else:
+        seconds = {train: start + epochs * 3 * texts * read}
     if of.label_texts and own.warm_up:
-        seconds[warm] = start + 2 * own.warm_up * epoch
+        seconds[warm] = start + 2 * own.warm_up * 3 * texts * read
     return _flexible(seconds, train)
 
 

@@ -14,7 +14,7 @@ from laconic.errors import ModelError
 from laconic.kernels.csr import Lists, in_threads
 from laconic.kernels.spares import Spares
 from laconic.models.label_trees.features import Reading, features_of, normalise_rows
-from laconic.models.label_trees.forest import Forest, Paths, arrays_of, forest_of, is_sound, paths_of
+from laconic.models.label_trees.forest import Forest, Paths, arrays_of, forest_of, is_sound, paths_of, workspace_sizes
 from laconic.models.label_trees.older import OlderForest, from_older
 from laconic.models.label_trees.rows import no_blocks
 from laconic.models.label_trees.search import Workspace, make_workspace, rank_texts, score_texts
@@ -98,7 +98,7 @@ class TreesRanker(Ranker):
 
     @cached_property
     def _workspaces(self) -> Spares[Workspace]:
-        return Spares(partial(make_workspace, len(self.paths.child_to), self.num_labels, len(self.forest.roots)))
+        return Spares(partial(make_workspace, *workspace_sizes(self.forest, self.paths)))
 
     def _queries(self, inputs: Inputs) -> Lists:
         if isinstance(inputs, Tokens):

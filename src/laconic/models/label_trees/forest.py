@@ -83,6 +83,12 @@ def pruned(forest: Forest, threshold: float) -> Forest:
     return Forest(*forest[:5], *by_feature([rows]))
 
 
+def workspace_sizes(forest: Forest, paths: Paths) -> tuple[int, ...]:
+    """Return what `search.make_workspace` takes."""
+    sizes = len(paths.child_to), paths.child_of.shape[1], len(forest.roots)
+    return *sizes, int(np.diff(forest.child_starts).max())
+
+
 def paths_of(forest: Forest) -> Paths:
     sizes = np.diff(forest.child_starts)
     node_of = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)

@@ -28,16 +28,18 @@ class Workspace(NamedTuple):
     totals: Float[np.ndarray, "labels"]
     touched: Int[np.ndarray, "labels"]
     losses: Float[np.ndarray, "trees labels"]
+    found: Float[np.ndarray, "children"]  # scores of a node's children
 
 
 @compiled
-def make_workspace(num_nodes, num_labels, num_trees):  # type: ignore[no-untyped-def]
+def make_workspace(num_nodes, num_labels, num_trees, most_children):  # type: ignore[no-untyped-def]
     return Workspace(
         np.full(num_nodes, _UNKNOWN),
         np.empty(num_nodes, dtype=np.int32),
         np.zeros(num_labels, dtype=np.float32),
         np.empty(num_labels + 1, dtype=np.int32),
         np.full((num_trees, num_labels), _UNKNOWN),
+        np.empty(most_children, dtype=np.float32),
     )
 
 
@@ -48,14 +50,13 @@ def rank_texts(trees, queries, beam, span, workspace, into):  # type: ignore[no-
     wanted = min(labels.shape[1], len(workspace.totals))
     size = min(max(COMPLETED, wanted), len(workspace.totals))
     best, totals = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.float32)
-    found = np.empty(np.diff(forest.child_starts).max(), dtype=np.float32)
     for text in range(span[0], span[1]):
         width = beam
-        known, count = _walk(forest, queries, text, width, workspace, found)
+        known, count = _walk(forest, queries, text, width, workspace)
         while count < wanted:
             _forget(workspace, known, count)
             width *= 2
-            known, count = _walk(forest, queries, text, width, workspace, found)
+            known, count = _walk(forest, queries, text, width, workspace)
         kept = take_best(workspace.totals, workspace.touched, count, best, totals)
         for i in range(kept):
             workspace.totals[best[i]] = _probability(forest, paths, queries, text, best[i], workspace)
@@ -67,9 +68,8 @@ def rank_texts(trees, queries, beam, span, workspace, into):  # type: ignore[no-
 def score_texts(trees, queries, span, workspace, into):  # type: ignore[no-untyped-def]
     """Write the scores of given labels for a span of texts; NO_LABEL has 0."""
     (forest, paths), (labels, scores) = trees, into
-    found = np.empty(np.diff(forest.child_starts).max(), dtype=np.float32)
     for text in range(span[0], span[1]):
-        known = _open_roots(forest, queries, text, workspace, found)
+        known = _open_roots(forest, queries, text, workspace)
         for i in range(labels.shape[1]):
             if labels[text, i] >= 0:
                 scores[text, i] = _probability(forest, paths, queries, text, labels[text, i], workspace)
@@ -77,9 +77,9 @@ def score_texts(trees, queries, span, workspace, into):  # type: ignore[no-untyp
 
 
 @compiled
-def _open_roots(forest, queries, text, workspace, found):  # type: ignore[no-untyped-def]
+def _open_roots(forest, queries, text, workspace):  # type: ignore[no-untyped-def]
     """Compute the losses of all nodes below the roots, which most labels' paths share; return how many are known."""
-    known = 0
+    known, found = 0, workspace.found
     for root in forest.roots:
         workspace.reached[root], workspace.nodes[known] = 0, root
         known += 1
@@ -92,12 +92,12 @@ def _open_roots(forest, queries, text, workspace, found):  # type: ignore[no-unt
 
 
 @compiled
-def _walk(forest, queries, text, beam, workspace, found):  # type: ignore[no-untyped-def]
+def _walk(forest, queries, text, beam, workspace):  # type: ignore[no-untyped-def]
     """Search every tree with the beam; return how many nodes and labels were reached."""
     known, count = 0, 0
     open_nodes, next_nodes = np.empty(beam, dtype=np.int32), np.empty(beam, dtype=np.int32)
     open_losses, next_losses = np.empty(beam, dtype=np.float32), np.empty(beam, dtype=np.float32)
-    targets, (reached, nodes, totals, touched, losses) = forest.targets, workspace
+    targets, (reached, nodes, totals, touched, losses, found) = forest.targets, workspace
     for tree in range(len(forest.roots)):
         open_nodes[0], open_losses[0], opened = forest.roots[tree], 0, 1
         reached[open_nodes[0]] = 0

@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from laconic.errors import ModelError
 from laconic.kernels.checks import check_array, check_kind, check_numbers, check_starts, check_whole, for_kernels
 from laconic.kernels.jit import compiled
-from laconic.kernels.selection import choose
+from laconic.kernels.selection import ascending, choose
 from laconic.packed.engine.encoders import Encoder, check_fits
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.row_kernels import Grid, fine_dot, quantise, score_run
@@ -113,7 +113,7 @@ def add_up(shelves, rescored, vectors, into):  # type: ignore[no-untyped-def]
         kept = choose(totals, count, rescored, scratch, chosen)
         for i in range(kept):
             scratch[i] = -_mean(shelves, vectors[text], chosen[i])
-        best = np.argsort(scratch[:kept], kind="mergesort")
+        best = ascending(scratch[:kept])
         for i in range(min(kept, labels.shape[1])):
             labels[text, i], scores[text, i] = chosen[best[i]], -scratch[best[i]]
 

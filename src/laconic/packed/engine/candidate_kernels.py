@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from laconic.kernels.jit import compiled
-from laconic.kernels.selection import choose
+from laconic.kernels.selection import ascending, choose
 from laconic.packed.engine.row_kernels import Grid, fetch_run, fine_dot, quantise, score_run
 from laconic.packed.engine.search_kernels import SearchLimits, Tree, near_clusters
 from laconic.types import NO_LABEL
@@ -84,7 +84,7 @@ def nearest_rows(tree, limits, vector, found, places, wanted, best, cosines):  #
     kept = choose(found, count, wanted, scratch, chosen)
     for i in range(kept):
         scratch[i] = -found[chosen[i]]
-    order = np.argsort(scratch[:kept], kind="mergesort")
+    order = ascending(scratch[:kept])
     for i in range(kept):
         best[i] = tree.order[places[chosen[order[i]]]]
         cosines[i] = -scratch[order[i]]
@@ -178,7 +178,7 @@ def list_labels(near, blend, encoded, into):  # type: ignore[no-untyped-def]
         kept = choose(near_by, count, labels.shape[1], scratch, chosen)
         for i in range(kept):
             scratch[i] = -near_by[chosen[i]]
-        order = np.argsort(scratch[:kept], kind="mergesort")
+        order = ascending(scratch[:kept])
         for i in range(kept):
             labels[text, i], nearness[text, i] = some[chosen[order[i]]], -scratch[order[i]]
 
@@ -199,7 +199,7 @@ def rank_candidates(near, blend, own, encoded, vectors, into):  # type: ignore[n
         for i in range(last):
             exact = _probability(own, some[chosen[i]], vector)
             scratch[i] = -(own.beta * exact / largest + (1 - own.beta) * nearness[chosen[i]] / nearest)
-        best = np.argsort(scratch[:last], kind="mergesort")
+        best = ascending(scratch[:last])
         for i in range(min(last, labels.shape[1])):
             labels[text, i], scores[text, i] = some[chosen[best[i]]], -scratch[best[i]]
 

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from laconic.errors import ModelError
 from laconic.kernels.checks import check_kind, check_real, check_whole
 from laconic.kernels.jit import compiled
+from laconic.kernels.selection import ascending
 from laconic.packed.engine.encoders import Encoder, check_fits
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.row_kernels import probabilities
@@ -151,7 +152,7 @@ def _order(labels, scores, best, best_scores):  # type: ignore[no-untyped-def]
     for text in range(len(labels)):
         for i in range(len(behind)):
             behind[i] = -scores[text, i] if labels[text, i] != NO_LABEL else np.inf
-        order = np.argsort(behind, kind="mergesort")
+        order = ascending(behind)
         for i in range(min(len(order), best.shape[1])):
             label = labels[text, order[i]]
             best[text, i] = label

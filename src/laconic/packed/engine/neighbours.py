@@ -20,6 +20,7 @@ from laconic.kernels.checks import (
 )
 from laconic.kernels.csr import add, clear, find, take_best
 from laconic.kernels.jit import compiled
+from laconic.kernels.selection import ascending
 from laconic.models.fusion.evidence import Channels
 from laconic.models.fusion.votes import rank_votes, score_votes
 from laconic.packed.engine.candidate_kernels import nearest_rows
@@ -187,7 +188,7 @@ def _shortest_first(index, words, text):  # type: ignore[no-untyped-def]
             places[known] = i
             sizes[known] = index.starts[words.numbers[i] + 1] - index.starts[words.numbers[i]]
             known += 1
-    return places[:known][np.argsort(sizes[:known], kind="mergesort")]
+    return places[:known][ascending(sizes[:known])]
 
 
 @compiled
@@ -210,6 +211,6 @@ def _nearest_vectors(tree, limits, exact, vectors, into):  # type: ignore[no-unt
         kept = nearest_rows(tree, limits, vectors[text], found, places, wanted, best, scratch)
         for i in range(kept):
             scratch[i] = -fine_dot(tree.rows, fine, place_of[best[i]], vectors[text])
-        order = np.argsort(scratch[:kept], kind="mergesort")
+        order = ascending(scratch[:kept])
         for i in range(min(kept, texts.shape[1])):
             texts[text, i], cosines[text, i] = best[order[i]], -scratch[order[i]]

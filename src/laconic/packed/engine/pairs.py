@@ -12,6 +12,7 @@ from laconic.errors import ModelError
 from laconic.kernels.checks import check_array, check_finite, check_starts, for_kernels
 from laconic.kernels.csr import Lists
 from laconic.kernels.jit import compiled
+from laconic.kernels.selection import ascending
 from laconic.packed.engine.layer_kernels import readable
 from laconic.packed.engine.parts import Part
 from laconic.packed.engine.texts import Inputs, Texts
@@ -93,7 +94,7 @@ def _sum_words(texts, starts, numbers, values):  # type: ignore[no-untyped-def]
     count = 0
     for text in range(len(bounds) - 1):
         first, begun = bounds[text], count
-        order = np.argsort(ids[first : bounds[text + 1]], kind="mergesort")
+        order = ascending(ids[first : bounds[text + 1]])
         for place in order:
             word, weight = ids[first + place], weights[first + place]
             if count > begun and numbers[count - 1] == word:

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from laconic.kernels.jit import compiled
-from laconic.kernels.selection import choose
+from laconic.kernels.selection import ascending, choose
 from laconic.packed.engine.row_kernels import Grid, fetch_run, fine_dot, log_sigmoid, quantise, score_run
 from laconic.types import NO_LABEL
 
@@ -91,7 +91,7 @@ def search(tree, limits, vectors, labels, scores):  # type: ignore[no-untyped-de
             place = places[chosen[i]]
             total = fine_dot(tree.rows, tree.fine, place, vector) + tree.rows.biases[place]
             scratch[i] = log_sigmoid(total) + from_cluster[chosen[i]] if limits.product else total
-        best = np.argsort(-scratch[:kept], kind="mergesort")
+        best = ascending(-scratch[:kept])
         for i in range(min(kept, labels.shape[1])):
             labels[text, i] = tree.order[places[chosen[best[i]]]]
             scores[text, i] = np.exp(scratch[best[i]] if limits.product else log_sigmoid(scratch[best[i]]))

@@ -26,7 +26,7 @@ from laconic.kernels.checks import (
 )
 from laconic.kernels.csr import add_products, clear, take_best
 from laconic.kernels.jit import compiled
-from laconic.kernels.selection import choose
+from laconic.kernels.selection import ascending, choose
 from laconic.packed.engine.pairs import Pairs, bags_of
 from laconic.packed.engine.parts import Part, PerThread, scratch_for
 from laconic.packed.engine.row_kernels import Grid, fine_dot, quantise, score_run
@@ -196,7 +196,7 @@ def list_clusters(leaves, beam, vectors, into):  # type: ignore[no-untyped-def]
         probed, count = choose(scores, clusters, beam, scratch, chosen), 0
         for i in range(probed):
             scratch[i] = -(fine_dot(leaves.rows, leaves.fine, chosen[i], vectors[text]) + leaves.rows.biases[chosen[i]])
-        for best in np.argsort(scratch[:probed], kind="mergesort"):
+        for best in ascending(scratch[:probed]):
             first, last = leaves.starts[chosen[best]], leaves.starts[chosen[best] + 1]
             for place in range(first, min(last, first + labels.shape[1] - count)):
                 labels[text, count], nearness[text, count] = leaves.order[place], -scratch[best]

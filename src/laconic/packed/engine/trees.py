@@ -15,7 +15,7 @@ from laconic.kernels.checks import check_array, check_numbers, check_whole
 from laconic.kernels.csr import Lists
 from laconic.kernels.jit import compiled
 from laconic.models.label_trees.features import Reading, features_of, fill_features, normalise_rows
-from laconic.models.label_trees.forest import Forest, Paths, arrays_of, forest_of, is_sound, paths_of
+from laconic.models.label_trees.forest import Forest, Paths, arrays_of, forest_of, is_sound, paths_of, workspace_sizes
 from laconic.models.label_trees.older import OlderForest, from_older
 from laconic.models.label_trees.rows import no_blocks
 from laconic.models.label_trees.search import Workspace, make_workspace, rank_texts, score_texts
@@ -123,7 +123,7 @@ class Trees(PackedRanker):
 
     @cached_property
     def _scratch(self) -> PerThread[Workspace]:
-        return PerThread(partial(make_workspace, len(self._ways.child_to), self.num_labels, len(self.roots)))
+        return PerThread(partial(make_workspace, *workspace_sizes(self.forest, self._ways)))
 
 
 @compiled
