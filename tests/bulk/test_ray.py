@@ -108,7 +108,8 @@ def test_a_bad_row_stops_the_command_or_is_skipped(model: Path, ray: Any, tmp_pa
     assert "a.jsonl:2: " in laconic(*asked, code=2)
     shown, told = shown_and_told(*asked, "--skip-bad")
     assert shown == f"{tmp_path / 'out'}: 2 texts in 1 part\n"
-    assert told == f"note: 1 text was skipped because of errors, which are listed in {tmp_path / 'out' / '_bad'}\n"
+    note = f"note: 1 text was skipped because of errors, which are listed in {tmp_path / 'out' / '_bad'}"
+    assert told.splitlines()[-1] == note  # a stage that takes three seconds has a line before it
 
 
 @pytest.mark.slow

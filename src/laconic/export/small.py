@@ -39,7 +39,7 @@ def smaller(part: P) -> P:
     if isinstance(part, Inception):
         changed["width"] = part.words.shape[1] if part.width is None else part.width
     new = {name: value for name, value in changed.items() if value is not own[name]}
-    return replace(part, **new) if new else part  # which checks its arrays again
+    return replace(part, **new) if new else part  # a new one checks its arrays again, which takes seconds
 
 
 def in_half_bytes(
