@@ -210,7 +210,6 @@ def test_rows_in_half_precision_of_version_0_2_are_read() -> None:
 @given(arrays(np.float32, st.integers(0, 100), elements=st.sampled_from([-1.5, 0.0, 2.0, 3.25, np.inf])))
 def test_keys_are_ordered_as_by_a_stable_sort(keys: np.ndarray) -> None:
     assert np.array_equal(ascending(keys), np.argsort(keys, kind="stable"))
-    assert np.array_equal(ascending.py_func(keys), np.argsort(keys, kind="stable"))  # type: ignore[attr-defined]
 
 
 def test_keys_that_are_no_numbers_lose_none() -> None:

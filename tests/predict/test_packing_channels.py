@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from laconic.data.prepare import prepare
-from laconic.export import rankers as packing
+from laconic.export import beams as widths
 from laconic.export.rankers import pack_ranker
 from laconic.methods.nearest import Config, build
 from laconic.models.encoders import Identity
@@ -39,8 +39,8 @@ def combined() -> FusedRanker:
 
 
 def packed(monkeypatch: pytest.MonkeyPatch, together: float) -> Fused:
-    monkeypatch.setattr(packing, "TOGETHER", together)
-    monkeypatch.setattr(packing, "ENOUGH", together)
+    monkeypatch.setattr(widths, "TOGETHER", together)
+    monkeypatch.setattr(widths, "ENOUGH", together)
     part = pack_ranker(combined(), topical(TUNING, 8).numpy())
     assert isinstance(part, Fused)
     return part
@@ -59,16 +59,16 @@ def clusters(part: Fused) -> list[int]:
 
 
 def narrowest(part: Fused) -> list[int]:
-    return [max(1, min(size // packing._SPARED, size * packing._FIRST // LABELS)) for size in clusters(part)]
+    return [max(1, min(size // widths.SPARED, size * widths._FIRST // LABELS)) for size in clusters(part)]
 
 
 def test_a_found_label_counts_as_much_as_its_probability_and_its_place() -> None:
     wanted = Ranked(np.array([[4, 7, 5], [2, -1, -1]]), np.array([[0.5, 0.25, 0.25], [0.25, 0, 0]], dtype=np.float32))
     found = Ranked(np.array([[9, 4], [3, -1]]), np.zeros((2, 2), dtype=np.float32))
     second = 1 / np.log2(3)
-    assert packing._share_found(found, wanted) == pytest.approx(0.5 * second / (0.5 + 0.25 * second + 0.25))
+    assert widths._share_found(found, wanted) == pytest.approx(0.5 * second / (0.5 + 0.25 * second + 0.25))
     for best in ([[4, 7], [2, -1]], [[4, 5], [2, -1]]):  # of equal probability
-        assert packing._share_found(Ranked(np.array(best), found.scores), wanted) == pytest.approx(1.0)
+        assert widths._share_found(Ranked(np.array(best), found.scores), wanted) == pytest.approx(1.0)
 
 
 def test_beams_are_as_narrow_as_what_is_to_be_found_permits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,25 +84,25 @@ def test_beams_are_as_narrow_as_what_is_to_be_found_permits(monkeypatch: pytest.
 def test_chosen_beams_find_what_exact_channels_find_in_new_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     part, texts = packed(monkeypatch, 0.99), topical(300, 9).numpy()
     assert sum(beams(part)) < sum(clusters(part)) // 2
-    wanted = packing._best(part.exact(), texts, 20)
-    assert packing._share_found(packing._best_five(part, texts), wanted) > 0.985
+    wanted = widths._best(part.exact(), texts, 20)
+    assert widths._share_found(widths._best_five(part, texts), wanted) > 0.985
     least = packed(monkeypatch, 0.0)
-    assert packing._share_found(packing._best_five(least, texts), wanted) < 0.98
+    assert widths._share_found(widths._best_five(least, texts), wanted) < 0.98
 
 
 def test_what_costs_more_than_it_finds_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     for worth, is_widened in ((1e9, False), (0.0, True)):
-        monkeypatch.setattr(packing, "_WORTH", worth)
-        monkeypatch.setattr(packing, "ENOUGH", 0.0)
-        monkeypatch.setattr(packing, "TOGETHER", 0.99)
+        monkeypatch.setattr(widths, "_WORTH", worth)
+        monkeypatch.setattr(widths, "ENOUGH", 0.0)
+        monkeypatch.setattr(widths, "TOGETHER", 0.99)
         part = pack_ranker(combined(), topical(TUNING, 8).numpy())
         assert isinstance(part, Fused)
         assert (beams(part) > narrowest(part)) == is_widened
 
 
 def test_beams_that_read_much_are_widened_only_if_that_finds_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packing, "_REST", 0.0)
-    monkeypatch.setattr(packing, "_LEAST_WORTH", 1e9)
+    monkeypatch.setattr(widths, "_REST", 0.0)
+    monkeypatch.setattr(widths, "_LEAST_WORTH", 1e9)
     part = packed(monkeypatch, 2.0)
     assert beams(part) == narrowest(part)
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from laconic.errors import ConfigError, ModelError
-from laconic.export import learned_tree, tree
+from laconic.export import beams, learned_tree, tree
 from laconic.export import rankers as packing
 from laconic.export.cells import cells_of, grouped
 from laconic.export.rankers import pack_ranker
@@ -299,8 +299,8 @@ def test_the_best_of_all_labels_by_products_are_those_of_an_exact_search(
     assert isinstance(part, Searched)
     expected = part.exact().rank(vectors, 5).labels
     for places in (64, LABELS):  # that are scored at a time
-        monkeypatch.setattr(packing, "_PLACES", places)
-        found = packing.best_of_all(part, vectors, torch.device("cpu"))
+        monkeypatch.setattr(beams, "_PLACES", places)
+        found = beams.best_of_all(part, vectors, torch.device("cpu"))
         assert found.dtype == expected.dtype
         assert (found == expected).mean() > 0.99
         assert ((found == -1) == (expected == -1)).all()
