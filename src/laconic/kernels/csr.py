@@ -157,17 +157,19 @@ def add(rows, values, weight, totals, touched, count):  # type: ignore[no-untype
 @compiled
 def take_best(totals, touched, count, rows, scores):  # type: ignore[no-untyped-def]
     """Write the largest totals, best first, ties by row number; return how many there are."""
-    kept, wanted, least = 0, len(rows), np.float32(-np.inf)
+    kept, wanted = 0, len(rows)
     if count > _MANY_TIMES * wanted and wanted > 0:
         # What cannot be among the best is passed over: a heap would take in several times as many rows as it keeps.
         all_totals, scratch = np.empty(count, np.float32), np.empty(count, np.float32)
         for i in range(count):
             all_totals[i] = totals[touched[i]]
         least, _ = threshold_of(all_totals, count, wanted, scratch)
-    for i in range(count):
-        total = totals[touched[i]]
-        if not total < least:
-            kept = keep(touched[i], total, rows, scores, kept)
+        for i in range(count):
+            if not all_totals[i] < least:
+                kept = keep(touched[i], all_totals[i], rows, scores, kept)
+    else:
+        for i in range(count):
+            kept = keep(touched[i], totals[touched[i]], rows, scores, kept)
     order_kept(rows, scores, kept)
     return kept
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from laconic.kernels.jit import compiled
 
-_BINS = 512
+_PER_LANE = 8  # times as many scores as are wanted, from which on lanes save time
 _RUN = 16  # keys that are sorted by insertion
 
 
@@ -37,38 +37,38 @@ def choose(scores, count, wanted, scratch, chosen):  # type: ignore[no-untyped-d
 def threshold_of(scores, count, wanted, scratch):  # type: ignore[no-untyped-def]
     """Return the least of the `wanted` largest scores, and how many of those are equal to it.
 
-    Counting scores by size leaves few among which it is: sorting through all of them would take several times as long.
+    What is certainly smaller is sorted out first: looking for it among all would take several times as long.
     """
-    low, high = scores[0], scores[0]
+    bound, inside = -np.float32(np.inf), 0
+    if count >= _PER_LANE * wanted:
+        bound = _bound_by_lanes(scores, count, wanted, scratch)
     for i in range(count):
-        low, high = min(low, scores[i]), max(high, scores[i])
-    stretch = np.float32(_BINS - 1) / max(high - low, np.float32(1e-30))
-    counts = np.zeros(_BINS, np.int32)
-    for i in range(count):
-        counts[_bin(scores[i], low, stretch)] += 1
-    above, bin = 0, _BINS - 1
-    while above + counts[bin] < wanted:
-        above += counts[bin]
-        bin -= 1
-    inside = 0
-    for i in range(count):
-        if _bin(scores[i], low, stretch) == bin:
-            scratch[inside] = scores[i]
-            inside += 1
-    least = _nth_largest(scratch, inside, wanted - above)
-    larger = 0
+        scratch[inside] = scores[i]  # without a branch: what is written in vain is written over next
+        inside += scores[i] >= bound
+    if inside < wanted:  # the others are no numbers
+        return -np.float32(np.inf), wanted
+    least, larger = _nth_largest(scratch, inside, wanted), 0
     for i in range(inside):
         larger += scratch[i] > least
-    return least, wanted - above - larger
+    return least, wanted - larger
 
 
 @compiled
-def _bin(score, low, stretch):  # type: ignore[no-untyped-def]
-    """Return the bin of a score by size; there is one for scores that are not finite."""
-    place = (score - low) * stretch
-    if place >= _BINS - 1:
-        return _BINS - 1
-    return np.int64(place) if place > 0 else 0
+def _bound_by_lanes(scores, count, wanted, scratch):  # type: ignore[no-untyped-def]
+    """Return a score that none of the `wanted` largest is below; there are `_PER_LANE` times as many, or more.
+
+    Scores take turns in lanes, at least twice as many as are wanted. That many lanes have a largest score as high.
+    """
+    lanes = _PER_LANE  # and at most as many as there are scores
+    while lanes < 2 * wanted:
+        lanes *= 2
+    largest, last = scratch[:lanes], count - count % lanes
+    largest[:] = -np.inf
+    for first in range(0, last, lanes):
+        row = scores[first : first + lanes]
+        for i in range(lanes):  # no `max`: where one is no number, the comparison is false
+            largest[i] = row[i] if row[i] > largest[i] else largest[i]
+    return _nth_largest(largest, lanes, wanted)
 
 
 @compiled

@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 
 from laconic.kernels.csr import Lists, add_products, clear, in_threads, take_best
 from laconic.kernels.jit import compiled
+from laconic.kernels.prefetch import prefetch
 from laconic.kernels.spares import Spares
 from laconic.types import NO_LABEL
 
@@ -102,10 +103,9 @@ class Asked(NamedTuple):
         """Allocate evidence for all candidates where each channel gives `width` labels."""
         size = len(self.wanted)
         places = sum(one.labels.shape[1] for one in self.rankers) + self.wanted.shape[1] + 2 * width
-        return Evidence(
-            np.full((size, places), NO_LABEL, dtype=np.int64),
-            np.zeros((size, places, numbers_of(len(self.rankers))), dtype=np.float32),
-        )
+        labels = np.empty((size, places), dtype=np.int64)
+        labels.fill(NO_LABEL)  # np.full takes several times as long for a few numbers
+        return Evidence(labels, np.zeros((size, places, numbers_of(len(self.rankers))), dtype=np.float32))
 
 
 def gather_evidence(
@@ -226,6 +226,7 @@ def gather(channels, asked, frequency, width, rows, workspace, found):  # type: 
 def _vote(channels, row, votes, nearest, voted):  # type: ignore[no-untyped-def]
     """Sum and maximise the weights of the neighbours that have a label; return the number of labels."""
     count, lists = 0, channels.votes
+    _fetch(lists, channels.neighbours[row])
     for i in range(channels.neighbours.shape[1]):
         text, weight = channels.neighbours[row, i], channels.weights[row, i]
         if text < 0 or weight == 0:
@@ -240,6 +241,17 @@ def _vote(channels, row, votes, nearest, voted):  # type: ignore[no-untyped-def]
                 nearest[label] = weight  # neighbours come nearest first
             votes[label] += value
     return count
+
+
+@compiled
+def _fetch(lists, texts):  # type: ignore[no-untyped-def]
+    """Prefetch the lists of texts, which lie far apart."""
+    for text in texts:
+        prefetch(lists.starts, max(text, 0) * lists.starts.itemsize)
+    for text in texts:
+        first = lists.starts[max(text, 0)]
+        prefetch(lists.numbers, first * lists.numbers.itemsize)
+        prefetch(lists.values, first * lists.values.itemsize)
 
 
 @compiled

@@ -85,7 +85,7 @@ def pruned(forest: Forest, threshold: float) -> Forest:
 
 def workspace_sizes(forest: Forest, paths: Paths) -> tuple[int, ...]:
     """Return what `search.make_workspace` takes."""
-    sizes = len(paths.child_to), paths.child_of.shape[1], len(forest.roots)
+    sizes = len(paths.child_to), paths.child_of.shape[1], len(forest.targets)
     return *sizes, int(np.diff(forest.child_starts).max())
 
 
@@ -284,12 +284,13 @@ def _descend(forest, rows, leaves):  # type: ignore[no-untyped-def]
     """Descend from each root by the best child that is a node, as long as there is one."""
     scores = np.empty(np.diff(forest.child_starts).max(), dtype=np.float32)
     for row in range(len(leaves)):
+        found = np.empty(rows.starts[row + 1] - rows.starts[row], dtype=np.int64)
         for tree in range(len(forest.roots)):
             node = np.int64(-1)
             below = np.int64(forest.roots[tree])
             while below >= 0:
                 node, below, best = below, np.int64(-1), np.float32(-np.inf)
-                for place in range(score_children(forest, rows, row, node, scores)):
+                for place in range(score_children(forest, rows, row, node, found, scores)):
                     target = forest.targets[forest.child_starts[node] + place]
                     if target >= 0 and scores[place] > best:
                         below, best = np.int64(target), scores[place]

@@ -12,7 +12,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from laconic.kernels.csr import TRACE, find, take_best
+from laconic.kernels.exponential import exp_below_zero
 from laconic.kernels.jit import compiled
+from laconic.kernels.prefetch import prefetch
 
 COMPLETED = 64  # labels, at least, whose probabilities are computed in every tree
 DEEPEST = 64  # levels of a tree at most
@@ -25,20 +27,30 @@ class Workspace(NamedTuple):
 
     reached: Float[np.ndarray, "nodes"]  # the loss of the path to each node; -1: unknown
     nodes: Int[np.ndarray, "nodes"]  # nodes of known loss
+    opened: Int[np.ndarray, "nodes"]  # nodes whose children have known losses
     totals: Float[np.ndarray, "labels"]
     touched: Int[np.ndarray, "labels"]
-    losses: Float[np.ndarray, "trees labels"]
+    losses: Float[np.ndarray, "children"]  # of the path to each child; -1: unknown
     found: Float[np.ndarray, "children"]  # scores of a node's children
 
 
+class Reached(NamedTuple):
+    """How many of the workspace's nodes and labels a text has reached."""
+
+    nodes: int
+    opened: int
+    labels: int
+
+
 @compiled
-def make_workspace(num_nodes, num_labels, num_trees, most_children):  # type: ignore[no-untyped-def]
+def make_workspace(num_nodes, num_labels, num_children, most_children):  # type: ignore[no-untyped-def]
     return Workspace(
         np.full(num_nodes, _UNKNOWN),
         np.empty(num_nodes, dtype=np.int32),
+        np.empty(num_nodes, dtype=np.int32),
         np.zeros(num_labels, dtype=np.float32),
         np.empty(num_labels + 1, dtype=np.int32),
-        np.full((num_trees, num_labels), _UNKNOWN),
+        np.full(num_children, _UNKNOWN),
         np.empty(most_children, dtype=np.float32),
     )
 
@@ -52,16 +64,16 @@ def rank_texts(trees, queries, beam, span, workspace, into):  # type: ignore[no-
     best, totals = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.float32)
     for text in range(span[0], span[1]):
         width = beam
-        known, count = _walk(forest, queries, text, width, workspace)
-        while count < wanted:
-            _forget(workspace, known, count)
+        reached = _walk(forest, queries, text, width, workspace)
+        while reached.labels < wanted:
+            _forget(forest, workspace, reached)
             width *= 2
-            known, count = _walk(forest, queries, text, width, workspace)
-        kept = take_best(workspace.totals, workspace.touched, count, best, totals)
+            reached = _walk(forest, queries, text, width, workspace)
+        kept = take_best(workspace.totals, workspace.touched, reached.labels, best, totals)
         for i in range(kept):
             workspace.totals[best[i]] = _probability(forest, paths, queries, text, best[i], workspace)
         take_best(workspace.totals, best, kept, labels[text], scores[text])
-        _forget(workspace, known, count)
+        _forget(forest, workspace, reached)
 
 
 @compiled
@@ -69,35 +81,35 @@ def score_texts(trees, queries, span, workspace, into):  # type: ignore[no-untyp
     """Write the scores of given labels for a span of texts; NO_LABEL has 0."""
     (forest, paths), (labels, scores) = trees, into
     for text in range(span[0], span[1]):
-        known = _open_roots(forest, queries, text, workspace)
+        reached = _open_roots(forest, queries, text, workspace)
         for i in range(labels.shape[1]):
             if labels[text, i] >= 0:
                 scores[text, i] = _probability(forest, paths, queries, text, labels[text, i], workspace)
-        _forget(workspace, known, 0)
+        _forget(forest, workspace, reached)
 
 
 @compiled
 def _open_roots(forest, queries, text, workspace):  # type: ignore[no-untyped-def]
-    """Compute the losses of all nodes below the roots, which most labels' paths share; return how many are known."""
-    known, found = 0, workspace.found
+    """Compute the losses of all nodes below the roots, which most labels' paths share."""
+    known, found, rows = 0, workspace.found, _empty_rows(queries, text)
     for root in forest.roots:
         workspace.reached[root], workspace.nodes[known] = 0, root
         known += 1
-        for place in range(score_children(forest, queries, text, root, found)):
+        for place in range(score_children(forest, queries, text, root, rows, found)):
             target = forest.targets[forest.child_starts[root] + place]
             if target >= 0:
                 workspace.reached[target], workspace.nodes[known] = _loss(found[place]), target
                 known += 1
-    return known
+    return Reached(known, 0, 0)
 
 
 @compiled
 def _walk(forest, queries, text, beam, workspace):  # type: ignore[no-untyped-def]
-    """Search every tree with the beam; return how many nodes and labels were reached."""
-    known, count = 0, 0
+    """Search every tree with the beam."""
+    known, visited, count, rows = 0, 0, 0, _empty_rows(queries, text)
     open_nodes, next_nodes = np.empty(beam, dtype=np.int32), np.empty(beam, dtype=np.int32)
     open_losses, next_losses = np.empty(beam, dtype=np.float32), np.empty(beam, dtype=np.float32)
-    targets, (reached, nodes, totals, touched, losses, found) = forest.targets, workspace
+    targets, (reached, nodes, every, totals, touched, losses, found) = forest.targets, workspace
     for tree in range(len(forest.roots)):
         open_nodes[0], open_losses[0], opened = forest.roots[tree], 0, 1
         reached[open_nodes[0]] = 0
@@ -106,17 +118,20 @@ def _walk(forest, queries, text, beam, workspace):  # type: ignore[no-untyped-de
         while opened:
             kept = 0
             for i in range(opened):
-                begin, above = forest.child_starts[open_nodes[i]], open_losses[i]
-                for place in range(score_children(forest, queries, text, open_nodes[i], found)):
-                    target, loss = targets[begin + place], above + _loss(found[place])
+                every[visited] = open_nodes[i]
+                visited += 1
+                begin = forest.child_starts[open_nodes[i]]
+                size = score_children(forest, queries, text, open_nodes[i], rows, found)
+                _losses_and_chances(found[:size], open_losses[i], losses[begin : begin + size])
+                for place in range(size):
+                    target = targets[begin + place]
                     if target < 0:
                         label = -1 - target
-                        losses[tree, label] = loss
-                        if totals[label] == 0:
-                            touched[count] = label
-                            count += 1
-                        totals[label] += np.exp(-loss) + TRACE
+                        touched[count] = label  # without a branch: what is written in vain is written over next
+                        count += totals[label] == 0
+                        totals[label] += found[place] + TRACE
                         continue
+                    loss = losses[begin + place]
                     reached[target] = loss
                     nodes[known] = target
                     known += 1
@@ -124,17 +139,33 @@ def _walk(forest, queries, text, beam, workspace):  # type: ignore[no-untyped-de
                         kept = _insert(next_nodes, next_losses, kept, target, loss)
             open_nodes, next_nodes, open_losses, next_losses = next_nodes, open_nodes, next_losses, open_losses
             opened = kept
-    return known, count
+    return Reached(known, visited, count)
 
 
 @compiled
-def _forget(workspace, known, count):  # type: ignore[no-untyped-def]
-    for i in range(known):
+def _losses_and_chances(scores, above, losses):  # type: ignore[no-untyped-def]
+    """Write the losses of the paths to children, and their probabilities in the place of the children's scores."""
+    for i in range(len(scores)):
+        losses[i] = above + _loss(scores[i])
+    for i in range(len(scores)):
+        scores[i] = exp_below_zero(-losses[i])
+
+
+@compiled
+def _forget(forest, workspace, reached):  # type: ignore[no-untyped-def]
+    for i in range(reached.nodes):
         workspace.reached[workspace.nodes[i]] = _UNKNOWN
-    for i in range(count):
+    for i in range(reached.opened):
+        node = workspace.opened[i]
+        workspace.losses[forest.child_starts[node] : forest.child_starts[node + 1]] = _UNKNOWN
+    for i in range(reached.labels):
         workspace.totals[workspace.touched[i]] = 0
-        for tree in range(len(workspace.losses)):
-            workspace.losses[tree, workspace.touched[i]] = _UNKNOWN
+
+
+@compiled
+def _empty_rows(queries, text):  # type: ignore[no-untyped-def]
+    """Return scratch for a row of weights of every feature of a text."""
+    return np.empty(queries.starts[text + 1] - queries.starts[text], dtype=np.int64)
 
 
 @compiled
@@ -144,20 +175,32 @@ def row_start(forest, row):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def score_children(forest, queries, text, node, scores):  # type: ignore[no-untyped-def]
-    """Write the scores of a node's children and return their number."""
-    begin, end = forest.child_starts[node], forest.child_starts[node + 1]
-    nodes, feature_starts, (_, steps, values) = forest.nodes, forest.feature_starts, forest.weights
-    scores[: end - begin] = 0
-    for i in range(queries.starts[text], queries.starts[text + 1]):
-        feature, value = queries.numbers[i], queries.values[i]
+def score_children(forest, queries, text, node, rows, scores):  # type: ignore[no-untyped-def]
+    """Write the scores of a node's children and return their number. `rows` is scratch for the text's features.
+
+    All rows of weights are found first, and fetched together.
+    """
+    begin, end, first = forest.child_starts[node], forest.child_starts[node + 1], queries.starts[text]
+    nodes, feature_starts, (starts, steps, values) = forest.nodes, forest.feature_starts, forest.weights
+    for i in range(len(rows)):
+        feature, rows[i] = queries.numbers[first + i], -1
         if feature < len(feature_starts) - 1:
-            row = find(nodes, feature_starts[feature], feature_starts[feature + 1], node)
-            if row >= 0:
-                place = np.int64(0)
-                for j in range(row_start(forest, row), row_start(forest, row + 1)):
-                    place += steps[j]
-                    scores[place] += value * np.float32(values[j])
+            rows[i] = find(nodes, feature_starts[feature], feature_starts[feature + 1], node)
+            if rows[i] >= 0:
+                prefetch(starts, rows[i] * starts.itemsize)
+                prefetch(forest.blocks, (rows[i] >> BLOCK_BITS) * forest.blocks.itemsize)
+    for i in range(len(rows)):
+        if rows[i] >= 0:
+            start = row_start(forest, rows[i])
+            prefetch(steps, start)
+            prefetch(values, start)
+    scores[: end - begin] = 0
+    for i in range(len(rows)):
+        if rows[i] >= 0:
+            value, place = queries.values[first + i], np.int64(0)
+            for j in range(row_start(forest, rows[i]), row_start(forest, rows[i] + 1)):
+                place += steps[j]
+                scores[place] += value * np.float32(values[j])
     for child in range(begin, end):
         scores[child - begin] = forest.biases[child] + forest.scales[child] * scores[child - begin]
     return end - begin
@@ -168,9 +211,10 @@ def _probability(forest, paths, queries, text, label, workspace):  # type: ignor
     """Return the mean probability of a label."""
     total = np.float32(0)
     for tree in range(len(forest.roots)):
-        loss = workspace.losses[tree, label]
+        child = paths.child_of[tree, label]
+        loss = workspace.losses[child]
         if loss < 0:
-            loss = _loss_to(forest, paths, queries, text, paths.child_of[tree, label], workspace.reached)
+            loss = _loss_to(forest, paths, queries, text, child, workspace.reached)
         total += np.exp(-loss)
     return total / np.float32(len(forest.roots))
 

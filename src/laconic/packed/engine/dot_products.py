@@ -1,7 +1,8 @@
-"""Products of bytes by the dot product instructions of ARM processors, which do sixteen at once.
+"""Products of rows of bytes and vectors of 12 bits, by instructions that multiply and add up many at once.
 
-A vector of 12 bits is two vectors of bytes, 32 h + l, so its product with a row is 32 h · row + l · row: the same
-integer, in half the time of products of 16 bits. Other processors multiply 16 bits as fast as bytes.
+On ARM a vector is two vectors of bytes, 32 h + l, so its product with a row is 32 h · row + l · row: the same integer,
+in half the time of products of 16 bits. On x86 sixteen numbers of 16 bits are multiplied and added up in pairs, and
+four rows share the reading of the vector: runs of rows take two thirds of the time of one row after another.
 """
 
 from __future__ import annotations
@@ -12,14 +13,17 @@ import numba
 from numba import types
 from numba.core import cgutils
 from numba.core.cgutils import ir
-from numba.core.codegen import ll
+from numba.core.codegen import get_host_cpu_features, ll
 from numba.extending import intrinsic
 
 BYTES = 16  # of a vector register
+WORDS = 16  # numbers of 16 bits in a vector register of x86
+ROWS = 4  # that are multiplied together there
 _STEP = 32  # of the high bytes
 _PLACE, _NUMBER = ir.IntType(64), ir.IntType(32)
 _BYTE = ir.IntType(8)
 _BYTE_VECTOR, _NUMBER_VECTOR = ir.VectorType(_BYTE, BYTES), ir.VectorType(_NUMBER, BYTES // 4)
+_WORD_VECTOR, _PAIR_VECTOR = ir.VectorType(ir.IntType(16), WORDS), ir.VectorType(_NUMBER, WORDS // 2)
 
 
 def has_dot_products(processor: str) -> bool:
@@ -34,7 +38,13 @@ def _processor() -> str:
     return str(numba.config.CPU_NAME or ll.get_host_cpu_name())
 
 
+def _features() -> str:
+    """Return the features of the processor that numba compiles for; none where the user has set them."""
+    return "" if numba.config.CPU_FEATURES is not None else str(get_host_cpu_features())
+
+
 HAS_DOT_PRODUCTS = has_dot_products(_processor())
+HAS_PAIRED_PRODUCTS = "+avx2" in _features().split(",")
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -67,12 +77,42 @@ def dot_bytes(typing_context: Any, rows: Any, place: Any, halves: Any, low: Any,
     return types.int32(rows, types.intp, halves, types.intp, types.intp), generate
 
 
+@intrinsic  # type: ignore[untyped-decorator]
+def dot_words(typing_context: Any, rows: Any, places: Any, numbers: Any, count: Any) -> Any:
+    """Return the products of the bytes from each of four places on with `numbers` of 16 bits.
+
+    `count` is how many numbers count, a multiple of WORDS. Four rows share the reading of the numbers.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        own = _address(context, builder, signature.args[2], arguments[2], _PLACE(0))
+        kind = ir.FunctionType(_PAIR_VECTOR, [_WORD_VECTOR, _WORD_VECTOR])
+        multiply = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx2.pmadd.wd")
+        zeros = ir.Constant(_PAIR_VECTOR, [0] * (WORDS // 2))
+        sums = [cgutils.alloca_once_value(builder, zeros) for _ in range(ROWS)]
+        starts = [builder.extract_value(arguments[1], row) for row in range(ROWS)]
+        addresses = [_address(context, builder, signature.args[0], arguments[0], start) for start in starts]
+        with cgutils.for_range(builder, builder.udiv(arguments[3], _PLACE(WORDS))) as loop:
+            offset = builder.mul(loop.index, _PLACE(WORDS))
+            other = _load(builder, own, builder.mul(offset, _PLACE(2)), _WORD_VECTOR)
+            for address, total in zip(addresses, sums, strict=True):
+                wide = builder.sext(_load(builder, address, offset), _WORD_VECTOR)
+                builder.store(builder.add(builder.load(total), builder.call(multiply, [wide, other])), total)
+        kind = ir.FunctionType(_NUMBER, [_PAIR_VECTOR])
+        add_up = cgutils.get_or_insert_function(builder.module, kind, "llvm.vector.reduce.add.v8i32")
+        found = [builder.call(add_up, [builder.load(total)]) for total in sums]
+        return context.make_tuple(builder, signature.return_type, found)
+
+    products, starts = types.UniTuple(types.int32, ROWS), types.UniTuple(types.intp, ROWS)
+    return products(rows, starts, numbers, types.intp), generate
+
+
 def _address(context: Any, builder: Any, kind: Any, array: Any, offset: Any) -> Any:
     start = context.make_array(kind)(context, builder, array).data
     return builder.gep(builder.bitcast(start, _BYTE.as_pointer()), [offset])
 
 
-def _load(builder: Any, start: Any, offset: Any) -> Any:
-    loaded = builder.load(builder.bitcast(builder.gep(start, [offset]), _BYTE_VECTOR.as_pointer()))
+def _load(builder: Any, start: Any, offset: Any, kind: Any = _BYTE_VECTOR) -> Any:
+    loaded = builder.load(builder.bitcast(builder.gep(start, [offset]), kind.as_pointer()))
     loaded.align = 1
     return loaded

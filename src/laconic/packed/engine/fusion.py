@@ -18,20 +18,12 @@ from laconic.kernels.checks import (
     check_whole,
     for_kernels,
 )
-from laconic.models.fusion.evidence import (
-    Asked,
-    Evidence,
-    Listed,
-    Workspace,
-    gather,
-    make_workspace,
-    numbers_of,
-    score_all,
-)
+from laconic.kernels.held import Held, hold
+from laconic.models.fusion.evidence import Asked, Evidence, Listed, numbers_of, score_all
 from laconic.models.fusion.order import LEAVES, SPLITS, Forest, Ordering, check_ordering
 from laconic.packed.engine.composite import values_of
 from laconic.packed.engine.fusion_kernels import Layers, Weighing, rank_evidence, score_evidence
-from laconic.packed.engine.neighbours import Neighbours
+from laconic.packed.engine.neighbours import Gatherer, Neighbours
 from laconic.packed.engine.parts import Part, PerThread
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.search import Searched
@@ -125,7 +117,7 @@ class Fused(PackedRanker):
     def rank(self, inputs: Inputs, k: int) -> Ranked:
         found = self._evidence(inputs, at_least=k, wanted=None)
         best = Ranked.empty(size_of(inputs), k)
-        rank_evidence(self._weighing, found, *best)
+        rank_evidence(self._held, *found, *best)
         return best
 
     def score(self, inputs: Inputs, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:
@@ -156,8 +148,8 @@ class Fused(PackedRanker):
         rankings += [one.rank_vectors(vectors, self._width) for one, vectors in every]
         lists = tuple(Listed(*map(np.ascontiguousarray, one)) for one in rankings)
         asked = Asked(lists, np.ascontiguousarray(further))
-        found, channels = asked.empty_evidence(self._width), self.nearest.channels(inputs)
-        gather(channels, asked, self._frequency, self._width, (0, size_of(inputs)), self._scratch(), found)
+        found = asked.empty_evidence(self._width)
+        self._gatherer()(inputs, asked, found)
         for number, (one, vectors) in enumerate(every, first):
             score_all(found, number, one.score_vectors(vectors, found.labels), self._frequency)
         return found
@@ -165,7 +157,7 @@ class Fused(PackedRanker):
     def _scores(self, found: Evidence) -> Float[np.ndarray, "texts n"]:
         """Return probabilities."""
         scores = np.zeros(found.labels.shape, dtype=np.float32)
-        score_evidence(self._weighing, found, scores)
+        score_evidence(self._held, *found, scores)
         return scores
 
     @property
@@ -182,12 +174,13 @@ class Fused(PackedRanker):
         return for_kernels(self.frequency)
 
     @cached_property
-    def _weighing(self) -> Weighing:
+    def _held(self) -> Held:
         layers = Layers(*(for_kernels(getattr(self, name)) for name in Layers._fields))
         usual = np.float32(self.frequency.mean())
         ordering = NO_ORDER if self.order is None else self.order.ordering
-        return Weighing(layers, np.float32(self.last_bias), np.float32(self.tail), usual, self._frequency, ordering)
+        numbers = np.float32(self.last_bias), np.float32(self.tail), usual
+        return hold((Weighing(layers, *numbers, self._frequency, ordering),))
 
     @cached_property
-    def _scratch(self) -> PerThread[Workspace]:
-        return PerThread(partial(make_workspace, self.num_labels))
+    def _gatherer(self) -> PerThread[Gatherer]:
+        return PerThread(partial(Gatherer, self.nearest, self._frequency, self._width))

@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from laconic.kernels.csr import keep, order_kept
 from laconic.kernels.jit import compiled, compiled_in_any_order
-from laconic.models.fusion.evidence import is_listed
+from laconic.models.fusion.evidence import Evidence, is_listed
 from laconic.models.fusion.order import Ordering, order_best
 from laconic.types import NO_LABEL
 
@@ -46,8 +46,9 @@ class Weighing(NamedTuple):
 
 
 @compiled
-def rank_evidence(weighing, found, best, best_scores):  # type: ignore[no-untyped-def]
+def rank_evidence(held, labels, numbers, best, best_scores):  # type: ignore[no-untyped-def]
     """Write the best labels of each text, best first, with their probabilities; equal ones keep their order."""
+    (weighing,), found = held.value, Evidence(labels, numbers)
     scores = np.empty(found.labels.shape[1], np.float32)
     places = np.empty(best.shape[1], np.int64)
     for text in range(len(best)):
@@ -61,8 +62,9 @@ def rank_evidence(weighing, found, best, best_scores):  # type: ignore[no-untype
 
 
 @compiled
-def score_evidence(weighing, found, scores):  # type: ignore[no-untyped-def]
+def score_evidence(held, labels, numbers, scores):  # type: ignore[no-untyped-def]
     """Write the probabilities of all labels of the evidence; those beyond a text's last label stay as they are."""
+    (weighing,), found = held.value, Evidence(labels, numbers)
     for text in range(len(scores)):
         _score_text(weighing, found.labels[text], found.numbers[text], scores[text])
 

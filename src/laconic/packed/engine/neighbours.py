@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -18,14 +19,15 @@ from laconic.kernels.checks import (
     check_whole,
     for_kernels,
 )
-from laconic.kernels.csr import add, clear, find, take_best
+from laconic.kernels.csr import Lists, add, clear, find, take_best
+from laconic.kernels.held import Held, hold
 from laconic.kernels.jit import compiled
 from laconic.kernels.selection import ascending
-from laconic.models.fusion.evidence import Channels
+from laconic.models.fusion.evidence import Asked, Channels, Evidence, gather, make_workspace
 from laconic.models.fusion.votes import rank_votes, score_votes
 from laconic.packed.engine.candidate_kernels import nearest_rows
 from laconic.packed.engine.cells import Cells
-from laconic.packed.engine.pairs import Pairs, bags_of
+from laconic.packed.engine.pairs import Pairs, bags_of, contiguous, refuse_unreadable, sum_words
 from laconic.packed.engine.parts import PerThread, scratch_for
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.row_kernels import fine_dot
@@ -118,6 +120,13 @@ class Neighbours(PackedRanker):
             np.float32(self.label_text),
         )
 
+    def by_words(self) -> tuple[Any, ...]:
+        """Return what finds nearest texts by their words, and the labels of both, as `_gather_by_words` reads it."""
+        assert isinstance(self.index, Pairs)
+        lists = self.index.lists, self.votes.lists, self.label_texts.lists
+        sizes = min(self.neighbours, self._num_texts + 1), self.walked
+        return lists, sizes, (np.float32(self.power), np.float32(self.label_text)), scratch_for(self._num_texts)
+
     @cached_property
     def _places(self) -> Int[np.ndarray, "texts"]:
         """Return the position of each text in the cells."""
@@ -133,6 +142,26 @@ class Neighbours(PackedRanker):
         return PerThread(partial(scratch_for, self._num_texts))
 
 
+class Gatherer:
+    """Gathers the features of candidate labels by nearest texts and label texts, for one thread."""
+
+    def __init__(self, nearest: Neighbours, frequency: Float[np.ndarray, "labels"], width: int) -> None:
+        self._nearest, self._frequency, self._width = nearest, frequency, width
+        self._workspace = make_workspace(nearest.num_labels)
+        self._held: Held | None = None
+
+    def __call__(self, inputs: Inputs, asked: Asked, found: Evidence) -> None:
+        """Write the features of what is asked."""
+        if isinstance(self._nearest.index, Cells) or not isinstance(inputs, Texts):
+            channels, span = self._nearest.channels(inputs), (0, size_of(inputs))
+            gather(channels, asked, self._frequency, self._width, span, self._workspace, found)
+            return
+        if self._held is None:
+            self._held = hold((*self._nearest.by_words(), self._frequency, self._width, self._workspace))
+        if not _gather_by_words(self._held, *contiguous(inputs), *asked, *found):
+            refuse_unreadable()
+
+
 def _check_words(inputs: Inputs) -> None:
     if not isinstance(inputs, Texts):
         raise DataError("the model finds texts by their words, but is given dense features; give it texts")
@@ -142,6 +171,22 @@ def _features(inputs: Inputs, width: int) -> Float[np.ndarray, "texts features"]
     features = check_features(inputs, width)
     lengths = np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-12)
     return np.ascontiguousarray(features / lengths, dtype=np.float32)
+
+
+@compiled
+def _gather_by_words(held, ids, weights, starts, rankers, wanted, labels, numbers):  # type: ignore[no-untyped-def]
+    """Write the features of texts' labels; return False, with nothing written, if the texts cannot be read."""
+    lists, sizes, (power, label_weight), scratch, frequency, width, workspace = held.value
+    (index, votes, label_texts), (neighbours, walked), size = lists, sizes, len(starts) - 1
+    words = Lists(np.zeros(size + 1, np.int64), np.empty(len(ids), np.int32), np.empty(len(ids), np.float32))
+    if not sum_words(Texts(ids, weights, starts), words.starts, words.numbers, words.values):
+        return False
+    texts, cosines = np.full((size, neighbours), NO_LABEL, np.int64), np.zeros((size, neighbours), np.float32)
+    _nearest(index, words, walked, scratch, (texts, cosines))
+    _to_power(cosines, power)
+    channels = Channels(texts, cosines, votes, words, label_texts, label_weight)
+    gather(channels, Asked(rankers, wanted), frequency, width, (0, size), workspace, Evidence(labels, numbers))
+    return True
 
 
 @compiled

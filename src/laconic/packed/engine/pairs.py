@@ -48,19 +48,20 @@ class Pairs(Part):
 
 def tokens_of(texts: Texts) -> Lists:
     """Return words in reading order, unknown ones included."""
-    tokens = unchecked_tokens(texts)
+    ids, weights, starts = contiguous(texts)
+    tokens = Lists(starts, ids, weights)
     if not are_readable(tokens):
         refuse_unreadable()
     return tokens
 
 
-def unchecked_tokens(texts: Texts) -> Lists:
-    """Return words in reading order for a kernel that checks them by `are_readable`."""
+def contiguous(texts: Texts) -> Texts:
+    """Return texts as kernels read them, which check them by `are_readable`."""
     ids, weights, starts = texts
-    return Lists(
-        np.ascontiguousarray(starts, np.int64),
+    return Texts(
         np.ascontiguousarray(ids, np.int32),
         np.ascontiguousarray(weights, np.float32),
+        np.ascontiguousarray(starts, np.int64),
     )
 
 
@@ -80,13 +81,13 @@ def bags_of(inputs: Inputs) -> Lists:
     texts = inputs if isinstance(inputs, Texts) else Texts(*nothing, np.zeros(len(inputs) + 1, dtype=np.int64))
     starts = np.zeros(texts.size + 1, dtype=np.int64)
     numbers, values = np.empty(len(texts.ids), dtype=np.int32), np.empty(len(texts.ids), dtype=np.float32)
-    if not _sum_words(texts, starts, numbers, values):
+    if not sum_words(texts, starts, numbers, values):
         refuse_unreadable()
     return Lists(starts, numbers[: starts[-1]], values[: starts[-1]])
 
 
 @compiled
-def _sum_words(texts, starts, numbers, values):  # type: ignore[no-untyped-def]
+def sum_words(texts, starts, numbers, values):  # type: ignore[no-untyped-def]
     """Write the bags of the texts; return whether the texts can be read."""
     if not readable(texts, _ANY):
         return False

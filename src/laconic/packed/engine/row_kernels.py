@@ -6,20 +6,24 @@ the rows alone, and no sum of up to 8,000 products overflows.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
-from numba import types
-from numba.core import cgutils
-from numba.core.cgutils import ir
-from numba.extending import intrinsic
 
 from laconic.kernels.jit import compiled, compiled_in_any_order
-from laconic.packed.engine.dot_products import BYTES, HAS_DOT_PRODUCTS, dot_bytes
+from laconic.kernels.prefetch import prefetch
+from laconic.packed.engine.dot_products import (
+    BYTES,
+    HAS_DOT_PRODUCTS,
+    HAS_PAIRED_PRODUCTS,
+    ROWS,
+    WORDS,
+    dot_bytes,
+    dot_words,
+)
 
 MOST_DIM = 8000
-_BYTE, _NUMBER = ir.IntType(8), ir.IntType(32)
 _LINE = 64  # bytes that are fetched together
 _LARGEST = 2047.0
 FINENESS = 254.0  # steps of a row's second byte in one step of its first
@@ -69,16 +73,6 @@ def split(numbers):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def score_run(grid, first, last, numbers, scale, into, place):  # type: ignore[no-untyped-def]
-    """Write the scores of rows first to last, from `place` on."""
-    for row in range(first, last):
-        total = _product(grid.coarse, row, numbers)
-        into[place] = total * (scale * grid.scales[row]) + grid.biases[row]
-        place += 1
-    return place
-
-
-@compiled
 def plain_product(rows, row, numbers):  # type: ignore[no-untyped-def]
     """Return the product of a row and a vector of integers."""
     values, total = rows[row], np.int32(0)
@@ -97,6 +91,39 @@ def split_product(rows, row, numbers):  # type: ignore[no-untyped-def]
 _product = split_product if HAS_DOT_PRODUCTS else plain_product
 
 
+@compiled
+def _score_fours(grid, first, last, numbers, scale, into, place):  # type: ignore[no-untyped-def]
+    """Write the scores of rows first to last, four at a time; where fewer are left, the last is multiplied again."""
+    dim, final, rows, scales, biases = len(numbers), last - 1, grid.coarse, grid.scales, grid.biases
+    most = dim - dim % WORDS
+    for row in range(first, last, ROWS):
+        second, third, fourth = min(row + 1, final), min(row + 2, final), min(row + 3, final)
+        a, b, c, d = dot_words(rows, (row * dim, second * dim, third * dim, fourth * dim), numbers, most)
+        for i in range(most, dim):
+            number = np.int32(numbers[i])
+            a, b = a + number * np.int32(rows[row, i]), b + number * np.int32(rows[second, i])
+            c, d = c + number * np.int32(rows[third, i]), d + number * np.int32(rows[fourth, i])
+        at = place + row - first
+        # The last first: where rows repeat, the first of them is written last.
+        into[at + fourth - row] = d * (scale * scales[fourth]) + biases[fourth]
+        into[at + third - row] = c * (scale * scales[third]) + biases[third]
+        into[at + second - row] = b * (scale * scales[second]) + biases[second]
+        into[at] = a * (scale * scales[row]) + biases[row]
+
+
+@compiled
+def score_run(grid, first, last, numbers, scale, into, place):  # type: ignore[no-untyped-def]
+    """Write the scores of rows first to last, from `place` on; return the place after them."""
+    if HAS_PAIRED_PRODUCTS:
+        _score_fours(grid, first, last, numbers, scale, into, place)
+        return place + last - first
+    for row in range(first, last):
+        total = _product(grid.coarse, row, numbers)
+        into[place] = total * (scale * grid.scales[row]) + grid.biases[row]
+        place += 1
+    return place
+
+
 @compiled_in_any_order
 def fine_dot(grid, fine, row, vector):  # type: ignore[no-untyped-def]
     """Return the product of a row and a vector, by both bytes of the row's numbers where there are two."""
@@ -111,27 +138,9 @@ def fine_dot(grid, fine, row, vector):  # type: ignore[no-untyped-def]
     return total * grid.scales[row]
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def prefetch(typing_context: Any, array: Any, place: Any) -> Any:
-    """Prefetch the memory at a byte offset of an array; an offset outside it does no harm.
-
-    Clusters lie far apart, and a processor prefetches by itself only within a run.
-    """
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        start = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        address = builder.gep(builder.bitcast(start, _BYTE.as_pointer()), [arguments[1]])
-        kind = ir.FunctionType(ir.VoidType(), [_BYTE.as_pointer(), _NUMBER, _NUMBER, _NUMBER])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        builder.call(function, [address, _NUMBER(0), _NUMBER(2), _NUMBER(1)])  # to read, into the second cache
-        return context.get_dummy_value()
-
-    return types.void(array, types.intp), generate
-
-
 @compiled
 def fetch_run(grid, first, last):  # type: ignore[no-untyped-def]
-    """Prefetch the coarse rows first to last."""
+    """Prefetch the coarse rows first to last: clusters lie far apart, and a processor prefetches only within a run."""
     place, end = first * grid.coarse.shape[1], last * grid.coarse.shape[1]
     while place < end:
         prefetch(grid.coarse, place)

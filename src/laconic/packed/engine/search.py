@@ -20,6 +20,7 @@ from laconic.kernels.checks import (
     check_whole,
     for_kernels,
 )
+from laconic.kernels.held import Held, hold
 from laconic.packed.engine.encoders import Encoder, check_fits
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.rows import NO_ROWS, Rows, Sizes, check_groups
@@ -82,13 +83,13 @@ class Searched(PackedRanker):
         """Rank labels for texts that are encoded already."""
         labels = np.empty((len(vectors.for_labels), k), dtype=np.int64)
         scores = np.empty(labels.shape, dtype=np.float32)
-        search(self._tree, self._limits(k), vectors, labels, scores)
+        search(self._held(k), *vectors, labels, scores)
         return Ranked(labels, scores)
 
     def score_vectors(self, vectors: Vectors, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:
         """Score labels for texts that are encoded already."""
         scores = np.empty(labels.shape, dtype=np.float32)
-        score_labels(self._tree, self._limits(1), vectors, self._places, np.ascontiguousarray(labels), scores)
+        score_labels(self._held_places, *vectors, np.ascontiguousarray(labels), scores)
         return scores
 
     def vectors(self, inputs: Inputs) -> Vectors:
@@ -108,20 +109,28 @@ class Searched(PackedRanker):
         """Return the ranker that answers as the model does, with nothing passed over: every label is scored or, where
         training probed some clusters, every cluster. More of the best labels are scored a second time.
         """
-        whole = np.array([0, self.clusters.size], dtype=np.int32)
         beam = self.beam if self.trained else self.clusters.size
-        return replace(self, groups=None, group_starts=whole, beam=beam, rescored=max(self.rescored, 256))
+        return replace(self.without_groups(), beam=beam, rescored=max(self.rescored, 256))
 
-    def _limits(self, k: int) -> SearchLimits:
-        if k not in self._known_limits:
-            self._known_limits[k] = self._limits_of(k)
-        return self._known_limits[k]
+    def without_groups(self) -> Searched:
+        """Return the ranker that scores every cluster."""
+        return replace(self, groups=None, group_starts=np.array([0, self.clusters.size], dtype=np.int32))
+
+    def _held(self, k: int) -> Held:
+        """Return the tree with the limits of a search for the best k."""
+        if k not in self._searches:
+            self._searches[k] = hold((self._tree, self._limits(k)))
+        return self._searches[k]
 
     @cached_property
-    def _known_limits(self) -> dict[int, SearchLimits]:
-        return {}  # of every k that was asked for: a search takes little longer than finding them
+    def _searches(self) -> dict[int, Held]:
+        return {}  # of every k that was asked for: a search takes little longer than finding its limits
 
-    def _limits_of(self, k: int) -> SearchLimits:
+    @cached_property
+    def _held_places(self) -> Held:
+        return hold((self._tree, self._limits(1), self._places))
+
+    def _limits(self, k: int) -> SearchLimits:
         enough = (
             int(self._clusters.of_smallest.searchsorted(k - int(self.starts[0]))) + 1
         )  # clusters, whichever they are

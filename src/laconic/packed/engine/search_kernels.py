@@ -50,8 +50,9 @@ class Vectors(NamedTuple):
 
 
 @compiled
-def search(tree, limits, vectors, labels, scores):  # type: ignore[no-untyped-def]
-    """Write the best labels of each text, best first, with their probabilities."""
+def search(held, for_clusters, for_labels, labels, scores):  # type: ignore[no-untyped-def]
+    """Write the best labels of each text, best first, with their probabilities; held are a Tree and SearchLimits."""
+    (tree, limits), vectors = held.value, Vectors(for_clusters, for_labels)
     num_clusters = limits.scored if limits.scored else len(tree.starts) - 1
     cluster_scores, cluster_of = np.empty(num_clusters, np.float32), np.empty(num_clusters, np.int32)
     found, places = np.empty(limits.capacity, np.float32), np.empty(limits.capacity, np.int32)
@@ -122,8 +123,9 @@ def near_clusters(tree, limits, numbers, scale, scores, cluster_of, scratch, cho
 
 
 @compiled
-def score_labels(tree, limits, vectors, places, labels, scores):  # type: ignore[no-untyped-def]
-    """Write the probabilities of labels, whose positions in the tree are `places`; 0 for NO_LABEL."""
+def score_labels(held, for_clusters, for_labels, labels, scores):  # type: ignore[no-untyped-def]
+    """Write the probabilities of labels; 0 for NO_LABEL. Held are a Tree, SearchLimits and the labels' places in it."""
+    (tree, limits, places), vectors = held.value, Vectors(for_clusters, for_labels)
     numbers = np.empty(vectors.for_clusters.shape[1], np.int16)
     of_cluster = np.empty(1, np.float32)
     for text in range(len(labels)):

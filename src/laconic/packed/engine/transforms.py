@@ -15,6 +15,7 @@ from jaxtyping import Float
 
 from laconic.errors import ModelError
 from laconic.kernels.checks import check_array, check_finite, check_floats, check_whole, for_kernels
+from laconic.kernels.held import Held, hold
 from laconic.kernels.jit import compiled_in_any_order
 from laconic.packed.engine.layer_kernels import gelu_rows, product, relu_rows
 from laconic.packed.engine.parts import Part
@@ -114,12 +115,12 @@ class Layer(Transform):
     def apply(self, vectors: Float[np.ndarray, "texts inputs"]) -> Float[np.ndarray, "texts width"]:
         _check_inputs(vectors, self.inputs)
         out = np.empty((len(vectors), self.width), dtype=np.float32)
-        _apply(self._weights, np.ascontiguousarray(vectors, dtype=np.float32), out)
+        _apply(self._held, np.ascontiguousarray(vectors, dtype=np.float32), out)
         return out
 
     @cached_property
-    def _weights(self) -> _Weights:
-        return _Weights(
+    def _held(self) -> Held:
+        weights = _Weights(
             for_kernels(self.weight),
             for_kernels(self.bias),
             for_kernels(np.stack([self.gain, self.shift, self.skip])),
@@ -129,6 +130,7 @@ class Layer(Transform):
             bool(self.relu_after),
             bool(self.skip.any()),
         )
+        return hold((weights,))
 
 
 def _check_inputs(vectors: Float[np.ndarray, "texts _"], width: int) -> None:
@@ -151,7 +153,8 @@ class _Weights(NamedTuple):
 
 
 @compiled_in_any_order
-def _apply(weights, vectors, out):  # type: ignore[no-untyped-def]
+def _apply(held, vectors, out):  # type: ignore[no-untyped-def]
+    (weights,) = held.value
     first, dim = weights.first, weights.weight.shape[1]
     if weights.relu_before:
         product(np.maximum(vectors[:, first : first + dim], _ZERO).reshape(-1), dim, weights.weight, out)

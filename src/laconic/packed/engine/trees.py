@@ -13,13 +13,14 @@ from jaxtyping import Float, Int
 from laconic.errors import ModelError
 from laconic.kernels.checks import check_array, check_numbers, check_whole
 from laconic.kernels.csr import Lists
+from laconic.kernels.held import Held, hold
 from laconic.kernels.jit import compiled
 from laconic.models.label_trees.features import Reading, features_of, fill_features, normalise_rows
 from laconic.models.label_trees.forest import Forest, Paths, arrays_of, forest_of, is_sound, paths_of, workspace_sizes
 from laconic.models.label_trees.older import OlderForest, from_older
 from laconic.models.label_trees.rows import no_blocks
 from laconic.models.label_trees.search import Workspace, make_workspace, rank_texts, score_texts
-from laconic.packed.engine.pairs import Pairs, are_readable, refuse_unreadable, tokens_of, unchecked_tokens
+from laconic.packed.engine.pairs import Pairs, are_readable, contiguous, refuse_unreadable, tokens_of
 from laconic.packed.engine.parts import PerThread
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.texts import Inputs, Ranked, Texts, size_of
@@ -84,10 +85,11 @@ class Trees(PackedRanker):
 
     def rank(self, inputs: Inputs, k: int) -> Ranked:
         labels, scores = found = Ranked.empty(size_of(inputs), k)
-        trees, beam, into = (self.forest, self._ways), min(self.beam, len(self.child_starts)), (labels, scores)
+        beam = min(self.beam, len(self.child_starts))
         if not isinstance(inputs, Texts):
-            rank_texts(trees, self._queries(inputs), beam, (0, len(labels)), self._scratch(), into)
-        elif not _rank_tokens(trees, unchecked_tokens(inputs), self._reading, beam, self._scratch(), into):
+            trees = self.forest, self._ways
+            rank_texts(trees, self._queries(inputs), beam, (0, len(labels)), self._scratch(), (labels, scores))
+        elif not _rank_tokens(self._held(), *contiguous(inputs), beam, labels, scores):
             refuse_unreadable()
         return found
 
@@ -125,10 +127,15 @@ class Trees(PackedRanker):
     def _scratch(self) -> PerThread[Workspace]:
         return PerThread(partial(make_workspace, *workspace_sizes(self.forest, self._ways)))
 
+    @cached_property
+    def _held(self) -> PerThread[Held]:
+        return PerThread(lambda: hold(((self.forest, self._ways), self._reading, self._scratch())))
+
 
 @compiled
-def _rank_tokens(trees, tokens, reading, beam, workspace, into):  # type: ignore[no-untyped-def]
+def _rank_tokens(held, ids, weights, starts, beam, labels, scores):  # type: ignore[no-untyped-def]
     """Write the best labels of texts; return False, with nothing written, if the texts cannot be read."""
+    (trees, reading, workspace), tokens, into = held.value, Lists(starts, ids, weights), (labels, scores)
     if not are_readable(tokens):
         return False
     size = len(tokens.numbers) * (2 if reading.pairs else 1)
