@@ -59,6 +59,15 @@ def test_integers_come_back_bit_by_bit(name: str) -> None:
     assert same(found["other"], np.arange(3))
 
 
+def test_nodes_of_label_trees_are_written_as_steps_unless_processes_had_better_share_them() -> None:
+    nodes = (np.arange(3000) % 700).astype(np.uint16)
+    assert list(compacted({"trees.nodes": nodes})) == ["trees.nodes:steps:U16", "trees.nodes:long:U16"]
+    assert same(expanded(compacted({"trees.nodes": nodes}))["trees.nodes"], nodes)
+    many = np.tile(nodes, 1500)
+    assert list(compacted({"trees.nodes": many})) == ["trees.nodes"]
+    assert list(compacted({"trees.starts": many})) != ["trees.starts"]
+
+
 @pytest.mark.parametrize("name", FLOATS)
 def test_floats_come_back_bit_by_bit(name: str) -> None:
     room = np.zeros(5000, dtype=np.int8)  # such as rows have

@@ -23,6 +23,8 @@ from laconic.packed.arrays import KINDS, NAMES, named_array
 _MARK = 255  # in the place of a step that is too long
 _STEPS, _LONG, _ZEROS = "steps", "long", "zeros"
 _STEPPED = ("starts", "blocks", "counts", "order", "popular")  # how the names of arrays end that are made compact
+_STEPPED_IF_SMALL = ("nodes",)  # and of those that are if they take at most so many bytes, which no process shares
+_SMALL = 8 << 20
 _LEAST = 64  # numbers: shorter arrays are not worth it
 _ALL_ZEROS = f":{_ZEROS}:F32"
 
@@ -41,7 +43,8 @@ def _compact(name: str, array: np.ndarray) -> dict[str, np.ndarray]:
         return {name: array}
     if array.dtype == np.float32 and not array.view(np.uint32).any():  # zeros below zero are others
         return {name + _ALL_ZEROS: np.array([len(array)], dtype=np.int64)}
-    if np.issubdtype(array.dtype, np.integer) and name.endswith(_STEPPED):
+    is_stepped = name.endswith(_STEPPED) or (name.endswith(_STEPPED_IF_SMALL) and array.nbytes <= _SMALL)
+    if np.issubdtype(array.dtype, np.integer) and is_stepped:
         steps, long = _steps_of(array)
         if steps.nbytes + long.nbytes < array.nbytes:
             kind = NAMES[array.dtype]
