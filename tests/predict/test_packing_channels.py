@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -10,7 +11,9 @@ import torch
 
 from laconic.data.prepare import prepare
 from laconic.export import beams as widths
+from laconic.export import learned_tree
 from laconic.export.rankers import pack_ranker
+from laconic.export.tree import tree_over
 from laconic.methods.nearest import Config, build
 from laconic.models.encoders import Identity
 from laconic.models.fusion.evidence import numbers_of
@@ -101,10 +104,39 @@ def test_what_costs_more_than_it_finds_is_left(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_beams_that_read_much_are_widened_only_if_that_finds_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(widths, "_REST", 0.0)
+    monkeypatch.setattr(widths, "_HARDLY_FELT", 0.0)
     monkeypatch.setattr(widths, "_LEAST_WORTH", 1e9)
     part = packed(monkeypatch, 2.0)
     assert beams(part) == narrowest(part)
+
+
+def test_groups_of_clusters_are_chosen_with_the_beams(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learned_tree, "_SCANNED", 64)
+    opened = {}
+    for share in (0.0, 0.99, 2.0):
+        monkeypatch.setattr(widths, "TOGETHER", share)
+        monkeypatch.setattr(widths, "ENOUGH", share)
+        part = pack_ranker(combined(), topical(3000, 8).numpy())
+        assert isinstance(part, Fused)
+        assert isinstance(part.base, Searched)
+        assert part.base.groups is not None
+        assert part.base.groups.size == part.base.clusters.size // 16
+        opened[share] = part.base.open_groups, part.base.groups.size
+    assert opened[0.0][0] == 1
+    assert opened[0.0][0] <= opened[0.99][0] <= opened[2.0][0]
+    assert opened[2.0][0] == opened[2.0][1]
+
+
+def test_less_is_read_where_fewer_groups_are_probed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learned_tree, "_SCANNED", 64)
+    tree = tree_over(flat(), topical(3000, 8).numpy(), torch.device("cpu"))
+    assert tree.groups is not None
+    whole = replace(tree, open_groups=tree.groups.size)
+    half = replace(tree, open_groups=tree.groups.size // 2)
+    assert widths._read(whole) - widths._read(half) == pytest.approx(tree.clusters.coarse.nbytes / 2)
+    assert widths._read(whole) - widths._read(tree.without_groups()) == tree.groups.coarse.nbytes
+    labels = int(tree.starts[0]) + (LABELS - int(tree.starts[0])) * tree.beam / tree.clusters.size
+    assert widths._read(tree.without_groups()) == pytest.approx(tree.clusters.coarse.nbytes + labels * DIM)
 
 
 def test_without_texts_beams_are_the_usual_ones() -> None:

@@ -8,7 +8,9 @@ import torch
 from torch.nn import functional
 
 from laconic.export import learned_tree as packing_learning
+from laconic.export.cells import grouped
 from laconic.export.learned_tree import Branches, LabelRows, learnt_branches, texts_enough
+from laconic.packed.engine.rows import Rows
 
 CHANCE = np.random.default_rng(0)
 CPU = torch.device("cpu")
@@ -124,11 +126,53 @@ def test_many_labels_are_looked_at_with_fewer_texts_and_in_larger_clusters(monke
     own, vectors = labels(), texts(300, 2)
     whole = learnt_branches(own, vectors, vectors, CPU)
     monkeypatch.setattr(packing_learning, "_SCORES", 300 * own.size)
-    assert (texts_enough(own.size), texts_enough(2 * own.size), texts_enough(10**9)) == (300, 150, 1)
+    assert [texts_enough(size, CPU) for size in (own.size, 2 * own.size, 10**9)] == [300, 150, 1]
     monkeypatch.setattr(packing_learning, "_AT_ONCE", 7 * own.size)
     assert np.array_equal(learnt_branches(own, vectors, vectors, CPU).order, whole.order)
     monkeypatch.setattr(packing_learning, "_MOST_CLUSTERS", 32)
     assert learnt_branches(own, vectors, vectors, CPU).clusters.size == 32
+
+
+def test_a_gpu_looks_at_more_texts_if_its_memory_holds_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu, free = torch.device("cuda"), 1 << 38
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free, 1 << 39))
+    assert texts_enough(670_091, gpu) == (1 << 36) // 670_091 > 10 * texts_enough(670_091, CPU)
+    free = 1 << 34
+    assert texts_enough(670_091, gpu) == (1 << 32) // (2 * 65_536)  # two bytes for each cluster
+    assert texts_enough(20_000, gpu) == (1 << 32) // (2 * 2048)
+
+
+def test_clusters_are_more_where_texts_are_many_enough_to_learn_them() -> None:
+    sizes = [packing_learning._num_clusters(670_091, texts) for texts in (1000, 8192, 40_000, 100_000, 10**7)]
+    assert sizes == [8192, 8192, 32_768, 65_536, 65_536]
+    assert packing_learning._num_clusters(25_244, 100_000) == 4096
+    assert packing_learning._num_clusters(1, 100_000) == 1
+
+
+def test_groups_of_clusters_learn_where_the_best_labels_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    own, vectors, others = labels(), texts(3000, 2), texts(500, 3)
+    assert learnt_branches(own, vectors, vectors, CPU).groups["groups"] is None
+    monkeypatch.setattr(packing_learning, "_SCANNED", 64)
+    branches = learnt_branches(own, vectors, vectors, CPU)
+    groups, starts = branches.groups["groups"], branches.groups["group_starts"]
+    assert starts.tolist() == list(range(0, branches.clusters.size + 1, 16))
+    assert branches.groups["open_groups"] == groups.size // 8 == 2
+    learnt, means = (
+        share_in_groups(branches, rows, others, own) for rows in (groups, grouped(branches.clusters, 64, 16)["groups"])
+    )
+    assert learnt > 0.97
+    assert learnt > means
+
+
+def share_in_groups(branches: Branches, groups: Rows, vectors: np.ndarray, own: LabelRows) -> float:
+    """The share of the best five labels whose clusters lie in the best four groups, by plain numpy."""
+    assert branches.reading is not None
+    rows: np.ndarray = groups.coarse * groups.scales[:, None]
+    best = np.argsort(-(branches.reading.apply(vectors) @ rows.T + groups.biases), axis=1)[:, :4]
+    wanted = np.argsort(-(vectors @ own.rows.T + own.biases), axis=1)[:, :5]
+    places = np.argsort(branches.order)[wanted]
+    cluster_of = np.searchsorted(branches.starts, places, side="right") - 1
+    return float(((cluster_of // 16)[:, :, None] == best[:, None]).any(2)[cluster_of >= 0].mean())
 
 
 @pytest.mark.parametrize("factor", [0.0, 1e-6, 1e4])

@@ -35,10 +35,12 @@ _SCORED_TOGETHER = 1 << 28  # pairs of text and label that are scored exactly fo
 _PLACES = 1 << 15  # labels that are scored at a time on a GPU
 _DOUBLED = 3  # times that a beam is doubled, usually
 _WORTH = 0.05  # of what is wanted, must be found more where a text takes twice as long, once enough is found
-_LEAST_WORTH = 0.01  # and before, unless rows take less time than the rest
-_REST = 3e6  # bytes that a core could read while it reads a text and searches label trees and nearest texts
+_LEAST_WORTH = 0.02  # and before, unless less is read than is felt
+_HARDLY_FELT = 3e6  # bytes of rows
+_REST = 8e6  # bytes that a core could read while it reads a text and searches label trees and nearest texts
 SPARED = 64  # one of so many clusters is probed at least: fewer save no time, and some ask for more than five
 _FIRST = 2048  # labels of probed clusters of a combined model, at first; fewer where one cluster of 64 has fewer
+_FIRST_GROUPS = 16  # one of so many groups of clusters is probed, at first
 _COMPARED = 20  # best labels of exact channels, by which those that are found count
 
 
@@ -70,68 +72,94 @@ def tuned(
 
 
 def with_beams(fused: Fused, holdout: Inputs | None, on_step: Callable[[float], None]) -> Fused:
-    """Widen the beams of the channels for as long as the combined best five gain enough true labels by it.
+    """Search the channels more widely for as long as the combined best five gain enough true labels by it.
 
     How many labels are true, the model says itself: a found label counts as much as its probability by exact channels,
-    so one that is as good as another may take its place. Beams are narrow at first. The one is doubled that finds most
-    for what is read more, if that is worth it. Label trees and nearest texts are searched as they are: an exact search
-    of theirs would take far longer.
+    so one that is as good as another may take its place. Searches are narrow at first. The beam, or the number of
+    groups, is doubled that finds most for what is read more, if that is worth it. Label trees and nearest texts are
+    searched as they are: an exact search of theirs would take far longer.
     """
-    most = {name: beam for name in ("base", "siamese", "transformer") if (beam := _widest(getattr(fused, name)))}
-    if holdout is None or not size_of(holdout) or not most:
+    channels = {name: getattr(fused, name) for name in ("base", "siamese", "transformer")}
+    widest = {name: width for name, channel in channels.items() if (width := _widest(channel))}
+    if holdout is None or not size_of(holdout) or not widest:
         return fused
     enough = int(np.clip(_SCORED_TOGETHER // fused.num_labels, _LEAST_COMBINED, _COMBINED))
     texts = some(holdout, 0, min(enough, size_of(holdout)))
-    exact: dict[str, Any] = {name: getattr(fused, name).exact() for name in most}
+    exact: dict[str, Any] = {name: channels[name].exact() for name in widest}
     wanted, steps = _best(replace(fused, **exact), texts, min(_COMPARED, fused.num_labels)), count(1)
+    kinds = sum(1 + (width.groups > 1) for width in widest.values())  # of what can be doubled
 
-    def widened(beams: Mapping[str, int]) -> _Widened:
-        on_step(min(1.0, next(steps) / (_DOUBLED * len(most) ** 2)))
-        channels: dict[str, Any] = {name: getattr(fused, name).with_beam(beam) for name, beam in beams.items()}
-        wider = replace(fused, **channels)
+    def widened(widths: Mapping[str, _Width]) -> _Widened:
+        on_step(min(1.0, next(steps) / (_DOUBLED * kinds**2)))
+        searched: dict[str, Any] = {name: width.of(channels[name]) for name, width in widths.items()}
+        wider = replace(fused, **searched)
         return _Widened(
-            wider, beams, _share_found(_best_five(wider, texts), wanted), sum(map(_read, channels.values()))
+            wider, widths, _share_found(_best_five(wider, texts), wanted), sum(map(_read, searched.values()))
         )
 
-    labels = fused.num_labels
-    at = widened({name: max(1, min(beam // SPARED, beam * _FIRST // labels)) for name, beam in most.items()})
-    while at.found < TOGETHER and at.beams != most:
-        doubled = {name: min(2 * beam, most[name]) for name, beam in at.beams.items()}
-        tried = [widened({**at.beams, name: doubled[name]}) for name in most if at.beams[name] < most[name]]
-        best = max(tried, key=at.gain_of)
-        if at.gain_of(best) < at.least_gain():
+    at = widened({name: width.narrowest(fused.num_labels) for name, width in widest.items()})
+    while at.found < TOGETHER:
+        tried = [
+            widened({**at.widths, name: wider}) for name, own in at.widths.items() for wider in own.wider(widest[name])
+        ]
+        best = max(tried, key=at.gain_of, default=at)
+        if best is at or at.gain_of(best) < at.least_gain():
             break
         at = best
     return at.fused
 
 
+class _Width(NamedTuple):
+    """How widely a channel is searched."""
+
+    beam: int  # clusters that are probed, or cells
+    groups: int  # groups of clusters that are probed; 1 where there are none
+
+    def narrowest(self, labels: int) -> _Width:
+        """Return where to begin, for a channel that may be searched as widely as this."""
+        return _Width(max(1, min(self.beam // SPARED, self.beam * _FIRST // labels)), -(-self.groups // _FIRST_GROUPS))
+
+    def wider(self, widest: _Width) -> list[_Width]:
+        """Return what may be tried next."""
+        doubled = (
+            self._replace(beam=min(2 * self.beam, widest.beam)),
+            self._replace(groups=min(2 * self.groups, widest.groups)),
+        )
+        return [width for width in doubled if width != self]
+
+    def of(self, channel: Searched | Candidates) -> PackedRanker:
+        if isinstance(channel, Searched):
+            channel = replace(channel, open_groups=self.groups)
+        return channel.with_beam(self.beam)
+
+
 class _Widened(NamedTuple):
-    """A combined model with some beams, what it finds, and the bytes that its channels read for a text."""
+    """A combined model with some widths, what it finds, and the bytes that its channels read for a text."""
 
     fused: Fused
-    beams: Mapping[str, int]
+    widths: Mapping[str, _Width]
     found: float
     read: float
 
     def least_gain(self) -> float:
-        """Return the gain from which on a wider beam is worth its time."""
+        """Return the gain from which on a wider search is worth its time."""
         if self.found >= ENOUGH:
             return _WORTH
-        return _LEAST_WORTH if self.read > _REST else -np.inf
+        return _LEAST_WORTH if self.read > _HARDLY_FELT else -np.inf
 
     def gain_of(self, other: _Widened) -> float:
         """Return how much more the other finds, divided by the fraction by which a text takes it longer."""
         return (other.found - self.found) / max((other.read - self.read) / (_REST + self.read), 1e-9)
 
 
-def _widest(channel: PackedRanker | None) -> int:
+def _widest(channel: PackedRanker | None) -> _Width | None:
     """Return the most clusters that a channel may probe, or cells, of which as many were chosen as it needs alone."""
     match channel:
         case Searched():
-            return channel.clusters.size
+            return _Width(channel.clusters.size, 1 if channel.groups is None else channel.groups.size)
         case Candidates():
-            return channel.beam
-    return 0
+            return _Width(channel.beam, 1)
+    return None
 
 
 def _read(channel: Searched | Candidates) -> float:
@@ -139,22 +167,23 @@ def _read(channel: Searched | Candidates) -> float:
     if isinstance(channel, Candidates):
         centres = channel.near.centres
         return channel.beam * centres.rows.coarse.nbytes / centres.middles.size
-    always = int(channel.starts[0])
+    always, scored = int(channel.starts[0]), float(channel.clusters.coarse.nbytes)
     probed = channel.beam * (channel.rows.size - always) / channel.clusters.size
-    return (always + probed) * channel.rows.dim + channel.clusters.coarse.nbytes
+    if channel.groups is not None:
+        scored = scored * min(1, channel.open_groups / channel.groups.size) + channel.groups.coarse.nbytes
+    return (always + probed) * channel.rows.dim + scored
 
 
 def with_groups(tree: Searched, holdout: Inputs) -> Searched:
-    """Double the number of probed groups until answers equal those of all clusters."""
+    """Double the number of probed groups until answers equal those of all clusters; have no groups if it takes all."""
     assert tree.groups is not None
-    whole = np.array([0, tree.clusters.size], dtype=np.int32)
-    wanted, groups = _best_five(replace(tree, groups=None, group_starts=whole), holdout).labels, tree.open_groups
+    wanted, groups = _best_five(tree.without_groups(), holdout).labels, tree.open_groups
     while groups < tree.groups.size:
         found = replace(tree, open_groups=groups)
         if _fraction_found(_best_five(found, holdout).labels, wanted) >= ALIKE:
             return found
         groups *= 2
-    return replace(tree, open_groups=tree.groups.size)
+    return tree.without_groups()
 
 
 def _best_five(ranker: PackedRanker, inputs: Inputs) -> Ranked:

@@ -2,11 +2,12 @@
 
 A cluster is worth opening where its best label is among a text's best. Its row learns just that, for texts seen along
 the few directions in which they differ most: such a row is short, so there may be many clusters, of few labels each.
+Where they are too many to score all of them for every text, rows of groups of clusters learn the same.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,13 +20,18 @@ from laconic.packed.engine.transforms import Layer, Transform
 
 _ALWAYS = 256  # one of so many labels, the likeliest of all, is always scored: it may be among the best of any text
 _CLUSTER = 6  # labels of a cluster, at least
-_MOST_CLUSTERS = 8192  # all of them are scored for every text
+_LEARNABLE = 8192  # clusters that few texts are enough for; more take as many texts to learn
+_SCANNED = 2048  # clusters that are all scored for every text; where there are more, they are in groups
+_MOST_CLUSTERS = 1 << 16
+_GROUP = 16  # clusters of a group
+_OPEN = 8  # one of so many groups is probed, where nothing says how many it takes
 _DIRECTIONS = 128
 _BEST = 5  # as good as the fifth best is good enough
 _PENALTY = 1e-3  # of a regression, as a share of what its inputs add up to
 _FLOOR = 1e-2  # of a direction's spread, as a share of the mean: what hardly differs is not stretched without end
-_SCORES = 1 << 32  # texts × labels that are looked at, at most
-_AT_ONCE = 1 << 25  # and together
+_SCORES, _SCORES_ON_GPU = 1 << 32, 1 << 36  # texts × labels that are looked at, at most
+_AT_ONCE, _AT_ONCE_ON_GPU = 1 << 25, 1 << 27  # and together
+_ROOM = 4  # one of so many free bytes of a GPU may hold what texts make of clusters
 _FAR = 1000.0  # scores that are farther apart than this are as good as so far
 _EPOCHS, _BATCH, _RATE = 4, 256, 0.006
 
@@ -50,6 +56,7 @@ class Branches(NamedTuple):
     order: Int[np.ndarray, "labels"]  # the label of each place
     starts: Int[np.ndarray, "bounds"]  # where clusters begin; places before the first are always scored
     clusters: Rows
+    groups: dict[str, Any]  # of clusters, as a packed ranker has them: groups, group_starts and open_groups
     reading: Transform | None  # of the encoder's vectors, for clusters; None: they read what labels read
 
 
@@ -69,13 +76,31 @@ def learnt_branches(
     seen = torch.cat([seen, seen.new_ones(len(seen), 1)], 1)  # of which the last weight is a bias
     places = torch.from_numpy(order).to(device)
     heights = _heights(rows[places], biases[places], starts, own)
-    weights = _learnt(_regressed(seen, heights), seen, heights).cpu().numpy()
-    return Branches(order, starts, Rows.of(weights[:, :-1], weights[:, -1], with_exact=False), reading)
+    return Branches(order, starts, _learnt_rows(seen, heights), _groups(seen, heights), reading)
 
 
-def texts_enough(labels: int) -> int:
-    """Return how many texts a tree over these labels is learnt from, at most."""
-    return max(1, _SCORES // labels)
+def texts_enough(labels: int, device: torch.device) -> int:
+    """Return how many texts a tree over these labels is learnt from, at most; a GPU looks at more, if they fit."""
+    if device.type != "cuda":
+        return max(1, _SCORES // labels)
+    bytes_of_text = torch.float16.itemsize * _num_clusters(labels, _MOST_CLUSTERS)
+    fitting = torch.cuda.mem_get_info(device)[0] // _ROOM // bytes_of_text
+    return max(1, min(_SCORES_ON_GPU // labels, fitting))
+
+
+def _num_clusters(labels: int, texts: int) -> int:
+    most = min(_MOST_CLUSTERS, max(_LEARNABLE, texts))
+    return 1 << int(np.log2(np.clip(labels // _CLUSTER, 1, most)))
+
+
+def _groups(seen: Float[Tensor, "texts inputs"], heights: Float16[Tensor, "texts clusters"]) -> dict[str, Any]:
+    """Learn which groups of adjacent clusters, which are similar, have a cluster that is high enough."""
+    clusters = heights.shape[1]
+    if clusters <= _SCANNED:
+        return {"groups": None, "group_starts": np.array([0, clusters], dtype=np.int32), "open_groups": 1}
+    best = heights.view(len(heights), -1, _GROUP).amax(2)
+    starts = np.arange(0, clusters + 1, _GROUP, dtype=np.int32)
+    return {"groups": _learnt_rows(seen, best), "group_starts": starts, "open_groups": best.shape[1] // _OPEN}
 
 
 def _by_profile(
@@ -88,7 +113,7 @@ def _by_profile(
     always = len(rows) // _ALWAYS
     likeliest = (rows @ vectors.mean(0) + biases).argsort(descending=True, stable=True)
     likely, others = likeliest[:always], likeliest[always:].sort().values
-    clusters = min(_MOST_CLUSTERS, 1 << int(np.log2(max(1, len(others) // _CLUSTER))))
+    clusters = _num_clusters(len(others), len(vectors))
     axes, spread = _principal(vectors.cpu().numpy())
     scores = torch.from_numpy((axes * np.sqrt(spread)).astype(np.float32)).to(rows.device)
     profiles = (rows @ scores - rows.mean(0) @ scores)[others]
@@ -123,8 +148,9 @@ def _heights(
     always = int(starts[0])
     bounds = np.concatenate([np.arange(always), starts])  # a label that is always scored is a cluster here
     places = _places(bounds, rows.device) if rows.is_cuda else None
+    at_once = _AT_ONCE_ON_GPU if rows.is_cuda else _AT_ONCE
     parts = []
-    for some in torch.split(vectors, max(1, _AT_ONCE // len(biases))):
+    for some in torch.split(vectors, max(1, at_once // len(biases))):
         scores = (some @ rows.T).add_(biases)
         best = _largest(scores, bounds) if places is None else _largest_together(scores, places)
         enough = best.topk(min(_BEST, len(bounds) - 1)).values[:, -1:]
@@ -148,6 +174,11 @@ def _largest_together(
 ) -> Float[Tensor, "texts n"]:
     """Return the largest score of each cluster, on any device."""
     return scores[:, places].amax(2)
+
+
+def _learnt_rows(seen: Float[Tensor, "texts inputs"], heights: Float16[Tensor, "texts clusters"]) -> Rows:
+    weights = _learnt(_regressed(seen, heights), seen, heights).cpu().numpy()
+    return Rows.of(weights[:, :-1], weights[:, -1], with_exact=False)
 
 
 def _regressed(

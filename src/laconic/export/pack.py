@@ -33,7 +33,7 @@ from laconic.training.run import device_named
 _TOLD = ("laconic", "method", "config", "ensemble", "class_weight", "inputs", "sizes", "created", "data", "propensity")
 _MEASURED = ("calibration", "not_calibrated", "threshold", "metrics")
 _OF_FOLDER = ("format", "storage")  # facts of a model folder, not of the model
-_TUNING_TEXTS = 28_000  # training texts from which trees are learnt, and by which search widths are tuned
+_TUNING_TEXTS, _TUNING_TEXTS_ON_GPU = 28_000, 104_000  # training texts that trees are learnt from and widths tuned on
 
 
 def pack(
@@ -46,14 +46,15 @@ def pack(
 
     `on_part` hears how many parts of the model are packed, and of how many.
     """
-    ranker = restore_ranker(model, device_named("cpu"))
+    ranker, learning = restore_ranker(model, device_named("cpu")), device_named(device)
     known = TrainedOn.of(model.facts, model.sketch)
     corpus = None if corpus is None else as_trained(corpus, [known])
     train = "" if corpus is None else _first_split(corpus, "train", "all")
     tuning_texts = None
     if corpus is not None and train and (train == "train" or is_of_training(known, corpus.split(train), train)):
-        tuning_texts = inputs_of(DatasetView.of(model).rows_and_truth(corpus.sampled(train, _TUNING_TEXTS), train)[0])
-    packed = pack_ranker(ranker, tuning_texts, device_named(device), on_part)
+        most = _TUNING_TEXTS_ON_GPU if learning.type == "cuda" else _TUNING_TEXTS
+        tuning_texts = inputs_of(DatasetView.of(model).rows_and_truth(corpus.sampled(train, most), train)[0])
+    packed = pack_ranker(ranker, tuning_texts, learning, on_part)
     return PackedModel(
         facts={name: model.facts[name] for name in (*_TOLD, *_MEASURED) if name in model.facts},
         ranker=smaller(packed) if isinstance(packed, Fused) else packed,

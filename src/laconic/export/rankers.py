@@ -124,7 +124,7 @@ def _(ranker: FlatRanker, packing: Packing) -> PackedRanker:
     if holdout is None:
         return tree
     # Texts are encoded once, not for each beam that is tried.
-    by_vectors = replace(tree, encoder=Given(features=encoder.dim))
+    by_vectors = replace(tree.without_groups(), encoder=Given(features=encoder.dim))
     vectors = encoded_by(encoder, holdout)
     packing.within(_GROWN)
     beams = possible_beams(most=clusters, least=clusters // SPARED)
@@ -135,6 +135,9 @@ def _(ranker: FlatRanker, packing: Packing) -> PackedRanker:
 
     found = tuned(by_vectors, vectors, FAITHFUL, beams, tell, wanted)
     assert isinstance(found, Searched)
+    if tree.groups is not None:
+        groups = {name: getattr(tree, name) for name in ("groups", "group_starts", "open_groups")}
+        found = with_groups(replace(found, **groups), vectors)
     return replace(found, encoder=encoder)
 
 

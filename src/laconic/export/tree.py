@@ -1,6 +1,6 @@
 """Builds a search tree over the labels of a ranker that scores all of them.
 
-With texts enough it is learnt from them (packing_learning.py). With fewer, or none, clusters are of rows that point the
+With texts enough it is learnt from them (learned_tree.py). With fewer, or none, clusters are of rows that point the
 same way, and each is scored by their mean.
 """
 
@@ -40,7 +40,7 @@ def tree_over(ranker: FlatRanker, texts: Inputs | None, device: torch.device) ->
     transform = pack_transform(ranker.classifier.transform, ranker.encoder.dim)
     is_learnt = texts is not None and size_of(texts) >= _ENOUGH and labels.size > _ALL
     if texts is not None and is_learnt:
-        encoded = encoded_by(encoder, some(texts, 0, min(size_of(texts), texts_enough(labels.size))))
+        encoded = encoded_by(encoder, some(texts, 0, min(size_of(texts), texts_enough(labels.size, device))))
         branches = learnt_branches(labels, encoded, transform.apply(encoded), device)
     else:
         vectors = transform.apply(encoded_by(encoder, texts)) if texts is not None and size_of(texts) else None
@@ -53,7 +53,7 @@ def tree_over(ranker: FlatRanker, texts: Inputs | None, device: torch.device) ->
         starts=branches.starts.astype(np.int32),
         clusters=branches.clusters,
         cluster_transform=branches.reading,
-        **grouped(branches.clusters),
+        **branches.groups,
         beam=-(-branches.clusters.size // BEAM),
         rescored=_RESCORED,
     )
@@ -81,7 +81,8 @@ def _grown_branches(
     centred = torch.from_numpy(labels.rows[others] - labels.rows.mean(0))
     tree = cluster_vectors(centred.to(device), clusters, seed=0)
     order, starts = np.concatenate([likely, others[tree.order.numpy()]]), always + tree.starts.numpy()
-    return Branches(order, starts, _mean_rows(labels.ordered(order), starts, vectors), None)
+    rows = _mean_rows(labels.ordered(order), starts, vectors)
+    return Branches(order, starts, rows, grouped(rows), None)
 
 
 def _mean_rows(
