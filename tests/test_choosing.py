@@ -100,6 +100,21 @@ def test_more_time_means_larger_plans_which_use_it() -> None:
     assert used[-1] < 1, "there is nothing more to do that would help"
 
 
+def test_the_smallest_ensemble_of_label_trees_is_trained_that_uses_time_one_model_has_no_use_for() -> None:
+    budgets = (120.0, 300.0, 600.0, 1200.0, 1e5)
+    found = [choice(kind="sparse", budget=budget) for budget in budgets]
+    assert {one.method for one in found} == {"trees"}
+    assert [one.members for one in found] == [1, 1, 2, 4, 5]
+    assert all(one.seconds >= 0.8 * budget for one, budget in zip(found[:-1], budgets[:-1], strict=True))
+    assert found[2].why.startswith("2 models of label trees + ")
+    assert choice(kind="sparse").members == 1, "without a budget"
+
+
+def test_other_work_leaves_a_thread_its_core_where_there_are_two() -> None:
+    assert SHOP._replace(share=0.6).one_core == SHOP.one_core
+    assert SHOP._replace(share=0.6, cores=1).one_core == pytest.approx(0.6 * SHOP.one_core)
+
+
 @pytest.mark.parametrize("gpu", [False, True])
 def test_without_a_budget_nothing_is_trained_that_only_time_is_for(gpu: bool) -> None:
     found = choice(gpu=gpu)
@@ -124,7 +139,9 @@ def test_an_ensemble_has_the_parts_of_every_member() -> None:
     config = config_of("trees", {"validation": 0.1, "fusion": {"trees": 2}})
     one, two = (planned_parts(SHOP, "trees", config, members) for members in (1, 2))
     assert two["member-1.fusion-trees-of-all"].follows == "member-1.fusion-trees"
-    assert total_seconds(two, 1.0) == pytest.approx(2 * total_seconds(one, 1.0))
+    assert two["calibration"].seconds == pytest.approx(4 * one["calibration"].seconds), "labels are ranked and scored"
+    alone, both = (total_seconds(parts, 1.0) - parts["calibration"].seconds for parts in (one, two))
+    assert both == pytest.approx(2 * alone)
 
 
 @pytest.mark.parametrize(("gpu", "width"), [(False, 128), (True, 256)])

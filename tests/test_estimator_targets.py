@@ -238,7 +238,7 @@ def test_a_budget_chooses_the_method(caplog: pytest.LogCaptureFixture) -> None:
     texts, labels = lists_of(others, others.split("train"))
     many = [f"{text} {number}" for number in range(8) for text in texts]
     with caplog.at_level("INFO", logger="laconic"):
-        model = Laconic(budget="1s", device="cpu").fit(many, labels * 8)
+        model = Laconic(budget="0.05s", device="cpu").fit(many, labels * 8)
     assert model.model_.facts["method"] == "nearest"
     with pytest.raises(ConfigError, match="budget chooses a method, but 'nearest' is named"):
         Laconic("nearest", budget="1m").fit(FEW_TEXTS, FEW_LABELS)

@@ -46,6 +46,8 @@ _ROW_START = 8.0  # how much labels score above their bias at first, for their o
 _SPACE = {True: 256, False: 128}  # dimensions of the space of texts and label texts, with a GPU and without
 _SUBWORDS = 1 << 18  # buckets of n-grams, where no space parts words (docs/log.md)
 _MOST_MEMBERS = 5  # of an ensemble; a text takes as many times as long to label
+_USED = 0.8  # fraction of a budget that a model must have a use for, or else an ensemble is trained
+_LARGEST_SCALE = 1e3  # beyond the bounds of all parts
 _WORTHWHILE = 0.7
 
 
@@ -123,7 +125,8 @@ def _scaled(choice: Choice, of: Situation, scale: float) -> Choice:
     """Return the choice as the budget has room for it, with the memory of as many trees as that is."""
     config = config_of(choice.method, choice.settings)
     if isinstance(config, trees.Config):
-        count = max(1, int(config.trees * choice.parts["trees"].scaled(scale) + 0.3))
+        forest = next(part for name, part in choice.parts.items() if name.split(".")[-1] == "trees")
+        count = max(1, int(config.trees * forest.scaled(scale) + 0.3))
         choice = choice._replace(memory=needed_memory(of, replace(config, trees=count), choice.members))
     return choice._replace(scale=scale)
 
@@ -152,10 +155,11 @@ def _from_best(of: Situation) -> Iterator[Choice]:
         yield _plan(of, "astec", _with_wrappers(of, laptop), _describe("small Astec", of))
     for rounds in (3, 1) if _has_space(of) else ():  # one where finding hard negatives among many labels takes long
         settings = _with_wrappers(of, _reading(of), trees=0, rounds=rounds)
-        yield _plan(of, "trees", settings, _describe("label trees", of, trees=False))
+        yield from _with_ensembles(of, _plan(of, "trees", settings, _describe("label trees", of, trees=False)))
     settings = _with_wrappers(of, _reading(of), trees=0, rounds=0)
     plan = _plan(of, "trees", settings, _describe("label trees", of, trees=False, space=False))
-    yield plan._replace(worthwhile=0.0, over=OVER)  # one tree does nearly as well as three
+    # One tree does nearly as well as three.
+    yield from _with_ensembles(of, plan._replace(worthwhile=0.0, over=OVER))
     yield _plan(of, "nearest", {}, "nearest texts + label texts, without training")
 
 
@@ -167,15 +171,32 @@ def _plan(of: Situation, method: str, settings: Settings, why: str) -> Choice:
 def _ensembles(of: Situation, plan: Choice) -> Iterator[Choice]:
     """Yield ensembles of a plan, the largest first."""
     for members in range(_MOST_MEMBERS, 1, -1):
-        config = config_of(plan.method, plan.settings)
-        yield plan._replace(
-            parts=planned_parts(of, plan.method, config, members),
-            why=f"{members} models of {plan.why}",
-            memory=needed_memory(of, config, members),
-            members=members,
-            is_large=True,
-            worthwhile=1.0,
-        )
+        yield _ensemble(of, plan, members)
+
+
+def _ensemble(of: Situation, plan: Choice, members: int) -> Choice:
+    config = config_of(plan.method, plan.settings)
+    return plan._replace(
+        parts=planned_parts(of, plan.method, config, members),
+        why=f"{members} models of {plan.why}",
+        memory=needed_memory(of, config, members),
+        members=members,
+        is_large=True,
+        worthwhile=1.0,
+        over=1.0,
+    )
+
+
+def _with_ensembles(of: Situation, plan: Choice) -> Iterator[Choice]:
+    """Yield a plan and, if one model has no use for all of a budget, before it the smallest ensemble that has."""
+    if of.budget is not None and not _uses_most(of.budget, plan):
+        ensembles = [_ensemble(of, plan, members) for members in range(2, _MOST_MEMBERS + 1)]
+        yield next((one for one in ensembles if _uses_most(of.budget, one)), ensembles[-1])
+    yield plan
+
+
+def _uses_most(budget: float, plan: Choice) -> bool:
+    return total_seconds(plan.parts, _LARGEST_SCALE) >= _USED * budget
 
 
 def _wide(of: Situation) -> Settings:

@@ -67,8 +67,8 @@ class Situation(NamedTuple):
 
     @property
     def one_core(self) -> float:
-        """Return how many cores of the reference one thread is worth here."""
-        return self.share * math.pow(self.speed.products * self.speed.memory, _SPARSE)
+        """Return how many cores of the reference one thread is worth here: it has a core if others leave one."""
+        return min(1.0, self.free_cores) * math.pow(self.speed.products * self.speed.memory, _SPARSE)
 
     @property
     def words(self) -> int:
@@ -97,7 +97,8 @@ def planned_parts(of: Situation, method: str, config: MethodConfig, members: int
             for number in range(members)
             for name, part in parts.items()
         }
-    ranking = members * _ranking_seconds(of, config)
+    # Members of an ensemble rank labels, and then score those of all members.
+    ranking = (2 * members if members > 1 else 1) * _ranking_seconds(of, config)
     parts["calibration"] = Part(held * ranking)
     parts["evaluation"] = Part(of.judged * ranking)
     if of.packing:
