@@ -13,6 +13,7 @@ from laconic.errors import ConfigError
 from laconic.estimator import Laconic
 from laconic.methods.auto import Choice, choose, config_for, describe_situation
 from laconic.methods.registry import config_of
+from laconic.methods.stage_memory import planned_within
 from laconic.methods.stage_times import Situation, planned_parts
 from laconic.methods.train import train_model
 from laconic.predict.predictor import Predictor
@@ -120,6 +121,28 @@ def test_without_a_budget_nothing_is_trained_that_only_time_is_for(gpu: bool) ->
     found = choice(gpu=gpu)
     assert found.members == 1
     assert found.scale == 1
+
+
+def test_label_trees_are_no_more_than_memory_has_room_for_however_long_the_budget() -> None:
+    for budget in (900.0, 1e5):
+        roomy = choice(kind="sparse", budget=budget, free_memory=1 << 40)
+        assert roomy.memory == choice(kind="sparse", budget=budget).memory
+        for free in (roomy.memory - 1, 2 * roomy.memory // 3):
+            found = choice(kind="sparse", budget=budget, free_memory=free)
+            assert found.method == "trees"
+            assert found.memory <= free
+    config = config_of("trees", {"trees": 10})
+    assert planned_within(SHOP._replace(free_memory=1 << 40), "trees", config)["trees"].most == 0.8, "as asked for"
+
+
+def test_a_budget_is_named_where_training_without_one_takes_hours() -> None:
+    hint = "a budget, such as 30m, shortens it"
+    long = choice(texts=2_000_000, pairs=6_000_000)
+    assert long.seconds > 3600
+    assert long.why.endswith(hint)
+    assert hint not in choice(texts=2_000_000, pairs=6_000_000, budget=7200.0).why, "one is given"
+    assert hint not in choice(texts=10_000, pairs=30_000).why, "it is short"
+    assert hint not in choice(texts=2_000_000_000, pairs=6_000_000_000).why, "no half hour has room for training"
 
 
 def test_a_plan_that_memory_has_no_room_for_is_not_chosen() -> None:

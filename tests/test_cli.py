@@ -300,6 +300,21 @@ def test_inspect_tells_what_every_method_would_cost(data):
     assert f"{sum(costs['inceptionxml+']['parameters'].values()):,}" in shown
 
 
+def test_inspect_tells_what_a_budget_would_choose(model, tmp_path):
+    texts = [f"word{number % 97} word{number % 89} word{number % 7}" for number in range(2_000)]
+    lines = [json.dumps({"text": text, "labels": [f"l{len(text)}", text[-1]]}) for text in texts]
+    (tmp_path / "many.jsonl").write_text("\n".join(lines))
+    inspected = ["inspect", tmp_path / "many.jsonl", "--json", "--device", "cpu"]
+    usual, short, long = (
+        json.loads(laconic(*inspected, *more))["choice"] for more in ([], ["--budget", "1s"], ["--budget", "10m"])
+    )
+    assert usual["method"] == "astec"
+    assert short["method"] != "astec"
+    assert short["seconds"] < usual["seconds"] < long["seconds"]
+    assert "--budget is for data" in laconic("inspect", model, "--budget", "5m", code=2)
+    assert "a budget must be a time above 0" in laconic("inspect", tmp_path / "many.jsonl", "--budget", "soon", code=2)
+
+
 def test_predict_reads_a_file_and_answers_every_line_in_order(model, tmp_path):
     (tmp_path / "texts").write_text("rose\n\nblue ocean\n")
     answers = [json.loads(line) for line in laconic("predict", model, tmp_path / "texts", "--json").splitlines()]

@@ -19,6 +19,7 @@ from laconic.data.vocabulary import VocabularyConfig
 from laconic.methods import trees
 from laconic.methods.auto import choose
 from laconic.methods.registry import config_of
+from laconic.methods.restore import restore_ranker
 from laconic.methods.stage_times import Situation
 from laconic.methods.train import train_model
 from laconic.system.speed import Speed, core_speed
@@ -212,6 +213,27 @@ def test_the_space_is_left_out_where_there_is_no_time_for_it() -> None:
     model = train_model(corpus, "astec", config_of("astec", SETTINGS), run)
     assert "siamese: left out, to end in time" in watcher.lines
     assert not any(name.startswith("siamese.") for name in model.tensors)
+
+
+def test_members_of_an_ensemble_have_the_same_channels_whatever_time_is_left() -> None:
+    corpus = planted_texts(num_labels=12, num_texts=300, with_label_texts=True)
+    parts = {f"member-{number}.{name}": part for number in range(2) for name, part in PARTS.items()}
+    one = Deadline(5.0, parts, clock=Clock())
+
+    class Relieved(Notes):
+        def noted(self, line: str) -> None:
+            super().noted(line)
+            if "left out" in line:
+                one.seconds = 1e6  # there is time for all that follows
+
+    watcher = Relieved()
+    run = Run(None, watcher=watcher, device=torch.device("cpu"), deadline=one)
+    model = train_model(corpus, "astec", config_of("astec", SETTINGS), run, members=2)
+    assert [line for line in watcher.lines if "left out" in line] == [
+        f"member {number} of 2, siamese: left out, to end in time" for number in (1, 2)
+    ]
+    assert not any("siamese" in name for name in model.tensors)
+    assert restore_ranker(model, torch.device("cpu")).num_labels == 12
 
 
 def test_an_ensemble_has_as_many_members_as_there_is_time_for() -> None:

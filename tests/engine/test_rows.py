@@ -67,6 +67,27 @@ def test_products_by_bytes_are_the_same_integers(dim: int) -> None:
     assert [plain_product(table, row, vector) for row in range(3)] == expected.tolist()
 
 
+@pytest.mark.parametrize("dim", [1, 15, 16, 17, 100, 480, MOST_DIM])
+def test_runs_of_any_length_have_the_sums_of_whole_numbers(dim: int) -> None:
+    random = np.random.default_rng(dim)
+    table = random.integers(-128, 128, (9, dim), dtype=np.int8)
+    table[0] = -128
+    vector = random.integers(-2047, 2048, dim).astype(np.int16)
+    vector[: dim // 2] = 2047
+    expected = table.astype(np.int64) @ vector
+    assert [plain_product(table, row, vector) for row in range(9)] == expected.tolist()
+    part = Rows(coarse=table, scales=np.ones(9, dtype=np.float32), biases=np.zeros(9, dtype=np.float32))
+    read = vector.copy()
+    if HAS_DOT_PRODUCTS:
+        split(read)
+    for first in range(9):
+        for last in range(first, 10):
+            into = np.full(11, np.nan, dtype=np.float32)
+            assert score_run(part.grid, first, last, read, np.float32(1), into, 1) == 1 + last - first
+            assert into[1 : 1 + last - first].tolist() == expected[first:last].astype(np.float32).tolist()
+            assert np.isnan(into[1 + last - first :]).all()
+
+
 def test_dot_products_are_used_where_the_processor_is_known_to_have_them() -> None:
     assert has_dot_products("neoverse-n1")
     for name in ("", "generic", "cortex-a72", "skylake-avx512"):

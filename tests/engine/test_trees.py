@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -79,6 +81,19 @@ def test_threads_do_not_disturb_each_other() -> None:
         answers = list(pool.map(lambda _: part.rank(asked, 5), range(40)))
     assert all(np.array_equal(answer.labels, expected.labels) for answer in answers)
     assert all(np.array_equal(answer.scores, expected.scores) for answer in answers)
+
+
+def test_trees_that_are_no_longer_used_are_let_go_at_once() -> None:
+    """A service that changes its model would hold both until Python looks for circles."""
+    part, _, texts = made()
+    part.rank(texts, 3)
+    gone = weakref.ref(part)
+    gc.disable()
+    try:
+        del part
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_mapped_arrays_answer_the_same(folder: Path) -> None:

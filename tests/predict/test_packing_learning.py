@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -134,10 +136,11 @@ def test_many_labels_are_looked_at_with_fewer_texts_and_in_larger_clusters(monke
 
 
 def test_a_gpu_looks_at_more_texts_if_its_memory_holds_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    gpu, free = torch.device("cuda"), 1 << 38
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free, 1 << 39))
+    gpu, bytes_of_card = torch.device("cuda"), 1 << 38
+    card = lambda device: SimpleNamespace(total_memory=bytes_of_card)  # noqa: E731
+    monkeypatch.setattr(torch.cuda, "get_device_properties", card)
     assert texts_enough(670_091, gpu) == (1 << 36) // 670_091 > 10 * texts_enough(670_091, CPU)
-    free = 1 << 34
+    bytes_of_card = 1 << 34
     assert texts_enough(670_091, gpu) == (1 << 32) // (2 * 65_536)  # two bytes for each cluster
     assert texts_enough(20_000, gpu) == (1 << 32) // (2 * 2048)
 

@@ -11,10 +11,12 @@ import typer
 from laconic.cli.options import (
     DATA,
     MACHINE,
+    METHOD,
     OUTPUT,
     AsJson,
     ColumnNames,
     Data,
+    Device,
     Plots,
     Separator,
     complete_data,
@@ -27,7 +29,7 @@ from laconic.cli.options import (
 )
 from laconic.cli.verb import argument, command, option
 from laconic.errors import ConfigError
-from laconic.units import counted
+from laconic.units import counted, seconds_of
 
 if TYPE_CHECKING:
     from laconic.data.formats.tabular import Columns
@@ -36,7 +38,7 @@ verbs = typer.Typer()
 _GROUP = "Data"
 
 
-@command(verbs, group=_GROUP, example="laconic inspect shop.csv\nlaconic inspect model --verify")
+@command(verbs, group=_GROUP, example="laconic inspect shop.csv --budget 10m\nlaconic inspect model --verify")
 def inspect(
     data: Annotated[
         str, argument("DATA | MODEL", "Data as for train, or a model folder.", autocompletion=complete_data)
@@ -49,6 +51,10 @@ def inspect(
     vectors: Annotated[
         Path | None, option(DATA, "--vectors FILE", "Word vectors, to show how many words have one.")
     ] = None,
+    budget: Annotated[
+        str, option(METHOD, "--budget TIME", "Say what train would choose with this budget, such as 90s, 5m or 2h.")
+    ] = "",
+    device: Device = "auto",
     verify: Annotated[bool, option(OUTPUT, "--verify", "Check the sha256 of every file of a model.")] = False,
     as_json: AsJson = False,
     plots: Plots = None,
@@ -58,11 +64,14 @@ def inspect(
     from laconic.packed.folder import is_packed
     from laconic.storage.manifest import kind_of
 
+    seconds = seconds_of(budget) if budget else None
     if kind_of(Path(data)):
+        if seconds is not None:
+            raise ConfigError(f"--budget is for data, but {data} is a model; leave it out")
         inspection = (inspect_packed if is_packed(Path(data)) else inspect_model)(Path(data), verify=verify)
     else:
         corpus = read_corpus(data, columns, separator)
-        inspection = inspect_data(corpus, length=length, vectors=vectors)
+        inspection = inspect_data(corpus, length=length, vectors=vectors, budget=seconds, device=device)
         if plots is not None:
             plot_data(corpus, plots)
             err.print(f"pictures are in {plots}")

@@ -39,9 +39,16 @@ class Inspection(NamedTuple):
     shown: Sequence[Table | str]  # for people
 
 
-def inspect_data(corpus: Corpus, *, length: int, vectors: Path | None) -> Inspection:
+def inspect_data(
+    corpus: Corpus,
+    *,
+    length: int,
+    vectors: Path | None,
+    budget: float | None = None,  # seconds
+    device: str = "auto",
+) -> Inspection:
     facts = describe(corpus, length=length)
-    costs, choice = expected_costs(facts), _choice(corpus)
+    costs, choice = expected_costs(facts), _choice(corpus, budget, device)
     shown: list[Table | str] = [*facts_tables(facts), *reading_tables(facts), *([cost_table(costs)] if costs else [])]
     if choice is not None:
         shown.append(f"laconic train would choose {choice.why}")
@@ -95,12 +102,13 @@ def _attributes(attributes: LabelAttributes | None) -> dict[str, Any]:
     return {} if attributes is None else {"label_attributes": attributes.summary()}
 
 
-def _choice(corpus: Corpus) -> Choice | None:
-    """Return what training would choose here without a budget; None where there is nothing to train on."""
+def _choice(corpus: Corpus, budget: float | None, device: str) -> Choice | None:
+    """Return what training would choose here; None where there is nothing to train on."""
     name = "train" if "train" in corpus.splits else "all"
     if name not in corpus.splits or not corpus.splits[name].labels.nnz:
         return None
-    return choose(describe_situation(corpus, gpu=device_named("auto").type == "cuda", budget=None, packing=True))
+    gpu = device_named(device).type == "cuda"
+    return choose(describe_situation(corpus, gpu=gpu, budget=budget, packing=True))
 
 
 def plot_data(corpus: Corpus, folder: Path) -> None:

@@ -104,7 +104,7 @@ def settled_recipe(
     """
     from laconic.methods.auto import choose, config_for, describe_situation
     from laconic.methods.registry import config_of
-    from laconic.methods.stage_times import planned_parts
+    from laconic.methods.stage_memory import planned_within
     from laconic.training.run import device_named
 
     if recipe.config is not None:
@@ -115,7 +115,7 @@ def settled_recipe(
     if earlier is not None:
         check_method(earlier.method)
         config, why = config_of(earlier.method, earlier.config), f"{earlier.method}, as when this command was first run"
-        parts = planned_parts(situation, earlier.method, config, earlier.members)
+        parts = planned_within(situation, earlier.method, config, earlier.members)
         found = recipe._replace(method=earlier.method, settings=earlier.config, config=config, why=why)
         return found._replace(parts=parts, members=earlier.members)
     choice = choose(situation)
@@ -130,7 +130,7 @@ def settled_recipe(
         raise ConfigError(f"{error} ({choice.method} was chosen; name a method that has it)") from None
     settings, config = config_for(choice, wanted)
     members *= choice.members
-    parts = planned_parts(situation, choice.method, config, members)
+    parts = planned_within(situation, choice.method, config, members)
     return recipe._replace(
         method=choice.method,
         settings=settings,

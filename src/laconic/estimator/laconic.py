@@ -16,7 +16,7 @@ from laconic.estimator.parameters import budget_seconds, plain, settings_with_pr
 from laconic.export.pack import write_alone
 from laconic.methods.auto import choose, config_for, describe_situation
 from laconic.methods.registry import config_of
-from laconic.methods.stage_times import planned_parts
+from laconic.methods.stage_memory import planned_within
 from laconic.methods.train import train_model
 from laconic.packed.folder import is_packed, of_version, write_packed
 from laconic.predict.load import on_cpu, open_packed_predictor, packed_of, packed_predictor
@@ -131,7 +131,7 @@ class Laconic(Changes):
                 choice = choose(situation)
                 method, (_, config) = choice.method, config_for(choice, self._seeded(choice.method, wanted))
                 members *= choice.members
-                run.deadline = deadline_of(planned_parts(situation, method, config, members), budget, began)
+                run.deadline = deadline_of(planned_within(situation, method, config, members), budget, began)
                 watcher.report(f"Chosen: {choice.why}")
                 watcher.is_announced = True
             sizes = f"{counted(len(corpus.split('train')), 'text')}, {counted(len(corpus.labels), 'label')}"

@@ -31,7 +31,7 @@ _PENALTY = 1e-3  # of a regression, as a share of what its inputs add up to
 _FLOOR = 1e-2  # of a direction's spread, as a share of the mean: what hardly differs is not stretched without end
 _SCORES, _SCORES_ON_GPU = 1 << 32, 1 << 36  # texts × labels that are looked at, at most
 _AT_ONCE, _AT_ONCE_ON_GPU = 1 << 25, 1 << 27  # and together
-_ROOM = 4  # one of so many free bytes of a GPU may hold what texts make of clusters
+_ROOM = 4  # one of so many bytes of a GPU may hold what texts make of clusters
 _FAR = 1000.0  # scores that are farther apart than this are as good as so far
 _EPOCHS, _BATCH, _RATE = 4, 256, 0.006
 
@@ -80,15 +80,19 @@ def learnt_branches(
 
 
 def texts_enough(labels: int, device: torch.device) -> int:
-    """Return how many texts a tree over these labels is learnt from, at most; a GPU looks at more, if they fit."""
+    """Return how many texts a tree over these labels is learnt from, at most; a GPU looks at more, if they fit.
+
+    Its whole memory counts, not what is free of it, so that one card packs a model into the same tree every time.
+    """
     if device.type != "cuda":
         return max(1, _SCORES // labels)
     bytes_of_text = torch.float16.itemsize * _num_clusters(labels, _MOST_CLUSTERS)
-    fitting = torch.cuda.mem_get_info(device)[0] // _ROOM // bytes_of_text
+    fitting = torch.cuda.get_device_properties(device).total_memory // _ROOM // bytes_of_text
     return max(1, min(_SCORES_ON_GPU // labels, fitting))
 
 
-def _num_clusters(labels: int, texts: int) -> int:
+def _num_clusters(labels: int, texts: int = 0) -> int:
+    """Return how many clusters labels have; more than a few only where so many texts on a GPU teach them."""
     most = min(_MOST_CLUSTERS, max(_LEARNABLE, texts))
     return 1 << int(np.log2(np.clip(labels // _CLUSTER, 1, most)))
 
@@ -113,7 +117,7 @@ def _by_profile(
     always = len(rows) // _ALWAYS
     likeliest = (rows @ vectors.mean(0) + biases).argsort(descending=True, stable=True)
     likely, others = likeliest[:always], likeliest[always:].sort().values
-    clusters = _num_clusters(len(others), len(vectors))
+    clusters = _num_clusters(len(others), len(vectors) if rows.is_cuda else 0)
     axes, spread = _principal(vectors.cpu().numpy())
     scores = torch.from_numpy((axes * np.sqrt(spread)).astype(np.float32)).to(rows.device)
     profiles = (rows @ scores - rows.mean(0) @ scores)[others]
@@ -149,13 +153,14 @@ def _heights(
     bounds = np.concatenate([np.arange(always), starts])  # a label that is always scored is a cluster here
     places = _places(bounds, rows.device) if rows.is_cuda else None
     at_once = _AT_ONCE_ON_GPU if rows.is_cuda else _AT_ONCE
-    parts = []
-    for some in torch.split(vectors, max(1, at_once // len(biases))):
+    heights = vectors.new_empty((len(vectors), len(starts) - 1), dtype=torch.float16)
+    step = max(1, at_once // len(biases))
+    for some, into in zip(torch.split(vectors, step), torch.split(heights, step), strict=True):
         scores = (some @ rows.T).add_(biases)
         best = _largest(scores, bounds) if places is None else _largest_together(scores, places)
         enough = best.topk(min(_BEST, len(bounds) - 1)).values[:, -1:]
-        parts.append((best[:, always:] - enough).clamp_(-_FAR, _FAR).half())
-    return torch.cat(parts)
+        into.copy_((best[:, always:] - enough).clamp_(-_FAR, _FAR))
+    return heights
 
 
 def _largest(scores: Float[Tensor, "texts labels"], bounds: Int[np.ndarray, "bounds"]) -> Float[Tensor, "texts n"]:

@@ -6,6 +6,8 @@ same way, and each is scored by their mean.
 
 from __future__ import annotations
 
+import logging
+
 import numpy as np
 import torch
 from jaxtyping import Float, Int
@@ -16,13 +18,19 @@ from laconic.export.learned_tree import Branches, LabelRows, learnt_branches, te
 from laconic.kernels.csr import in_threads
 from laconic.models.clustering import cluster_vectors
 from laconic.models.rankers import FlatRanker
-from laconic.packed.engine.encoders import Encoder
+from laconic.packed.engine.encoders import Encoder, Layered, Unit
 from laconic.packed.engine.rows import Rows
 from laconic.packed.engine.search import Searched
 from laconic.packed.engine.texts import Inputs, size_of, some
+from laconic.packed.engine.transformer import Transformer
+from laconic.packed.engine.transforms import Transform
+from laconic.units import counted
+
+log = logging.getLogger(__name__)
 
 _ALL = 2048  # labels that are scored without a tree's help
 _ENOUGH = 1000  # texts to learn from: with fewer, means do better
+_READ_SLOWLY = 24_000  # texts, of which no more are read by a transformer, which takes milliseconds for each
 _ALWAYS = 64  # one of so many labels, the likeliest of all, is always scored: it may be among the best of any text
 _CLUSTER = 16  # labels of a cluster, about
 _RESCORED = 32  # labels that are scored again in 16 bits; 64 give the same best five
@@ -40,8 +48,9 @@ def tree_over(ranker: FlatRanker, texts: Inputs | None, device: torch.device) ->
     transform = pack_transform(ranker.classifier.transform, ranker.encoder.dim)
     is_learnt = texts is not None and size_of(texts) >= _ENOUGH and labels.size > _ALL
     if texts is not None and is_learnt:
-        encoded = encoded_by(encoder, some(texts, 0, min(size_of(texts), texts_enough(labels.size, device))))
-        branches = learnt_branches(labels, encoded, transform.apply(encoded), device)
+        most = min(size_of(texts), _READ_SLOWLY if _is_transformer(encoder) else size_of(texts))
+        encoded = encoded_by(encoder, some(texts, 0, min(most, texts_enough(labels.size, device))))
+        branches = _learnt_branches(labels, encoded, transform, device)
     else:
         vectors = transform.apply(encoded_by(encoder, texts)) if texts is not None and size_of(texts) else None
         branches = _grown_branches(labels, vectors, device)
@@ -57,6 +66,25 @@ def tree_over(ranker: FlatRanker, texts: Inputs | None, device: torch.device) ->
         beam=-(-branches.clusters.size // BEAM),
         rescored=_RESCORED,
     )
+
+
+def _is_transformer(encoder: Encoder) -> bool:
+    while isinstance(encoder, Unit | Layered):
+        encoder = encoder.encoder
+    return isinstance(encoder, Transformer)
+
+
+def _learnt_branches(
+    labels: LabelRows, encoded: Float[np.ndarray, "texts width"], transform: Transform, device: torch.device
+) -> Branches:
+    """Learn branches on the device or, if it is a GPU that has no room for that, on the CPU from fewer texts."""
+    try:
+        return learnt_branches(labels, encoded, transform.apply(encoded), device)
+    except torch.OutOfMemoryError:
+        cpu = torch.device("cpu")
+        encoded = encoded[: texts_enough(labels.size, cpu)]
+        log.warning("the GPU has no room to cluster %s; the CPU does", counted(labels.size, "label"))
+    return learnt_branches(labels, encoded, transform.apply(encoded), cpu)
 
 
 def encoded_by(encoder: Encoder, texts: Inputs) -> Float[np.ndarray, "texts dim"]:

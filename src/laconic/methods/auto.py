@@ -25,14 +25,15 @@ from laconic.errors import ConfigError
 from laconic.methods import trees
 from laconic.methods.config import MethodConfig
 from laconic.methods.registry import config_of
-from laconic.methods.stage_memory import needed_memory
-from laconic.methods.stage_times import Situation, planned_parts
+from laconic.methods.stage_memory import needed_memory, planned_within
+from laconic.methods.stage_times import Situation
 from laconic.system.machine import free_memory, memory_held, share_of_cores, usable_cores
 from laconic.system.speed import core_speed
 from laconic.training.deadline import OVER, Part, scale_within, total_seconds
 from laconic.units import counted, human_bytes, human_seconds
 
 _BUSY, _LONG = 0.7, 10.0  # a share of the cores below which it is said, of what takes so many seconds
+_SHORTER = 1800.0  # seconds of a budget that is named where training without one takes more than twice as long
 _FEW = 500  # texts; with fewer, too few can be held out to train the combining network
 _MANY = 1_000_000  # labels; with more, clusters of labels are searched
 _HELD_OUT = 0.1  # fraction of the texts that train the combining network; at most MOST_HELD_OUT texts
@@ -113,7 +114,14 @@ def choose(of: Situation) -> Choice:
     time = f"{human_seconds(choice.seconds)} {_machine(choice, of)}"
     if late:
         time += f", more than the budget of {human_seconds(of.budget or 0.0)}"
-    return choice._replace(why=f"{choice.why}; {time}, {human_bytes(choice.memory)} of memory")
+    why = f"{choice.why}; {time}, {human_bytes(choice.memory)} of memory"
+    if of.budget is None and choice.seconds > 2 * _SHORTER and any(map(_is_short, choices)):
+        why += f"; a budget, such as {_SHORTER / 60:.0f}m, shortens it"
+    return choice._replace(why=why)
+
+
+def _is_short(choice: Choice) -> bool:
+    return choice.method != "nearest" and _least_seconds(choice) <= _SHORTER
 
 
 def _least_seconds(choice: Choice) -> float:
@@ -165,7 +173,7 @@ def _from_best(of: Situation) -> Iterator[Choice]:
 
 def _plan(of: Situation, method: str, settings: Settings, why: str) -> Choice:
     config = config_of(method, settings)
-    return Choice(method, settings, planned_parts(of, method, config), why, needed_memory(of, config))
+    return Choice(method, settings, planned_within(of, method, config), why, needed_memory(of, config))
 
 
 def _ensembles(of: Situation, plan: Choice) -> Iterator[Choice]:
@@ -177,7 +185,7 @@ def _ensembles(of: Situation, plan: Choice) -> Iterator[Choice]:
 def _ensemble(of: Situation, plan: Choice, members: int) -> Choice:
     config = config_of(plan.method, plan.settings)
     return plan._replace(
-        parts=planned_parts(of, plan.method, config, members),
+        parts=planned_within(of, plan.method, config, members),
         why=f"{members} models of {plan.why}",
         memory=needed_memory(of, config, members),
         members=members,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from laconic.methods import astec, siamese, trees
 from laconic.methods.config import FusionConfig, MethodConfig
 from laconic.methods.costs import CPU
-from laconic.methods.stage_times import USUAL_WORDS, Situation, space_of
+from laconic.methods.stage_times import USUAL_WORDS, Situation, planned_parts, space_of
 from laconic.models.fusion import numbers_of
+from laconic.training.deadline import Part
 
+_TREES = "trees"  # the stage in which label trees grow that are a model of their own
 _LIBRARIES = 250 << 20  # compiled kernels and further libraries, which are loaded while training
 _GPU = 1600 << 20  # CUDA's libraries, and the processes that compile steps and grow label trees beside a GPU
 _TEXT = 400  # bytes per text: its words and labels as numbers, in several forms
@@ -15,6 +19,19 @@ _PAIR, _SOLVER = 800, 200 << 20  # bytes per pair of text and label, and of the 
 _TREE, _JOINED = 115, 3  # bytes per pair of text and label of a tree that is grown; copies where trees are joined
 _PACKING = 300 << 20  # bytes of a packed model beside the model, and of what it is compared with
 _COPIES = 1.4  # of what the channels say of held-out texts
+
+
+def planned_within(of: Situation, method: str, config: MethodConfig, members: int = 1) -> dict[str, Part]:
+    """Return the parts of a training; label trees grow no more than memory has room for, however long the budget."""
+    parts = planned_parts(of, method, config, members)
+    if not isinstance(config, trees.Config) or of.free_memory is None:
+        return parts
+    own = [name for name in parts if name.split(".")[-1] == _TREES]
+    most = parts[own[0]].most
+    more = range(config.trees + 1, round(config.trees * most) + 1)
+    fitting = [count for count in more if needed_memory(of, replace(config, trees=count), members) <= of.free_memory]
+    most = min(most, max(fitting, default=config.trees) / config.trees)
+    return parts | {name: parts[name]._replace(most=most) for name in own}
 
 
 def needed_memory(of: Situation, config: MethodConfig, members: int = 1) -> int:

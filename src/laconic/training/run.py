@@ -61,6 +61,7 @@ class Member:
     """The member of an ensemble that a run trains; the defaults are those of a single model."""
 
     prefix: str = ""  # of its files' names
+    prefixes: Sequence[str] = ("",)  # those of all members, the first one's first
     title: str = ""  # for progress reports
     reports: bool = True  # whether it reports costs; the first member does so for all
     following: int = 0  # members trained after this one
@@ -227,14 +228,18 @@ class Run:
     def affords(self, name: str, parts: str) -> bool:
         """Return whether there is time for something that can be left out; decided once, as `amount` is.
 
-        The names of its parts begin with `parts`.
+        The names of its parts begin with `parts`. Members of an ensemble have the same parts, so that what is decided
+        for the first holds for all.
         """
         deadline = self.deadline
         if deadline is None or not deadline.is_limit:
             return True
-        if self._decided(name, 1, deadline, lambda: int(deadline.affords())):
+        known = deadline.amounts.get(self.member_of.prefixes[0] + name)
+        done = self._decided(name, 1, deadline, lambda: int(deadline.affords())) if known is None else known.done
+        if done:
             return True
-        deadline.leave_out(self.member_of.prefix + parts)
+        for prefix in self.member_of.prefixes:
+            deadline.leave_out(prefix + parts)
         self.watcher.noted(f"{self._title(parts)}: left out, to end in time")
         return False
 
@@ -332,8 +337,10 @@ class Run:
         With `of`, the number of members, the first one reports the costs of all.
         """
         title = f"member {number + 1}" + (f" of {of}" if of else "")
+        prefixes = [f"{self.member_of.prefix}member-{one}." for one in range(of or number + 1)]
         member = Member(
-            prefix=f"{self.member_of.prefix}member-{number}.",
+            prefix=prefixes[number],
+            prefixes=prefixes if of else prefixes[number:],
             title=", ".join(filter(None, [self.member_of.title, title])),
             reports=not of or number == 0,
             following=of - 1 - number if of else 0,

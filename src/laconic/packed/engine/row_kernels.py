@@ -114,7 +114,7 @@ def _score_fours(grid, first, last, numbers, scale, into, place):  # type: ignor
 @compiled
 def score_run(grid, first, last, numbers, scale, into, place):  # type: ignore[no-untyped-def]
     """Write the scores of rows first to last, from `place` on; return the place after them."""
-    if HAS_PAIRED_PRODUCTS:
+    if HAS_PAIRED_PRODUCTS and last - first > 1:
         _score_fours(grid, first, last, numbers, scale, into, place)
         return place + last - first
     for row in range(first, last):

@@ -129,7 +129,8 @@ class Trees(PackedRanker):
 
     @cached_property
     def _held(self) -> PerThread[Held]:
-        return PerThread(lambda: hold(((self.forest, self._ways), self._reading, self._scratch())))
+        trees, reading, scratch = (self.forest, self._ways), self._reading, self._scratch
+        return PerThread(lambda: hold((trees, reading, scratch())))  # without this ranker, which would never be freed
 
 
 @compiled
