@@ -31,8 +31,10 @@ def where_time_goes(results: Results) -> str:
         ]
         for run in runs
     ]
-    head = ["", "texts", "labels", "seconds", "GB of memory", "model MB", "packed MB"]
-    how = f"From files to an evaluated and packed model. Made by `{found(results, FILE)['command']}`."
+    head = ["", "texts", "labels", "seconds in stages", "GB of memory", "model MB", "packed MB"]
+    how = (
+        f"From files to an evaluated and packed model. The last rows were added by `{found(results, FILE)['command']}`."
+    )
     return joined(picture("Seconds and memory of every stage of a training", PICTURE), table(head, rows), how)
 
 
