@@ -10,9 +10,13 @@ import torch
 from torch.nn import functional
 
 from laconic.export import learned_tree as packing_learning
+from laconic.export import tree
 from laconic.export.cells import grouped
 from laconic.export.learned_tree import Branches, LabelRows, learnt_branches, texts_enough
+from laconic.packed.engine.encoders import Given, Unit
 from laconic.packed.engine.rows import Rows
+from laconic.packed.engine.transformer import Transformer
+from laconic.packed.engine.transforms import Unchanged
 
 CHANCE = np.random.default_rng(0)
 CPU = torch.device("cpu")
@@ -193,3 +197,27 @@ def test_heights_are_those_of_clusters_best_labels_above_the_fifth_best() -> Non
     starts = np.array([1, 3, 4, 6, 7, 8])  # label 0 is always scored
     heights = packing_learning._heights(torch.eye(8), torch.zeros(8), starts, scores)
     assert heights.tolist() == [[-2, 4, 0, 1, 3], [0, 1, 3, 4, 5]]
+
+
+def test_a_gpu_without_room_leaves_clustering_to_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    own, vectors, asked = labels(), texts(300, 2), list[tuple[str, int]]()
+
+    def learn(rows: LabelRows, encoded: np.ndarray, seen: np.ndarray, device: torch.device) -> Branches:
+        asked.append((device.type, len(encoded)))
+        assert len(seen) == len(encoded)
+        if device.type == "cuda":
+            raise torch.OutOfMemoryError("the card is full")
+        return learnt_branches(rows, encoded, seen, device)
+
+    monkeypatch.setattr(tree, "learnt_branches", learn)
+    monkeypatch.setattr(packing_learning, "_SCORES", 100 * own.size)
+    found = tree._learnt_branches(own, vectors, Unchanged(inputs=DIM), torch.device("cuda"))
+    assert asked == [("cuda", 300), ("cpu", 100)]
+    assert np.array_equal(np.sort(found.order), np.arange(own.size))
+
+
+def test_no_more_texts_are_read_by_a_transformer_than_a_cpu_is_quick_enough_for() -> None:
+    own = Transformer(graph=np.zeros(1, dtype=np.uint8), width=4, length=3, tokens=9)
+    assert tree._is_transformer(own)
+    assert tree._is_transformer(Unit(encoder=own))
+    assert not tree._is_transformer(Unit(encoder=Given(features=4)))
