@@ -28,6 +28,7 @@ _COMBINER_LEAST = 1 / 3  # of its epochs
 _MOST_TREES = 8  # more hardly help, and take room
 _TREE = 1.5e-4  # seconds per pair of text and label, for one tree
 _RANKING, _NEAREST = 1.2e-3, 2e-4  # per text that trees and nearest texts rank, or nearest texts alone
+_FEW_LABELS, _DEEPER = 36_000, 0.2  # with more labels, trees rank by this power of them slower
 _COMBINER, _ORDER = 1.9e-4, 1.4e-3  # per text and epoch, and per text, for the combining network and the trees after it
 _PACKED_TEXTS, _COMPARED = 28_000, 5000  # texts that tune a packed model, and that are compared
 _PACKING = {"all": 7e-4, "space": 3.4e-3, "astec": 1.5e-3}  # seconds per tuning text
@@ -113,7 +114,8 @@ def _ranking_seconds(of: Situation, config: MethodConfig) -> float:
     compared = config.fusion.siamese * of.labels * of.label_texts
     if isinstance(config, astec.Config):
         compared += config.embedding * (of.labels + of.texts)
-    return _RANKING / of.lookup_rate + _SEARCHED * compared / of.machine.flops
+    deeper = math.pow(max(1.0, of.labels / _FEW_LABELS), _DEEPER)
+    return _RANKING * deeper / of.lookup_rate + _SEARCHED * compared / of.machine.flops
 
 
 def _packing_seconds(of: Situation, config: MethodConfig) -> float:

@@ -16,6 +16,7 @@ from jaxtyping import Float
 
 from laconic.errors import DataError, ModelError
 from laconic.kernels.checks import check_array, check_floats, check_kind, check_whole, for_kernels
+from laconic.kernels.held import Held, hold
 from laconic.packed.engine.inception_kernels import CHANNELS, SIDE, SIZES, STRIDE, Weights, encode_inception
 from laconic.packed.engine.layer_kernels import WORD_BLOCK, divide_by_lengths
 from laconic.packed.engine.parts import Part
@@ -91,7 +92,7 @@ class Inception(Encoder):
     def encode(self, inputs: Inputs) -> Float[np.ndarray, "texts dim"]:
         texts = texts_of(inputs)
         out = np.empty((texts.size, self.dim), dtype=np.float32)
-        if not encode_inception(*self._weights, texts, out):
+        if not encode_inception(self._held, *texts, out):
             refuse_texts(texts, len(self.words))
         return out
 
@@ -108,7 +109,7 @@ class Inception(Encoder):
         return min(SIZES[-1], self._places)
 
     @cached_property
-    def _weights(self) -> tuple[Weights, np.ndarray | None]:
+    def _held(self) -> Held:
         none = np.zeros((0, 0), dtype=np.float32)
         word, dimension = self.word_attention, self.dimension_attention
         words, scales = _table(self.words, self.word_scales)
@@ -119,7 +120,7 @@ class Inception(Encoder):
             *(self.projection, self.narrow, self.middle, self.wide, self.final),
             *(self.projection_bias, self.branches_bias, self.final_bias, self.gain, self.shift),
         )
-        return Weights(self._width, *map(for_kernels, arrays)), scales
+        return hold((Weights(self._width, *map(for_kernels, arrays)), scales))
 
     def _check(self, name: str, *shape: int | None) -> None:
         array, said = getattr(self, name), name.replace("_", " ")
@@ -148,13 +149,13 @@ class Summed(Encoder):
     def encode(self, inputs: Inputs) -> Float[np.ndarray, "texts dim"]:
         texts = texts_of(inputs)
         out = np.empty((texts.size, self.dim), dtype=np.float32)
-        if not encode_sums(*self._arrays, texts, self.length, bool(self.relu), out):
+        if not encode_sums(self._held, *texts, out):
             refuse_texts(texts, len(self.words))
         return out
 
     @cached_property
-    def _arrays(self) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
-        return *_table(self.words, self.word_scales), for_kernels(self.bias)
+    def _held(self) -> Held:
+        return hold((*_table(self.words, self.word_scales), for_kernels(self.bias), self.length, bool(self.relu)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

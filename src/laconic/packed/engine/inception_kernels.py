@@ -15,6 +15,7 @@ from jaxtyping import Float, UInt8, UInt16
 
 from laconic.kernels.jit import compiled_in_any_order
 from laconic.packed.engine.layer_kernels import gelu, gelu_rows, product, readable, word_vector
+from laconic.packed.engine.texts import Texts
 
 CHANNELS = 32
 SIZES = (4, 8, 16)  # of the branches' windows
@@ -58,8 +59,9 @@ class _Scratch(NamedTuple):
 
 
 @compiled_in_any_order
-def encode_inception(weights, scales, texts, out):  # type: ignore[no-untyped-def]
-    """Encode texts; return False, with nothing written, if they cannot be read."""
+def encode_inception(held, ids, of_words, starts, out):  # type: ignore[no-untyped-def]
+    """Encode texts; return False, with nothing written, if they cannot be read. Held are the Weights and scales."""
+    (weights, scales), texts = held.value, Texts(ids, of_words, starts)
     if not readable(texts, len(weights.words)):
         return False
     scratch = _scratch(weights, texts, out.shape[1] // CHANNELS)

@@ -6,13 +6,23 @@ import numpy as np
 
 from laconic.kernels.jit import compiled, compiled_in_any_order
 from laconic.packed.engine.layer_kernels import decode, product, readable, single, word_vector
+from laconic.packed.engine.texts import Texts
 
 _ZERO = np.float32(0)
 
 
 @compiled_in_any_order
-def encode_sums(words, scales, bias, texts, length, relu, out):  # type: ignore[no-untyped-def]
-    """Write bias + the weighted sum of a text's word vectors; return False if the texts cannot be read."""
+def encode_sums(held, ids, weights, starts, out):  # type: ignore[no-untyped-def]
+    """Write bias + the weighted sum of a text's word vectors; return False if the texts cannot be read.
+
+    Held are the table of words, its scales, the bias, the most words that are read, and whether ReLU follows.
+    """
+    words, scales, bias, length, relu = held.value
+    return _write_sums(words, scales, bias, Texts(ids, weights, starts), length, relu, out)
+
+
+@compiled_in_any_order
+def _write_sums(words, scales, bias, texts, length, relu, out):  # type: ignore[no-untyped-def]
     if not readable(texts, len(words)):
         return False
     vector = np.empty(out.shape[1], dtype=np.float32)
