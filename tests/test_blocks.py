@@ -443,6 +443,9 @@ def test_a_combined_model_that_is_below_its_trees_is_said_to_be() -> None:
 def test_a_claim_that_does_not_hold_is_said_not_to() -> None:
     made = {"command": "c", "load": {"claims": [{"what": "w", "found": "1 of 2", "holds": False}]}}
     assert "| w | 1 of 2 | **no** |" in others.claims({"chaos": made})
+    for seen, said in (("3 are not", "3 exceptions"), ("{'a': 1200, 'b': 3}", "a (1,200 times), b (3 times)")):
+        made["load"] = {"claims": [{"what": "w", "found": seen, "holds": True}]}
+        assert f"| w | {said} | yes |" in others.claims({"chaos": made})
 
 
 def test_changed_labels_stand_with_the_command_that_trained_the_model() -> None:
