@@ -22,7 +22,7 @@ from laconic.methods.registry import config_of
 from laconic.methods.restore import restore_ranker
 from laconic.methods.stage_times import Situation
 from laconic.methods.train import train_model
-from laconic.system.speed import Speed, core_speed
+from laconic.system.speed import Speed, best_of, core_speed
 from laconic.training.deadline import Amount, Deadline, Part, deadline_of, scale_within, total_seconds
 from laconic.training.loop import Silent
 from laconic.training.optimizer import Adam
@@ -169,9 +169,10 @@ def test_trees_are_as_many_as_there_is_time_for_after_the_first(monkeypatch: pyt
 
 
 def test_a_core_that_runs_kernels_twice_as_often_is_twice_as_fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    counts = iter([470.0, 2250.0, 5800.0])
+    counts = iter([470.0, 1000.0, 5800.0, 100.0, 2250.0, 5000.0, 469.0, 2000.0, 1.0])  # of three rounds
     monkeypatch.setattr("laconic.system.speed._rate", lambda kernel: (kernel(), next(counts))[1])
     assert core_speed() == Speed(products=2.0, memory=2.0, lookups=1.0)
+    assert best_of(Speed(1.0, 2.0, 3.0), Speed(3.0, 1.0, 2.0)) == Speed(3.0, 2.0, 3.0)
 
 
 SETTINGS = {

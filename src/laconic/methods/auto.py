@@ -28,8 +28,8 @@ from laconic.methods.registry import config_of
 from laconic.methods.stage_memory import needed_memory, planned_within
 from laconic.methods.stage_times import Situation
 from laconic.system.machine import free_memory, memory_held, share_of_cores, usable_cores
-from laconic.system.speed import core_speed
-from laconic.training.deadline import OVER, Part, scale_within, total_seconds
+from laconic.system.speed import best_of, core_speed
+from laconic.training.deadline import Part, scale_within, total_seconds
 from laconic.units import counted, human_bytes, human_seconds
 
 _BUSY, _LONG = 0.7, 10.0  # a share of the cores below which it is said, of what takes so many seconds
@@ -47,6 +47,7 @@ _ROW_START = 8.0  # how much labels score above their bias at first, for their o
 _SPACE = {True: 256, False: 128}  # dimensions of the space of texts and label texts, with a GPU and without
 _SUBWORDS = 1 << 18  # buckets of n-grams, where no space parts words (docs/log.md)
 _MOST_MEMBERS = 5  # of an ensemble; a text takes as many times as long to label
+_LATE = 1.2  # times a budget that one label tree may take, as nearest texts alone find far fewer labels
 _USED = 0.8  # fraction of a budget that a model must have a use for, or else an ensemble is trained
 _LARGEST_SCALE = 1e3  # beyond the bounds of all parts
 _WORTHWHILE = 0.7
@@ -80,6 +81,9 @@ def describe_situation(corpus: Corpus, *, gpu: bool, budget: float | None, packi
     sizes = len(split), len(corpus.labels), int(split.labels.nnz)
     judged = len(corpus.splits.get("test", ()))
     held, free = memory_held(), free_memory()
+    # A moment's work of others would choose a plan that is too small.
+    speed, share = core_speed(), share_of_cores()
+    speed, share = best_of(speed, core_speed()), max(share, share_of_cores())
     return Situation(
         *sizes,
         kind,
@@ -87,8 +91,8 @@ def describe_situation(corpus: Corpus, *, gpu: bool, budget: float | None, packi
         gpu,
         usable_cores(),
         budget,
-        max(share_of_cores(), share_of_cores()),  # a moment's work of others would choose a plan that is too small
-        core_speed(),
+        share,
+        speed,
         judged=judged,
         packing=packing,
         held_memory=held,
@@ -167,7 +171,7 @@ def _from_best(of: Situation) -> Iterator[Choice]:
     settings = _with_wrappers(of, _reading(of), trees=0, rounds=0)
     plan = _plan(of, "trees", settings, _describe("label trees", of, trees=False, space=False))
     # One tree does nearly as well as three.
-    yield from _with_ensembles(of, plan._replace(worthwhile=0.0, over=OVER))
+    yield from _with_ensembles(of, plan._replace(worthwhile=0.0, over=_LATE))
     yield _plan(of, "nearest", {}, "nearest texts + label texts, without training")
 
 
