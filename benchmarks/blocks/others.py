@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import mean
 from typing import Any
@@ -194,20 +192,11 @@ def campaign(results: Results) -> str:
 
 def _claimed(parts: Iterable[Mapping[str, Any]]) -> str:
     rows = [
-        [claim["what"], _plainly(claim["found"]), "yes" if claim["holds"] else "**no**"]
+        [claim["what"], claim["found"], "yes" if claim["holds"] else "**no**"]
         for figures in parts
         for claim in figures["claims"]
     ]
     return table(["wanted", "seen", "holds"], rows)
-
-
-def _plainly(found: str) -> str:
-    """Say without its claim what was found: how many exceptions there are, and how often each of several things."""
-    if exceptions := re.fullmatch(r"(\d[\d,]*) (?:are|are not|not|do neither)", found):
-        return f"{exceptions[1]} exceptions"
-    if found.startswith("{"):
-        return ", ".join(f"{name} ({times:,} times)" for name, times in ast.literal_eval(found).items())
-    return found
 
 
 def hidden_labels(results: Results) -> str:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from benchmarks.campaign.children import MOST_MEMORY, SLOWEST, Outcome, outcome, quietly
 from benchmarks.campaign.materials import PATIENCE, TEXTS, Made, interrupted, learnt, made, train
 from benchmarks.campaign.mutations import blind, copied, informed
-from benchmarks.chaos.claims import Claim, found_and_claimed
+from benchmarks.chaos.claims import Claim, exceptions, found_and_claimed
 from laconic.storage.manifest import MANIFEST, MODEL, PACKED, PACKED_MODEL, write_manifest
 
 _OFTENER = 36  # cases of models for each of a run: there are more of them, and they take seconds
@@ -75,7 +75,7 @@ def folders(scratch: Path, cases: int, variants: Sequence[str]) -> dict[str, Any
     }
     return found_and_claimed(
         figures,
-        Claim(f"{tried:,} damaged folders: each is refused, or opens", f"{len(complaints)} do neither", not complaints),
+        Claim(f"{tried:,} damaged folders: each is refused, or opens", exceptions(len(complaints)), not complaints),
         Claim("no damage by chance opens without a word", f"{silent} of {_sum(found, 'by chance'):,}", not silent),
         Claim(
             "no memory over 1 GB, no opening over 5 s, no resumed training over 60 s",

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.sparse import csr_array, save_npz
 
 from benchmarks.campaign.children import MOST_MEMORY, SLOWEST, outcome
-from benchmarks.chaos.claims import Claim, found_and_claimed
+from benchmarks.chaos.claims import Claim, exceptions, found_and_claimed
 from benchmarks.fingerprints import planted
 from laconic.data.formats.matrices import read_matrix
 from laconic.data.sources import read
@@ -62,7 +62,9 @@ def files(scratch: Path, cases: int) -> dict[str, Any]:
     }
     return found_and_claimed(
         figures,
-        Claim(f"{cases:,} hostile files: each is read, or refused in words", f"{len(complaints)} not", not complaints),
+        Claim(
+            f"{cases:,} hostile files: each is read, or refused in words", exceptions(len(complaints)), not complaints
+        ),
         Claim(
             "no memory over 1 GB, nothing over 5 s",
             f"{largest:.0f} MB, {slowest:.1f} s",

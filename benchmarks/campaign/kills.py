@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from benchmarks.campaign.children import command, killed_after, outcome, quietly
 from benchmarks.campaign.materials import PATIENCE, Made, learnt, made, train
 from benchmarks.campaign.mutations import copied
-from benchmarks.chaos.claims import Claim, found_and_claimed
+from benchmarks.chaos.claims import Claim, exceptions, found_and_claimed
 from laconic.errors import UserError
 
 _KILLS_OF_A_RUN = 3
@@ -59,7 +59,7 @@ def kills(scratch: Path, wanted: int, variants: Sequence[str]) -> dict[str, Any]
         {"kills": total, "by verb": dict(killed), "commands": number, "complaints": complaints[:50]},
         Claim(
             f"{total} kills in {number} commands of {len(variants)} methods: the old or the new model, then bit-equal",
-            f"{len(complaints)} are not",
+            exceptions(len(complaints)),
             not complaints,
         ),
     )

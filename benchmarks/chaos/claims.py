@@ -5,11 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from laconic.units import counted
+
 
 class Claim(NamedTuple):
     what: str
     found: str
     holds: bool
+
+
+def exceptions(number: int) -> str:
+    """Say how many cases a claim does not hold for."""
+    return counted(number, "exception")
+
+
+def how_often(counts: Mapping[str, int]) -> str:
+    """Say how often each of several things was found."""
+    return ", ".join(f"{name} ({times:,} times)" for name, times in counts.items())
 
 
 def found_and_claimed(figures: Mapping[str, Any], *claims: Claim) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.chaos.claims import Claim, found_and_claimed
+from benchmarks.chaos.claims import Claim, exceptions, found_and_claimed
 from benchmarks.chaos.loops import Tally, closed_loop, run
 from benchmarks.chaos.models import Known, id_coded, said, same
 from benchmarks.chaos.processes import Server, laconic_serve, on_core, two_cores
@@ -52,10 +52,10 @@ def equal(trial: Trial) -> dict[str, Any]:
     }
     return found_and_claimed(
         figures,
-        Claim(f"{len(known.texts):,} requests of {CLIENTS} clients are answered", f"{failed} are not", failed == 0),
+        Claim(f"{len(known.texts):,} requests of {CLIENTS} clients are answered", exceptions(failed), failed == 0),
         Claim(
             f"each as offline to 1e-6 and with its own id, {different:,} of them different",
-            f"{found.wrong} are not",
+            exceptions(found.wrong),
             found.wrong == 0,
         ),
     )

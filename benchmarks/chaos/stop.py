@@ -11,7 +11,7 @@ from itertools import cycle
 from time import perf_counter
 from typing import Any
 
-from benchmarks.chaos.claims import Claim, found_and_claimed
+from benchmarks.chaos.claims import Claim, exceptions, found_and_claimed, how_often
 from benchmarks.chaos.connections import Connection
 from benchmarks.chaos.loops import run
 from benchmarks.chaos.processes import Server, laconic_serve, on_core, two_cores
@@ -54,9 +54,9 @@ def stop(trial: Trial) -> dict[str, Any]:
     }
     return found_and_claimed(
         figures,
-        Claim(f"stopped {len(found)} times under load, no accepted request is lost", f"{lost} are", lost == 0),
-        Claim("answers are 200 or 503", f"{strange} are not", strange == 0),
-        Claim("it ends with 0", f"{dict(codes)}", set(codes) == {"0"}),
+        Claim(f"stopped {len(found)} times under load, no accepted request is lost", exceptions(lost), lost == 0),
+        Claim("answers are 200 or 503", exceptions(strange), strange == 0),
+        Claim("it ends with 0", how_often(codes), set(codes) == {"0"}),
         Claim("within 10 s", f"{longest:.2f} s", longest <= _SOON),
     )
 

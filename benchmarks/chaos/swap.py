@@ -12,7 +12,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from benchmarks.chaos.claims import Claim, found_and_claimed
+from benchmarks.chaos.claims import Claim, exceptions, found_and_claimed, how_often
 from benchmarks.chaos.loops import Tally, closed_loop, run
 from benchmarks.chaos.models import SPOILS, Known, other_version, put, said, same
 from benchmarks.chaos.processes import Server, laconic_serve, on_core, two_cores
@@ -74,8 +74,8 @@ def swap(trial: Trial) -> dict[str, Any]:
             as_wished,
         ),
         Claim("no request fails", f"{failed} of {tally.statuses.total():,} do", failed == 0),
-        Claim("every answer is wholly of the version it names", f"{answers.wrong} are not", answers.wrong == 0),
-        Claim("both versions have answered", f"{answers.right}", len(answers.right) == len(versions)),
+        Claim("every answer is wholly of the version it names", exceptions(answers.wrong), answers.wrong == 0),
+        Claim("both versions have answered", how_often(answers.right), len(answers.right) == len(versions)),
     )
 
 

@@ -52,29 +52,29 @@ def test_every_number_of_twelve_bits_is_two_bytes() -> None:
     assert (vector == np.arange(-2048, -2031)).all()
 
 
-@pytest.mark.skipif(not HAS_DOT_PRODUCTS, reason="needs an ARM processor with dot products")
-@pytest.mark.parametrize("dim", [1, 16, 100, 128, 480, MOST_DIM])
-def test_products_by_bytes_are_the_same_integers(dim: int) -> None:
+def extremes(count: int, dim: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return rows of bytes, a vector of 12 bits and their products, with numbers as large as they may be among them."""
     random = np.random.default_rng(dim)
-    table = random.integers(-128, 128, (3, dim), dtype=np.int8)
+    table = random.integers(-128, 128, (count, dim), dtype=np.int8)
     table[0] = -128
     vector = random.integers(-2047, 2048, dim).astype(np.int16)
     vector[: dim // 2] = 2047
+    return table, vector, table.astype(np.int64) @ vector
+
+
+@pytest.mark.skipif(not HAS_DOT_PRODUCTS, reason="needs an ARM processor with dot products")
+@pytest.mark.parametrize("dim", [1, 16, 100, 128, 480, MOST_DIM])
+def test_products_by_bytes_are_the_same_integers(dim: int) -> None:
+    table, vector, expected = extremes(3, dim)
     halves = vector.copy()
     split(halves)
-    expected = table.astype(np.int64) @ vector
     assert [split_product(table, row, halves) for row in range(3)] == expected.tolist()
     assert [plain_product(table, row, vector) for row in range(3)] == expected.tolist()
 
 
 @pytest.mark.parametrize("dim", [1, 15, 16, 17, 100, 480, MOST_DIM])
 def test_runs_of_any_length_have_the_sums_of_whole_numbers(dim: int) -> None:
-    random = np.random.default_rng(dim)
-    table = random.integers(-128, 128, (9, dim), dtype=np.int8)
-    table[0] = -128
-    vector = random.integers(-2047, 2048, dim).astype(np.int16)
-    vector[: dim // 2] = 2047
-    expected = table.astype(np.int64) @ vector
+    table, vector, expected = extremes(9, dim)
     assert [plain_product(table, row, vector) for row in range(9)] == expected.tolist()
     part = Rows(coarse=table, scales=np.ones(9, dtype=np.float32), biases=np.zeros(9, dtype=np.float32))
     read = vector.copy()

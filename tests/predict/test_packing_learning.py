@@ -141,8 +141,7 @@ def test_many_labels_are_looked_at_with_fewer_texts_and_in_larger_clusters(monke
 
 def test_a_gpu_looks_at_more_texts_if_its_memory_holds_them(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu, bytes_of_card = torch.device("cuda"), 1 << 38
-    card = lambda device: SimpleNamespace(total_memory=bytes_of_card)  # noqa: E731
-    monkeypatch.setattr(torch.cuda, "get_device_properties", card)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(total_memory=bytes_of_card))
     assert texts_enough(670_091, gpu) == (1 << 36) // 670_091 > 10 * texts_enough(670_091, CPU)
     bytes_of_card = 1 << 34
     assert texts_enough(670_091, gpu) == (1 << 32) // (2 * 65_536)  # two bytes for each cluster
@@ -216,8 +215,8 @@ def test_a_gpu_without_room_leaves_clustering_to_the_cpu(monkeypatch: pytest.Mon
     assert np.array_equal(np.sort(found.order), np.arange(own.size))
 
 
-def test_no_more_texts_are_read_by_a_transformer_than_a_cpu_is_quick_enough_for() -> None:
-    own = Transformer(graph=np.zeros(1, dtype=np.uint8), width=4, length=3, tokens=9)
-    assert tree._is_transformer(own)
-    assert tree._is_transformer(Unit(encoder=own))
-    assert not tree._is_transformer(Unit(encoder=Given(features=4)))
+def test_a_transformer_reads_no_more_texts_than_it_is_quick_enough_for() -> None:
+    own, many = Transformer(graph=np.zeros(1, dtype=np.uint8), width=4, length=3, tokens=9), np.zeros((30_000, 4))
+    assert tree._readable(own, many) == tree._readable(Unit(encoder=own), many) == 24_000
+    assert tree._readable(own, many[:500]) == 500
+    assert tree._readable(Unit(encoder=Given(features=4)), many) == 30_000

@@ -39,14 +39,7 @@ class Inspection(NamedTuple):
     shown: Sequence[Table | str]  # for people
 
 
-def inspect_data(
-    corpus: Corpus,
-    *,
-    length: int,
-    vectors: Path | None,
-    budget: float | None = None,  # seconds
-    device: str = "auto",
-) -> Inspection:
+def inspect_data(corpus: Corpus, *, length: int, vectors: Path | None, budget: float | None, device: str) -> Inspection:
     facts = describe(corpus, length=length)
     costs, choice = expected_costs(facts), _choice(corpus, budget, device)
     shown: list[Table | str] = [*facts_tables(facts), *reading_tables(facts), *([cost_table(costs)] if costs else [])]

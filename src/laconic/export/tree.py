@@ -48,8 +48,8 @@ def tree_over(ranker: FlatRanker, texts: Inputs | None, device: torch.device) ->
     transform = pack_transform(ranker.classifier.transform, ranker.encoder.dim)
     is_learnt = texts is not None and size_of(texts) >= _ENOUGH and labels.size > _ALL
     if texts is not None and is_learnt:
-        most = min(size_of(texts), _READ_SLOWLY if _is_transformer(encoder) else size_of(texts))
-        encoded = encoded_by(encoder, some(texts, 0, min(most, texts_enough(labels.size, device))))
+        most = min(_readable(encoder, texts), texts_enough(labels.size, device))
+        encoded = encoded_by(encoder, some(texts, 0, most))
         branches = _learnt_branches(labels, encoded, transform, device)
     else:
         vectors = transform.apply(encoded_by(encoder, texts)) if texts is not None and size_of(texts) else None
@@ -68,10 +68,11 @@ def tree_over(ranker: FlatRanker, texts: Inputs | None, device: torch.device) ->
     )
 
 
-def _is_transformer(encoder: Encoder) -> bool:
+def _readable(encoder: Encoder, texts: Inputs) -> int:
+    """Return how many of the texts an encoder reads within seconds."""
     while isinstance(encoder, Unit | Layered):
         encoder = encoder.encoder
-    return isinstance(encoder, Transformer)
+    return min(size_of(texts), _READ_SLOWLY) if isinstance(encoder, Transformer) else size_of(texts)
 
 
 def _learnt_branches(

@@ -26,12 +26,13 @@ class Speed(NamedTuple):
 
 
 def core_speed() -> Speed:
-    """Measure the speed of one core, in a fifth of a second: the best of several rounds, because what other processes
-    or machines on the same processor do in a moment slows down caches and memory.
+    """Measure the speed of one core, in a fifth of a second.
+
+    The best of several rounds counts: what others on the same processor do in a moment slows down caches and memory.
     """
     kernels = (_products(), _memory(), _lookups())
-    rounds = [[_rate(kernel) for kernel in kernels] for _ in range(_ROUNDS)]
-    return Speed(*(max(rates) / usual for rates, usual in zip(zip(*rounds, strict=True), _REFERENCE, strict=True)))
+    rates = ([_rate(kernel) / usual for kernel, usual in zip(kernels, _REFERENCE, strict=True)] for _ in range(_ROUNDS))
+    return best_of(*(Speed(*one) for one in rates))
 
 
 def best_of(*speeds: Speed) -> Speed:

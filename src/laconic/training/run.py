@@ -340,7 +340,7 @@ class Run:
         prefixes = [f"{self.member_of.prefix}member-{one}." for one in range(of or number + 1)]
         member = Member(
             prefix=prefixes[number],
-            prefixes=prefixes if of else prefixes[number:],
+            prefixes=prefixes,
             title=", ".join(filter(None, [self.member_of.title, title])),
             reports=not of or number == 0,
             following=of - 1 - number if of else 0,
