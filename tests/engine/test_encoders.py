@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from laconic.errors import DataError, ModelError
 from laconic.packed.engine.encoders import WIDTHS, Encoder, Given, Inception, Layered, Summed, Windows
 from laconic.packed.engine.inception_kernels import CHANNELS, SIZES, encode_inception
-from laconic.packed.engine.layer_kernels import decode, gelu_rows, product
+from laconic.packed.engine.layer_kernels import decode, gelu_all, gelu_rows, product
+from laconic.packed.engine.outer_products import COLUMNS, WINDOWS, in_blocks, sum_of_rows
 from laconic.packed.engine.parts import flattened, restored
 from laconic.packed.engine.texts import Texts
 from laconic.packed.engine.transforms import Layer, Unchanged
@@ -281,6 +282,8 @@ def test_gelu_is_exact_to_a_millionth() -> None:
     shifted = x[:, None] - bias
     gelu_rows(shifted, bias)
     np.testing.assert_allclose(shifted, found, atol=2e-6)
+    gelu_all(x)
+    np.testing.assert_allclose(x, found[:, 0], atol=2e-6)
 
 
 def test_every_number_of_half_precision_is_decoded_exactly() -> None:
@@ -300,3 +303,21 @@ def test_a_product_is_numpy_s(rows: int, width: int, size: int, step: int) -> No
     product(windows, step, columns, found)
     for i in range(rows):
         np.testing.assert_allclose(found[i], columns @ windows[i * step : i * step + size], rtol=1e-4, atol=1e-5)
+
+
+@given(st.integers(1, 2 * WINDOWS + 1), st.integers(1, 70), st.integers(1, 40), st.integers(0, 45), st.integers(1, 5))
+def test_a_sum_of_rows_is_numpy_s(count: int, width: int, size: int, step: int, stride: int) -> None:
+    windows, matrix, bias = numbers((count - 1) * step + (size - 1) * stride + 1), numbers(size, width), numbers(width)
+    blocks = in_blocks(matrix)
+    assert blocks.shape[1] % COLUMNS == 0
+    assert np.array_equal(blocks[:, :width], matrix)
+    assert not blocks[:, width:].any()
+    padded = in_blocks(bias[None])[0]
+    across = len(padded) + 3
+    found = np.full(count * across, np.nan, dtype=np.float32)
+    sum_of_rows(windows, step, stride, count, blocks, padded, found, across)
+    rows = found.reshape(count, across)
+    for i in range(count):
+        expected = bias + windows[i * step :: stride][:size] @ matrix
+        np.testing.assert_allclose(rows[i, :width], expected, rtol=1e-4, atol=1e-5)
+    assert np.isnan(rows[:, len(padded) :]).all()  # nothing is written beside the products

@@ -38,13 +38,13 @@ def _processor() -> str:
     return str(numba.config.CPU_NAME or ll.get_host_cpu_name())
 
 
-def _features() -> str:
+def features_of_processor() -> str:
     """Return the features of the processor that numba compiles for; none where the user has set them."""
     return "" if numba.config.CPU_FEATURES is not None else str(get_host_cpu_features())
 
 
 HAS_DOT_PRODUCTS = has_dot_products(_processor())
-HAS_PAIRED_PRODUCTS = "+avx2" in _features().split(",")
+HAS_PAIRED_PRODUCTS = "+avx2" in features_of_processor().split(",")
 
 
 @intrinsic  # type: ignore[untyped-decorator]

@@ -19,6 +19,7 @@ from laconic.kernels.checks import check_array, check_floats, check_kind, check_
 from laconic.kernels.held import Held, hold
 from laconic.packed.engine.inception_kernels import CHANNELS, SIDE, SIZES, STRIDE, Weights, encode_inception
 from laconic.packed.engine.layer_kernels import WORD_BLOCK, divide_by_lengths
+from laconic.packed.engine.outer_products import in_blocks
 from laconic.packed.engine.parts import Part
 from laconic.packed.engine.texts import Inputs, Texts, check_features
 from laconic.packed.engine.transforms import Transform
@@ -116,8 +117,9 @@ class Inception(Encoder):
         arrays = (
             words,
             none if word is None else word,
-            none if dimension is None else dimension,
-            *(self.projection, self.narrow, self.middle, self.wide, self.final),
+            none if dimension is None else in_blocks(dimension.T),
+            self.projection,
+            *(in_blocks(filters.T) for filters in (self.narrow, self.middle, self.wide, self.final)),
             *(self.projection_bias, self.branches_bias, self.final_bias, self.gain, self.shift),
         )
         return hold((Weights(self._width, *map(for_kernels, arrays)), scales))

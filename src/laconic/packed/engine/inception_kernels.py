@@ -14,7 +14,8 @@ import numpy as np
 from jaxtyping import Float, UInt8, UInt16
 
 from laconic.kernels.jit import compiled_in_any_order
-from laconic.packed.engine.layer_kernels import gelu, gelu_rows, product, readable, word_vector
+from laconic.packed.engine.layer_kernels import gelu_all, product, readable, word_vector
+from laconic.packed.engine.outer_products import sum_of_rows
 from laconic.packed.engine.texts import Texts
 
 CHANNELS = 32
@@ -32,12 +33,12 @@ class Weights(NamedTuple):
     width: int  # numbers of a word's vector
     words: UInt16[np.ndarray, "ids dim"] | UInt8[np.ndarray, "ids half"]
     word_attention: Float[np.ndarray, "length length"]
-    dimension_attention: Float[np.ndarray, "dim dim"]
+    dimension_attention: Float[np.ndarray, "dim padded"]  # in blocks (outer_products.py)
     projection: Float[np.ndarray, "channels length"]
-    narrow: Float[np.ndarray, "channels _"]
-    middle: Float[np.ndarray, "channels _"]
-    wide: Float[np.ndarray, "channels _"]
-    final: Float[np.ndarray, "channels _"]
+    narrow: Float[np.ndarray, "size channels"]
+    middle: Float[np.ndarray, "size channels"]
+    wide: Float[np.ndarray, "size channels"]
+    final: Float[np.ndarray, "size channels"]
     projection_bias: Float[np.ndarray, "channels"]
     branches_bias: Float[np.ndarray, "all"]
     final_bias: Float[np.ndarray, "channels"]
@@ -49,10 +50,11 @@ class _Scratch(NamedTuple):
     """Scratch arrays for one text."""
 
     x: Float[np.ndarray, "words dim"]
-    turned: Float[np.ndarray, "words dim"]  # x W'
+    turned: Float[np.ndarray, "words padded"]  # x W'
     squares: Float[np.ndarray, "3 pairs"]  # of words
     shares: Float[np.ndarray, "3 size"]  # of words in channels
-    lines: Float[np.ndarray, "channels dim"]
+    own: Float[np.ndarray, "words channels"]  # the same, by words
+    none: Float[np.ndarray, "padded"]  # zeros
     ring: Float[np.ndarray, "around channels"]
     answers: Float[np.ndarray, "places all"]
     last: Float[np.ndarray, "steps channels"]
@@ -84,10 +86,11 @@ def _scratch(weights, texts, steps):  # type: ignore[no-untyped-def]
     words = min(longest, weights.projection.shape[1])
     return _Scratch(
         np.empty((words, dim), dtype=np.float32),
-        np.empty((words, dim), dtype=np.float32),
+        np.empty((words, weights.dimension_attention.shape[1]), dtype=np.float32),
         np.empty((3, words * words), dtype=np.float32),
         np.empty((3, CHANNELS * words), dtype=np.float32),
-        np.empty((CHANNELS, dim), dtype=np.float32),
+        np.empty((words, CHANNELS), dtype=np.float32),
+        np.zeros(weights.dimension_attention.shape[1], dtype=np.float32),
         np.empty((dim + 2 * SIDE, CHANNELS), dtype=np.float32),
         np.empty((dim // STRIDE, _ALL), dtype=np.float32),
         np.empty((steps, CHANNELS), dtype=np.float32),
@@ -109,8 +112,11 @@ def _shares(weights, scratch, count):  # type: ignore[no-untyped-def]
     product(weights.word_attention.reshape(-1), len(weights.word_attention), alike, mixing)  # Mᵀ: x xᵀ is its own
     for i in range(count):
         mixing[i, i] += _ONE
-    product(x.reshape(-1), x.shape[1], weights.dimension_attention, turned)
-    product(turned.reshape(-1), x.shape[1], x, crossed)
+    width = turned.shape[1]
+    sum_of_rows(
+        x.reshape(-1), x.shape[1], 1, count, weights.dimension_attention, scratch.none, turned.reshape(-1), width
+    )
+    product(turned.reshape(-1), width, x, crossed)
     first, second, third = scratch.shares[0], scratch.shares[1], scratch.shares[2]
     size, shape = CHANNELS * count, (CHANNELS, count)
     product(weights.projection.reshape(-1), weights.projection.shape[1], mixing, first[:size].reshape(shape))
@@ -129,37 +135,37 @@ def _add(factor, row, out):  # type: ignore[no-untyped-def]
 @compiled_in_any_order
 def _project(weights, scratch, shares, count):  # type: ignore[no-untyped-def]
     """Compute the channels at every dimension, wrapped around at both ends."""
-    dim, lines, ring = scratch.x.shape[1], scratch.lines, scratch.ring
-    for c in range(CHANNELS):
-        line, bias = lines[c], weights.projection_bias[c]
-        for d in range(dim):
-            line[d] = bias
-        for i in range(count):
-            _add(shares[c, i], scratch.x[i], line)
-        for d in range(dim):
-            line[d] = gelu(line[d])
-    for around in range(dim + 2 * SIDE):
-        d = (around - SIDE) % dim
+    dim, ring = scratch.x.shape[1], scratch.ring
+    for i in range(count):
         for c in range(CHANNELS):
-            ring[around, c] = lines[c, d]
+            scratch.own[i, c] = shares[c, i]
+    middle = ring[SIDE : SIDE + dim]
+    own, bias = scratch.own[:count], weights.projection_bias
+    sum_of_rows(scratch.x.reshape(-1), 1, dim, dim, own, bias, middle.reshape(-1), CHANNELS)
+    gelu_all(middle.reshape(-1))
+    for i in range(SIDE):
+        ring[i] = middle[(i - SIDE) % dim]
+        ring[SIDE + dim + i] = middle[i % dim]
 
 
 @compiled_in_any_order
 def _convolve(weights, scratch):  # type: ignore[no-untyped-def]
     """Compute a branch as one matrix product, since windows are contiguous."""
-    around = scratch.ring.reshape(-1)
+    around, answers, places = scratch.ring.reshape(-1), scratch.answers.reshape(-1), len(scratch.answers)
     for branch, weight in enumerate((weights.narrow, weights.middle, weights.wide)):
-        outside = SIDE - (weight.shape[1] // CHANNELS - STRIDE) // 2
-        answers = scratch.answers[:, branch * CHANNELS : (branch + 1) * CHANNELS]
-        product(around[outside * CHANNELS :], STRIDE * CHANNELS, weight, answers)
-    gelu_rows(scratch.answers, weights.branches_bias)
+        outside = SIDE - (weight.shape[0] // CHANNELS - STRIDE) // 2
+        first = branch * CHANNELS
+        bias, into = weights.branches_bias[first : first + CHANNELS], answers[first:]
+        sum_of_rows(around[outside * CHANNELS :], STRIDE * CHANNELS, 1, places, weight, bias, into, _ALL)
+    gelu_all(answers)
 
 
 @compiled_in_any_order
 def _finish(weights, scratch, out):  # type: ignore[no-untyped-def]
-    steps = len(scratch.last)
-    product(scratch.answers.reshape(-1), STRIDE * _ALL, weights.final, scratch.last)
-    gelu_rows(scratch.last, weights.final_bias)
+    steps, last = len(scratch.last), scratch.last.reshape(-1)
+    around, bias = scratch.answers.reshape(-1), weights.final_bias
+    sum_of_rows(around, STRIDE * _ALL, 1, steps, weights.final, bias, last, CHANNELS)
+    gelu_all(last)
     for step in range(steps):
         for c in range(CHANNELS):
             out[c * steps + step] = scratch.last[step, c] * weights.gain[c] + weights.shift[c]

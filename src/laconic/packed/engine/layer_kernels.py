@@ -107,6 +107,13 @@ def gelu_rows(rows, bias):  # type: ignore[no-untyped-def]
 
 
 @compiled_in_any_order
+def gelu_all(numbers):  # type: ignore[no-untyped-def]
+    """Apply GELU in place."""
+    for i in range(len(numbers)):
+        numbers[i] = gelu(numbers[i])
+
+
+@compiled_in_any_order
 def relu_rows(rows, bias):  # type: ignore[no-untyped-def]
     """Apply ReLU(row + bias) in place."""
     for i in range(len(rows)):
