@@ -14,6 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laconic.errors import DataError, ModelError
+from laconic.kernels.jit import compiled
+from laconic.packed.engine import halves
 from laconic.packed.engine.encoders import WIDTHS, Encoder, Given, Inception, Layered, Summed, Windows
 from laconic.packed.engine.inception_kernels import CHANNELS, SIZES, encode_inception
 from laconic.packed.engine.layer_kernels import decode, gelu_all, gelu_rows, product
@@ -131,6 +133,18 @@ def test_an_encoder_comes_back_from_its_structure_and_mapped_arrays(name: str, f
     compilations = [len(kernel.signatures) for kernel in KERNELS]
     assert np.array_equal(back.encode(texts(ROWS)), expected)
     assert [len(kernel.signatures) for kernel in KERNELS] == compilations  # which take seconds
+
+
+@pytest.mark.parametrize("attention", [True, False])
+def test_filters_in_half_precision_give_what_they_round_to(attention: bool) -> None:
+    encoder = inception(attention=attention)
+    names = ["narrow", "middle", "wide", "final", *(["dimension_attention"] if attention else [])]
+    rounded: dict[str, Any] = {name: getattr(encoder, name).astype(np.float16) for name in names}
+    single: dict[str, Any] = {name: array.astype(np.float32) for name, array in rounded.items()}
+    expected = replace(encoder, **single).encode(texts(ROWS))
+    np.testing.assert_allclose(replace(encoder, **rounded).encode(texts(ROWS)), expected, rtol=1e-5, atol=1e-6)
+    with pytest.raises(ModelError, match="not all finite"):
+        replace(encoder, wide=np.full_like(rounded["wide"], np.inf))
 
 
 @pytest.mark.parametrize("name", WORD_ENCODERS)
@@ -295,22 +309,53 @@ def test_every_number_of_half_precision_is_decoded_exactly() -> None:
     assert np.array_equal(found[finite].view(np.uint32), halves[finite].astype(np.float32).view(np.uint32))
 
 
-@given(st.integers(0, 13), st.integers(1, 13), st.integers(1, 40), st.integers(0, 45))
-def test_a_product_is_numpy_s(rows: int, width: int, size: int, step: int) -> None:
+@compiled
+def in_single(bits: Any, out: Any) -> None:
+    for i in range(len(bits)):
+        out[i] = halves.number(bits[i])
+
+
+@pytest.mark.skipif(not halves.HAS_HALVES, reason="needs a processor that converts half precision")
+def test_a_weight_in_half_precision_is_read_exactly() -> None:
+    every = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    finite = every[np.isfinite(every)]
+    found = np.empty(len(finite), dtype=np.float32)
+    in_single(halves.for_products(finite), found)
+    assert np.array_equal(found.view(np.uint32), finite.astype(np.float32).view(np.uint32))
+
+
+def test_weights_in_half_precision_are_converted_when_a_processor_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(halves, "HAS_HALVES", False)
+    weights = numbers(3, 4).astype(np.float16)
+    found = halves.for_products(weights)
+    assert found.dtype == np.float32
+    assert np.array_equal(found, weights)
+
+
+KINDS_OF_WEIGHTS = st.sampled_from([np.float32, np.float16])
+
+
+@given(st.integers(0, 13), st.integers(1, 13), st.integers(1, 40), st.integers(0, 45), KINDS_OF_WEIGHTS)
+def test_a_product_is_numpy_s(rows: int, width: int, size: int, step: int, kind: type[Any]) -> None:
     numbers_in_all = max(rows - 1, 0) * step + size
-    windows, columns = numbers(numbers_in_all), numbers(width, size)
+    windows, columns = numbers(numbers_in_all), numbers(width, size).astype(kind)
     found = np.full((rows, width), np.nan, dtype=np.float32)
-    product(windows, step, columns, found)
+    product(windows, step, halves.for_products(columns), found)
+    columns = columns.astype(np.float32)
     for i in range(rows):
         np.testing.assert_allclose(found[i], columns @ windows[i * step : i * step + size], rtol=1e-4, atol=1e-5)
 
 
-@given(st.integers(1, 2 * WINDOWS + 1), st.integers(1, 70), st.integers(1, 40), st.integers(0, 45), st.integers(1, 5))
-def test_a_sum_of_rows_is_numpy_s(count: int, width: int, size: int, step: int, stride: int) -> None:
-    windows, matrix, bias = numbers((count - 1) * step + (size - 1) * stride + 1), numbers(size, width), numbers(width)
+@given(
+    *(st.integers(1, 2 * WINDOWS + 1), st.integers(1, 70), st.integers(1, 40), st.integers(0, 45), st.integers(1, 5)),
+    KINDS_OF_WEIGHTS,
+)
+def test_a_sum_of_rows_is_numpy_s(count: int, width: int, size: int, step: int, stride: int, kind: type[Any]) -> None:
+    windows, bias = numbers((count - 1) * step + (size - 1) * stride + 1), numbers(width)
+    matrix = numbers(size, width).astype(kind)
     blocks = in_blocks(matrix)
     assert blocks.shape[1] % COLUMNS == 0
-    assert np.array_equal(blocks[:, :width], matrix)
+    assert np.array_equal(blocks[:, :width], halves.for_products(matrix))
     assert not blocks[:, width:].any()
     padded = in_blocks(bias[None])[0]
     across = len(padded) + 3
@@ -318,6 +363,6 @@ def test_a_sum_of_rows_is_numpy_s(count: int, width: int, size: int, step: int, 
     sum_of_rows(windows, step, stride, count, blocks, padded, found, across)
     rows = found.reshape(count, across)
     for i in range(count):
-        expected = bias + windows[i * step :: stride][:size] @ matrix
+        expected = bias + windows[i * step :: stride][:size] @ matrix.astype(np.float32)
         np.testing.assert_allclose(rows[i, :width], expected, rtol=1e-4, atol=1e-5)
     assert np.isnan(rows[:, len(padded) :]).all()  # nothing is written beside the products

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ from laconic.packed.engine.layer_kernels import word_vector
 from laconic.packed.engine.row_kernels import fine_dot
 from laconic.packed.engine.rows import Rows
 from laconic.packed.engine.texts import Texts
+from laconic.packed.engine.transforms import Layer
 
 
 @pytest.mark.parametrize("dim", [1, 16, 31, 32, 33, 48, 64, 100])
@@ -72,3 +75,17 @@ def test_rows_without_their_second_bytes_score_by_their_first() -> None:
     plain = (rows.coarse.astype(np.float32) * rows.scales[:, None]) @ vector
     found = [fine_dot(small.grid, small.second, row, vector) for row in range(9)]
     np.testing.assert_allclose(found, plain, rtol=1e-5)
+
+
+def test_layers_are_in_half_precision_unless_a_number_is_too_large() -> None:
+    chance = np.random.default_rng(2)
+    weight, bias = chance.normal(size=(8, 6)).astype(np.float32), np.zeros(8, dtype=np.float32)
+    layer = Layer.of(weight, bias, activation="gelu")
+    small, vectors = smaller(layer), chance.normal(size=(5, 6)).astype(np.float32)
+    assert small.weight.dtype == np.float16
+    expected = replace(layer, weight=small.weight.astype(np.float32)).apply(vectors)
+    np.testing.assert_allclose(small.apply(vectors), expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(small.apply(vectors), layer.apply(vectors), atol=5e-3)
+    assert smaller(small).weight is small.weight
+    large = Layer.of(weight * 1e5, bias, activation="gelu")
+    assert smaller(large).weight is large.weight

@@ -15,6 +15,7 @@ from jaxtyping import Float, Float16, Int
 from torch import Tensor
 
 from laconic.models.clustering import cluster_vectors
+from laconic.packed.engine.halves import in_halves
 from laconic.packed.engine.rows import Rows
 from laconic.packed.engine.transforms import Layer, Transform
 
@@ -127,11 +128,15 @@ def _by_profile(
 
 
 def _whitening(encoded: Float[np.ndarray, "texts width"]) -> Layer:
-    """Whiten vectors along their principal directions, so that one learning rate suits all."""
+    """Whiten vectors along their principal directions, so that one learning rate suits all.
+
+    Weights are rounded before the mean is taken off by them: it may be many times what vectors differ by.
+    """
     axes, spread = _principal(encoded)
     weight = (axes / np.sqrt(np.maximum(spread + _FLOOR * spread.mean(), np.finfo(np.float32).tiny))).T
-    bias = (-weight @ encoded.mean(0)).astype(np.float32)
-    return Layer.of(np.ascontiguousarray(weight, dtype=np.float32), bias, activation="none")
+    rounded = in_halves(np.ascontiguousarray(weight, dtype=np.float32))
+    bias = (-rounded.astype(np.float64) @ encoded.mean(0)).astype(np.float32)
+    return Layer.of(rounded, bias, activation="none")
 
 
 def _principal(

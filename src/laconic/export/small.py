@@ -9,19 +9,26 @@ import numpy as np
 from jaxtyping import Float, Float16, Integer, UInt8
 
 from laconic.packed.engine.encoders import Inception, Summed
+from laconic.packed.engine.halves import in_halves
 from laconic.packed.engine.layer_kernels import WORD_BLOCK
 from laconic.packed.engine.near_labels import NearLabels
 from laconic.packed.engine.pairs import Pairs
 from laconic.packed.engine.parts import Part
 from laconic.packed.engine.rows import Rows
+from laconic.packed.engine.transforms import Layer
 
 P = TypeVar("P", bound=Part)
 _FEW_PAIRS = 1_000_000  # values of more are not worth the memory that each process would convert them in
+_IN_HALVES: dict[type[Part], tuple[str, ...]] = {
+    Inception: ("dimension_attention", "narrow", "middle", "wide", "final"),
+    Layer: ("weight",),
+}
 _LARGEST = 7  # of the numbers from -7 to 7 that half a byte holds
 
 
 def smaller(part: P) -> P:
-    """Return the part with label rows of one byte a number, word vectors of half a byte and short lists of pairs.
+    """Return the part with label rows of one byte a number, word vectors of half a byte, layers in half precision and
+    short lists of pairs.
 
     So are the parts that it is made of.
     """
@@ -36,6 +43,8 @@ def smaller(part: P) -> P:
         changed["text_labels"] = _narrow(part.text_labels)
     if isinstance(part, Inception | Summed) and part.word_scales is None:
         changed["words"], changed["word_scales"] = in_half_bytes(part.words)
+    for name in _IN_HALVES.get(type(part), ()):
+        changed[name] = None if own[name] is None else in_halves(own[name])
     if isinstance(part, Inception):
         changed["width"] = part.words.shape[1] if part.width is None else part.width
     new = {name: value for name, value in changed.items() if value is not own[name]}

@@ -17,6 +17,7 @@ from jaxtyping import Float
 from laconic.errors import DataError, ModelError
 from laconic.kernels.checks import check_array, check_floats, check_kind, check_whole, for_kernels
 from laconic.kernels.held import Held, hold
+from laconic.packed.engine.halves import check_weights
 from laconic.packed.engine.inception_kernels import CHANNELS, SIDE, SIZES, STRIDE, Weights, encode_inception
 from laconic.packed.engine.layer_kernels import WORD_BLOCK, divide_by_lengths
 from laconic.packed.engine.outer_products import in_blocks
@@ -56,14 +57,14 @@ class Inception(Encoder):
 
     words: np.ndarray  # float16, ids × dim; with scales, uint8: half a byte for each number (layer_kernels.py)
     word_attention: np.ndarray | None  # float32, length × length; this matrix and the next are transposed
-    dimension_attention: np.ndarray | None  # float32, dim × dim
+    dimension_attention: np.ndarray | None  # float32 or float16, as all filters; dim × dim
     projection: np.ndarray  # float32, channels × length
-    projection_bias: np.ndarray  # float32, as all that follow
-    narrow: np.ndarray  # channels × size; a window's numbers are of each place along dim its channels
+    projection_bias: np.ndarray  # float32, as all that follow but the filters
+    narrow: np.ndarray  # filters, channels × size; a window's numbers are of each place along dim its channels
     middle: np.ndarray
     wide: np.ndarray
     branches_bias: np.ndarray
-    final: np.ndarray  # channels × size
+    final: np.ndarray  # filters, channels × size
     final_bias: np.ndarray
     gain: np.ndarray  # this and the next are what is left of the last normalisation
     shift: np.ndarray
@@ -78,10 +79,10 @@ class Inception(Encoder):
         length = self.projection.shape[1]
         if self.word_attention is not None or self.dimension_attention is not None:
             self._check("word_attention", length, length)
-            self._check("dimension_attention", dim, dim)
+            check_weights(self.dimension_attention, "dimension attention", (dim, dim))
         for name, size in zip(("narrow", "middle", "wide"), SIZES, strict=True):
-            self._check(name, CHANNELS, size * CHANNELS)
-        self._check("final", CHANNELS, self._final_size * every)
+            check_weights(getattr(self, name), f"{name} filters", (CHANNELS, size * CHANNELS))
+        check_weights(self.final, "final filters", (CHANNELS, self._final_size * every))
         self._check("branches_bias", every)
         for name in ("projection_bias", "final_bias", "gain", "shift"):
             self._check(name, CHANNELS)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, UInt8, UInt16
+from jaxtyping import Float, Real, UInt8, UInt16
 
 from laconic.kernels.jit import compiled_in_any_order
 from laconic.packed.engine.layer_kernels import gelu_all, product, readable, word_vector
@@ -33,12 +33,12 @@ class Weights(NamedTuple):
     width: int  # numbers of a word's vector
     words: UInt16[np.ndarray, "ids dim"] | UInt8[np.ndarray, "ids half"]
     word_attention: Float[np.ndarray, "length length"]
-    dimension_attention: Float[np.ndarray, "dim padded"]  # in blocks (outer_products.py)
+    dimension_attention: Real[np.ndarray, "dim padded"]  # this and all filters are in blocks (outer_products.py)
     projection: Float[np.ndarray, "channels length"]
-    narrow: Float[np.ndarray, "size channels"]
-    middle: Float[np.ndarray, "size channels"]
-    wide: Float[np.ndarray, "size channels"]
-    final: Float[np.ndarray, "size channels"]
+    narrow: Real[np.ndarray, "size channels"]
+    middle: Real[np.ndarray, "size channels"]
+    wide: Real[np.ndarray, "size channels"]
+    final: Real[np.ndarray, "size channels"]
     projection_bias: Float[np.ndarray, "channels"]
     branches_bias: Float[np.ndarray, "all"]
     final_bias: Float[np.ndarray, "channels"]

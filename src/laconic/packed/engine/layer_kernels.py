@@ -12,6 +12,7 @@ import numpy as np
 from numpy.polynomial import chebyshev
 
 from laconic.kernels.jit import compiled, compiled_in_any_order
+from laconic.packed.engine.halves import number
 
 _BLOCK = 4  # rows and columns of a product that are computed together: sixteen sums fit into registers
 _FAR = np.float32(5.25)  # beyond it GELU is x, or 0, to within 4e-7
@@ -136,7 +137,10 @@ def divide_by_lengths(rows, out):  # type: ignore[no-untyped-def]
 
 @compiled_in_any_order
 def product(windows, step, columns, out):  # type: ignore[no-untyped-def]
-    """Compute out[i, j] = columns[j] · the window that begins at i × step; windows may overlap."""
+    """Compute out[i, j] = columns[j] · the window that begins at i × step; windows may overlap.
+
+    Columns are as `for_products` gives them.
+    """
     last = len(out) - 1
     for i in range(0, last, _BLOCK):
         _four(windows, step, columns, i, out)
@@ -156,10 +160,11 @@ def _four(windows, step, columns, i, out):  # type: ignore[no-untyped-def]
         e, f, g, h = columns[j], columns[j2], columns[j3], columns[j4]
         ae = af = ag = ah = be = bf = bg = bh = ce = cf = cg = ch = de = df = dg = dh = _ZERO
         for k in range(size):
-            ae, af, ag, ah = ae + a[k] * e[k], af + a[k] * f[k], ag + a[k] * g[k], ah + a[k] * h[k]
-            be, bf, bg, bh = be + b[k] * e[k], bf + b[k] * f[k], bg + b[k] * g[k], bh + b[k] * h[k]
-            ce, cf, cg, ch = ce + c[k] * e[k], cf + c[k] * f[k], cg + c[k] * g[k], ch + c[k] * h[k]
-            de, df, dg, dh = de + d[k] * e[k], df + d[k] * f[k], dg + d[k] * g[k], dh + d[k] * h[k]
+            e_k, f_k, g_k, h_k = number(e[k]), number(f[k]), number(g[k]), number(h[k])
+            ae, af, ag, ah = ae + a[k] * e_k, af + a[k] * f_k, ag + a[k] * g_k, ah + a[k] * h_k
+            be, bf, bg, bh = be + b[k] * e_k, bf + b[k] * f_k, bg + b[k] * g_k, bh + b[k] * h_k
+            ce, cf, cg, ch = ce + c[k] * e_k, cf + c[k] * f_k, cg + c[k] * g_k, ch + c[k] * h_k
+            de, df, dg, dh = de + d[k] * e_k, df + d[k] * f_k, dg + d[k] * g_k, dh + d[k] * h_k
         out[i, j], out[i, j2], out[i, j3], out[i, j4] = ae, af, ag, ah
         out[i2, j], out[i2, j2], out[i2, j3], out[i2, j4] = be, bf, bg, bh
         out[i3, j], out[i3, j2], out[i3, j3], out[i3, j4] = ce, cf, cg, ch
@@ -175,6 +180,6 @@ def _one(window, columns, out):  # type: ignore[no-untyped-def]
         e, f, g, h = columns[j], columns[j2], columns[j3], columns[j4]
         total_e = total_f = total_g = total_h = _ZERO
         for k in range(columns.shape[1]):
-            total_e, total_f = total_e + window[k] * e[k], total_f + window[k] * f[k]
-            total_g, total_h = total_g + window[k] * g[k], total_h + window[k] * h[k]
+            total_e, total_f = total_e + window[k] * number(e[k]), total_f + window[k] * number(f[k])
+            total_g, total_h = total_g + window[k] * number(g[k]), total_h + window[k] * number(h[k])
         out[j], out[j2], out[j3], out[j4] = total_e, total_f, total_g, total_h

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Real
 from numba import types
 from numba.core import cgutils
 from numba.core.cgutils import ir
@@ -17,6 +17,7 @@ from numba.extending import intrinsic
 
 from laconic.kernels.jit import compiled_in_any_order
 from laconic.packed.engine.dot_products import features_of_processor
+from laconic.packed.engine.halves import for_products, in_single
 
 COLUMNS = 32  # of a block; a matrix has a multiple of them
 _LANES = 16  # numbers of a vector; where registers are narrower, it takes several of them
@@ -24,16 +25,17 @@ _MANY, _FEW = 8, 3  # windows of a block where there are 32 registers of 512 bit
 WINDOWS = _MANY if "+avx512f" in features_of_processor() else _FEW
 
 _VECTOR = ir.VectorType(ir.FloatType(), _LANES)
+_ALIGNED = 2  # bytes: rows begin anywhere
 _PLACE, _LANE = ir.IntType(64), ir.IntType(32)
 _INEXACT = ("reassoc", "contract")  # a product and a sum may become one instruction
 
 
-def in_blocks(matrix: Float[np.ndarray, "rows columns"]) -> Float[np.ndarray, "rows more"]:
-    """Return the matrix with zeros as further columns, so that it has whole blocks of them."""
+def in_blocks(matrix: Float[np.ndarray, "rows columns"]) -> Real[np.ndarray, "rows more"]:
+    """Return the matrix as kernels read it, with zeros as further columns, so that it has whole blocks of them."""
     rows, columns = matrix.shape
-    padded = np.zeros((rows, -(-columns // COLUMNS) * COLUMNS), dtype=np.float32)
+    padded = np.zeros((rows, -(-columns // COLUMNS) * COLUMNS), dtype=matrix.dtype)
     padded[:, :columns] = matrix
-    return padded
+    return for_products(padded)
 
 
 @compiled_in_any_order
@@ -81,6 +83,7 @@ def _multiply_block(
         with cgutils.for_range(builder, own["size"]) as loop:
             begin = builder.add(builder.mul(loop.index, own["width"]), own["column"])
             vectors = [_load(builder, starts["matrix"], builder.add(begin, _PLACE(part))) for part in parts]
+            vectors = [in_single(builder, one) if matrix.dtype == types.uint16 else one for one in vectors]
             behind = builder.mul(loop.index, own["stride"])
             for place, totals in zip(places, sums, strict=True):
                 number = builder.load(builder.gep(starts["windows"], [builder.add(place, behind)]))
@@ -114,10 +117,11 @@ def _in_every_lane(builder: Any, number: Any) -> Any:
 
 
 def _load(builder: Any, start: Any, place: Any) -> Any:
-    loaded = builder.load(builder.bitcast(builder.gep(start, [place]), _VECTOR.as_pointer()))
-    loaded.align = 4
+    kind = ir.VectorType(start.type.pointee, _LANES)
+    loaded = builder.load(builder.bitcast(builder.gep(start, [place]), kind.as_pointer()))
+    loaded.align = _ALIGNED
     return loaded
 
 
 def _store(builder: Any, vector: Any, start: Any, place: Any) -> None:
-    builder.store(vector, builder.bitcast(builder.gep(start, [place]), _VECTOR.as_pointer()), align=4)
+    builder.store(vector, builder.bitcast(builder.gep(start, [place]), _VECTOR.as_pointer()), align=_ALIGNED)

@@ -11,12 +11,13 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, UInt16
 
 from laconic.errors import ModelError
-from laconic.kernels.checks import check_array, check_finite, check_floats, check_whole, for_kernels
+from laconic.kernels.checks import check_floats, check_whole, for_kernels
 from laconic.kernels.held import Held, hold
 from laconic.kernels.jit import compiled_in_any_order
+from laconic.packed.engine.halves import check_weights, for_products
 from laconic.packed.engine.layer_kernels import gelu_rows, product, relu_rows
 from laconic.packed.engine.parts import Part
 
@@ -64,7 +65,7 @@ class Layer(Transform):
     ReLU may be taken of all that comes out.
     """
 
-    weight: np.ndarray  # float32, width × dim
+    weight: np.ndarray  # float32 or float16, width × dim
     bias: np.ndarray  # float32, as the next three
     gain: np.ndarray
     shift: np.ndarray
@@ -75,11 +76,10 @@ class Layer(Transform):
     relu_after: bool
 
     def __post_init__(self) -> None:
-        check_array(self.weight, "transform", np.float32, (None, None))
+        check_weights(self.weight, "transform", (None, None))
         width, dim = self.weight.shape
         for name in ("bias", "gain", "shift", "skip"):
             check_floats(getattr(self, name), f"transform's {name}", (width,))
-        check_finite(self.weight, "transform")
         check_whole(dim, "transform's width", 1)
         check_whole(self.first, "transform's first place", 0)
         check_whole(self.inputs, "width of vectors", self.first + dim)
@@ -121,7 +121,7 @@ class Layer(Transform):
     @cached_property
     def _held(self) -> Held:
         weights = _Weights(
-            for_kernels(self.weight),
+            for_products(self.weight),
             for_kernels(self.bias),
             for_kernels(np.stack([self.gain, self.shift, self.skip])),
             ACTIVATIONS.index(self.activation),
@@ -142,7 +142,7 @@ def _check_inputs(vectors: Float[np.ndarray, "texts _"], width: int) -> None:
 
 
 class _Weights(NamedTuple):
-    weight: Float[np.ndarray, "width dim"]
+    weight: Float[np.ndarray, "width dim"] | UInt16[np.ndarray, "width dim"]
     bias: Float[np.ndarray, "width"]
     lines: Float[np.ndarray, "3 width"]  # gain, shift, skip
     activation: int
