@@ -74,5 +74,5 @@ def _tree(labels: int, generator: np.random.Generator) -> Forest:
         np.concatenate(targets).astype(np.int32),
         generator.normal(size=len(nodes)).astype(np.float32),
         scales,
-        *by_feature([rows_of(entries)]),
+        *by_feature([rows_of(entries)], 6),
     )

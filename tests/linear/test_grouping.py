@@ -61,7 +61,7 @@ def test_rows_of_several_parts_are_sorted_by_feature_and_node() -> None:
     several = [drawn(300, seed) for seed in range(3)]
     rows = [rows_of(entries) for entries in several]
     moved = [part._replace(nodes=part.nodes + np.int32(7 * number)) for number, part in enumerate(rows)]
-    feature_starts, nodes, blocks, weights = by_feature(moved)
+    feature_starts, nodes, blocks, weights = by_feature(moved, 21)
     features = np.repeat(np.arange(len(feature_starts) - 1), np.diff(feature_starts)).tolist()
     keys = list(zip(features, nodes.tolist(), strict=True))
     assert keys == sorted(keys)

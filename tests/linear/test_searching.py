@@ -88,7 +88,7 @@ def test_labels_that_go_leave_the_others_scores_as_they_were() -> None:
 def test_weights_come_back_from_steps_of_one_byte(pairs: set[tuple[int, int, int]]) -> None:
     nodes, features, places = np.array(sorted(pairs), dtype=np.int64).reshape(-1, 3).T
     values = (1 + np.arange(len(nodes)) % 127).astype(np.int8)
-    starts, rows, blocks, weights = by_feature([rows_of(Entries(nodes, features, places, values))])
+    starts, rows, blocks, weights = by_feature([rows_of(Entries(nodes, features, places, values))], 4)
     assert weights.numbers.dtype == np.uint8
     made = forest()._replace(feature_starts=starts, nodes=rows, blocks=blocks, weights=weights)
     found = sorted(zip(*(part.tolist() for part in entries_of(made)), strict=True))

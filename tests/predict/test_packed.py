@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from laconic.data.text import Splitter
 from laconic.data.vocabulary import VocabularyConfig
 from laconic.errors import ModelError, UserError
+from laconic.packed import deflated
 from laconic.packed.arrays import map_arrays, write_arrays
 from laconic.packed.engine.parts import Part
 from laconic.packed.folder import is_packed, open_packed, write_packed
@@ -225,7 +226,11 @@ def folders(tmp_path_factory):
     for model, path in zip(models, paths, strict=True):
         names = [f"label {number}" for number in range(len(NAMES))]
         write_packed(replace(model, labels=names, label_texts=None), path)
-    return paths
+    with pytest.MonkeyPatch.context() as patch:  # every array deflated
+        patch.setattr(deflated, "_LEAST", 1)
+        patch.setattr(deflated, "_MOST_LEFT", 99)
+        write_packed(replace(models[0], labels=names, label_texts=None), paths[0].with_name("deflated"))
+    return [*paths, paths[0].with_name("deflated")]
 
 
 @examples(200)

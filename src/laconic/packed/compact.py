@@ -1,10 +1,11 @@
 """Arrays in fewer bytes: a packed model is written with compact arrays, and they are expanded when it is opened.
 
-Nothing is lost: an expanded array is equal to what was written in every bit. Two kinds of arrays are compact:
+Nothing is lost: an expanded array is equal to what was written in every bit. Three kinds of arrays are compact:
 
 NAME:steps:KIND   integers of a kind, as the differences between neighbours: a byte each, where 255 stands for the next
                   of NAME:long:KIND, differences that take more; they wrap around like the integers of that kind
 NAME:zeros:F32    the number of zeros, where an array has nothing else
+NAME:deflated:... the bytes as zlib deflates them (deflated.py); NAME is that of a whole array, of steps or of long ones
 
 Expanded arrays are in the memory of each process, unlike mapped ones, which processes share. So what is large, such as
 rows and weights, stays as it is.
@@ -19,6 +20,7 @@ from jaxtyping import Integer, UInt8
 
 from laconic.errors import ModelError
 from laconic.packed.arrays import KINDS, NAMES, named_array
+from laconic.packed.deflated import deflated, inflated
 
 _MARK = 255  # in the place of a step that is too long
 _STEPS, _LONG, _ZEROS = "steps", "long", "zeros"
@@ -35,7 +37,7 @@ def compacted(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     for name, array in arrays.items():
         assert ":" not in name, name
         written |= _compact(name, array)
-    return written
+    return deflated(written)
 
 
 def _compact(name: str, array: np.ndarray) -> dict[str, np.ndarray]:
@@ -55,6 +57,7 @@ def _compact(name: str, array: np.ndarray) -> dict[str, np.ndarray]:
 def expanded(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return the arrays as they were before they were made compact; they are checked, since files are untrusted."""
     found: dict[str, np.ndarray] = {}
+    arrays = inflated(arrays)
     room = sum(array.nbytes for array in arrays.values())  # zeros take none in the file, and may not take any amount
     for written, array in arrays.items():
         name, *how = written.split(":")

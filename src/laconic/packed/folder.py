@@ -3,7 +3,8 @@
 packed.json          method, sizes, where the model came from, how its parts are put together
 arrays.safetensors   the parts' arrays, the vocabulary's counts, where strings begin     manifest.json   as of a model
                      (compact.py: some of them in fewer bytes)
-labels.utf8          the labels' names, one after another; label_texts.utf8, where labels have one; vocabulary.utf8
+labels.utf8          the labels' names, one after another; vocabulary.utf8
+label_texts.utf8     where labels have one: their texts; up to 4 MB they are an array of that name
 attributes.utf8      values of the labels' attributes, where there are any
 texts.utf8           the training texts, where the user chose to keep them (kept_texts.py)
 
@@ -30,6 +31,7 @@ from laconic.errors import ConfigError, ModelError
 from laconic.kernels.checks import check_array, check_numbers
 from laconic.packed.arrays import map_arrays, named_array, write_arrays
 from laconic.packed.compact import compacted, expanded
+from laconic.packed.deflated import SMALL
 from laconic.packed.engine import PARTS
 from laconic.packed.engine.parts import Part, flattened, restored
 from laconic.packed.engine.ranker import PackedRanker, nesting
@@ -53,6 +55,8 @@ SOURCE = "source"  # among the facts: the version of the model folder that was p
 _RANKER = "ranker."
 _SKETCH = "training_texts"  # among the facts
 _ATTRIBUTES = "label_attributes"  # among the facts: their names
+_LABEL_TEXTS = "label_texts.utf8"  # a file, or among the arrays
+_LEAST_TEXTS = 1 << 14  # bytes: shorter texts are not worth an array
 _HASHES = "training_texts.hashes"  # among the arrays
 _MOST_NESTED = 5  # rankers in each other: one that asks another for ranks and scores takes twice as long as that one
 _MOST_TEXTS = 1 << 53  # up to here, doubles are exact
@@ -106,7 +110,7 @@ def write_in_place(
         if model.label_counts is not None:
             arrays["labels.counts"] = model.label_counts.astype(np.int64)
         if model.label_texts is not None:
-            arrays["label_texts.starts"] = write_strings(partial / "label_texts.utf8", model.label_texts)
+            arrays |= _write_label_texts(model.label_texts, partial)
         facts.pop(_ATTRIBUTES, None)
         if model.label_attributes is not None:
             facts[_ATTRIBUTES] = list(model.label_attributes.names)
@@ -208,9 +212,19 @@ def _ranker(structure: Any, arrays: Mapping[str, np.ndarray], kinds: Mapping[str
     return ranker
 
 
+def _write_label_texts(texts: Sequence[str], folder: Path) -> dict[str, np.ndarray]:
+    """Write the texts; return the arrays that belong to them, with all of them where that takes fewer bytes."""
+    path = folder / _LABEL_TEXTS
+    arrays = {"label_texts.starts": write_strings(path, texts)}
+    if _LEAST_TEXTS <= path.stat().st_size <= SMALL:
+        arrays[_LABEL_TEXTS] = np.frombuffer(path.read_bytes(), dtype=np.uint8)
+        path.unlink()
+    return arrays
+
+
 def _label_texts(folder: Path, arrays: Mapping[str, np.ndarray]) -> Strings | None:
     starts = arrays.get("label_texts.starts")
-    return None if starts is None else Strings(folder / "label_texts.utf8", starts)
+    return None if starts is None else Strings(folder / _LABEL_TEXTS, starts, arrays.get(_LABEL_TEXTS))
 
 
 def _write_attributes(attributes: LabelAttributes, folder: Path) -> dict[str, np.ndarray]:

@@ -28,8 +28,12 @@ def write_strings(path: Path, strings: Iterable[str]) -> Int[np.ndarray, "bounds
 class Strings(Sequence[str]):
     """A sequence of strings, decoded on access."""
 
-    def __init__(self, path: Path, starts: np.ndarray) -> None:
-        self._path, self._starts, self._content = path, starts, map_bytes(path)
+    def __init__(self, path: Path, starts: np.ndarray, content: np.ndarray | None = None) -> None:
+        """Map the file of that name or, where they are an array instead, take its bytes."""
+        if content is not None:
+            check_array(content, path.name, np.uint8, (None,))
+        self._path, self._starts = path, starts
+        self._content = map_bytes(path) if content is None else content.tobytes()
         check_array(starts, f"bounds of {path.name}", np.int64, (None,))
         check_starts(starts, f"bounds of {path.name}", len(self._content))
 

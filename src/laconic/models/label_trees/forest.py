@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Integer
 
 from laconic.kernels.checks import for_kernels
 from laconic.kernels.csr import Lists, in_threads
@@ -19,7 +19,14 @@ from laconic.models.label_trees.rows import (
     quantise,
     rows_of,
 )
-from laconic.models.label_trees.search import BLOCK_BITS, DEEPEST, row_start, score_children
+from laconic.models.label_trees.search import (
+    BANK_BITS,
+    BLOCK_BITS,
+    DEEPEST,
+    num_banks,
+    row_start,
+    score_children,
+)
 from laconic.system.sparse import csr_array
 from laconic.types import NO_LABEL
 
@@ -32,8 +39,10 @@ class Forest(NamedTuple):
     targets: Int[np.ndarray, "children"]  # a node, or -1 - label
     biases: Float[np.ndarray, "children"]
     scales: Float[np.ndarray, "children"]  # that a child's weights are multiplied with
-    feature_starts: Int[np.ndarray, "features+1"]  # where the nodes of each feature begin
-    nodes: Int[np.ndarray, "rows"]  # ascending within a feature: a text's few features are looked up in many nodes
+    feature_starts: Int[np.ndarray, "groups+1"]  # where the nodes of each feature begin, bank by bank
+    # Ascending within a feature and bank: a text's few features are looked up in many nodes. In two bytes, counted from
+    # the first node of the bank; in four, where there is one bank alone, from the first of all.
+    nodes: Integer[np.ndarray, "rows"]
     blocks: Int[np.ndarray, "blocks"]  # where the weights of every 16th row begin
     # For each node of a feature, steps from child to child in the node, and their weights; it starts after its block.
     weights: Lists
@@ -60,6 +69,11 @@ def arrays_of(forest: Forest) -> tuple[np.ndarray, ...]:
     return (*forest[:-1], *forest.weights)
 
 
+def banks_of(forest: Forest) -> int:
+    """Return how many banks the nodes of a feature are split into; files do not say it."""
+    return int(num_banks(forest.nodes.itemsize, len(forest.child_starts) - 1))
+
+
 def join_trees(trees: Sequence[Forest]) -> Forest:
     """Join several forests into one."""
     first_nodes = np.cumsum([0, *(len(tree.child_starts) - 1 for tree in trees)], dtype=np.int32)
@@ -70,8 +84,12 @@ def join_trees(trees: Sequence[Forest]) -> Forest:
         np.concatenate([np.where(tree.targets < 0, 0, first) + tree.targets for tree, first in moved]).astype(np.int32),
         np.concatenate([tree.biases for tree in trees]),
         np.concatenate([tree.scales for tree in trees]),
-        *by_feature([_rows_of(tree)._replace(nodes=tree.nodes.astype(np.int32) + first) for tree, first in moved]),
+        *by_feature([_moved(_rows_of(tree), first) for tree, first in moved], int(first_nodes[-1])),
     )
+
+
+def _moved(rows: Rows, first: np.int32) -> Rows:
+    return rows._replace(nodes=rows.nodes.astype(np.int32) + first)
 
 
 def pruned(forest: Forest, threshold: float) -> Forest:
@@ -80,7 +98,7 @@ def pruned(forest: Forest, threshold: float) -> Forest:
     scales = forest.scales[forest.child_starts[entries.nodes] + entries.places]
     kept = np.abs(entries.values * scales) >= threshold
     rows = rows_of(Entries(*(part[kept] for part in entries)))
-    return Forest(*forest[:5], *by_feature([rows]))
+    return Forest(*forest[:5], *by_feature([rows], len(forest.child_starts) - 1))
 
 
 def workspace_sizes(forest: Forest, paths: Paths) -> tuple[int, ...]:
@@ -121,9 +139,13 @@ def entries_of(forest: Forest) -> Entries:
 
 
 def _rows_of(forest: Forest) -> Rows:
-    sizes = np.diff(forest.feature_starts)
+    sizes, banks = np.diff(forest.feature_starts), banks_of(forest)
     weights = forest.weights._replace(starts=starts_of(forest))
-    return Rows(forest.nodes, np.repeat(np.arange(len(sizes), dtype=np.int32), sizes), weights)
+    groups = np.arange(len(sizes), dtype=np.int32)
+    features, nodes = np.repeat(groups // banks, sizes), forest.nodes
+    if banks > 1:
+        nodes = np.repeat(groups % banks << BANK_BITS, sizes) + nodes
+    return Rows(nodes, features, weights)
 
 
 def is_sound(forest: Forest) -> bool:
@@ -138,6 +160,7 @@ def _lengths_fit(forest: Forest) -> bool:
         and len(forest.roots)
         and len(forest.child_starts) > 1
         and len(forest.feature_starts) > 0
+        and (len(forest.feature_starts) - 1) % banks_of(forest) == 0
         and _bounds(forest.child_starts, len(forest.targets))
         and _bounds(forest.feature_starts, len(forest.nodes))
         and len(forest.weights.starts) == len(forest.nodes) + 1
@@ -200,12 +223,12 @@ def _all_weights_fit(forest: Forest) -> bool:
 
 @compiled
 def _weights_fit(forest, first, last):  # type: ignore[no-untyped-def]
-    """Check for some features that nodes ascend, and that each weight belongs to a child."""
-    steps = forest.weights.numbers
-    for feature in range(first, last):
-        before = np.int64(-1)
-        for row in range(forest.feature_starts[feature], forest.feature_starts[feature + 1]):
-            node, place = np.int64(forest.nodes[row]), np.int64(0)
+    """Check for some features and banks that nodes ascend, and that each weight belongs to a child."""
+    steps, banks = forest.weights.numbers, num_banks(forest.nodes.itemsize, len(forest.child_starts) - 1)
+    for group in range(first, last):
+        before, start = np.int64(-1), np.int64(group % banks << BANK_BITS)
+        for row in range(forest.feature_starts[group], forest.feature_starts[group + 1]):
+            node, place = start + forest.nodes[row], np.int64(0)
             if not before < node < len(forest.child_starts) - 1:
                 return False
             before, children = node, forest.child_starts[node + 1] - forest.child_starts[node]
@@ -269,7 +292,7 @@ def _changed(
         targets.astype(np.int32),
         biases,
         scales,
-        *by_feature([rows_of(entries)]),
+        *by_feature([rows_of(entries)], len(child_starts) - 1),
     )
 
 

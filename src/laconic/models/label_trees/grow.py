@@ -108,7 +108,7 @@ def _tree_of(levels: Sequence[Level], weights: Sequence[Weights]) -> Forest:
         np.concatenate([*targets, -1 - labels]).astype(np.int32),
         np.concatenate([part.biases for part in weights]),
         np.concatenate([part.scales for part in weights]),
-        *by_feature([part.rows._replace(nodes=part.rows.nodes + first) for part, first in moved]),
+        *by_feature([part.rows._replace(nodes=part.rows.nodes + first) for part, first in moved], int(first_nodes[-1])),
     )
 
 

@@ -13,7 +13,7 @@ from laconic.models.label_trees.rows import Entries, by_feature, quantise, rows_
 
 
 class OlderForest(NamedTuple):
-    """The arrays of such trees; all but the weights are as in a Forest."""
+    """The arrays of such trees; all but the weights are as in a Forest with one bank of nodes."""
 
     roots: Int[np.ndarray, "trees"]
     child_starts: Int[np.ndarray, "nodes+1"]
@@ -42,7 +42,7 @@ def from_older(older: OlderForest, name: str) -> Forest | None:
         return None
     values, scales = quantise(weights.values, older.child_starts[nodes] + weights.numbers, len(older.targets))
     rows = rows_of(Entries(nodes, features, weights.numbers, values))
-    return Forest(*older[:4], scales, *by_feature([rows]))
+    return Forest(*older[:4], scales, *by_feature([rows], len(sizes)))
 
 
 def _features_of(older: OlderForest) -> Int[np.ndarray, "rows"]:

@@ -3,7 +3,8 @@
 A weight takes two bytes. Its value is a whole number from -127 to 127, times the scale of its classifier. Its child is
 given by the step from the child before it; longer steps are bridged by weights of 0. A row, the weights of one node and
 one feature, takes four bytes more where that is enough: two for its node, and two for where its weights begin, counted
-from the first row of its block.
+from the first row of its block. Where there are more nodes than two bytes can number, they are split into banks of
+65,536 neighbours, and the rows of each feature into those of each bank, which number their nodes from 0.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from jaxtyping import Float, Int, Integer
 
 from laconic.kernels.csr import Lists
 from laconic.kernels.jit import compiled
-from laconic.models.label_trees.search import BLOCK_BITS
+from laconic.models.label_trees.search import BANK_BITS, BLOCK_BITS, num_banks
 
 _LARGEST, _LONGEST = 127, 255  # a weight's whole number, and a step
 _TOGETHER = 1 << 22  # weights that are grouped at a time, unless a node has more
@@ -111,44 +112,68 @@ def _in_steps(
 
 
 def by_feature(
-    parts: Sequence[Rows],
+    parts: Sequence[Rows], num_nodes: int
 ) -> tuple[Int[np.ndarray, "starts"], Integer[np.ndarray, "rows"], Int[np.ndarray, "blocks"], Lists]:
-    """Sort rows by feature and node; return where each feature's nodes begin, the nodes, blocks and weights.
+    """Sort rows by feature and node; return where nodes begin by feature and bank, the nodes, blocks and weights.
 
     Nodes of a part come after those of the parts before it, and ascend within each of its features.
     """
-    counts = np.zeros(max(int(part.features.max(initial=-1)) for part in parts) + 2, dtype=np.int64)
+    features = max(int(part.features.max(initial=-1)) for part in parts) + 1
+    banks, kind = _narrowest(num_nodes, features, sum(len(part.nodes) for part in parts))
+    counts = np.zeros(features * banks + 1, dtype=np.int64)
     for part in parts:
-        _count(part.features, counts[1:])
+        _count_rows(part, banks, counts[1:])
     starts = counts.cumsum()
-    nodes, bounds = np.empty(starts[-1], dtype=np.int32), np.zeros(starts[-1] + 1, dtype=np.int64)
+    nodes, bounds = np.empty(starts[-1], dtype=kind), np.zeros(starts[-1] + 1, dtype=np.int64)
     places = starts.copy()
     for part in parts:
-        _place_rows(part, places, nodes, bounds[1:])
+        _place_rows(part, banks, places, nodes, bounds[1:])
     bounds = narrow(bounds.cumsum(out=bounds))
     weights = Lists(bounds, np.empty(bounds[-1], dtype=np.uint8), np.empty(bounds[-1], dtype=np.int8))
     places = starts.copy()
     for part in parts:
-        _copy_rows(part, places, weights)
-    small = nodes.max(initial=0) <= np.iinfo(np.uint16).max
-    return narrow(starts), nodes.astype(np.uint16 if small else np.int32, copy=False), *_in_blocks(weights)
+        _copy_rows(part, banks, places, weights)
+    return narrow(starts), nodes, *_in_blocks(weights)
+
+
+def _narrowest(num_nodes: int, features: int, rows: int) -> tuple[int, type[np.uint16 | np.int32]]:
+    """Return the number of banks and the kind of nodes that take fewest bytes, bounds included."""
+    banks, bound = int(num_banks(2, num_nodes)), narrow(np.array([rows])).itemsize
+    saved, added = (4 - 2) * rows, bound * (banks - 1) * features
+    return (banks, np.uint16) if added <= saved else (1, np.int32)
 
 
 @compiled
-def _place_rows(rows, places, nodes, sizes):  # type: ignore[no-untyped-def]
-    """Write the node and the size of each row to the next place of its feature."""
-    for row in range(len(rows.nodes)):
-        place = places[rows.features[row]]
-        places[rows.features[row]] += 1
-        nodes[place], sizes[place] = rows.nodes[row], rows.weights.starts[row + 1] - rows.weights.starts[row]
+def _group(rows, row, banks):  # type: ignore[no-untyped-def]
+    """Return the number of a row's feature and bank."""
+    bank = rows.nodes[row] >> BANK_BITS if banks > 1 else 0
+    return np.int64(rows.features[row]) * banks + bank
 
 
 @compiled
-def _copy_rows(rows, places, weights):  # type: ignore[no-untyped-def]
-    """Copy the weights of each row to the next place of its feature."""
+def _count_rows(rows, banks, counts):  # type: ignore[no-untyped-def]
     for row in range(len(rows.nodes)):
-        begin, place = rows.weights.starts[row], places[rows.features[row]]
-        places[rows.features[row]] += 1
+        counts[_group(rows, row, banks)] += 1
+
+
+@compiled
+def _place_rows(rows, banks, places, nodes, sizes):  # type: ignore[no-untyped-def]
+    """Write the node and the size of each row to the next place of its feature and bank."""
+    for row in range(len(rows.nodes)):
+        group = _group(rows, row, banks)
+        place = places[group]
+        places[group] += 1
+        nodes[place] = rows.nodes[row]  # of numbers of two bytes, what the bank does not say
+        sizes[place] = rows.weights.starts[row + 1] - rows.weights.starts[row]
+
+
+@compiled
+def _copy_rows(rows, banks, places, weights):  # type: ignore[no-untyped-def]
+    """Copy the weights of each row to the next place of its feature and bank."""
+    for row in range(len(rows.nodes)):
+        group = _group(rows, row, banks)
+        begin, place = rows.weights.starts[row], places[group]
+        places[group] += 1
         for i in range(rows.weights.starts[row + 1] - begin):
             weights.numbers[weights.starts[place] + i] = rows.weights.numbers[begin + i]
             weights.values[weights.starts[place] + i] = rows.weights.values[begin + i]

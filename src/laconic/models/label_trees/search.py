@@ -19,6 +19,7 @@ from laconic.kernels.prefetch import prefetch
 COMPLETED = 64  # labels, at least, whose probabilities are computed in every tree
 DEEPEST = 64  # levels of a tree at most
 BLOCK_BITS = 4  # a block is of so many rows as this many bits can tell apart
+BANK_BITS = 16  # and a bank of so many nodes
 _UNKNOWN = np.float32(-1)
 
 
@@ -175,6 +176,23 @@ def row_start(forest, row):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def num_banks(width, num_nodes):  # type: ignore[no-untyped-def]
+    """Return how many banks the nodes of a feature are split into, where the number of a node takes `width` bytes.
+
+    Numbers of four bytes need one bank; numbers of two begin anew with every bank.
+    """
+    return 1 if width > 2 else max(1, ((num_nodes - 1) >> BANK_BITS) + 1)
+
+
+@compiled
+def _banked(forest, node):  # type: ignore[no-untyped-def]
+    """Return the number of banks, and for a node its bank and its number there."""
+    banks = num_banks(forest.nodes.itemsize, len(forest.child_starts) - 1)
+    bank = np.int64(node) >> BANK_BITS if banks > 1 else np.int64(0)
+    return banks, bank, np.int64(node) - (bank << BANK_BITS)
+
+
+@compiled
 def score_children(forest, queries, text, node, rows, scores):  # type: ignore[no-untyped-def]
     """Write the scores of a node's children and return their number. `rows` is scratch for the text's features.
 
@@ -182,10 +200,11 @@ def score_children(forest, queries, text, node, rows, scores):  # type: ignore[n
     """
     begin, end, first = forest.child_starts[node], forest.child_starts[node + 1], queries.starts[text]
     nodes, feature_starts, (starts, steps, values) = forest.nodes, forest.feature_starts, forest.weights
+    banks, bank, number = _banked(forest, node)
     for i in range(len(rows)):
-        feature, rows[i] = queries.numbers[first + i], -1
-        if feature < len(feature_starts) - 1:
-            rows[i] = find(nodes, feature_starts[feature], feature_starts[feature + 1], node)
+        group, rows[i] = queries.numbers[first + i] * banks + bank, -1
+        if group < len(feature_starts) - 1:
+            rows[i] = find(nodes, feature_starts[group], feature_starts[group + 1], number)
             if rows[i] >= 0:
                 prefetch(starts, rows[i] * starts.itemsize)
                 prefetch(forest.blocks, (rows[i] >> BLOCK_BITS) * forest.blocks.itemsize)
@@ -239,10 +258,11 @@ def _score_child(forest, queries, text, node, child):  # type: ignore[no-untyped
     """Score one child exactly as score_children does, in the same order of addition."""
     total, wanted = np.float32(0), child - forest.child_starts[node]
     nodes, feature_starts, (_, steps, values) = forest.nodes, forest.feature_starts, forest.weights
+    banks, bank, number = _banked(forest, node)
     for i in range(queries.starts[text], queries.starts[text + 1]):
-        feature = queries.numbers[i]
-        if feature < len(feature_starts) - 1:
-            row = find(nodes, feature_starts[feature], feature_starts[feature + 1], node)
+        group = queries.numbers[i] * banks + bank
+        if group < len(feature_starts) - 1:
+            row = find(nodes, feature_starts[group], feature_starts[group + 1], number)
             if row >= 0:
                 place = np.int64(0)
                 for j in range(row_start(forest, row), row_start(forest, row + 1)):

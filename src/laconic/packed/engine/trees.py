@@ -36,7 +36,7 @@ class Trees(PackedRanker):
     targets: np.ndarray  # int32
     biases: np.ndarray  # float32
     feature_starts: np.ndarray  # int32 or, where that is too small, int64
-    nodes: np.ndarray  # uint16 or, where that is too small, int32
+    nodes: np.ndarray  # uint16 or, where that takes less with all that belongs to it, int32
     weights: np.ndarray | Pairs  # int8; version 0.2 had positions and float32 weights, and not the next three
     scales: np.ndarray | None = None  # float32
     weight_blocks: np.ndarray | None = None  # int32 or int64; version 0.2 had none

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from laconic.kernels.csr import TRACE
 from laconic.models.label_trees.features import feature_rows
-from laconic.models.label_trees.forest import graft, prune
+from laconic.models.label_trees.forest import banks_of, graft, prune
 from laconic.models.label_trees.learn import EMPTY_SCORE
 from laconic.models.trees_ranker import StoredForest, TreesRanker
 from laconic.training.run import Run
@@ -24,7 +24,7 @@ def _(ranker: TreesRanker, words: NewWords) -> None:
     """Add features without weights for new words; labels that are added later may use them."""
     forest, reading = ranker.forest, ranker.features
     grown = reading._replace(words=reading.words + words.count, ids=reading.ids + words.count)
-    forest = forest._replace(feature_starts=with_empty_ranges(forest.feature_starts, words))
+    forest = forest._replace(feature_starts=with_empty_ranges(forest.feature_starts, words, banks_of(forest)))
     ranker.read(StoredForest.of(forest), grown)
 
 

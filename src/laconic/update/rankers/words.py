@@ -112,8 +112,9 @@ def with_empty_lists(stored: StoredLists, words: NewWords) -> StoredLists:
     return StoredLists(Lists(with_empty_ranges(lists.starts, words), lists.numbers, lists.values))
 
 
-def with_empty_ranges(starts: Int[np.ndarray, "bounds"], words: NewWords) -> Int[np.ndarray, "more"]:
-    """Return bounds of ranges by token id with an empty range for every new word."""
-    if len(starts) <= words.at:  # no token id so high has a range
+def with_empty_ranges(starts: Int[np.ndarray, "bounds"], words: NewWords, each: int = 1) -> Int[np.ndarray, "more"]:
+    """Return bounds of ranges by token id, `each` for one, with empty ranges for every new word."""
+    at = words.at * each
+    if len(starts) <= at:  # no token id so high has a range
         return starts
-    return np.insert(starts, words.at, np.full(words.count, starts[words.at]))
+    return np.insert(starts, at, np.full(words.count * each, starts[at]))
