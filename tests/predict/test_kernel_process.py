@@ -11,14 +11,20 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+import torch
 
+from laconic.cli.recipe import Recipe
+from laconic.cli.training_job import Among, TrainingJob, _later_kernels
 from laconic.data.corpus import Corpus
 from laconic.methods.registry import config_of
 from laconic.predict import kernel_process
 from laconic.predict.kernel_process import Task, compiled_beside, made_up, task_of
+from laconic.system.ranks import Ranks
+from laconic.trackers.run import Trackers
 
 _PARENT = """
 import sys
@@ -35,7 +41,7 @@ with kernel_process.compiled_beside(kernel_process.Task("inceptionxml", {"fusion
     sys.stdin.read()
 """
 # Kernels of growing label trees, which have a process of their own.
-_GROWING = {"bisection", "rows", "learn", "solver", "features", "csr", "subwords"}
+_GROWING = {"bisection", "rows", "learn", "solver", "csr"}
 
 
 def usual_task(**settings: Any) -> Task | None:
@@ -80,13 +86,32 @@ def test_no_process_starts_where_another_has_compiled_the_same(starts: list[Task
         assert len(starts) == 1
 
 
-@pytest.mark.parametrize(("name", "amount"), [("usable_cores", 3), ("free_memory", 1 << 30)])
+@pytest.mark.parametrize(("name", "amount"), [("usable_cores", 3), ("free_memory", 2 << 30)])
 def test_no_process_starts_where_the_training_has_use_for_all(
     starts: list[Task], monkeypatch: pytest.MonkeyPatch, name: str, amount: int
 ) -> None:
     monkeypatch.setattr(kernel_process, name, lambda: amount)
     with compiled_beside(usual_task()):
         assert not starts
+
+
+def test_no_process_starts_where_the_training_takes_most_of_the_memory(starts: list[Task]) -> None:
+    with compiled_beside(usual_task(), memory=1 << 40):
+        assert not starts
+
+
+@pytest.mark.parametrize(("device", "packing", "world"), [("cpu", True, 1), ("cuda", False, 1), ("cuda", True, 2)])
+def test_nothing_is_compiled_ahead_on_a_cpu_without_packing_or_in_ranks(device: str, packing: bool, world: int) -> None:
+    recipe = Recipe("inceptionxml", {}, {}, config_of("inceptionxml", {"fusion": {}}))
+    corpus = made_up(with_label_texts=True)
+
+    def later(device: str, packing: bool, world: int) -> Task | None:
+        job = cast(TrainingJob, SimpleNamespace(packing=packing))
+        ranks = cast(Ranks, SimpleNamespace(world=world))
+        return _later_kernels(job, recipe, corpus, Among(ranks, torch.device(device), Trackers()))
+
+    assert later("cuda", True, 1) is not None
+    assert later(device, packing, world) is None
 
 
 def test_no_process_starts_without_a_task(starts: list[Task]) -> None:

@@ -84,7 +84,7 @@ def carry_out(job: TrainingJob, recipe: Recipe, among: Among, read: Callable[[],
     if recipe.why:
         err.print(f"Chosen: {recipe.why}", soft_wrap=True)
     _log_settings(recipe)
-    with compiled_beside(_later_kernels(job, recipe, corpus, among)):
+    with compiled_beside(_later_kernels(job, recipe, corpus, among), recipe.memory):
         _carry_out(job, recipe, corpus, asked, among, stages)
 
 

@@ -1,8 +1,8 @@
 """Compile the kernels of a training's later stages in a process of its own, while a GPU trains and cores are idle.
 
-On a machine that has not compiled them, label trees' scores, the order of labels and packing would take a minute
-longer. The process trains, evaluates and packs a model of made-up data; its kernels are kept on disk, where the
-training finds them. Nothing else comes of it, and an error in it changes nothing.
+On a machine that has not compiled them, evidence for the combining network, the order of labels and packing would take
+a minute longer. The process trains, evaluates and packs a model of made-up data. Its kernels are kept on disk, where
+the training finds them; nothing else comes of it, and an error in it changes nothing.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from threading import Thread
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
@@ -35,7 +36,7 @@ log = logging.getLogger(__name__)
 _MODULE = "laconic.predict.kernel_process"
 _METHODS = ("inceptionxml", "inceptionxml+")  # what is chosen where there is a GPU
 _CORES = 4  # with fewer, the training has use for all
-_MEMORY = 4 << 30  # bytes that must be free; the process holds a quarter of it
+_MEMORY = 3 << 30  # bytes that the training must leave free; the process holds up to 1.2 GB
 _NICE = 10  # as the system counts: as low as label trees that grow beside it; what prepares the GPU's work goes first
 _TEXTS, _TEST_TEXTS, _LABELS, _WORDS = 600, 100, 300, 200  # of made-up data
 _WIDTH = 32  # of the space of texts and label texts
@@ -64,9 +65,12 @@ def task_of(method: str, config: MethodConfig, *, texts: bool, label_texts: bool
 
 
 @contextmanager
-def compiled_beside(task: Task | None) -> Iterator[None]:
-    """Compile kernels while the block runs, if there is a task, they are not there yet, and nothing suffers by it."""
-    is_wanted = task is not None and _has_room() and not is_marked(task.name)
+def compiled_beside(task: Task | None, memory: int = 0) -> Iterator[None]:
+    """Compile kernels while the block runs, if there is a task, they are not there yet, and nothing suffers by it.
+
+    `memory` is what the block itself is expected to take, in bytes.
+    """
+    is_wanted = task is not None and _has_room(memory) and not is_marked(task.name)
     process = _started(task) if task is not None and is_wanted else None
     try:
         yield
@@ -76,9 +80,9 @@ def compiled_beside(task: Task | None) -> Iterator[None]:
             process.wait()
 
 
-def _has_room() -> bool:
+def _has_room(memory: int) -> bool:
     free = free_memory()
-    return usable_cores() >= _CORES and (free is None or free >= _MEMORY)
+    return usable_cores() >= _CORES and (free is None or free >= memory + _MEMORY)
 
 
 def _started(task: Task) -> subprocess.Popen[bytes] | None:
@@ -182,5 +186,7 @@ if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the training, which ends this process
     if hasattr(os, "nice"):
         os.nice(_NICE)
+    with suppress(OSError):  # where memory runs out, Linux ends this process first
+        Path("/proc/self/oom_score_adj").write_text("1000")
     Thread(target=_end_with_parent, daemon=True).start()
     main(Task(*json.loads(sys.argv[1])))
