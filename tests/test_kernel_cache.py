@@ -159,3 +159,34 @@ def test_variants_are_kept_beside_each_other(kernel: Kernel, tmp_path: Path) -> 
     assert (one(21), other(np.arange(3)).tolist()) == (42, [0, 2, 4])
     assert was_kept(kernel())
     assert len(list(folders(tmp_path)[0].glob("*.kernel"))) == 2
+
+
+def test_a_mark_is_found_by_its_name_and_by_the_same_version_alone(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not cache.is_marked("one")
+    cache.mark("one")
+    assert cache.is_marked("one")
+    assert not cache.is_marked("other")
+    monkeypatch.setattr("laconic.__version__", "0.0.1")
+    assert not cache.is_marked("one")
+    (chosen,) = (tmp_path / "chosen").iterdir()
+    assert stat.S_IMODE(chosen.stat().st_mode) == 0o700
+
+
+def test_a_mark_where_others_can_write_is_not_trusted(kernel: Kernel, tmp_path: Path) -> None:
+    cache.mark("one")
+    (chosen,) = (tmp_path / "chosen").iterdir()
+    chosen.chmod(0o777)
+    assert not cache.is_marked("one")
+
+
+def test_a_mark_that_cannot_be_written_is_done_without(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: Any) -> None:
+        raise OSError(30, os.strerror(30))
+
+    monkeypatch.setattr(cache, "_write", refused)
+    cache.mark("one")
+    assert not cache.is_marked("one")

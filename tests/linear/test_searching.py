@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from laconic.models.label_trees.forest import (
     Forest,
+    empty_tree,
     entries_of,
     is_sound,
     paths_of,
@@ -101,6 +102,13 @@ def test_whole_numbers_are_within_half_a_step_of_the_weights() -> None:
     whole, scales = quantise(weights, children, 8)
     assert np.abs(whole).max() == 127
     assert (np.abs(whole * scales[children] - weights) <= 0.5001 * scales[children]).all()
+
+
+def test_a_tree_without_weights_is_sound_and_has_every_label() -> None:
+    tree = empty_tree(5, 7)
+    assert is_sound(tree)
+    assert sorted(-1 - tree.targets) == [0, 1, 2, 3, 4]
+    assert not len(tree.weights.values)
 
 
 def test_a_sound_forest_is_one() -> None:

@@ -74,3 +74,12 @@ def test_a_process_whose_trees_nobody_wants_is_ended(data: Dataset) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         build_apart(data, trees_config(settings()), advance)
+
+
+def test_trees_that_are_there_are_not_grown(data: Dataset) -> None:
+    tree = Forests(data, settings(), Run.unkept()).without_held_out()
+    assert tree is not None
+    known = Forests(data, settings(), Run.unkept()).with_all(tree)
+    known.start()
+    assert not known._started
+    assert known.of_all() is known.without_held_out() is tree

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from laconic.data.corpus import Corpus
     from laconic.methods.train import Training
+    from laconic.predict.kernel_process import Task
     from laconic.storage.model_folder import SavedModel
     from laconic.storage.tensors import Storage
     from laconic.system.ranks import Ranks
@@ -65,8 +66,7 @@ def carry_out(job: TrainingJob, recipe: Recipe, among: Among, read: Callable[[],
     """Train, evaluate, write and pack a model; whatever is wrong is reported as early as it can be known."""
     from laconic.export.pack import check_texts
     from laconic.methods.rerun import earlier_choice
-    from laconic.storage.model_folder import read_model
-    from laconic.system.files import bytes_in
+    from laconic.predict.kernel_process import compiled_beside
     from laconic.training.stages import StageFacts, measured
 
     recipe, stages = checked_recipe(recipe), list[StageFacts]()
@@ -84,6 +84,34 @@ def carry_out(job: TrainingJob, recipe: Recipe, among: Among, read: Callable[[],
     if recipe.why:
         err.print(f"Chosen: {recipe.why}", soft_wrap=True)
     _log_settings(recipe)
+    with compiled_beside(_later_kernels(job, recipe, corpus, among), recipe.memory):
+        _carry_out(job, recipe, corpus, asked, among, stages)
+
+
+def _later_kernels(job: TrainingJob, recipe: Recipe, corpus: Corpus | None, among: Among) -> Task | None:
+    """Return the kernels of the later stages where a GPU trains alone; None: they are compiled when they are needed."""
+    from laconic.predict.kernel_process import task_of
+
+    if corpus is None or among.device.type != "cuda" or among.ranks.world > 1 or not job.packing:
+        return None
+    assert recipe.config is not None
+    has_texts = corpus.split("train").texts is not None
+    return task_of(recipe.method, recipe.config, texts=has_texts, label_texts=corpus.labels.texts is not None)
+
+
+def _carry_out(
+    job: TrainingJob,
+    recipe: Recipe,
+    corpus: Corpus | None,
+    asked: Mapping[str, Any],
+    among: Among,
+    stages: list[StageFacts],
+) -> None:
+    """Train a settled recipe; evaluate, write and pack what comes of it."""
+    from laconic.storage.model_folder import read_model
+    from laconic.system.files import bytes_in
+    from laconic.training.stages import measured
+
     trained = _trained(job, recipe, corpus, asked, among, stages)
     among.ranks.close()
     if not among.ranks.is_first:

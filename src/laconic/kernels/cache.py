@@ -18,10 +18,11 @@ from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from secrets import token_hex
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core.registry import cpu_target
 from numba.core.serialize import dumps
 
 import laconic
@@ -84,6 +85,23 @@ class _Results(CompileResultCacheImpl):  # type: ignore[misc]  # numba has no ty
         self._py_file = inspect.getfile(function)
 
 
+class _Folder(NamedTuple):
+    """A folder for kernels."""
+
+    path: Path
+    is_own: bool  # False: it is where the package's modules lie
+
+    def make(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.path.mkdir(exist_ok=True, mode=0o700 if self.is_own else 0o777)
+        if not self.is_trusted():
+            raise PermissionError(None, "the folder belongs to another user, or others may write to it")
+
+    def is_trusted(self) -> bool:
+        """Tell whether only the user and root can write to the folder, or whoever can write the package's modules."""
+        return is_private(self.path) or (not self.is_own and self.path.is_dir())
+
+
 class _Variants:
     """The compiled variants of a kernel in a folder: an index by types and processor, and a file for each."""
 
@@ -91,7 +109,7 @@ class _Variants:
         source = Path(inspect.getfile(function))
         place = f"{source.stem}.{function.__qualname__}-{function.__code__.co_firstlineno}"
         self.folder, self._base = folder, f"{place}.{sys.implementation.cache_tag}".replace("<", "").replace(">", "")
-        self._own = folder != _beside(source)
+        self._place = _Folder(folder, folder != _beside(source))
         self._index = folder / f"{self._base}.index"
         # A kernel is compiled with the kernels that it calls, which may be in other files: hence laconic's version.
         ways = _source_hash(Path(__file__).with_name("jit.py"))
@@ -103,7 +121,7 @@ class _Variants:
         return None if name is None else _unpickled(self.folder / name, name.split(".")[-2])
 
     def save(self, key: Any, value: Any) -> None:
-        self._make_folder()
+        self._place.make()
         content = dumps(value)
         name = f"{self._base}.{_hash(content)}.kernel"
         _write(self.folder / name, content)
@@ -122,22 +140,37 @@ class _Variants:
         return {path for path in self.folder.glob("*.kernel") if path.name.startswith(f"{self._base}.")}
 
     def _entries(self) -> dict[Any, str]:
-        found = _unpickled(self._index) if self._is_trusted() else None
+        found = _unpickled(self._index) if self._place.is_trusted() else None
         return found[1] if found and found[0] == self._stamp else {}
-
-    def _make_folder(self) -> None:
-        self.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.folder.mkdir(exist_ok=True, mode=0o700 if self._own else 0o777)
-        if not self._is_trusted():
-            raise PermissionError(None, "the folder belongs to another user, or others may write to it")
-
-    def _is_trusted(self) -> bool:
-        """Tell whether only the user and root can write to the folder, or whoever can write the package's modules."""
-        return is_private(self.folder) or (not self._own and self.folder.is_dir())
 
 
 def _beside(source: Path) -> Path:
     return source.parent / "__pycache__"
+
+
+def is_marked(name: str) -> bool:
+    """Return whether `mark` was called with this name, for this processor and this version of package and compiler."""
+    return any(one.is_trusted() and (one.path / _mark_file(name)).is_file() for one in _own_folders())
+
+
+def mark(name: str) -> None:
+    """Write a file beside the kernels, in the first folder where that is possible; there may be none."""
+    for folder in _own_folders():
+        with suppress(OSError):
+            folder.make()
+            _write(folder.path / _mark_file(name), b"")
+            return
+
+
+def _own_folders() -> list[_Folder]:
+    source = Path(__file__)
+    return [_Folder(path, path != _beside(source)) for path in cache_folders(source)]
+
+
+def _mark_file(name: str) -> str:
+    processor = cpu_target.target_context.codegen().magic_tuple()
+    known = numba.__version__, laconic.__version__, sys.implementation.cache_tag, processor, name
+    return f"{_hash(repr(known).encode())}.mark"
 
 
 @cache

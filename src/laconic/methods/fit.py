@@ -22,6 +22,7 @@ from laconic.data.exchange import map_data, write_data
 from laconic.errors import TrainingError
 from laconic.methods.config import MethodConfig
 from laconic.methods.registry import check_shardable, config_of, ensemble_of, wrappers_of
+from laconic.methods.result import Trained
 from laconic.methods.validation import held_out_figures, held_out_of
 from laconic.methods.wrappers.calibrate import learnt_calibration
 from laconic.models.classifiers import shards_of
@@ -59,6 +60,10 @@ class Learning:
         with run.blaming_its_files():
             trained = method.train(self.data, self.config, run)
         one_split = self.members == 1 or method.train_members is not None
+        return self.finished(trained, run, one_split=one_split)
+
+    def finished(self, trained: Trained, run: Run, *, one_split: bool = True) -> Learnt:
+        """Calibrate what was trained, and return it; members of an ensemble may have held out the same texts."""
         with run.stage("calibration"):
             held = held_out_of(trained, self.data, one_split=one_split)
             calibration = learnt_calibration(held)

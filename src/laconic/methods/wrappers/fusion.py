@@ -71,11 +71,11 @@ def train_over(
     _check_held_out(config, data)
     with forests(replace(data, extend=None), config, run) as trees:
         base = train_base(data, config, run)
-        return _train_network(base, data, config, trees, run)
+        return train_network(base, data, config, trees, run)
 
 
-def _train_network(base: Trained, whole: Dataset, config: MethodConfig, trees: Forests, run: Run) -> Trained:
-    """Train the channels and the network over them."""
+def train_network(base: Trained, whole: Dataset, config: MethodConfig, trees: Forests, run: Run) -> Trained:
+    """Train the other channels of a base, and the network over all of them."""
     fusion, data = _group(config), replace(whole, extend=None)  # labels' own texts have a channel for themselves
     learn, held = data.split(base.config.validation, base.config.seed)
     if not run.ranks.is_first:

@@ -57,14 +57,14 @@ class Forests:
     data: Dataset
     config: MethodConfig
     run: Run
+    grown: dict[str, TreesRanker] = field(default_factory=dict)  # those that are there, by name
     _started: dict[str, Background[dict[str, Tensor]]] = field(default_factory=dict, init=False)
-    _grown: dict[str, TreesRanker] = field(default_factory=dict, init=False)
 
     def start(self) -> None:
         """Begin to grow what will be needed, one forest after the other, beside whatever follows."""
         before: Background[dict[str, Tensor]] | None = None
         for name in self._needed():
-            if not self.run.knows(name):
+            if name not in self.grown and not self.run.knows(name):
                 before = self._started[name] = Background(self._apart(name, before))
 
     def stop(self) -> None:
@@ -80,6 +80,10 @@ class Forests:
         """Return trees of all texts; where few are held out, those that have not seen them."""
         names = self._needed()
         return self._of(names[-1]) if names else None
+
+    def with_all(self, ranker: TreesRanker) -> Forests:
+        """Return forests that are grown already: this one for every purpose."""
+        return replace(self, grown=dict.fromkeys((_LEARNT, _ALL), ranker))
 
     def _needed(self) -> list[str]:
         if not has_trees(self.config, self.data):
@@ -99,9 +103,9 @@ class Forests:
         return 0.0 if self.data.validation is not None else len(held) / (len(learnt) + len(held))
 
     def _of(self, name: str) -> TreesRanker:
-        if name not in self._grown:
-            self._grown[name] = self._grow(name)
-        return self._grown[name]
+        if name not in self.grown:
+            self.grown[name] = self._grow(name)
+        return self.grown[name]
 
     def _grow(self, name: str) -> TreesRanker:
         settings, started = self._settings, self._started.get(name)

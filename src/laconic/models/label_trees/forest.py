@@ -16,6 +16,8 @@ from laconic.models.label_trees.rows import (
     Rows,
     by_feature,
     join_starts,
+    no_blocks,
+    no_scales,
     quantise,
     rows_of,
 )
@@ -62,6 +64,16 @@ def forest_of(arrays: Sequence[np.ndarray]) -> Forest:
     roots, child_starts, targets, biases, scales, feature_starts, nodes, blocks = others
     weights = Lists(starts, steps, values)
     return Forest(roots, child_starts, targets, biases, scales, feature_starts, nodes, blocks, weights)
+
+
+def empty_tree(num_labels: int, num_features: int) -> Forest:
+    """Return a tree of a root above all labels, whose classifiers have no weights."""
+    weights = np.zeros(1, np.uint16), np.zeros(0, np.uint8), np.zeros(0, np.int8)
+    labels = np.arange(num_labels, dtype=np.int32)
+    biases, starts = np.zeros(num_labels, np.float32), np.zeros(num_features + 1, np.int32)
+    nodes, bounds = np.zeros(0, np.uint16), np.array([0, num_labels])
+    root = np.zeros(1, np.int32)
+    return forest_of([root, bounds, -1 - labels, biases, no_scales(num_labels), starts, nodes, no_blocks(0), *weights])
 
 
 def arrays_of(forest: Forest) -> tuple[np.ndarray, ...]:
