@@ -64,6 +64,19 @@ def test_order_stays_and_so_do_ties(name: str, scores: list[float]) -> None:
 
 
 @pytest.mark.parametrize("name", CURVES)
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_the_curve_is_numpy_s_interpolation(name: str, kind: type[Any]) -> None:
+    found, chance = curve(name), np.random.default_rng(3)
+    scores = np.concatenate([chance.random(300) * 1.4, found.scores, [0.0, 1e-30, 9.0]]).astype(kind)
+    known, probabilities = (np.concatenate([[0.0], part]) for part in (found.scores, found.probabilities))
+    expected = np.interp(scores.astype(np.float64), known, probabilities)
+    over = np.maximum(scores.astype(np.float64) - known[-1], 0)
+    expected = np.where(over > 0, 1 - (1 - probabilities[-1]) / (1 + over), expected)
+    np.testing.assert_allclose(found.apply(scores), expected, rtol=1e-12)
+    assert np.array_equal(found.apply(scores[None, ::2])[0], found.apply(scores)[::2])
+
+
+@pytest.mark.parametrize("name", CURVES)
 def test_neighbouring_scores_stay_apart_all_along_the_curve(name: str) -> None:
     found = curve(name)
     for at in (*found.scores, 0.01, 0.3, 0.999, 1.6):

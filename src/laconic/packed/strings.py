@@ -52,11 +52,12 @@ class Strings(Sequence[str]):
     def __getitem__(self, at: int | slice) -> str | list[str]:
         if isinstance(at, slice):
             return [self[one] for one in range(*at.indices(len(self)))]
-        number = at + len(self) if at < 0 else at
-        if not 0 <= number < len(self):
+        count = len(self._starts) - 1
+        number = at + count if at < 0 else at
+        if not 0 <= number < count:
             raise IndexError(at)
         try:
-            return self._content[self._starts[number] : self._starts[number + 1]].decode()
+            return self._content[self._starts.item(number) : self._starts.item(number + 1)].decode()
         except UnicodeDecodeError as error:
             raise self._damaged(error) from None
 
