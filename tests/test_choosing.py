@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from benchmarks.common import RESULTS
 from scipy.sparse import csr_array
 
 from laconic.data.dataset import Dataset
@@ -156,6 +158,19 @@ def test_a_plan_that_memory_has_no_room_for_is_not_chosen() -> None:
 def test_faster_cores_take_less_time_and_the_data_in_memory_counts() -> None:
     assert choice(speed=Speed(2.0, 2.0, 2.0)).seconds < 0.7 * choice().seconds
     assert choice(held_memory=1 << 30).memory == choice().memory + (1 << 30)
+
+
+@pytest.mark.parametrize(("name", "judged"), [("amazontitles-670k-shape", 10_000), ("yso-titles", 90_757)])
+def test_on_a_gpu_stages_are_estimated_near_what_they_took(name: str, judged: int) -> None:
+    """The figures are those from which the rates were read, so this holds the rates together, and foretells nothing."""
+    found = json.loads((RESULTS / "stages.json").read_text())[name]
+    took = {stage["stage"]: stage["seconds"] for stage in found["stages"] if not stage["stage"].endswith("-beside")}
+    sizes = {key: found["sizes"][key] for key in ("texts", "labels", "pairs")}
+    parts = choice(**sizes, gpu=True, cores=16, judged=judged).parts
+    estimated = {stage: part.seconds for stage, part in parts.items()}
+    assert sum(estimated.values()) == pytest.approx(sum(took.values()), rel=0.15)
+    for stage, seconds in estimated.items():
+        assert seconds == pytest.approx(took.get(stage, 0.0), rel=0.3, abs=2.5), stage
 
 
 def test_an_ensemble_has_the_parts_of_every_member() -> None:

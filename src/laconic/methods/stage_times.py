@@ -8,6 +8,7 @@ here too (training/deadline.py).
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -20,7 +21,7 @@ from laconic.methods.warm_up import WARM_UP_BATCH
 from laconic.methods.wrappers.encoder_channel import STAGE, epochs_of
 from laconic.methods.wrappers.fusion import combiner_epochs
 from laconic.system.speed import Speed
-from laconic.training.deadline import Part
+from laconic.training.deadline import Part, total_seconds
 
 USUAL_WORDS = 10  # of a text
 _FLEXIBLE = (0.3, 3.0)  # bounds of epochs: of the plan
@@ -29,10 +30,17 @@ _MOST_TREES = 8  # more hardly help, and take room
 _TREE = 1.5e-4  # seconds per pair of text and label, for one tree
 _RANKING, _NEAREST = 1.2e-3, 2e-4  # per text that trees and nearest texts rank, or nearest texts alone
 _FEW_LABELS, _DEEPER = 36_000, 0.2  # with more labels, trees rank by this power of them slower
+_ORDERING = 2.0  # cores, from which on the order of labels is learnt sooner
 _COMBINER, _ORDER = 1.9e-4, 1.4e-3  # per text and epoch, and per text, for the combining network and the trees after it
 _PACKED_TEXTS, _COMPARED = 28_000, 5000  # texts that tune a packed model, and that are compared
 _PACKING = {"all": 7e-4, "space": 3.4e-3, "astec": 1.5e-3}  # seconds per tuning text
-_GPU_STEP, _GPU_START, _GPU_STAGE = 1.6e-3, 30.0, 8.0  # seconds on one H200
+# Seconds on one H200 (stages.json): of a step, by the texts of its batch and by pairs of text and label; of a step of
+# the warm-up; before a stage's first step, and that of a space.
+_GPU_STEP, _GPU_TEXT, _GPU_PAIR, _GPU_WARM_STEP = 1.5e-3, 2.6e-6, 2.3e-11, 7.3e-3
+_GPU_START, _GPU_SPACE = 3.0, 1.2
+_GPU_SPACES, _GPU_SEARCHED = 2.0, 3.6e-6  # times what its rates say; seconds per text that looks for negative labels
+_GPU_COMBINER, _GPU_JUDGED = 1.0, 4.0  # for the network, and before the first text is judged
+_GPU_PACKED, _GPU_LABEL = 6.0, 3e-5  # to pack, and for each label, which is written as well
 _GPU_BFLOAT, _GPU_COMPILED, _PIECES = 35e12, 30.0, 16  # operations a second of a transformer; seconds; of a text
 _DENSE, _SPARSE = 0.6, 0.5  # powers of measured speeds: steps and searches wait for memory too
 _SEARCHED = 5.0  # operations for each number of a vector that a text is compared with
@@ -91,7 +99,7 @@ def planned_parts(of: Situation, method: str, config: MethodConfig, members: int
     held = round(of.texts * config.validation)
     parts = _base(of, method, config, of.texts - held, held)
     if config.fusion is not None:
-        parts |= _combination(of, config, config.fusion, of.texts - held, held)
+        parts |= _combination(of, config, config.fusion, of.texts - held, held, parts)
     if members > 1:
         parts = {
             f"member-{number}.{name}": part._replace(follows=part.follows and f"member-{number}.{part.follows}")
@@ -101,7 +109,7 @@ def planned_parts(of: Situation, method: str, config: MethodConfig, members: int
     # Members of an ensemble rank labels, and then score those of all members.
     ranking = (2 * members if members > 1 else 1) * _ranking_seconds(of, config)
     parts["calibration"] = Part(held * ranking)
-    parts["evaluation"] = Part(of.judged * ranking)
+    parts["evaluation"] = Part(of.judged * ranking + _GPU_JUDGED * of.gpu)
     if of.packing:
         parts["packing"] = Part(members * _packing_seconds(of, config) + min(_COMPARED, of.judged) * 2 * ranking)
     return parts
@@ -123,7 +131,8 @@ def _packing_seconds(of: Situation, config: MethodConfig) -> float:
     fusion = config.fusion
     kinds = ["all"] * (fusion is not None) + ["astec"] * isinstance(config, astec.Config)
     kinds += ["space"] * (fusion is not None and fusion.siamese > 0 and of.label_texts)
-    return sum(_PACKING[kind] for kind in kinds) * min(of.texts, _PACKED_TEXTS) / of.lookup_rate
+    tuned = sum(_PACKING[kind] for kind in kinds) * min(of.texts, _PACKED_TEXTS) / of.lookup_rate
+    return tuned + (_GPU_PACKED + _GPU_LABEL * of.labels) * of.gpu
 
 
 def _base(of: Situation, method: str, config: MethodConfig, texts: int, held: int) -> dict[str, Part]:
@@ -142,29 +151,40 @@ def _base(of: Situation, method: str, config: MethodConfig, texts: int, held: in
     if method.startswith("inceptionxml"):
         epochs, batch = config.epochs or 30, config.batch_size or 128  # type: ignore[attr-defined]
         warm = config.warm_up.epochs  # type: ignore[attr-defined]
-        seconds = {"train": _GPU_START + _GPU_STEP * epochs * texts / batch}
-        seconds |= {"train-warm-up": _GPU_STEP * warm * texts / WARM_UP_BATCH}
+        step = _GPU_STEP + (_GPU_TEXT + _GPU_PAIR * of.labels) * batch
+        seconds = {"train": _GPU_START + epochs * texts / batch * step}
+        if warm:
+            seconds["train-warm-up"] = _GPU_START + warm * texts / WARM_UP_BATCH * _GPU_WARM_STEP
         return _flexible(seconds, "train")
     return {"nearest": Part(_NEAREST * of.texts / of.lookup_rate)}
 
 
-def _combination(of: Situation, config: MethodConfig, fusion: FusionConfig, texts: int, held: int) -> dict[str, Part]:
-    """Return the parts of the other channels, and of what combines them all."""
+def _combination(
+    of: Situation, config: MethodConfig, fusion: FusionConfig, texts: int, held: int, base: Mapping[str, Part]
+) -> dict[str, Part]:
+    """Return the parts of the other channels, and of what combines them all with the base."""
     parts = {"fusion-evidence": Part(held * _ranking_seconds(of, config))}
-    # One thread trains the network.
-    parts["fusion"] = Part(_COMBINER * held * combiner_epochs(fusion, held) / of.one_core, _COMBINER_LEAST)
-    parts["fusion-order"] = Part(_ORDER * held / of.one_core)
+    # One thread trains the network, unless a GPU does.
+    network = _GPU_COMBINER if of.gpu else _COMBINER * held * combiner_epochs(fusion, held) / of.one_core
+    parts["fusion"] = Part(network, _COMBINER_LEAST)
+    parts["fusion-order"] = Part(_ORDER * held / of.one_core / max(1.0, of.free_cores / _ORDERING))
     if fusion.siamese and of.label_texts:
         sizes = {"words": of.words, "labels": of.labels, "texts": texts}
         seconds = siamese.stage_seconds(space_of(of, config), of.machine, **sizes, name="fusion-siamese")
         stages = [name for name in seconds if "negatives" not in name]
         if of.gpu:
-            seconds |= {name: seconds[name] + _GPU_STAGE for name in stages}
+            searched = _GPU_SEARCHED * texts
+            seconds = {
+                name: _GPU_SPACES * one + _GPU_SPACE if name in stages else one + searched
+                for name, one in seconds.items()
+            }
         parts |= _flexible(seconds, *stages)
     if fusion.encoder.folder:
         parts |= _encoder(of, fusion.encoder, texts)
     if fusion.trees:
         forest = fusion.trees * _tree_seconds(of)
+        if of.gpu:  # they grow beside what it trains, at least
+            forest = max(0.0, forest - total_seconds({**base, **parts}, 0.0))
         parts["fusion-trees"] = Part(forest, 1 / fusion.trees, 1.0)
         parts["fusion-trees-of-all"] = Part(forest, 1 / fusion.trees, 1.0, follows="fusion-trees")
     return parts
