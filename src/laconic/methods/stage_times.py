@@ -37,7 +37,7 @@ _PACKING = {"all": 7e-4, "space": 3.4e-3, "astec": 1.5e-3}  # seconds per tuning
 # Seconds on one H200 (stages.json): of a step, by the texts of its batch and by pairs of text and label; of a step of
 # the warm-up; before a stage's first step, and that of a space.
 _GPU_STEP, _GPU_TEXT, _GPU_PAIR, _GPU_WARM_STEP = 1.5e-3, 2.6e-6, 2.3e-11, 7.3e-3
-_GPU_START, _GPU_SPACE = 3.0, 1.2
+_GPU_START, _GPU_SPACE, _GPU_UPDATED = 3.0, 1.2, 128
 _GPU_SPACES, _GPU_SEARCHED = 2.0, 3.6e-6  # times what its rates say; seconds per text that looks for negative labels
 _GPU_COMBINER, _GPU_JUDGED = 1.0, 4.0  # for the network, and before the first text is judged
 _GPU_PACKED, _GPU_LABEL = 6.0, 3e-5  # to pack, and for each label, which is written as well
@@ -151,7 +151,9 @@ def _base(of: Situation, method: str, config: MethodConfig, texts: int, held: in
     if method.startswith("inceptionxml"):
         epochs, batch = config.epochs or 30, config.batch_size or 128  # type: ignore[attr-defined]
         warm = config.warm_up.epochs  # type: ignore[attr-defined]
-        step = _GPU_STEP + (_GPU_TEXT + _GPU_PAIR * of.labels) * batch
+        # Where some clusters are scored alone, all rows are still updated, which takes as long as some texts' scores.
+        scored = min(batch, _GPU_UPDATED) if method == "inceptionxml+" else batch
+        step = _GPU_STEP + _GPU_TEXT * batch + _GPU_PAIR * of.labels * scored
         seconds = {"train": _GPU_START + epochs * texts / batch * step}
         if warm:
             seconds["train-warm-up"] = _GPU_START + warm * texts / WARM_UP_BATCH * _GPU_WARM_STEP
