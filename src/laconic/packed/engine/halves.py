@@ -14,8 +14,6 @@ from laconic.kernels.checks import check_array, check_finite, for_kernels
 from laconic.packed.engine.dot_products import features_of_processor
 
 HAS_HALVES = "+f16c" in features_of_processor().split(",") or platform.machine() in ("aarch64", "arm64")
-
-
 _LARGEST = float(np.finfo(np.float16).max)
 
 

@@ -22,7 +22,7 @@ from laconic.packed.engine.halves import for_products, in_single
 COLUMNS = 32  # of a block; a matrix has a multiple of them
 _LANES = 16  # numbers of a vector; where registers are narrower, it takes several of them
 _MANY, _FEW = 8, 3  # windows of a block where there are 32 registers of 512 bits, and where there are fewer or narrower
-WINDOWS = _MANY if "+avx512f" in features_of_processor() else _FEW
+WINDOWS = _MANY if "+avx512f" in features_of_processor().split(",") else _FEW
 
 _VECTOR = ir.VectorType(ir.FloatType(), _LANES)
 _ALIGNED = 2  # bytes: rows begin anywhere
