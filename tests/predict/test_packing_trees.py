@@ -230,6 +230,43 @@ def test_exact_answers_of_learnt_clusters_are_those_of_the_model_not_of_all_clus
     assert share_found(ranker, part.exact(), topical(60, 7)) > 0.99
 
 
+def one_topic_a_cluster(*, top: int, trained: int = 0) -> ShortlistRanker:
+    """Fifty clusters, whose rows say of which topic their labels are."""
+    topics = torch.randn(50, DIM, generator=torch.Generator().manual_seed(1))
+    of_labels = classifier(1000)
+    order = torch.cdist(of_labels.weight.detach() * 4, topics).argmin(1).sort(stable=True)
+    starts = torch.searchsorted(order.values, torch.arange(51))
+    of_clusters = LinearClassifier(DIM, 50).eval()
+    with torch.no_grad():
+        of_clusters.weight.copy_(topics)
+        assert of_clusters.bias is not None
+        of_clusters.bias.zero_()
+        of_labels.weight.copy_(of_labels.weight[order.indices])
+    clusters = Clusters(of_clusters, LabelTree(order=order.indices, starts=starts))
+    return ShortlistRanker(Identity(DIM), clusters, of_labels, top=top, trained=trained).eval()
+
+
+def test_no_more_learnt_clusters_are_probed_than_it_takes() -> None:
+    ranker, vectors = one_topic_a_cluster(top=32), topical(300, 7)
+    part = pack_ranker(ranker, topical(2000, 8).numpy())
+    assert isinstance(part, Searched)
+    assert part.beam < 16
+    assert (part.trained, part.product) == (32, False)
+    assert share_found(ranker, part, vectors) > 0.99
+    assert (part.exact().beam, part.with_beam(1).exact().beam) == (32, 32)
+    assert share_found(ranker, part.exact(), vectors) > 0.999
+    assert pack_ranker(ranker).beam == 32  # type: ignore[attr-defined]  # without texts nothing says what is enough
+
+
+@pytest.mark.parametrize(("top", "trained"), [(20, 10), (10, 20)])
+def test_learnt_clusters_are_probed_as_asked_for_where_training_probed_another_number(top: int, trained: int) -> None:
+    ranker = one_topic_a_cluster(top=top, trained=trained)
+    part = pack_ranker(ranker, topical(2000, 8).numpy())
+    assert isinstance(part, Searched)
+    assert (part.beam, part.trained, part.product) == (top, trained, top > trained)
+    assert share_found(ranker, part, topical(300, 7)) > 0.99
+
+
 def test_cells_hold_every_row_with_the_middle_that_is_nearest() -> None:
     units = torch.nn.functional.normalize(topical(2000, 3), dim=1).numpy()
     part, cell_of = cells_of(units), np.empty(len(units), dtype=int)

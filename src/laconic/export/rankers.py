@@ -6,7 +6,7 @@ defaults. A tree is learnt on `device`; the ranker is on the CPU.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import singledispatch
 from typing import TypeAlias
@@ -92,8 +92,11 @@ class Packing:
 
     def channel(self, ranker: Ranker) -> PackedRanker:
         """Pack a channel of a combined model; where it searches a tree, its beam is chosen with the other channels'."""
-        if isinstance(ranker, FlatRanker):
-            return self._counted(tree_over(ranker, self.fitting, self.device))
+        match ranker:
+            case FlatRanker():
+                return self._counted(tree_over(ranker, self.fitting, self.device))
+            case ShortlistRanker():
+                return self._counted(_over_learnt_clusters(ranker))
         return self.part(ranker)
 
     def _counted(self, packed: PackedRanker) -> PackedRanker:
@@ -118,36 +121,25 @@ def pack_part(ranker: Ranker, packing: Packing) -> PackedRanker:
 @torch.no_grad()
 def _(ranker: FlatRanker, packing: Packing) -> PackedRanker:
     """Add a search tree, and probe as many of its clusters as it takes."""
-    fitting, holdout = packing.fitting, packing.holdout
-    tree = tree_over(ranker, fitting, packing.device)
-    clusters, encoder = tree.clusters.size, tree.encoder
-    if holdout is None:
-        return tree
-    # Texts are encoded once, not for each beam that is tried.
-    by_vectors = replace(tree.without_groups(), encoder=Given(features=encoder.dim))
-    vectors = encoded_by(encoder, holdout)
-    packing.within(_GROWN)
-    beams = possible_beams(most=clusters, least=clusters // SPARED)
-    wanted = best_of_all(by_vectors, vectors, packing.device) if packing.device.type == "cuda" else None
-
-    def tell(done: float) -> None:
-        packing.within(_GROWN + (1 - _GROWN) * done)
-
-    found = tuned(by_vectors, vectors, FAITHFUL, beams, tell, wanted)
-    assert isinstance(found, Searched)
-    if tree.groups is not None:
-        groups = {name: getattr(tree, name) for name in ("groups", "group_starts", "open_groups")}
-        found = with_groups(replace(found, **groups), vectors)
-    return replace(found, encoder=encoder)
+    tree = tree_over(ranker, packing.fitting, packing.device)
+    clusters = tree.clusters.size
+    return _probing_enough(tree, possible_beams(most=clusters, least=clusters // SPARED), packing)
 
 
 @pack_part.register
 @torch.no_grad()
 def _(ranker: ShortlistRanker, packing: Packing) -> Searched:
-    """Keep the learnt clusters and how many are probed; probe as many of their groups as it takes."""
+    """Keep the learnt clusters; probe as many as it takes, and no more than the model."""
+    # Where the model probes other clusters than in training, a wide search says nothing of a narrow one.
+    least = -(-ranker.top // SPARED) if ranker.top == ranker.trained else ranker.top
+    return _probing_enough(_over_learnt_clusters(ranker), possible_beams(most=ranker.top, least=least), packing)
+
+
+def _over_learnt_clusters(ranker: ShortlistRanker) -> Searched:
+    """Probe the clusters that the model probes."""
     of_clusters, dim = ranker.clusters.classifier, ranker.encoder.dim
     clusters = Rows.of(*rows_of(of_clusters), with_exact=False)
-    tree = Searched(
+    return Searched(
         encoder=pack_encoder(ranker.encoder),
         transform=pack_transform(ranker.classifier.transform, dim),
         rows=Rows.of(*rows_of(ranker.classifier)),
@@ -160,8 +152,31 @@ def _(ranker: ShortlistRanker, packing: Packing) -> Searched:
         product=ranker.product,
         trained=ranker.trained,
     )
-    holdout = packing.holdout
-    return tree if tree.groups is None or holdout is None else with_groups(tree, holdout)
+
+
+def _probing_enough(tree: Searched, beams: Sequence[int], packing: Packing) -> Searched:
+    """Probe the fewest clusters, and groups of them, that find nearly all of the exact best five."""
+    if packing.holdout is None:
+        return tree
+    # Texts are encoded once, not for each beam that is tried.
+    encoder = tree.encoder
+    by_vectors = replace(tree.without_groups(), encoder=Given(features=encoder.dim))
+    vectors = encoded_by(encoder, packing.holdout)
+    packing.within(_GROWN)
+    if len(beams) > 1:
+        on_gpu = packing.device.type == "cuda" and not tree.trained
+        wanted = best_of_all(by_vectors, vectors, packing.device) if on_gpu else None
+
+        def tell(done: float) -> None:
+            packing.within(_GROWN + (1 - _GROWN) * done)
+
+        found = tuned(by_vectors, vectors, FAITHFUL, beams, tell, wanted)
+        assert isinstance(found, Searched)
+        by_vectors = found
+    if tree.groups is not None:
+        groups = {name: getattr(tree, name) for name in ("groups", "group_starts", "open_groups")}
+        by_vectors = with_groups(replace(by_vectors, **groups), vectors)
+    return replace(by_vectors, encoder=encoder)
 
 
 @pack_part.register

@@ -107,9 +107,9 @@ class Searched(PackedRanker):
 
     def exact(self) -> Searched:
         """Return the ranker that answers as the model does, with nothing passed over: every label is scored or, where
-        training probed some clusters, every cluster. More of the best labels are scored a second time.
+        training probed some clusters, those of as many. More of the best labels are scored a second time.
         """
-        beam = self.beam if self.trained else self.clusters.size
+        beam = max(self.beam, self.trained) if self.trained else self.clusters.size
         return replace(self.without_groups(), beam=beam, rescored=max(self.rescored, 256))
 
     def without_groups(self) -> Searched:
