@@ -14,8 +14,8 @@ demo: .venv/laconic
 
 # What trains models, compiles the kernels of packed ones or starts many processes: three quarters of the tests' time.
 MODELS := $(addprefix tests/,bulk combining engine linear methods predict shortlisters) $(wildcard $(patsubst %,tests/test_%.py,\
-class_weight cli_pack* cli_ranks cli_streams cli_words ensembles estimator estimator_* json_page maintaining onnx papers plots rankers ranks recalibrating train \
-training_again training_texts))
+benching class_weight cli_pack* cli_ranks cli_streams cli_words deadline ensembles estimator estimator_* json_page maintaining old_models onnx papers plots rankers ranks \
+recalibrating train training_again training_texts))
 
 # Workers take contiguous tests (worksteal), so that most modules' fixtures are made once.
 test: .venv/dev
