@@ -33,7 +33,7 @@ def _skipped(error: DataError) -> None:
 
 
 def test_a_mutated_file_is_read_or_refused(tmp_path: Path) -> None:
-    for file in hostile_files(2000 if THOROUGH else 150, seed=1):
+    for file in hostile_files(2000 if THOROUGH else 80, seed=1):
         _read(file.name, file.content, tmp_path)
 
 
