@@ -14,7 +14,7 @@ demo: .venv/laconic
 
 # What trains models, compiles the kernels of packed ones, runs GPU kernels in Triton's interpreter or starts many processes.
 MODELS := $(addprefix tests/,bulk combining engine linear methods predict shortlisters) $(wildcard $(patsubst %,tests/test_%.py,\
-benching class_weight cli_pack* cli_ranks cli_streams cli_words deadline ensembles estimator estimator_* json_page maintaining old_models onnx pads papers plots rankers ranks \
+benching class_weight cli cli_pack* cli_ranks cli_streams cli_words deadline ensembles estimator estimator_* json_page maintaining old_models onnx pads papers plots rankers ranks \
 recalibrating row_kernels shortlist_kernel train training_again training_texts))
 
 # Workers take contiguous tests (worksteal), so that most modules' fixtures are made once.
