@@ -255,16 +255,20 @@ def test_no_more_learnt_clusters_are_probed_than_it_takes() -> None:
     assert share_found(ranker, part, vectors) > 0.99
     assert (part.exact().beam, part.with_beam(1).exact().beam) == (32, 32)
     assert share_found(ranker, part.exact(), vectors) > 0.999
-    assert pack_ranker(ranker).beam == 32  # type: ignore[attr-defined]  # without texts nothing says what is enough
+    without_texts = pack_ranker(ranker)
+    assert isinstance(without_texts, Searched)
+    assert without_texts.beam == 32  # nothing says what is enough
 
 
-@pytest.mark.parametrize(("top", "trained"), [(20, 10), (10, 20)])
-def test_learnt_clusters_are_probed_as_asked_for_where_training_probed_another_number(top: int, trained: int) -> None:
-    ranker = one_topic_a_cluster(top=top, trained=trained)
+@pytest.mark.parametrize(("top", "trained"), [(32, 10), (10, 32)])
+def test_exact_answers_probe_as_many_learnt_clusters_as_the_model_not_as_training(top: int, trained: int) -> None:
+    ranker, vectors = one_topic_a_cluster(top=top, trained=trained), topical(300, 7)
     part = pack_ranker(ranker, topical(2000, 8).numpy())
     assert isinstance(part, Searched)
-    assert (part.beam, part.trained, part.product) == (top, trained, top > trained)
-    assert share_found(ranker, part, topical(300, 7)) > 0.99
+    assert part.beam < top
+    assert (part.exact().beam, part.trained, part.product) == (top, trained, top > trained)
+    assert share_found(ranker, part, vectors) > 0.99
+    assert share_found(ranker, part.exact(), vectors) > 0.999
 
 
 def test_cells_hold_every_row_with_the_middle_that_is_nearest() -> None:

@@ -153,13 +153,10 @@ class _Widened(NamedTuple):
 
 
 def _widest(channel: PackedRanker | None) -> _Width | None:
-    """Return the most clusters that a channel may probe, or cells, of which as many were chosen as it needs alone.
-
-    Where training probed only some clusters, no more are probed: rows say nothing of texts they were not trained on.
-    """
+    """Return the most clusters that a channel may probe, or cells, of which as many were chosen as it needs alone."""
     match channel:
         case Searched():
-            most = channel.trained or channel.clusters.size
+            most = channel.probed or channel.clusters.size
             return _Width(most, 1 if channel.groups is None else channel.groups.size)
         case Candidates():
             return _Width(channel.beam, 1)

@@ -6,7 +6,7 @@ defaults. A tree is learnt on `device`; the ranker is on the CPU.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import singledispatch
 from typing import TypeAlias
@@ -121,18 +121,14 @@ def pack_part(ranker: Ranker, packing: Packing) -> PackedRanker:
 @torch.no_grad()
 def _(ranker: FlatRanker, packing: Packing) -> PackedRanker:
     """Add a search tree, and probe as many of its clusters as it takes."""
-    tree = tree_over(ranker, packing.fitting, packing.device)
-    clusters = tree.clusters.size
-    return _probing_enough(tree, possible_beams(most=clusters, least=clusters // SPARED), packing)
+    return _probing_enough(tree_over(ranker, packing.fitting, packing.device), packing)
 
 
 @pack_part.register
 @torch.no_grad()
 def _(ranker: ShortlistRanker, packing: Packing) -> Searched:
     """Keep the learnt clusters; probe as many as it takes, and no more than the model."""
-    # Where the model probes other clusters than in training, a wide search says nothing of a narrow one.
-    least = -(-ranker.top // SPARED) if ranker.top == ranker.trained else ranker.top
-    return _probing_enough(_over_learnt_clusters(ranker), possible_beams(most=ranker.top, least=least), packing)
+    return _probing_enough(_over_learnt_clusters(ranker), packing)
 
 
 def _over_learnt_clusters(ranker: ShortlistRanker) -> Searched:
@@ -151,10 +147,11 @@ def _over_learnt_clusters(ranker: ShortlistRanker) -> Searched:
         beam=ranker.top,
         product=ranker.product,
         trained=ranker.trained,
+        probed=ranker.top,
     )
 
 
-def _probing_enough(tree: Searched, beams: Sequence[int], packing: Packing) -> Searched:
+def _probing_enough(tree: Searched, packing: Packing) -> Searched:
     """Probe the fewest clusters, and groups of them, that find nearly all of the exact best five."""
     if packing.holdout is None:
         return tree
@@ -163,20 +160,20 @@ def _probing_enough(tree: Searched, beams: Sequence[int], packing: Packing) -> S
     by_vectors = replace(tree.without_groups(), encoder=Given(features=encoder.dim))
     vectors = encoded_by(encoder, packing.holdout)
     packing.within(_GROWN)
-    if len(beams) > 1:
-        on_gpu = packing.device.type == "cuda" and not tree.trained
-        wanted = best_of_all(by_vectors, vectors, packing.device) if on_gpu else None
+    most = tree.probed or tree.clusters.size
+    beams = possible_beams(most=most, least=most // SPARED)
+    on_gpu = packing.device.type == "cuda" and not tree.probed
+    wanted = best_of_all(by_vectors, vectors, packing.device) if on_gpu else None
 
-        def tell(done: float) -> None:
-            packing.within(_GROWN + (1 - _GROWN) * done)
+    def tell(done: float) -> None:
+        packing.within(_GROWN + (1 - _GROWN) * done)
 
-        found = tuned(by_vectors, vectors, FAITHFUL, beams, tell, wanted)
-        assert isinstance(found, Searched)
-        by_vectors = found
+    found = tuned(by_vectors, vectors, FAITHFUL, beams, tell, wanted)
+    assert isinstance(found, Searched)
     if tree.groups is not None:
         groups = {name: getattr(tree, name) for name in ("groups", "group_starts", "open_groups")}
-        by_vectors = with_groups(replace(by_vectors, **groups), vectors)
-    return replace(by_vectors, encoder=encoder)
+        found = with_groups(replace(found, **groups), vectors)
+    return replace(found, encoder=encoder)
 
 
 @pack_part.register

@@ -50,6 +50,7 @@ class Searched(PackedRanker):
     rescored: int = _LEAST_RESCORED
     product: bool = False
     trained: int = 0  # clusters that training probed; 0: every label was scored in training, or this is not known
+    probed: int = 0  # clusters that the model probes; 0: all or, where training probed some, as many as are probed here
 
     def __post_init__(self) -> None:
         check_kind(self.rows, "rows", Rows)
@@ -67,6 +68,7 @@ class Searched(PackedRanker):
             check_whole(getattr(self, name), name.replace("_", " "), 1)
         check_kind(self.product, "product", bool)
         check_whole(self.trained, "clusters probed in training", 0)
+        check_whole(self.probed, "clusters probed by the model", 0)
 
     @property
     def num_labels(self) -> int:
@@ -107,9 +109,9 @@ class Searched(PackedRanker):
 
     def exact(self) -> Searched:
         """Return the ranker that answers as the model does, with nothing passed over: every label is scored or, where
-        training probed some clusters, those of as many. More of the best labels are scored a second time.
+        the model probes some clusters, those of as many. More of the best labels are scored a second time.
         """
-        beam = max(self.beam, self.trained) if self.trained else self.clusters.size
+        beam = self.probed or (self.beam if self.trained else self.clusters.size)
         return replace(self.without_groups(), beam=beam, rescored=max(self.rescored, 256))
 
     def without_groups(self) -> Searched:
