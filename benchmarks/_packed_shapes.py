@@ -25,6 +25,7 @@ from laconic.export.rankers import pack_ranker
 from laconic.methods import inceptionxml_plus
 from laconic.models.clustering import random_tree
 from laconic.models.rankers import ShortlistRanker
+from laconic.packed.engine.nibble_rows import NibbleRows
 from laconic.packed.engine.rows import Rows
 from laconic.packed.engine.search import Searched
 from laconic.packed.folder import PackedModel, write_packed
@@ -117,14 +118,15 @@ def _untrained(shape: PackedShape) -> ShortlistRanker:
     return ranker.eval()
 
 
-def _rows(count: int, dim: int, chance: np.random.Generator) -> Rows:
+def _rows(count: int, dim: int, chance: np.random.Generator) -> NibbleRows:
     coarse, fine = np.empty((count, dim), dtype=np.int8), np.zeros((count, dim), dtype=np.int8)
     for first in range(0, count, _AT_ONCE):
         part = slice(first, first + _AT_ONCE)
         coarse[part] = chance.integers(-127, 128, coarse[part].shape, dtype=np.int8)
         fine[part] = coarse[part][:, ::-1]
     scales = np.full(count, _SCALE, dtype=np.float32)
-    return Rows(coarse=coarse, scales=scales, biases=np.zeros(count, dtype=np.float32), fine=fine)
+    whole = Rows(coarse=coarse, scales=scales, biases=np.zeros(count, dtype=np.float32), fine=fine)
+    return NibbleRows.from_bytes(whole)
 
 
 if __name__ == "__main__":

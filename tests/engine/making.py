@@ -17,6 +17,7 @@ from laconic.kernels.csr import Lists
 from laconic.packed.engine import PARTS
 from laconic.packed.engine.cells import Cells
 from laconic.packed.engine.encoders import Given
+from laconic.packed.engine.nibble_rows import NibbleRows
 from laconic.packed.engine.pairs import Pairs
 from laconic.packed.engine.parts import Part, flattened, restored
 from laconic.packed.engine.rows import Rows
@@ -92,8 +93,16 @@ def coarsely(part: Rows, vectors: np.ndarray) -> np.ndarray:
     return products * step * part.scales + part.biases
 
 
-def exactly(part: Rows, vectors: np.ndarray) -> np.ndarray:
-    """What both bytes of the rows say."""
+def by_upper_bits(part: NibbleRows, vectors: np.ndarray) -> np.ndarray:
+    """What the upper four bits of rows say of vectors that are rounded to bytes."""
+    largest = np.abs(vectors).max(1, keepdims=True, initial=0)
+    step = np.where(largest > 0, largest, 1) / 127
+    middles = np.floor(part.coarse / 16) * 16 + 7.5
+    return np.rint(vectors / step) @ middles.T * step * part.scales + part.biases
+
+
+def exactly(part: Rows | NibbleRows, vectors: np.ndarray) -> np.ndarray:
+    """What all bytes that there are of the rows say."""
     return vectors.astype(np.float64) @ both_bytes(part).T + part.biases
 
 
@@ -102,9 +111,9 @@ def in_two_bytes(table: np.ndarray) -> np.ndarray:
     return both_bytes(Rows.of(table, np.zeros(len(table), np.float32))).astype(np.float32)
 
 
-def both_bytes(part: Rows) -> np.ndarray:
-    assert part.fine is not None
-    return (part.coarse.astype(np.float64) + part.fine / 254) * part.scales[:, None]
+def both_bytes(part: Rows | NibbleRows) -> np.ndarray:
+    fine = 0 if part.fine is None else part.fine / 254
+    return (part.coarse.astype(np.float64) + fine) * part.scales[:, None]
 
 
 def sigmoid(scores: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laconic.models.shortlisters.merge import Voters, merge
-from laconic.packed.engine.candidate_kernels import nearest_rows
+from laconic.packed.engine.cell_kernels import nearest_rows
 from laconic.packed.engine.cells import Cells
 from laconic.packed.engine.near_labels import NearLabels
 from laconic.types import NO_LABEL, Ranking

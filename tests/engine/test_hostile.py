@@ -51,7 +51,7 @@ class Unchecked:
 KINDS: dict[str, Any] = {name: type(name, (Unchecked, kind), {}) for name, kind in PARTS.items()}
 OTHERS = {"Given", "Layer", "Unchanged"}  # which have tests of their own
 MAY_BE_NONE = {"groups", "texts", "cluster_transform", "exact", "fine"}
-ANY_VALUE = {"coarse", "fine"}  # no value of these does harm
+ANY_VALUE = {"coarse", "fine", "upper", "lower"}  # no value of these does harm
 
 
 def changed_arrays(path: str, array: np.ndarray) -> Iterator[Any]:
@@ -125,6 +125,8 @@ def test_groups_that_are_more_than_clusters_are_refused() -> None:
 def test_rows_of_another_width_are_refused(name: str) -> None:
     facts, arrays = flattened(RANKERS[name])
     narrow = {path: array[:, :-1].copy() for path, array in arrays.items() if path in ("rows.coarse", "rows.fine")}
+    if "dim" in facts["rows"]:
+        facts["rows"]["dim"] -= 1
     with pytest.raises(ModelError, match="do not fit together"):
         restored(facts, {**arrays, **narrow}, KINDS)
 

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laconic.errors import ModelError
-from laconic.packed.engine.rows import Rows
+from laconic.packed.engine.nibble_rows import NibbleRows
 from laconic.packed.engine.search import Searched
 from laconic.packed.engine.search_kernels import score_labels, search
 from laconic.types import NO_LABEL
-from tests.engine.making import DIM, coarsely, exactly, layer, mapped, numbers, rows
+from tests.engine.making import DIM, by_upper_bits, exactly, layer, mapped, numbers, rows
 from tests.engine.making import given as given_vectors
 from tests.variants import examples
 
@@ -28,7 +28,7 @@ SIZES = [7, 1, 0, 12, 5, 9, 3, 0, 8]
 def searched(sizes: Sequence[int] = SIZES, *, always: int = 4, groups: Sequence[int] = (), **changes: Any) -> Searched:
     """Labels in an order of their own; a cluster's row is the mean of its labels' rows."""
     starts = always + np.cumsum([0, *sizes])
-    labels, own = int(starts[-1]), rows(int(starts[-1]))
+    labels, own = int(starts[-1]), NibbleRows.from_bytes(rows(int(starts[-1])))
     parts = [own.coarse[first:last] * own.scales[first:last, None] for first, last in pairwise(starts)]
     means = np.stack([part.mean(0) if len(part) else np.zeros(DIM) for part in parts]).astype(np.float32)
     return Searched(
@@ -37,10 +37,10 @@ def searched(sizes: Sequence[int] = SIZES, *, always: int = 4, groups: Sequence[
             "rows": own,
             "order": np.random.default_rng(1).permutation(labels).astype(np.int32),
             "starts": starts.astype(np.int32),
-            "clusters": Rows.of(means, numbers(len(sizes), seed=2) / 9, with_exact=False),
+            "clusters": NibbleRows.of(means, numbers(len(sizes), seed=2) / 9, with_exact=False),
             "cluster_transform": None,
             "group_starts": np.cumsum([0, *(groups or [len(sizes)])]).astype(np.int32),
-            "groups": rows(len(groups), seed=5, with_exact=False) if groups else None,
+            "groups": NibbleRows.from_bytes(rows(len(groups), seed=5, with_exact=False)) if groups else None,
             "open_groups": 1,
             "beam": 3,
             **changes,
@@ -65,13 +65,14 @@ def enough(sizes: np.ndarray, wanted: int) -> int:
 def plainly(part: Searched, vectors: np.ndarray, k: int = 1) -> np.ndarray:
     """The logarithms of all labels' scores; -inf for labels that are passed over where k are wanted."""
     for_clusters = (part.cluster_transform or part.transform).apply(vectors)
-    by_cluster, by_row = coarsely(part.clusters, for_clusters), exactly(part.rows, part.transform.apply(vectors))
+    by_cluster, by_row = by_upper_bits(part.clusters, for_clusters), exactly(part.rows, part.transform.apply(vectors))
+    shares = logs(exactly(part.clusters, for_clusters))
     found = np.full((len(vectors), part.num_labels), -np.inf)
     bounds = [(0, part.starts[0]), *pairwise(part.starts)]
     for text in range(len(vectors)):
         for number, cluster in enumerate([-1, *sorted(opened(part, for_clusters[text], by_cluster[text], k))]):
             first, last = bounds[cluster + 1]
-            share = logs(by_cluster[text, cluster]) if part.product and number else 0
+            share = shares[text, cluster] if part.product and number else 0
             found[text, part.order[first:last]] = logs(by_row[text, first:last]) + share
     return found
 
@@ -81,9 +82,17 @@ def opened(part: Searched, vector: np.ndarray, by_cluster: np.ndarray, k: int) -
     inside = set(range(part.clusters.size))
     if part.groups is not None:
         open_groups = max(part.open_groups, enough(np.diff(part.group_starts), beam))
-        groups = best_of(coarsely(part.groups, vector[None])[0], open_groups)
+        groups = best_of(by_upper_bits(part.groups, vector[None])[0], open_groups)
         inside = {one for group in groups for one in range(*part.group_starts[group : group + 2])}
-    return best_of(np.where([one in inside for one in range(part.clusters.size)], by_cluster, -np.inf), beam)
+    scores = np.where([one in inside for one in range(part.clusters.size)], by_cluster, -np.inf)
+    if not (part.trained or part.probed):
+        return best_of(scores, beam)
+    spare = max(16, beam // 8)  # few are surely among them
+    again = best_of(scores, beam + spare) & inside
+    sure = best_of(scores, max(0, beam - spare)) & inside
+    exact = exactly(part.clusters, vector[None])[0]
+    exact[list(sure)] = np.inf
+    return best_of(np.where([one in again for one in range(part.clusters.size)], exact, -np.inf), beam)
 
 
 def check(part: Searched, vectors: np.ndarray, k: int) -> None:
@@ -118,6 +127,7 @@ def test_the_labels_of_the_best_clusters_are_found(data: st.DataObject) -> None:
         always=data.draw(st.integers(0, 5)),
         groups=np.diff([0, *cuts, len(sizes)]).tolist() if data.draw(st.booleans()) else (),
         product=data.draw(st.booleans()),
+        probed=data.draw(st.sampled_from([0, 5])),
         cluster_transform=layer() if data.draw(st.booleans()) else None,
         transform=layer(seed=4) if data.draw(st.booleans()) else given_vectors()["transform"],
     ).with_beam(data.draw(st.integers(1, 13)))
@@ -149,7 +159,9 @@ def test_one_label_is_found() -> None:
 
 @pytest.mark.parametrize("product", [False, True])
 def test_of_many_labels_the_best_are_scored_again(product: bool) -> None:
-    likely = Rows.of(numbers(16, DIM) / 9, np.full(16, 5, np.float32), with_exact=False)  # so that any label may win
+    likely = NibbleRows.of(
+        numbers(16, DIM) / 9, np.full(16, 5, np.float32), with_exact=False
+    )  # so that any label may win
     part = searched([50] * 16, always=200, clusters=likely, product=product).exact()
     few, vectors = replace(part, rescored=32), numbers(40, DIM, seed=9)
     check(replace(part, rescored=1000), vectors, 5)

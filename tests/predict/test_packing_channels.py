@@ -133,10 +133,11 @@ def test_less_is_read_where_fewer_groups_are_probed(monkeypatch: pytest.MonkeyPa
     assert tree.groups is not None
     whole = replace(tree, open_groups=tree.groups.size)
     half = replace(tree, open_groups=tree.groups.size // 2)
-    assert widths._read(whole) - widths._read(half) == pytest.approx(tree.clusters.coarse.nbytes / 2)
-    assert widths._read(whole) - widths._read(tree.without_groups()) == tree.groups.coarse.nbytes
+    assert widths._read(whole) - widths._read(half) == pytest.approx(tree.clusters.upper.nbytes / 2)
+    assert widths._read(whole) - widths._read(tree.without_groups()) == tree.groups.upper.nbytes
     labels = int(tree.starts[0]) + (LABELS - int(tree.starts[0])) * tree.beam / tree.clusters.size
-    assert widths._read(tree.without_groups()) == pytest.approx(tree.clusters.coarse.nbytes + labels * DIM)
+    read = tree.clusters.upper.nbytes + labels * tree.rows.upper.shape[1]
+    assert widths._read(tree.without_groups()) == pytest.approx(read)
 
 
 def test_without_texts_beams_are_the_usual_ones() -> None:

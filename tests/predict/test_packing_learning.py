@@ -14,7 +14,7 @@ from laconic.export import tree
 from laconic.export.cells import grouped
 from laconic.export.learned_tree import Branches, LabelRows, learnt_branches, texts_enough
 from laconic.packed.engine.encoders import Given, Unit
-from laconic.packed.engine.rows import Rows
+from laconic.packed.engine.nibble_rows import NibbleRows
 from laconic.packed.engine.transformer import Transformer
 from laconic.packed.engine.transforms import Unchanged
 
@@ -170,7 +170,7 @@ def test_groups_of_clusters_learn_where_the_best_labels_are(monkeypatch: pytest.
     assert learnt > means
 
 
-def share_in_groups(branches: Branches, groups: Rows, vectors: np.ndarray, own: LabelRows) -> float:
+def share_in_groups(branches: Branches, groups: NibbleRows, vectors: np.ndarray, own: LabelRows) -> float:
     """The share of the best five labels whose clusters lie in the best four groups, by plain numpy."""
     assert branches.reading is not None
     rows: np.ndarray = groups.coarse * groups.scales[:, None]

@@ -22,6 +22,7 @@ from laconic.models.layers import Residual
 from laconic.models.rankers import Ensemble, FlatRanker, Ranker, Reranker, ShortlistRanker
 from laconic.models.shortlisters.base import Shortlister
 from laconic.models.shortlisters.clusters import Clusters, OfClusters
+from laconic.packed.engine.nibble_rows import NibbleRows
 from laconic.packed.engine.rows import Rows
 from laconic.packed.engine.search import Searched
 from laconic.packed.engine.shortlists import ClusterLabels
@@ -330,7 +331,7 @@ def test_what_cannot_be_packed_says_so() -> None:
 
 
 def test_probes_say_how_many_groups_are_opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    def in_groups_of_four(clusters: Rows) -> dict[str, Any]:
+    def in_groups_of_four(clusters: NibbleRows) -> dict[str, Any]:
         return {**grouped(clusters, scanned=1, size=4), "open_groups": 1}
 
     monkeypatch.setattr(packing, "grouped", in_groups_of_four)

@@ -19,9 +19,9 @@ from jaxtyping import Float, Int
 from laconic.kernels.csr import in_threads
 from laconic.packed.engine.candidates import Candidates
 from laconic.packed.engine.fusion import Fused
+from laconic.packed.engine.nibble_rows import NibbleRows
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.row_kernels import FINENESS
-from laconic.packed.engine.rows import Rows
 from laconic.packed.engine.search import Searched
 from laconic.packed.engine.texts import Inputs, Ranked, size_of, some
 from laconic.types import NO_LABEL
@@ -36,8 +36,8 @@ _PLACES = 1 << 15  # labels that are scored at a time on a GPU
 _DOUBLED = 3  # times that a beam is doubled, usually
 _WORTH = 0.05  # of what is wanted, must be found more where a text takes twice as long, once enough is found
 _LEAST_WORTH = 0.02  # and before, unless less is read than is felt
-_HARDLY_FELT = 3e6  # bytes of rows
-_REST = 8e6  # bytes that a core could read while it reads a text and searches label trees and nearest texts
+_HARDLY_FELT = 1.5e6  # bytes of rows
+_REST = 5e6  # bytes that a core could read while it reads a text and searches label trees and nearest texts
 SPARED = 64  # one of so many clusters is probed at least: fewer save no time, and some ask for more than five
 _FIRST = 2048  # labels of probed clusters of a combined model, at first; fewer where one cluster of 64 has fewer
 _FIRST_GROUPS = 16  # one of so many groups of clusters is probed, at first
@@ -168,11 +168,11 @@ def _read(channel: Searched | Candidates) -> float:
     if isinstance(channel, Candidates):
         centres = channel.near.centres
         return channel.beam * centres.rows.coarse.nbytes / centres.middles.size
-    always, scored = int(channel.starts[0]), float(channel.clusters.coarse.nbytes)
+    always, scored = int(channel.starts[0]), float(channel.clusters.upper.nbytes)
     probed = channel.beam * (channel.rows.size - always) / channel.clusters.size
     if channel.groups is not None:
-        scored = scored * min(1, channel.open_groups / channel.groups.size) + channel.groups.coarse.nbytes
-    return (always + probed) * channel.rows.dim + scored
+        scored = scored * min(1, channel.open_groups / channel.groups.size) + channel.groups.upper.nbytes
+    return float((always + probed) * channel.rows.upper.shape[1] + scored)
 
 
 def with_groups(tree: Searched, holdout: Inputs) -> Searched:
@@ -220,9 +220,9 @@ def best_of_all(
     return found
 
 
-def _weights(rows: Rows, part: slice, device: torch.device) -> Float[torch.Tensor, "n dim"]:
-    """Return some rows as numbers, of both of their bytes."""
-    weights = _on(device, rows.coarse[part]).float()
+def _weights(rows: NibbleRows, part: slice, device: torch.device) -> Float[torch.Tensor, "n dim"]:
+    """Return some rows as numbers, of all of their bits."""
+    weights = _on(device, rows.coarse_of(part)).float()
     if rows.fine is not None:
         weights += _on(device, rows.fine[part]).float() / FINENESS
     return weights * _on(device, rows.scales[part])[:, None]

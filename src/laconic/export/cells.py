@@ -13,6 +13,7 @@ from laconic.models.classifiers import Classifier
 from laconic.models.clustering import cluster_vectors
 from laconic.models.shortlisters.centres import k_means, nearest_means
 from laconic.packed.engine.cells import Cells
+from laconic.packed.engine.nibble_rows import NibbleRows
 from laconic.packed.engine.rows import Rows
 
 BEAM = 12  # one of so many clusters is probed, where no text says how many it takes
@@ -49,14 +50,14 @@ def cells_of(rows: Float[np.ndarray, "rows dim"], *, with_exact: bool = False) -
     )
 
 
-def grouped(clusters: Rows, scanned: int = _SCANNED, size: int = _GROUP) -> dict[str, Any]:
+def grouped(clusters: Rows | NibbleRows, scanned: int = _SCANNED, size: int = _GROUP) -> dict[str, Any]:
     """Group runs of adjacent clusters, which are similar because of their order in the tree."""
     if clusters.size <= scanned:
         return {"groups": None, "group_starts": np.array([0, clusters.size], dtype=np.int32), "open_groups": 1}
     starts = np.append(np.arange(0, clusters.size, size), clusters.size)
     rows = clusters.coarse * clusters.scales[:, None]
     means = np.add.reduceat(rows, starts[:-1]) / np.diff(starts)[:, None]
-    groups = Rows.of(means, np.maximum.reduceat(clusters.biases, starts[:-1]), with_exact=False)
+    groups = type(clusters).of(means, np.maximum.reduceat(clusters.biases, starts[:-1]), with_exact=False)
     return {"groups": groups, "group_starts": starts.astype(np.int32), "open_groups": _GROUPS}
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from laconic.models.clustering import cluster_vectors
 from laconic.packed.engine.halves import in_halves
-from laconic.packed.engine.rows import Rows
+from laconic.packed.engine.nibble_rows import NibbleRows
 from laconic.packed.engine.transforms import Layer, Transform
 
 _ALWAYS = 256  # one of so many labels, the likeliest of all, is always scored: it may be among the best of any text
@@ -56,7 +56,7 @@ class Branches(NamedTuple):
 
     order: Int[np.ndarray, "labels"]  # the label of each place
     starts: Int[np.ndarray, "bounds"]  # where clusters begin; places before the first are always scored
-    clusters: Rows
+    clusters: NibbleRows
     groups: dict[str, Any]  # of clusters, as a packed ranker has them: groups, group_starts and open_groups
     reading: Transform | None  # of the encoder's vectors, for clusters; None: they read what labels read
 
@@ -186,9 +186,9 @@ def _largest_together(
     return scores[:, places].amax(2)
 
 
-def _learnt_rows(seen: Float[Tensor, "texts inputs"], heights: Float16[Tensor, "texts clusters"]) -> Rows:
+def _learnt_rows(seen: Float[Tensor, "texts inputs"], heights: Float16[Tensor, "texts clusters"]) -> NibbleRows:
     weights = _learnt(_regressed(seen, heights), seen, heights).cpu().numpy()
-    return Rows.of(weights[:, :-1], weights[:, -1], with_exact=False)
+    return NibbleRows.of(weights[:, :-1], weights[:, -1], with_exact=False)
 
 
 def _regressed(

@@ -45,6 +45,7 @@ from laconic.packed.engine.encoders import Given
 from laconic.packed.engine.fusion import Fused, TreeOrder
 from laconic.packed.engine.near_labels import NearLabels
 from laconic.packed.engine.neighbours import Neighbours
+from laconic.packed.engine.nibble_rows import NibbleRows
 from laconic.packed.engine.pairs import Pairs
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.rows import Rows
@@ -134,11 +135,11 @@ def _(ranker: ShortlistRanker, packing: Packing) -> Searched:
 def _over_learnt_clusters(ranker: ShortlistRanker) -> Searched:
     """Probe the clusters that the model probes."""
     of_clusters, dim = ranker.clusters.classifier, ranker.encoder.dim
-    clusters = Rows.of(*rows_of(of_clusters), with_exact=False)
+    clusters = NibbleRows.of(*rows_of(of_clusters), with_exact=False)
     return Searched(
         encoder=pack_encoder(ranker.encoder),
         transform=pack_transform(ranker.classifier.transform, dim),
-        rows=Rows.of(*rows_of(ranker.classifier)),
+        rows=NibbleRows.of(*rows_of(ranker.classifier)),
         order=ranker.clusters.order.cpu().numpy().astype(np.int32),
         starts=ranker.clusters.starts.cpu().numpy().astype(np.int32),
         clusters=clusters,

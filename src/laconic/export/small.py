@@ -12,6 +12,7 @@ from laconic.packed.engine.encoders import Inception, Summed
 from laconic.packed.engine.halves import in_halves
 from laconic.packed.engine.layer_kernels import WORD_BLOCK
 from laconic.packed.engine.near_labels import NearLabels
+from laconic.packed.engine.nibble_rows import NibbleRows
 from laconic.packed.engine.pairs import Pairs
 from laconic.packed.engine.parts import Part
 from laconic.packed.engine.rows import Rows
@@ -34,7 +35,7 @@ def smaller(part: P) -> P:
     """
     own: dict[str, Any] = {field.name: getattr(part, field.name) for field in fields(part)}
     changed: dict[str, Any] = {name: _smaller(value) for name, value in own.items()}
-    if isinstance(part, Rows):
+    if isinstance(part, Rows | NibbleRows):
         changed["fine"] = None
     if isinstance(part, Pairs) and len(part.numbers) <= _FEW_PAIRS:
         changed |= {"starts": part.starts.astype(np.int32), "values": part.values.astype(np.float16)}

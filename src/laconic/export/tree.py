@@ -19,7 +19,7 @@ from laconic.kernels.csr import in_threads
 from laconic.models.clustering import cluster_vectors
 from laconic.models.rankers import FlatRanker
 from laconic.packed.engine.encoders import Encoder, Layered, Unit
-from laconic.packed.engine.rows import Rows
+from laconic.packed.engine.nibble_rows import NibbleRows
 from laconic.packed.engine.search import Searched
 from laconic.packed.engine.texts import Inputs, size_of, some
 from laconic.packed.engine.transformer import Transformer
@@ -33,7 +33,7 @@ _ENOUGH = 1000  # texts to learn from: with fewer, means do better
 _READ_SLOWLY = 24_000  # texts, of which no more are read by a transformer, which takes milliseconds for each
 _ALWAYS = 64  # one of so many labels, the likeliest of all, is always scored: it may be among the best of any text
 _CLUSTER = 16  # labels of a cluster, about
-_RESCORED = 32  # labels that are scored again in 16 bits; 64 give the same best five
+_RESCORED = 32  # labels that are scored again by all bits; 64 give the same best five
 _HIGH = 0.1  # of texts, those for which a cluster's best label is most above its mean, say how far it may rise
 
 
@@ -57,7 +57,7 @@ def tree_over(ranker: FlatRanker, texts: Inputs | None, device: torch.device) ->
     return Searched(
         encoder=encoder,
         transform=transform,
-        rows=Rows.of(labels.rows[branches.order], labels.biases[branches.order]),
+        rows=NibbleRows.of(labels.rows[branches.order], labels.biases[branches.order]),
         order=branches.order.astype(np.int32),
         starts=branches.starts.astype(np.int32),
         clusters=branches.clusters,
@@ -116,14 +116,14 @@ def _grown_branches(
 
 def _mean_rows(
     labels: LabelRows, starts: Int[np.ndarray, "bounds"], vectors: Float[np.ndarray, "texts dim"] | None
-) -> Rows:
+) -> NibbleRows:
     """Return the mean of each cluster's rows, and how far its best label may be above it."""
     means = np.add.reduceat(labels.rows[starts[0] :], starts[:-1] - starts[0]) / np.diff(starts)[:, None]
     if vectors is None:
         above = np.maximum.reduceat(labels.biases[starts[0] :], starts[:-1] - starts[0])
     else:
         above = _rises(labels, starts, means, vectors)
-    return Rows.of(means.astype(np.float32), above, with_exact=False)
+    return NibbleRows.of(means.astype(np.float32), above, with_exact=False)
 
 
 def _rises(

@@ -11,6 +11,7 @@ from laconic.packed.engine.encoders import Given, Inception, Layered, Summed, Un
 from laconic.packed.engine.fusion import Fused, TreeOrder
 from laconic.packed.engine.near_labels import NearLabels
 from laconic.packed.engine.neighbours import Neighbours
+from laconic.packed.engine.nibble_rows import NibbleRows
 from laconic.packed.engine.pairs import Pairs
 from laconic.packed.engine.parts import Part
 from laconic.packed.engine.rows import Rows
@@ -25,5 +26,5 @@ _ENCODERS = (Given, Inception, Layered, Summed, Unit, Windows, Transformer, Piec
 _SHORTLISTS = (NearLabels, ClusterLabels, WordLabels, SpaceLabels)
 _RANKERS = (Searched, Candidates, Blended, Buckets, Averaged, Reranked, Neighbours, Trees, Fused)
 PARTS: dict[str, type[Part]] = {
-    kind.__name__: kind for kind in (*_ENCODERS, Rows, Cells, Pairs, TreeOrder, *_SHORTLISTS, *_RANKERS)
+    kind.__name__: kind for kind in (*_ENCODERS, Rows, NibbleRows, Cells, Pairs, TreeOrder, *_SHORTLISTS, *_RANKERS)
 }

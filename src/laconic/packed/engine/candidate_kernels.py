@@ -9,12 +9,11 @@ from jaxtyping import Float, Int
 
 from laconic.kernels.jit import compiled
 from laconic.kernels.selection import ascending, choose
+from laconic.packed.engine.cell_kernels import CellLimits, CellTree, nearest_rows
 from laconic.packed.engine.row_kernels import Grid, fetch_run, fine_dot, quantise, score_run
-from laconic.packed.engine.search_kernels import SearchLimits, Tree, near_clusters
 from laconic.types import NO_LABEL
 
 _EMPTY = -1
-_AHEAD = 2  # cells
 _LABELS_AHEAD = 8
 _CLOSE = np.float32(0.95)  # of the largest probability by coarse rows
 
@@ -22,11 +21,11 @@ _CLOSE = np.float32(0.95)  # of the largest probability by coarse rows
 class Near(NamedTuple):
     """The vectors of labels and of texts."""
 
-    centres: Tree
-    centre_limits: SearchLimits
+    centres: CellTree
+    centre_limits: CellLimits
     owners: Int[np.ndarray, "centres"]  # the label of each centre
-    texts: Tree
-    text_limits: SearchLimits
+    texts: CellTree
+    text_limits: CellLimits
     text_starts: Int[np.ndarray, "texts+1"]
     text_labels: Int[np.ndarray, "pairs"]
 
@@ -58,37 +57,6 @@ class Ballot(NamedTuple):
     labels: Int[np.ndarray, "n"]
     votes: Float[np.ndarray, "n"]
     by_centre: Float[np.ndarray, "n"]
-
-
-@compiled
-def nearest_rows(tree, limits, vector, found, places, wanted, best, cosines):  # type: ignore[no-untyped-def]
-    """Write the `wanted` rows of largest product, best first; return their number. `found` and `places` are scratch."""
-    clusters = len(tree.starts) - 1
-    width = max(clusters, len(found))
-    scores, cluster_of = np.empty(clusters, np.float32), np.empty(clusters, np.int32)
-    scratch, chosen = np.empty(width, np.float32), np.empty(width, np.int32)
-    numbers = np.empty(len(vector), np.int16)
-    scale = quantise(vector, numbers)
-    count = near_clusters(tree, limits, numbers, scale, scores, cluster_of, scratch, chosen)
-    probed = choose(scores, count, limits.clusters, scratch, chosen)
-    count = 0
-    for i in range(probed):
-        first, last = tree.starts[cluster_of[chosen[i]]], tree.starts[cluster_of[chosen[i]] + 1]
-        if i + _AHEAD < probed:
-            ahead = cluster_of[chosen[i + _AHEAD]]
-            fetch_run(tree.rows, tree.starts[ahead], tree.starts[ahead + 1])
-        end = score_run(tree.rows, first, last, numbers, scale, found, count)
-        for j in range(count, end):
-            places[j] = first + j - count
-        count = end
-    kept = choose(found, count, wanted, scratch, chosen)
-    for i in range(kept):
-        scratch[i] = -found[chosen[i]]
-    order = ascending(scratch[:kept])
-    for i in range(kept):
-        best[i] = tree.order[places[chosen[order[i]]]]
-        cosines[i] = -scratch[order[i]]
-    return kept
 
 
 @compiled

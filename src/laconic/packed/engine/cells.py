@@ -12,9 +12,9 @@ import numpy as np
 
 from laconic.errors import ModelError
 from laconic.kernels.checks import check_array, check_kind, check_order, check_starts, check_whole, for_kernels
+from laconic.packed.engine.cell_kernels import CellLimits, CellTree
 from laconic.packed.engine.parts import Part
 from laconic.packed.engine.rows import NO_ROWS, Rows, Sizes, check_groups
-from laconic.packed.engine.search_kernels import SearchLimits, Tree
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -60,14 +60,13 @@ class Cells(Part):
         return self if cells <= self.beam else self.with_beam(cells)
 
     @cached_property
-    def limits(self) -> SearchLimits:
+    def limits(self) -> CellLimits:
         beam = min(self.beam, self.middles.size)
         capacity = int(Sizes.of(self.starts).of_largest[beam - 1])
-        return SearchLimits(groups=self.open_groups, clusters=beam, rescored=1, capacity=capacity, product=False)
+        return CellLimits(groups=self.open_groups, cells=beam, capacity=capacity)
 
     @cached_property
-    def tree(self) -> Tree:
+    def tree(self) -> CellTree:
         groups = NO_ROWS if self.groups is None else self.groups.grid
         group_starts, starts, order = map(for_kernels, (self.group_starts, self.starts, self.order))
-        nothing = for_kernels(np.zeros((0, self.rows.dim), np.int8))
-        return Tree(groups, group_starts, self.middles.grid, starts, self.rows.grid, nothing, order)
+        return CellTree(groups, group_starts, self.middles.grid, starts, self.rows.grid, order)

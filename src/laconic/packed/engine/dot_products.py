@@ -56,7 +56,7 @@ def dot_bytes(typing_context: Any, rows: Any, place: Any, halves: Any, low: Any,
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         row, high, second = (
-            _address(context, builder, signature.args[array], arguments[array], offset)
+            address_of(context, builder, signature.args[array], arguments[array], offset)
             for array, offset in ((0, arguments[1]), (2, _PLACE(0)), (2, arguments[3]))
         )
         kind = ir.FunctionType(_NUMBER_VECTOR, [_NUMBER_VECTOR, _BYTE_VECTOR, _BYTE_VECTOR])
@@ -65,9 +65,9 @@ def dot_bytes(typing_context: Any, rows: Any, place: Any, halves: Any, low: Any,
         sums = [cgutils.alloca_once_value(builder, zeros) for _ in range(2)]
         with cgutils.for_range(builder, builder.udiv(arguments[4], _PLACE(BYTES))) as loop:
             offset = builder.mul(loop.index, _PLACE(BYTES))
-            numbers = _load(builder, row, offset)
+            numbers = loaded(builder, row, offset)
             for total, half in zip(sums, (high, second), strict=True):
-                added = builder.call(dot, [builder.load(total), numbers, _load(builder, half, offset)])
+                added = builder.call(dot, [builder.load(total), numbers, loaded(builder, half, offset)])
                 builder.store(added, total)
         kind = ir.FunctionType(_NUMBER, [_NUMBER_VECTOR])
         add_up = cgutils.get_or_insert_function(builder.module, kind, "llvm.vector.reduce.add.v4i32")
@@ -85,18 +85,18 @@ def dot_words(typing_context: Any, rows: Any, places: Any, numbers: Any, count: 
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        own = _address(context, builder, signature.args[2], arguments[2], _PLACE(0))
+        own = address_of(context, builder, signature.args[2], arguments[2], _PLACE(0))
         kind = ir.FunctionType(_PAIR_VECTOR, [_WORD_VECTOR, _WORD_VECTOR])
         multiply = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx2.pmadd.wd")
         zeros = ir.Constant(_PAIR_VECTOR, [0] * (WORDS // 2))
         sums = [cgutils.alloca_once_value(builder, zeros) for _ in range(ROWS)]
         starts = [builder.extract_value(arguments[1], row) for row in range(ROWS)]
-        addresses = [_address(context, builder, signature.args[0], arguments[0], start) for start in starts]
+        addresses = [address_of(context, builder, signature.args[0], arguments[0], start) for start in starts]
         with cgutils.for_range(builder, builder.udiv(arguments[3], _PLACE(WORDS))) as loop:
             offset = builder.mul(loop.index, _PLACE(WORDS))
-            other = _load(builder, own, builder.mul(offset, _PLACE(2)), _WORD_VECTOR)
+            other = loaded(builder, own, builder.mul(offset, _PLACE(2)), _WORD_VECTOR)
             for address, total in zip(addresses, sums, strict=True):
-                wide = builder.sext(_load(builder, address, offset), _WORD_VECTOR)
+                wide = builder.sext(loaded(builder, address, offset), _WORD_VECTOR)
                 builder.store(builder.add(builder.load(total), builder.call(multiply, [wide, other])), total)
         kind = ir.FunctionType(_NUMBER, [_PAIR_VECTOR])
         add_up = cgutils.get_or_insert_function(builder.module, kind, "llvm.vector.reduce.add.v8i32")
@@ -107,12 +107,14 @@ def dot_words(typing_context: Any, rows: Any, places: Any, numbers: Any, count: 
     return products(rows, starts, numbers, types.intp), generate
 
 
-def _address(context: Any, builder: Any, kind: Any, array: Any, offset: Any) -> Any:
+def address_of(context: Any, builder: Any, kind: Any, array: Any, offset: Any) -> Any:
+    """Return the address of a byte of an array."""
     start = context.make_array(kind)(context, builder, array).data
     return builder.gep(builder.bitcast(start, _BYTE.as_pointer()), [offset])
 
 
-def _load(builder: Any, start: Any, offset: Any, kind: Any = _BYTE_VECTOR) -> Any:
-    loaded = builder.load(builder.bitcast(builder.gep(start, [offset]), kind.as_pointer()))
-    loaded.align = 1
-    return loaded
+def loaded(builder: Any, start: Any, offset: Any, kind: Any = _BYTE_VECTOR) -> Any:
+    """Load a vector from anywhere."""
+    vector = builder.load(builder.bitcast(builder.gep(start, [offset]), kind.as_pointer()))
+    vector.align = 1
+    return vector

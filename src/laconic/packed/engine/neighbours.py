@@ -25,7 +25,7 @@ from laconic.kernels.jit import compiled
 from laconic.kernels.selection import ascending
 from laconic.models.fusion.evidence import Asked, Channels, Evidence, gather, make_workspace
 from laconic.models.fusion.votes import rank_votes, score_votes
-from laconic.packed.engine.candidate_kernels import nearest_rows
+from laconic.packed.engine.cell_kernels import nearest_rows
 from laconic.packed.engine.cells import Cells
 from laconic.packed.engine.pairs import Pairs, bags_of, contiguous, refuse_unreadable, sum_words
 from laconic.packed.engine.parts import PerThread, scratch_for

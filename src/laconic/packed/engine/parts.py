@@ -29,6 +29,11 @@ class Part:
     def __getstate__(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}  # not the scratch that threads keep
 
+    @classmethod
+    def upgraded(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the values of a part that an older version wrote as this version has them."""
+        return values
+
 
 class PerThread(Generic[A]):
     """Makes a value once for each thread; allocating scratch arrays takes longer than using them."""
@@ -100,7 +105,8 @@ class _Restoring:
         needed = {field.name for field in fields(kind) if field.default is MISSING}
         if not needed <= facts.keys() - {_KIND} <= known:  # an older version may lack what has a default
             raise ModelError(f"the packed model's part {facts[_KIND]!r} is of another version; pack the model again")
-        return kind(**{name: self._value(value, depth + 1) for name, value in facts.items() if name != _KIND})
+        values = {name: self._value(value, depth + 1) for name, value in facts.items() if name != _KIND}
+        return kind(**kind.upgraded(values))
 
     def _value(self, value: Any, depth: int) -> Any:
         match value:

@@ -105,12 +105,12 @@ def _second_bytes(
     return fine
 
 
-def check_groups(groups: Any, starts: Any, clusters: Rows) -> None:
-    """Refuse groups that are not runs of all clusters; None means a single group."""
+def check_groups(groups: Any, starts: Any, clusters: Any) -> None:
+    """Refuse groups that are not runs of all clusters, in rows of the same kind; None means a single group."""
     check_array(starts, "bounds of groups", np.int32, (None,))
     check_starts(starts, "bounds of groups", clusters.size)
     if groups is not None:
-        check_kind(groups, "groups", Rows)
+        check_kind(groups, "groups", type(clusters))
     size, dim = (1, clusters.dim) if groups is None else (groups.size, groups.dim)
     if len(starts) != size + 1 or size > clusters.size or dim != clusters.dim:
         raise ModelError("the packed model's groups do not fit its clusters; pack it again")

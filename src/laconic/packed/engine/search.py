@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -22,14 +23,16 @@ from laconic.kernels.checks import (
 )
 from laconic.kernels.held import Held, hold
 from laconic.packed.engine.encoders import Encoder, check_fits
+from laconic.packed.engine.nibble_rows import NO_NIBBLES, NibbleRows
 from laconic.packed.engine.ranker import PackedRanker
-from laconic.packed.engine.rows import NO_ROWS, Rows, Sizes, check_groups
+from laconic.packed.engine.rows import Rows, Sizes, check_groups
 from laconic.packed.engine.search_kernels import SearchLimits, Tree, Vectors, score_labels, search
 from laconic.packed.engine.texts import Inputs, Ranked
 from laconic.packed.engine.transforms import Transform
 from laconic.types import NO_LABEL
 
 _LEAST_RESCORED = 64
+_LEAST_SPARE, _SPARE = 16, 8  # clusters before and behind the last that are scored again: at least, one of so many
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -38,13 +41,13 @@ class Searched(PackedRanker):
 
     encoder: Encoder
     transform: Transform
-    rows: Rows  # in the order of places
+    rows: NibbleRows  # in the order of places
     order: np.ndarray  # int32: the label of each place
     starts: np.ndarray  # int32: where clusters begin; places before the first are of labels that are always scored
-    clusters: Rows
+    clusters: NibbleRows
     cluster_transform: Transform | None  # None: clusters read the labels' vectors
     group_starts: np.ndarray  # int32: where groups of clusters begin
-    groups: Rows | None  # None: every cluster is scored
+    groups: NibbleRows | None  # None: every cluster is scored
     open_groups: int
     beam: int  # clusters that are probed
     rescored: int = _LEAST_RESCORED
@@ -53,8 +56,8 @@ class Searched(PackedRanker):
     probed: int = 0  # clusters that the model probes; 0: all or, where training probed some, as many as are probed here
 
     def __post_init__(self) -> None:
-        check_kind(self.rows, "rows", Rows)
-        check_kind(self.clusters, "clusters", Rows)
+        check_kind(self.rows, "rows", NibbleRows)
+        check_kind(self.clusters, "clusters", NibbleRows)
         check_fits(self.encoder, self.transform, self.rows.dim)
         for_clusters = self.transform if self.cluster_transform is None else self.cluster_transform
         check_fits(self.encoder, for_clusters, self.clusters.dim)
@@ -69,6 +72,13 @@ class Searched(PackedRanker):
         check_kind(self.product, "product", bool)
         check_whole(self.trained, "clusters probed in training", 0)
         check_whole(self.probed, "clusters probed by the model", 0)
+
+    @classmethod
+    def upgraded(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Split the rows of version 0.2, which had whole bytes."""
+        return {
+            name: NibbleRows.from_bytes(value) if isinstance(value, Rows) else value for name, value in values.items()
+        }
 
     @property
     def num_labels(self) -> int:
@@ -140,7 +150,9 @@ class Searched(PackedRanker):
         groups = max(self.open_groups, int(self._groups.of_smallest.searchsorted(beam)) + 1)
         capacity = int(self.starts[0]) + int(self._clusters.of_largest[beam - 1])
         scored = 0 if self.groups is None else int(self._groups.of_largest[min(groups, self.groups.size) - 1])
-        return SearchLimits(groups, beam, max(self.rescored, 2 * k), capacity, self.product, scored)
+        # Which clusters of its own a model probes is part of its answers. Those of a tree are made to find labels.
+        spare = max(_LEAST_SPARE, beam // _SPARE) if self.trained or self.probed else 0
+        return SearchLimits(groups, beam, max(self.rescored, 2 * k), capacity, self.product, scored, spare)
 
     @cached_property
     def _clusters(self) -> Sizes:
@@ -158,6 +170,6 @@ class Searched(PackedRanker):
 
     @cached_property
     def _tree(self) -> Tree:
-        groups = NO_ROWS if self.groups is None else self.groups.grid
+        groups = NO_NIBBLES if self.groups is None else self.groups.grid
         group_starts, starts, order = map(for_kernels, (self.group_starts, self.starts, self.order))
-        return Tree(groups, group_starts, self.clusters.grid, starts, self.rows.grid, self.rows.second, order)
+        return Tree(groups, group_starts, self.clusters.grid, starts, self.rows.grid, order)

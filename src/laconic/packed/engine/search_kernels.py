@@ -1,6 +1,7 @@
 """The kernel from a text's vectors to its best labels: groups of clusters, clusters, labels.
 
-Every level is a run of rows that is scored at once. What the coarse rows find best is scored again in 16 bits.
+Every level is a run of rows that is scored at once, by four bits a number (nibble_kernels.py). The labels that are best
+by these are scored again by all bits, and so are their clusters where these count.
 """
 
 from __future__ import annotations
@@ -12,22 +13,30 @@ from jaxtyping import Float, Int
 
 from laconic.kernels.jit import compiled
 from laconic.kernels.selection import ascending, choose
-from laconic.packed.engine.row_kernels import Grid, fetch_run, fine_dot, log_sigmoid, quantise, score_run
+from laconic.packed.engine.nibble_kernels import (
+    NibbleGrid,
+    both_dot,
+    fetch_row,
+    fetch_upper,
+    in_bytes,
+    padded,
+    score_nibbles,
+)
+from laconic.packed.engine.row_kernels import log_sigmoid
 from laconic.types import NO_LABEL
 
 _AHEAD = 2  # clusters
-_LABELS_AHEAD = 8
+_ROWS_AHEAD = 8  # that are scored again
 
 
 class Tree(NamedTuple):
     """Labels in cluster order; the first `starts[0]` are always scored."""
 
-    groups: Grid  # of clusters; no row: all clusters are scored
+    groups: NibbleGrid  # of clusters; no row: all clusters are scored
     group_starts: Int[np.ndarray, "groups+1"]
-    clusters: Grid
+    clusters: NibbleGrid
     starts: Int[np.ndarray, "clusters+1"]
-    rows: Grid
-    fine: Int[np.ndarray, "labels dim"]  # the second byte of the rows' numbers
+    rows: NibbleGrid
     order: Int[np.ndarray, "labels"]  # the label of each place
 
 
@@ -36,10 +45,11 @@ class SearchLimits(NamedTuple):
 
     groups: int  # to probe
     clusters: int
-    rescored: int  # labels that are scored again in 16 bits
+    rescored: int  # labels that are scored again by all bits
     capacity: int  # labels that the probed clusters have at most
     product: bool  # a label's probability is multiplied with its cluster's
     scored: int = 0  # clusters that the probed groups may have together; 0: there may be all
+    spare: int = 0  # clusters before and behind the last that are scored again, for four bits may err about them
 
 
 class Vectors(NamedTuple):
@@ -56,21 +66,25 @@ def search(held, for_clusters, for_labels, labels, scores):  # type: ignore[no-u
     num_clusters = limits.scored if limits.scored else len(tree.starts) - 1
     cluster_scores, cluster_of = np.empty(num_clusters, np.float32), np.empty(num_clusters, np.int32)
     found, places = np.empty(limits.capacity, np.float32), np.empty(limits.capacity, np.int32)
-    from_cluster = np.empty(limits.capacity, np.float32)
+    owners = np.empty(limits.capacity, np.int32)  # clusters of what was found; -1: it is always scored
     width = max(num_clusters, limits.capacity, len(tree.groups.scales))
     scratch, chosen = np.empty(width, np.float32), np.empty(width, np.int32)
-    numbers = np.empty(vectors.for_clusters.shape[1], np.int16)
-    own_numbers = np.empty(vectors.for_labels.shape[1], np.int16)
+    numbers = np.empty(2 * tree.clusters.upper.shape[1], np.int8)
+    own_numbers = np.empty(2 * tree.rows.upper.shape[1], np.int8)
     for text in range(len(labels)):
-        vector = vectors.for_labels[text]
-        scale = quantise(vectors.for_clusters[text], numbers)
-        count = near_clusters(tree, limits, numbers, scale, cluster_scores, cluster_of, scratch, chosen)
-        probed = choose(cluster_scores, count, limits.clusters, scratch, chosen)
-        scale = quantise(vector, own_numbers)
-        count = score_run(tree.rows, 0, tree.starts[0], own_numbers, scale, found, 0)
+        near = padded(vectors.for_clusters[text], tree.clusters.upper.shape[1])
+        scale, lacking = in_bytes(near, numbers)
+        count = near_clusters(tree, limits, numbers, lacking, scale, cluster_scores, cluster_of, scratch, chosen)
+        if limits.spare:
+            probed = _choose_surely(tree, limits, near, cluster_scores, cluster_of, count, scratch, chosen)
+        else:
+            probed = choose(cluster_scores, count, limits.clusters, scratch, chosen)
+        vector = padded(vectors.for_labels[text], tree.rows.upper.shape[1])
+        scale, lacking = in_bytes(vector, own_numbers)
+        count = score_nibbles(tree.rows, 0, tree.starts[0], own_numbers, lacking, scale, found, 0)
         for i in range(count):
             places[i] = i
-            from_cluster[i] = 0
+            owners[i] = -1
             if limits.product:
                 found[i] = log_sigmoid(found[i])
         for i in range(probed):
@@ -78,20 +92,23 @@ def search(held, for_clusters, for_labels, labels, scores):  # type: ignore[no-u
             first, last = tree.starts[cluster], tree.starts[cluster + 1]
             if i + _AHEAD < probed:
                 ahead = cluster_of[chosen[i + _AHEAD]]
-                fetch_run(tree.rows, tree.starts[ahead], tree.starts[ahead + 1])
-            end = score_run(tree.rows, first, last, own_numbers, scale, found, count)
+                fetch_upper(tree.rows, tree.starts[ahead], tree.starts[ahead + 1])
+            end = score_nibbles(tree.rows, first, last, own_numbers, lacking, scale, found, count)
             share = log_sigmoid(cluster_scores[chosen[i]]) if limits.product else np.float32(0)
             for j in range(count, end):
                 places[j] = first + j - count
-                from_cluster[j] = share
+                owners[j] = cluster
                 if limits.product:
                     found[j] = log_sigmoid(found[j]) + share
             count = end
         kept = choose(found, count, limits.rescored, scratch, chosen)
+        for i in range(min(kept, _ROWS_AHEAD)):
+            fetch_row(tree.rows, places[chosen[i]])
         for i in range(kept):
-            place = places[chosen[i]]
-            total = fine_dot(tree.rows, tree.fine, place, vector) + tree.rows.biases[place]
-            scratch[i] = log_sigmoid(total) + from_cluster[chosen[i]] if limits.product else total
+            if i + _ROWS_AHEAD < kept:
+                fetch_row(tree.rows, places[chosen[i + _ROWS_AHEAD]])
+            cluster = owners[chosen[i]] if limits.product else -1
+            scratch[i] = whole_score(tree, limits, places[chosen[i]], cluster, near, vector)
         best = ascending(-scratch[:kept])
         for i in range(min(kept, labels.shape[1])):
             labels[text, i] = tree.order[places[chosen[best[i]]]]
@@ -102,20 +119,22 @@ def search(held, for_clusters, for_labels, labels, scores):  # type: ignore[no-u
 
 
 @compiled
-def near_clusters(tree, limits, numbers, scale, scores, cluster_of, scratch, chosen):  # type: ignore[no-untyped-def]
+def near_clusters(  # type: ignore[no-untyped-def]
+    tree, limits, numbers, lacking, scale, scores, cluster_of, scratch, chosen
+):
     """Score the clusters of the best groups, or all if there are no groups; return their number."""
     num_groups = len(tree.groups.scales)
     if num_groups == 0:
-        count = score_run(tree.clusters, 0, len(scores), numbers, scale, scores, 0)
+        count = score_nibbles(tree.clusters, 0, len(scores), numbers, lacking, scale, scores, 0)
         for i in range(count):
             cluster_of[i] = i
         return count
     of_groups = np.empty(num_groups, np.float32)
-    score_run(tree.groups, 0, num_groups, numbers, scale, of_groups, 0)
+    score_nibbles(tree.groups, 0, num_groups, numbers, lacking, scale, of_groups, 0)
     probed, count = choose(of_groups, num_groups, limits.groups, scratch, chosen), 0
     for i in range(probed):
         first, last = tree.group_starts[chosen[i]], tree.group_starts[chosen[i] + 1]
-        end = score_run(tree.clusters, first, last, numbers, scale, scores, count)
+        end = score_nibbles(tree.clusters, first, last, numbers, lacking, scale, scores, count)
         for j in range(count, end):
             cluster_of[j] = first + j - count
         count = end
@@ -123,25 +142,63 @@ def near_clusters(tree, limits, numbers, scale, scores, cluster_of, scratch, cho
 
 
 @compiled
+def _choose_surely(tree, limits, near, scores, cluster_of, count, scratch, chosen):  # type: ignore[no-untyped-def]
+    """Write the positions of the best clusters, of which those near the last are scored again; return their number.
+
+    All that may be chosen move to the front, with their scores.
+    """
+    count = choose(scores, count, limits.clusters + limits.spare, scratch, chosen)
+    for i in range(count):
+        scores[i], cluster_of[i] = scores[chosen[i]], cluster_of[chosen[i]]
+    sure = choose(scores, count, max(0, limits.clusters - limits.spare), scratch, chosen)
+    others, again, passed = np.empty(count - sure, np.int32), np.empty(count - sure, np.float32), 0
+    for i in range(count):
+        if passed < sure and chosen[passed] == i:
+            passed += 1
+        else:
+            others[i - passed] = i
+    for i in range(len(others)):
+        if i + _ROWS_AHEAD < len(others):
+            fetch_row(tree.clusters, cluster_of[others[i + _ROWS_AHEAD]])
+        cluster = cluster_of[others[i]]
+        again[i] = both_dot(tree.clusters, cluster, near) + tree.clusters.biases[cluster]
+        scores[others[i]] = again[i]
+    added = choose(again, len(others), limits.clusters - sure, scratch, chosen[sure:])
+    for i in range(sure, sure + added):
+        chosen[i] = others[chosen[i]]
+    return sure + added
+
+
+@compiled
+def whole_score(tree, limits, place, cluster, near, vector):  # type: ignore[no-untyped-def]
+    """Return a label's score by all bits or, for products, the logarithm of its probability and its cluster's.
+
+    No cluster is below zero: there the label is always scored.
+    """
+    total = both_dot(tree.rows, place, vector) + tree.rows.biases[place]
+    if not limits.product:
+        return total
+    share = np.float32(0)
+    if cluster >= 0:
+        share = log_sigmoid(both_dot(tree.clusters, cluster, near) + tree.clusters.biases[cluster])
+    return log_sigmoid(total) + share
+
+
+@compiled
 def score_labels(held, for_clusters, for_labels, labels, scores):  # type: ignore[no-untyped-def]
     """Write the probabilities of labels; 0 for NO_LABEL. Held are a Tree, SearchLimits and the labels' places in it."""
     (tree, limits, places), vectors = held.value, Vectors(for_clusters, for_labels)
-    numbers = np.empty(vectors.for_clusters.shape[1], np.int16)
-    of_cluster = np.empty(1, np.float32)
     for text in range(len(labels)):
-        scale = quantise(vectors.for_clusters[text], numbers)
+        near = padded(vectors.for_clusters[text], tree.clusters.upper.shape[1])
+        vector = padded(vectors.for_labels[text], tree.rows.upper.shape[1])
         for i in range(labels.shape[1]):
-            if i + _LABELS_AHEAD < labels.shape[1]:
-                ahead = places[max(labels[text, i + _LABELS_AHEAD], 0)]
-                fetch_run(tree.rows, ahead, ahead + 1)
+            if i + _ROWS_AHEAD < labels.shape[1]:
+                fetch_row(tree.rows, places[max(labels[text, i + _ROWS_AHEAD], 0)])
             if labels[text, i] == NO_LABEL:
                 scores[text, i] = 0
                 continue
-            place = places[labels[text, i]]
-            total = fine_dot(tree.rows, tree.fine, place, vectors.for_labels[text]) + tree.rows.biases[place]
-            score = log_sigmoid(total)
+            place, cluster = places[labels[text, i]], -1
             if limits.product and place >= tree.starts[0]:
                 cluster = np.searchsorted(tree.starts, place, side="right") - 1
-                score_run(tree.clusters, cluster, cluster + 1, numbers, scale, of_cluster, 0)
-                score += log_sigmoid(of_cluster[0])
-            scores[text, i] = np.exp(score)
+            score = whole_score(tree, limits, place, cluster, near, vector)
+            scores[text, i] = np.exp(score if limits.product else log_sigmoid(score))
