@@ -84,7 +84,7 @@ def plain_nibbles(upper, row, numbers):  # type: ignore[no-untyped-def]
     return total
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def score_four(  # type: ignore[no-untyped-def]
     typing_context, grid, row, numbers, lacking, scale, into, place
 ):
