@@ -73,10 +73,10 @@ def test_a_stored_zero_is_no_pair():
     np.testing.assert_allclose(shares(data)[0], [0, 2 / 4, 1 / 4, 0])
 
 
-@pytest.mark.parametrize("at_once", [1, 7, 1 << 24])
+@pytest.mark.parametrize("cores", [1, 3, 40])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_many_labels_at_a_time_are_counted_as_one_by_one(monkeypatch, at_once, weighted):
-    monkeypatch.setattr(label_texts, "_PAIRS_AT_ONCE", at_once)
+def test_labels_are_counted_in_parts_as_one_by_one(monkeypatch, cores, weighted):
+    monkeypatch.setattr(label_texts, "usable_cores", lambda: cores)
     chance = np.random.default_rng(3)
     labels = (chance.random((60, 15)) < np.linspace(0.9, 0.0, 15)).astype(np.float32)  # the first is nearly everywhere
     weights = chance.integers(1, 4, 60).astype(np.float32) if weighted else None

@@ -5,9 +5,7 @@ The target of such a label is the fraction of the label's texts that have it too
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -17,12 +15,15 @@ from scipy.sparse import csr_array, vstack
 from laconic.config import Bounds, check_within
 from laconic.data.dataset import Dataset
 from laconic.errors import DataError
+from laconic.kernels.csr import in_threads
+from laconic.kernels.together import Occurrences, Together, count_together
+from laconic.system.machine import usable_cores
 from laconic.types import FIRST_WORD
 
 _TEXTS_A_LABEL = (
     1000  # that are counted, evenly spaced among all it has: a fraction is then known to 0.03, two deviations
 )
-_PAIRS_AT_ONCE = 1 << 24  # of labels that go together, before the rare ones are dropped
+_PARTS_OF_CORE = 4  # into which labels are cut
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,8 +76,7 @@ def with_label_texts(config: ExtraTexts, data: Dataset) -> Dataset:
 def going_together(data: Dataset, labels: Int[np.ndarray, "n"], config: ExtraTexts) -> csr_array:
     """Return for each of these labels the others and the fraction of its texts that have them, as the config bounds it.
 
-    Labels × labels is never held, and the work has a bound: of a frequent label some texts are counted, and labels are
-    taken so many at a time that what they go with fits, before all but the most frequent is dropped.
+    Labels × labels is never held, and the work has a bound: of a frequent label some texts are counted.
     """
     pairs = csr_array(data.labels, dtype=np.float64, copy=True)
     pairs.data = (pairs.data != 0).astype(np.float64)
@@ -84,12 +84,20 @@ def going_together(data: Dataset, labels: Int[np.ndarray, "n"], config: ExtraTex
     texts_of = _evenly(csr_array(pairs.T)[labels])
     if data.weights is not None:
         texts_of.data *= data.weights[texts_of.indices]
-    totals = texts_of.sum(axis=1)
-    found = [
-        _kept(texts_of[part] @ pairs, totals[part], labels[part], config)
-        for part in _parts(texts_of, np.diff(pairs.indptr))
-    ]
-    return vstack(found, format="csr")
+    texts, pairs = (Occurrences(one.indptr.astype(np.int64), one.indices, one.data) for one in (texts_of, pairs))
+    totals, own = texts_of.sum(axis=1), labels.astype(np.int64)
+    shape = (len(labels), config.most)
+    found = Together(np.empty(shape, np.int32), np.empty(shape, np.float64), np.zeros(len(labels), np.int64))
+    bounds = _parts(texts, pairs, usable_cores())
+
+    def count(first: int, last: int) -> None:
+        for part in range(first, last):
+            count_together(
+                texts, pairs, own, totals, config.threshold, data.num_labels, bounds[part], bounds[part + 1], found
+            )
+
+    in_threads(len(bounds) - 1, count)
+    return _joined(found, data.num_labels)
 
 
 def _evenly(texts_of: csr_array) -> csr_array:
@@ -102,27 +110,20 @@ def _evenly(texts_of: csr_array) -> csr_array:
     return csr_array((texts_of.data[taken], texts_of.indices[taken], starts), shape=texts_of.shape)
 
 
-def _parts(texts_of: csr_array, sizes: Int[np.ndarray, "texts"]) -> Iterator[slice]:
-    """Yield runs of labels whose texts have about equally many labels together; `sizes` counts each text's labels."""
-    work = np.add.reduceat(np.append(sizes[texts_of.indices], 0), texts_of.indptr[:-1])
-    work[np.diff(texts_of.indptr) == 0] = 0  # reduceat gives one number even where there is none
-    group = work.cumsum() // _PAIRS_AT_ONCE
-    bounds = np.append(np.flatnonzero(np.diff(group, prepend=-1)), len(work))
-    yield from (slice(first, last) for first, last in pairwise(bounds))
+def _parts(texts_of: Occurrences, labels_of: Occurrences, cores: int) -> Int[np.ndarray, "bounds"]:
+    """Return the bounds of runs of labels whose texts have about equally many labels together."""
+    work = np.append(0, np.diff(labels_of.starts)[texts_of.numbers].cumsum())[texts_of.starts]
+    limits = np.linspace(0, work[-1], _PARTS_OF_CORE * cores + 1)[1:-1]
+    return np.unique(np.concatenate([[0], np.searchsorted(work, limits), [len(work) - 1]]))
 
 
-def _kept(
-    together: csr_array, totals: Float[np.ndarray, "n"], labels: Int[np.ndarray, "n"], config: ExtraTexts
-) -> csr_array:
-    """Return each label's most frequent others, ties by number."""
-    rows = np.repeat(np.arange(len(labels)), np.diff(together.indptr))
-    others, fractions = together.indices, together.data / np.where(totals > 0, totals, np.inf)[rows]
-    often = (fractions >= config.threshold) & (others != labels[rows])
-    rows, others, fractions = rows[often], others[often], fractions[often]
-    order = np.lexsort([others, -fractions, rows])
-    rows, others, fractions = rows[order], others[order], fractions[order]
-    first = np.arange(len(rows)) - np.searchsorted(rows, rows) < config.most
-    return csr_array((fractions[first], (rows[first], others[first])), shape=together.shape)
+def _joined(found: Together, num_labels: int) -> csr_array:
+    """Return a matrix of what was found."""
+    there = np.arange(found.labels.shape[1]) < found.counts[:, None]
+    starts = np.concatenate([[0], found.counts.cumsum()])
+    joined = csr_array((found.shares[there], found.labels[there], starts), shape=(len(found.counts), num_labels))
+    joined.sort_indices()
+    return joined
 
 
 def _targets(labels: Int[np.ndarray, "n"], others: csr_array) -> csr_array:

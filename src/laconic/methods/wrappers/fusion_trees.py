@@ -24,7 +24,8 @@ from laconic.training.stages import StageFacts
 
 _LEARNT, _ALL = "fusion-trees", "fusion-trees-of-all"
 _THRESHOLD = 0.25  # of weights; the combining network does not miss what trees alone would (docs/log.md)
-_FEW_HELD_OUT = 0.05  # of the texts; trees that have not seen so few are kept: those of all find the same labels
+_FEW_HELD_OUT = 0.05  # of the texts; trees that have not seen so few are kept: those of all find nearly the same labels
+_MANY_PAIRS = 2_000_000  # of text and label: trees of fewer have grown beside a GPU's training before it has ended
 
 
 def trees_config(config: MethodConfig) -> Config:
@@ -38,11 +39,16 @@ def has_trees(config: MethodConfig, data: Dataset) -> bool:
     return config.fusion.trees > 0 and isinstance(data.inputs, csr_array)  # trees are over words
 
 
+def _grow_beside(run: Run) -> bool:
+    """Return whether trees grow while a GPU trains."""
+    return run.device.type == "cuda" and run.ranks.world == 1
+
+
 @contextmanager
 def forests(data: Dataset, config: MethodConfig, run: Run) -> Iterator[Forests]:
     """Yield the forests of a method; they begin to grow at once where its training leaves the cores idle."""
     grown = Forests(data, config, run)
-    if run.device.type == "cuda" and run.ranks.world == 1:
+    if _grow_beside(run):
         grown.start()
     try:
         yield grown
@@ -77,7 +83,7 @@ class Forests:
         return self._of(_LEARNT) if has_trees(self.config, self.data) else None
 
     def of_all(self) -> TreesRanker | None:
-        """Return trees of all texts; where few are held out, those that have not seen them."""
+        """Return trees of all texts; where few are held out, those that have not seen them, unless others cost no time."""
         names = self._needed()
         return self._of(names[-1]) if names else None
 
@@ -88,7 +94,8 @@ class Forests:
     def _needed(self) -> list[str]:
         if not has_trees(self.config, self.data):
             return []
-        return [_LEARNT] if self._held_out <= _FEW_HELD_OUT else [_LEARNT, _ALL]
+        cost_no_time = _grow_beside(self.run) and self.data.labels.nnz < _MANY_PAIRS
+        return [_LEARNT] if self._held_out <= _FEW_HELD_OUT and not cost_no_time else [_LEARNT, _ALL]
 
     @cached_property
     def _settings(self) -> Config:
