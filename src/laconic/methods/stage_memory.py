@@ -16,6 +16,7 @@ _LIBRARIES = 250 << 20  # compiled kernels and further libraries, which are load
 _GPU = 1600 << 20  # CUDA's libraries, and the processes that compile steps and grow label trees beside a GPU
 _TEXT = 400  # bytes per text: its words and labels as numbers, in several forms
 _PAIR, _SOLVER = 800, 200 << 20  # bytes per pair of text and label, and of the solver, while a tree is grown
+_SHARING = 7  # labels of a text; where there are more, they share what a tree holds of their text
 _TREE, _JOINED = 115, 3  # bytes per pair of text and label of a tree that is grown; copies where trees are joined
 _PACKING = 300 << 20  # bytes of a packed model beside the model, and of what it is compared with
 _COPIES = 1.4  # of what the channels say of held-out texts
@@ -39,7 +40,7 @@ def needed_memory(of: Situation, config: MethodConfig, members: int = 1) -> int:
     fusion, kept = config.fusion, _kept(of, config)
     stages = [members * kept + _PACKING * (of.packing and fusion is not None)]
     if isinstance(config, trees.Config) or (fusion is not None and fusion.trees):
-        stages += [kept + _SOLVER + _PAIR * of.pairs, kept + (_JOINED - 1) * _forest(of, config)]
+        stages += [kept + _SOLVER + _growing(of), kept + (_JOINED - 1) * _forest(of, config)]
     if isinstance(config, astec.Config) and not of.gpu:
         sized = astec.with_sizes(config, of.texts, of.labels, USUAL_WORDS, of.pairs)
         stages.append(astec.training_costs(sized, CPU, words=of.words, labels=of.labels, texts=of.texts).memory)
@@ -67,6 +68,11 @@ def _forest(of: Situation, config: MethodConfig) -> int:
     """Return the bytes of the label trees."""
     count = config.trees if isinstance(config, trees.Config) else 0 if config.fusion is None else config.fusion.trees
     return _TREE * of.pairs * count
+
+
+def _growing(of: Situation) -> int:
+    """Return the bytes of what a tree that is growing holds of texts and labels."""
+    return round(_PAIR * of.pairs * min(1.0, (_SHARING * of.texts / of.pairs) ** 0.5))
 
 
 def _evidence(of: Situation, config: MethodConfig, fusion: FusionConfig) -> int:
