@@ -83,7 +83,7 @@ class Forests:
         return self._of(_LEARNT) if has_trees(self.config, self.data) else None
 
     def of_all(self) -> TreesRanker | None:
-        """Return trees of all texts; where few are held out, those that have not seen them, unless others cost no time."""
+        """Return trees of all texts; where few are held out, those that have not seen them unless others are free."""
         names = self._needed()
         return self._of(names[-1]) if names else None
 
