@@ -134,6 +134,22 @@ def test_the_labels_of_the_best_clusters_are_found(data: st.DataObject) -> None:
     check(part, numbers(3, DIM, seed=data.draw(st.integers(0, 9))), data.draw(st.integers(1, 20)))
 
 
+@pytest.mark.parametrize("beam", [20, 64, 150])
+@pytest.mark.parametrize("product", [False, True])
+def test_of_a_model_s_own_clusters_those_near_the_last_are_scored_again(beam: int, product: bool) -> None:
+    sizes = np.random.default_rng(3).integers(0, 4, 200).tolist()
+    part = searched(sizes, always=0, probed=beam, product=product, rescored=600, beam=beam)
+    vectors = numbers(8, DIM, seed=9)
+    check(part, vectors, 20)
+    exact = exactly(part.clusters, vectors)
+    by_four_bits = by_upper_bits(part.clusters, vectors)
+    wanted, without = ([best_of(scores, beam) for scores in every] for every in (exact, by_four_bits))
+    found = [opened(part, vector, own, 20) for vector, own in zip(vectors, by_four_bits, strict=True)]
+    overlap = [len(one & other) for one, other in zip(found, wanted, strict=True)]
+    assert sum(overlap) > sum(len(one & other) for one, other in zip(without, wanted, strict=True))
+    assert sum(overlap) >= 0.97 * beam * len(vectors)
+
+
 def test_groups_that_are_not_opened_are_passed_over() -> None:
     part, vectors = searched(groups=[3, 2, 4], beam=2, always=0), numbers(30, DIM, seed=9)
     check(part, vectors, 1)
