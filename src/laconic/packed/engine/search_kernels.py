@@ -25,6 +25,7 @@ from laconic.packed.engine.nibble_kernels import (
 from laconic.packed.engine.row_kernels import log_sigmoid
 from laconic.types import NO_LABEL
 
+_GROUPS_AHEAD = 4  # of clusters
 _AHEAD = 2  # clusters
 _ROWS_AHEAD = 8  # that are scored again
 
@@ -134,6 +135,9 @@ def near_clusters(  # type: ignore[no-untyped-def]
     probed, count = choose(of_groups, num_groups, limits.groups, scratch, chosen), 0
     for i in range(probed):
         first, last = tree.group_starts[chosen[i]], tree.group_starts[chosen[i] + 1]
+        if i + _GROUPS_AHEAD < probed:
+            ahead = chosen[i + _GROUPS_AHEAD]
+            fetch_upper(tree.clusters, tree.group_starts[ahead], tree.group_starts[ahead + 1])
         end = score_nibbles(tree.clusters, first, last, numbers, lacking, scale, scores, count)
         for j in range(count, end):
             cluster_of[j] = first + j - count
