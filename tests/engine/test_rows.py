@@ -165,6 +165,36 @@ def test_of_many_scores_the_largest_are_chosen(wanted: int) -> None:
     assert np.array_equal(np.sort(scores[found]), np.sort(scores)[-wanted:])
 
 
+@pytest.mark.parametrize("wanted", [1, 5, 300, 599])
+@pytest.mark.parametrize("kind", ["alike", "zeros", "tiny", "huge", "integers", "mixed"])
+def test_of_scores_of_any_size_the_largest_are_chosen_and_of_equals_the_first(kind: str, wanted: int) -> None:
+    random = np.random.default_rng(wanted)
+    normal = random.normal(size=600)
+    scores = {
+        "alike": 5 + normal / 1e4,
+        "zeros": random.choice([0.0, -0.0, 1.0, -1.0], 600),
+        "tiny": normal * 1e-41,
+        "huge": normal * 8e37,
+        "integers": random.integers(-3, 4, 600),
+        "mixed": normal * 10.0 ** random.integers(-30, 30, 600),
+    }[kind].astype(np.float32)
+    best = np.argsort(-scores.astype(np.float64), kind="stable")[:wanted]
+    assert chosen(scores, wanted).tolist() == sorted(best.tolist())
+
+
+@pytest.mark.parametrize("odd", [np.nan, -np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("wanted", [1, 5, 300, 599])
+def test_among_many_scores_those_that_are_not_finite_do_no_harm(odd: float, wanted: int) -> None:
+    scores = np.round(numbers(600), 2)
+    scores[::7] = odd
+    found = chosen(scores, wanted)
+    assert np.array_equal(found, np.unique(found))
+    if np.isnan(odd):
+        assert len(found) == min(wanted, np.isfinite(scores).sum())
+    else:
+        assert np.array_equal(np.sort(scores[found]), np.sort(scores)[-wanted:])
+
+
 def test_only_the_first_scores_count() -> None:
     assert chosen(np.array([3, 1, 2, 9, 9], np.float32), 2, count=3).tolist() == [0, 2]
     assert chosen(np.array([3, 1, 2], np.float32), 5).tolist() == [0, 1, 2]

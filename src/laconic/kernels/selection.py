@@ -6,7 +6,11 @@ import numpy as np
 
 from laconic.kernels.jit import compiled
 
-_PER_LANE = 8  # times as many scores as are wanted, from which on lanes save time
+_FEW = 256  # scores; of fewer, the place in the order is found without counting them first
+_SHIFT = 20  # bits that a score's bin leaves out: the others are its sign, its exponent and three more
+_BINS = 1 << 12
+_LOWEST, _HIGHEST = 0x008, 0xFF7  # bins of finite scores
+_SIGN, _ALL = np.uint32(1 << 31), np.uint32((1 << 32) - 1)
 _RUN = 16  # keys that are sorted by insertion
 
 
@@ -17,8 +21,17 @@ def choose(scores, count, wanted, scratch, chosen):  # type: ignore[no-untyped-d
         for i in range(count):
             chosen[i] = i
         return count
-    least, equal = threshold_of(scores, count, wanted, scratch)
+    if wanted == 0:
+        return 0
+    least, equal, as_large = _threshold(scores, count, wanted, scratch)
     kept = 0
+    if equal == as_large:  # as nearly always: no branch but the last is hard to foresee
+        for i in range(count):
+            chosen[kept] = i
+            kept += scores[i] >= least
+            if kept == wanted:
+                break
+        return kept
     for i in range(count):
         score = scores[i]
         if score >= least:
@@ -35,40 +48,56 @@ def choose(scores, count, wanted, scratch, chosen):  # type: ignore[no-untyped-d
 
 @compiled
 def threshold_of(scores, count, wanted, scratch):  # type: ignore[no-untyped-def]
-    """Return the least of the `wanted` largest scores, and how many of those are equal to it.
-
-    What is certainly smaller is sorted out first: looking for it among all would take several times as long.
-    """
-    bound, inside = -np.float32(np.inf), 0
-    if count >= _PER_LANE * wanted:
-        bound = _bound_by_lanes(scores, count, wanted, scratch)
-    for i in range(count):
-        scratch[inside] = scores[i]  # without a branch: what is written in vain is written over next
-        inside += scores[i] >= bound
-    if inside < wanted:  # the others are no numbers
-        return -np.float32(np.inf), wanted
-    least, larger = _nth_largest(scratch, inside, wanted), 0
-    for i in range(inside):
-        larger += scratch[i] > least
-    return least, wanted - larger
+    """Return the least of the `wanted` largest scores, and how many of those are equal to it."""
+    least, equal, _ = _threshold(scores, count, wanted, scratch)
+    return least, equal
 
 
 @compiled
-def _bound_by_lanes(scores, count, wanted, scratch):  # type: ignore[no-untyped-def]
-    """Return a score that none of the `wanted` largest is below; there are `_PER_LANE` times as many, or more.
+def _threshold(scores, count, wanted, scratch):  # type: ignore[no-untyped-def]
+    """Return the least of the `wanted` largest scores, how many of those are equal to it, and how many of all are.
 
-    Scores take turns in lanes, at least twice as many as are wanted. That many lanes have a largest score as high.
+    Scores are counted by their upper bits first: looking for a place in the order of all of them would take several
+    times as long. `scores` are float32.
     """
-    lanes = _PER_LANE  # and at most as many as there are scores
-    while lanes < 2 * wanted:
-        lanes *= 2
-    largest, last = scratch[:lanes], count - count % lanes
-    largest[:] = -np.inf
-    for first in range(0, last, lanes):
-        row = scores[first : first + lanes]
-        for i in range(lanes):  # no `max`: where one is no number, the comparison is false
-            largest[i] = row[i] if row[i] > largest[i] else largest[i]
-    return _nth_largest(largest, lanes, wanted)
+    if count >= _FEW:
+        counts = np.zeros(_BINS, np.int32)
+        bits = scores.view(np.uint32)
+        for i in range(count):
+            counts[_bin(bits[i])] += 1
+        if counts[:_LOWEST].sum() + counts[_HIGHEST + 1 :].sum() == 0:
+            place, above = _BINS - 1, 0
+            while above + counts[place] < wanted:
+                above += counts[place]
+                place -= 1
+            inside = 0
+            for i in range(count):
+                scratch[inside] = scores[i]  # without a branch: what is written in vain is written over next
+                inside += _bin(bits[i]) == place
+            return _nth_of(scratch, inside, wanted - above)
+    inside = 0
+    for i in range(count):
+        scratch[inside] = scores[i]
+        inside += scores[i] >= -np.inf
+    if inside < wanted:  # the others are no numbers
+        return -np.float32(np.inf), wanted, wanted + 1
+    return _nth_of(scratch, inside, wanted)
+
+
+@compiled
+def _bin(bits):  # type: ignore[no-untyped-def]
+    """Return the bin of a score by its bits: no larger score has a lower one, and zeros of both signs have the same."""
+    return (bits ^ _ALL if bits > _SIGN else bits | _SIGN) >> np.uint32(_SHIFT)
+
+
+@compiled
+def _nth_of(scratch, count, nth):  # type: ignore[no-untyped-def]
+    """Return the nth largest of some scores, how many of the nth largest are equal to it, and how many of all are."""
+    least, larger, as_large = _nth_largest(scratch, count, nth), 0, 0
+    for i in range(count):
+        larger += scratch[i] > least
+        as_large += scratch[i] == least
+    return least, nth - larger, as_large
 
 
 @compiled

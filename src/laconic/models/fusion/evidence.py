@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from laconic.kernels.csr import Lists, add_products, clear, in_threads, take_best
+from laconic.kernels.csr import TRACE, Lists, in_threads, take_best
 from laconic.kernels.jit import compiled
 from laconic.kernels.prefetch import prefetch
 from laconic.kernels.spares import Spares
@@ -185,8 +185,7 @@ def gather(channels, asked, frequency, width, rows, workspace, found):  # type: 
     for row in range(rows[0], rows[1]):
         labels, numbers = found.labels[row], found.numbers[row]
         by_votes = _vote(channels, row, votes, nearest, voted)
-        by_words = add_products(channels.label_texts, channels.queries, row, np.float32(1), cosines, worded, 0)
-        _share_words(channels.label_texts, channels.queries, row, common)
+        by_words = _share_words(channels.label_texts, channels.queries, row, cosines, common, worded)
         count = 0
         for ranker, listed in enumerate(asked.rankers):
             count = _join(listed.labels[row], place, labels, numbers, columns_of(ranker)[3], count)
@@ -216,10 +215,8 @@ def gather(channels, asked, frequency, width, rows, workspace, found):  # type: 
             of_label[18] = largest_cosine
             of_label[19] = words
             place[label] = 0
-        clear(votes, voted, by_votes)
-        clear(nearest, voted, by_votes)
-        clear(cosines, worded, by_words)
-        clear(common, worded, by_words)
+        _clear_both(votes, nearest, voted, by_votes)
+        _clear_both(cosines, common, worded, by_words)
 
 
 @compiled
@@ -255,13 +252,33 @@ def _fetch(lists, texts):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _share_words(label_texts, queries, row, common):  # type: ignore[no-untyped-def]
-    """Sum the squared weights of a label's words that the text has; over all its words they add up to 1."""
+def _clear_both(some, others, touched, count):  # type: ignore[no-untyped-def]
+    for i in range(count):
+        some[touched[i]] = 0
+        others[touched[i]] = 0
+
+
+@compiled
+def _share_words(label_texts, queries, row, cosines, common, worded):  # type: ignore[no-untyped-def]
+    """Sum a text's cosines with labels' texts, and the squared weights of a label's words that the text has; over all
+    its words these add up to 1. Return the number of labels.
+
+    Both are summed in one pass over the lists, so that what lies far apart arrives together.
+    """
+    count = 0
     for i in range(queries.starts[row], queries.starts[row + 1]):
-        word = queries.numbers[i]
+        word, weight = queries.numbers[i], queries.values[i]
         if word < len(label_texts.starts) - 1:
-            for j in range(label_texts.starts[word], label_texts.starts[word + 1]):
-                common[label_texts.numbers[j]] += label_texts.values[j] * label_texts.values[j]
+            first, last = label_texts.starts[word], label_texts.starts[word + 1]
+            numbers, values = label_texts.numbers[first:last], label_texts.values[first:last]
+            for j in range(len(numbers)):
+                label, before = numbers[j], cosines[numbers[j]]
+                worded[count] = label  # without a branch: what is written in vain is written over next
+                count += before == 0
+                after = before + weight * values[j]
+                cosines[label] = after if after != 0 else TRACE
+                common[label] += values[j] * values[j]
+    return count
 
 
 @compiled

@@ -53,6 +53,13 @@ class SearchLimits(NamedTuple):
     spare: int = 0  # clusters before and behind the last that are scored again, for four bits may err about them
 
 
+class Picked(NamedTuple):
+    """Clusters that are probed, and their scores."""
+
+    clusters: Int[np.ndarray, "n"]
+    scores: Float[np.ndarray, "n"]
+
+
 class Vectors(NamedTuple):
     """Text vectors for the rows of clusters and for those of labels."""
 
@@ -65,7 +72,7 @@ def search(held, for_clusters, for_labels, labels, scores):  # type: ignore[no-u
     """Write the best labels of each text, best first, with their probabilities; held are a Tree and SearchLimits."""
     (tree, limits), vectors = held.value, Vectors(for_clusters, for_labels)
     num_clusters = limits.scored if limits.scored else len(tree.starts) - 1
-    cluster_scores, cluster_of = np.empty(num_clusters, np.float32), np.empty(num_clusters, np.int32)
+    cluster_scores, picked = np.empty(num_clusters, np.float32), _empty_picked(limits)
     found, places = np.empty(limits.capacity, np.float32), np.empty(limits.capacity, np.int32)
     owners = np.empty(limits.capacity, np.int32)  # clusters of what was found; -1: it is always scored
     width = max(num_clusters, limits.capacity, len(tree.groups.scales))
@@ -75,11 +82,9 @@ def search(held, for_clusters, for_labels, labels, scores):  # type: ignore[no-u
     for text in range(len(labels)):
         near = padded(vectors.for_clusters[text], tree.clusters.upper.shape[1])
         scale, lacking = in_bytes(near, numbers)
-        count = near_clusters(tree, limits, numbers, lacking, scale, cluster_scores, cluster_of, scratch, chosen)
+        probed = _near_clusters(tree, limits, numbers, lacking, scale, cluster_scores, picked, scratch, chosen)
         if limits.spare:
-            probed = _choose_surely(tree, limits, near, cluster_scores, cluster_of, count, scratch, chosen)
-        else:
-            probed = choose(cluster_scores, count, limits.clusters, scratch, chosen)
+            probed = _choose_surely(tree, limits, near, picked, probed, scratch, chosen)
         vector = padded(vectors.for_labels[text], tree.rows.upper.shape[1])
         scale, lacking = in_bytes(vector, own_numbers)
         count = score_nibbles(tree.rows, 0, tree.starts[0], own_numbers, lacking, scale, found, 0)
@@ -89,13 +94,13 @@ def search(held, for_clusters, for_labels, labels, scores):  # type: ignore[no-u
             if limits.product:
                 found[i] = log_sigmoid(found[i])
         for i in range(probed):
-            cluster = cluster_of[chosen[i]]
+            cluster = picked.clusters[i]
             first, last = tree.starts[cluster], tree.starts[cluster + 1]
             if i + _AHEAD < probed:
-                ahead = cluster_of[chosen[i + _AHEAD]]
+                ahead = picked.clusters[i + _AHEAD]
                 fetch_upper(tree.rows, tree.starts[ahead], tree.starts[ahead + 1])
             end = score_nibbles(tree.rows, first, last, own_numbers, lacking, scale, found, count)
-            share = log_sigmoid(cluster_scores[chosen[i]]) if limits.product else np.float32(0)
+            share = log_sigmoid(picked.scores[i]) if limits.product else np.float32(0)
             for j in range(count, end):
                 places[j] = first + j - count
                 owners[j] = cluster
@@ -120,56 +125,60 @@ def search(held, for_clusters, for_labels, labels, scores):  # type: ignore[no-u
 
 
 @compiled
-def near_clusters(  # type: ignore[no-untyped-def]
-    tree, limits, numbers, lacking, scale, scores, cluster_of, scratch, chosen
-):
-    """Score the clusters of the best groups, or all if there are no groups; return their number."""
-    num_groups = len(tree.groups.scales)
-    if num_groups == 0:
-        count = score_nibbles(tree.clusters, 0, len(scores), numbers, lacking, scale, scores, 0)
-        for i in range(count):
-            cluster_of[i] = i
-        return count
-    of_groups = np.empty(num_groups, np.float32)
-    score_nibbles(tree.groups, 0, num_groups, numbers, lacking, scale, of_groups, 0)
-    probed, count = choose(of_groups, num_groups, limits.groups, scratch, chosen), 0
-    for i in range(probed):
-        first, last = tree.group_starts[chosen[i]], tree.group_starts[chosen[i] + 1]
-        if i + _GROUPS_AHEAD < probed:
-            ahead = chosen[i + _GROUPS_AHEAD]
-            fetch_upper(tree.clusters, tree.group_starts[ahead], tree.group_starts[ahead + 1])
-        end = score_nibbles(tree.clusters, first, last, numbers, lacking, scale, scores, count)
-        for j in range(count, end):
-            cluster_of[j] = first + j - count
-        count = end
-    return count
+def _empty_picked(limits):  # type: ignore[no-untyped-def]
+    most = limits.clusters + limits.spare
+    return Picked(np.empty(most, np.int32), np.empty(most, np.float32))
 
 
 @compiled
-def _choose_surely(tree, limits, near, scores, cluster_of, count, scratch, chosen):  # type: ignore[no-untyped-def]
-    """Write the positions of the best clusters, of which those near the last are scored again; return their number.
+def _near_clusters(tree, limits, numbers, lacking, scale, scores, picked, scratch, chosen):  # type: ignore[no-untyped-def]
+    """Pick the best clusters of the best groups, or of all if there are no groups; return their number."""
+    num_groups, most = len(tree.groups.scales), limits.clusters + limits.spare
+    if num_groups == 0:
+        count = score_nibbles(tree.clusters, 0, len(scores), numbers, lacking, scale, scores, 0)
+        probed = choose(scores, count, most, scratch, chosen)
+        for i in range(probed):
+            picked.clusters[i], picked.scores[i] = chosen[i], scores[chosen[i]]
+        return probed
+    of_groups = np.empty(num_groups, np.float32)
+    score_nibbles(tree.groups, 0, num_groups, numbers, lacking, scale, of_groups, 0)
+    opened, count = choose(of_groups, num_groups, limits.groups, scratch, chosen), 0
+    begins, firsts = np.empty(opened, np.int32), np.empty(opened, np.int32)
+    for i in range(opened):
+        first, last = tree.group_starts[chosen[i]], tree.group_starts[chosen[i] + 1]
+        if i + _GROUPS_AHEAD < opened:
+            ahead = chosen[i + _GROUPS_AHEAD]
+            fetch_upper(tree.clusters, tree.group_starts[ahead], tree.group_starts[ahead + 1])
+        begins[i], firsts[i] = count, first
+        count = score_nibbles(tree.clusters, first, last, numbers, lacking, scale, scores, count)
+    probed, group = choose(scores, count, most, scratch, chosen), 0
+    for i in range(probed):  # in order, as groups are
+        while group + 1 < opened and begins[group + 1] <= chosen[i]:
+            group += 1
+        picked.clusters[i] = firsts[group] + chosen[i] - begins[group]
+        picked.scores[i] = scores[chosen[i]]
+    return probed
 
-    All that may be chosen move to the front, with their scores.
-    """
-    count = choose(scores, count, limits.clusters + limits.spare, scratch, chosen)
-    for i in range(count):
-        scores[i], cluster_of[i] = scores[chosen[i]], cluster_of[chosen[i]]
+
+@compiled
+def _choose_surely(tree, limits, near, picked, count, scratch, chosen):  # type: ignore[no-untyped-def]
+    """Keep as many of the picked clusters as are wanted; those near the last are scored again. Return their number."""
+    clusters, scores = picked
     sure = choose(scores, count, max(0, limits.clusters - limits.spare), scratch, chosen)
     others, again, passed = np.empty(count - sure, np.int32), np.empty(count - sure, np.float32), 0
     for i in range(count):
         if passed < sure and chosen[passed] == i:
+            clusters[passed], scores[passed] = clusters[i], scores[i]
             passed += 1
         else:
-            others[i - passed] = i
+            others[i - passed] = clusters[i]
     for i in range(len(others)):
         if i + _ROWS_AHEAD < len(others):
-            fetch_row(tree.clusters, cluster_of[others[i + _ROWS_AHEAD]])
-        cluster = cluster_of[others[i]]
-        again[i] = both_dot(tree.clusters, cluster, near) + tree.clusters.biases[cluster]
-        scores[others[i]] = again[i]
-    added = choose(again, len(others), limits.clusters - sure, scratch, chosen[sure:])
-    for i in range(sure, sure + added):
-        chosen[i] = others[chosen[i]]
+            fetch_row(tree.clusters, others[i + _ROWS_AHEAD])
+        again[i] = both_dot(tree.clusters, others[i], near) + tree.clusters.biases[others[i]]
+    added = choose(again, len(others), limits.clusters - sure, scratch, chosen)
+    for i in range(added):
+        clusters[sure + i], scores[sure + i] = others[chosen[i]], again[chosen[i]]
     return sure + added
 
 
