@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import sqrt
 
 from laconic.methods import astec, siamese, trees
 from laconic.methods.config import FusionConfig, MethodConfig
@@ -72,7 +73,7 @@ def _forest(of: Situation, config: MethodConfig) -> int:
 
 def _growing(of: Situation) -> int:
     """Return the bytes of what a tree that is growing holds of texts and labels."""
-    return round(_PAIR * of.pairs * min(1.0, (_SHARING * of.texts / of.pairs) ** 0.5))
+    return round(_PAIR * of.pairs * min(1.0, sqrt(_SHARING * of.texts / of.pairs)))
 
 
 def _evidence(of: Situation, config: MethodConfig, fusion: FusionConfig) -> int:
