@@ -17,6 +17,7 @@ from laconic.packed.engine.encoders import Given, Unit
 from laconic.packed.engine.nibble_rows import NibbleRows
 from laconic.packed.engine.transformer import Transformer
 from laconic.packed.engine.transforms import Unchanged
+from tests.engine.making import by_upper_bits
 
 CHANCE = np.random.default_rng(0)
 CPU = torch.device("cpu")
@@ -73,6 +74,27 @@ def test_every_label_has_one_place_and_clusters_are_small_and_even() -> None:
     assert branches.clusters.size == len(sizes) == 256
     assert (sizes.min() >= 6, sizes.max() - sizes.min() <= 1) == (True, True)
     assert branches.clusters.dim == DIM  # there are no more directions
+
+
+def test_rows_are_turned_with_their_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    own, seen, others = labels(), texts(1200, 2), texts(300, 3)
+    turned = learnt_branches(own, seen, seen, CPU)
+    monkeypatch.setattr(packing_learning, "_turn", np.eye)
+    plain = learnt_branches(own, seen, seen, CPU)
+    assert not np.allclose(turned.clusters.coarse, plain.clusters.coarse, atol=20)
+    np.testing.assert_allclose(scores_of(turned, others), scores_of(plain, others), rtol=0.05, atol=0.2)
+
+
+def test_a_row_of_few_large_numbers_has_none_after_a_turn_and_four_bits_say_more_of_it() -> None:
+    turn = packing_learning._turn(128)
+    np.testing.assert_allclose(turn @ turn.T, np.eye(128), atol=1e-6)
+    rows, vectors = CHANCE.normal(size=(50, 128)) * 0.9 ** np.arange(128), CHANCE.normal(size=(40, 128))
+
+    def lost(table: np.ndarray, read: np.ndarray) -> float:
+        part = NibbleRows.of(table.astype(np.float32), np.zeros(50, np.float32), with_exact=False)
+        return float(np.abs(by_upper_bits(part, read.astype(np.float32)) - read @ table.T).mean())
+
+    assert lost(rows @ turn.T, vectors @ turn.T) < 0.6 * lost(rows, vectors)
 
 
 def test_labels_are_alike_where_texts_score_them_alike() -> None:

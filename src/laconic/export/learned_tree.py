@@ -72,12 +72,14 @@ def learnt_branches(
     """
     rows, biases, own = (torch.from_numpy(part).to(device) for part in (*labels, vectors))
     order, starts = _by_profile(rows, biases, own)
-    reading = _whitening(encoded)
+    reading = _whitening(encoded, None)
     seen = torch.from_numpy(reading.apply(encoded)).to(device)
     seen = torch.cat([seen, seen.new_ones(len(seen), 1)], 1)  # of which the last weight is a bias
     places = torch.from_numpy(order).to(device)
     heights = _heights(rows[places], biases[places], starts, own)
-    return Branches(order, starts, _learnt_rows(seen, heights), _groups(seen, heights), reading)
+    turn = _turn(seen.shape[1] - 1)
+    clusters, groups = _learnt_rows(seen, heights, turn), _groups(seen, heights, turn)
+    return Branches(order, starts, clusters, groups, _whitening(encoded, turn))
 
 
 def texts_enough(labels: int, device: torch.device) -> int:
@@ -98,14 +100,30 @@ def _num_clusters(labels: int, texts: int = 0) -> int:
     return 1 << int(np.log2(np.clip(labels // _CLUSTER, 1, most)))
 
 
-def _groups(seen: Float[Tensor, "texts inputs"], heights: Float16[Tensor, "texts clusters"]) -> dict[str, Any]:
+def _turn(directions: int) -> Float[np.ndarray, "directions directions"]:
+    """Return a rotation by chance.
+
+    A learnt row has a few large numbers, for the first directions, and many small ones. After a rotation all are about
+    equally large, so that four bits tell them apart; and as rows and vectors are turned alike, products stay what they
+    were. Rows are learnt before, because Adam goes by single directions.
+    """
+    drawn = np.random.default_rng(0).normal(size=(directions, directions))
+    turn: Float[np.ndarray, "directions directions"] = np.linalg.qr(drawn).Q
+    return turn
+
+
+def _groups(
+    seen: Float[Tensor, "texts inputs"],
+    heights: Float16[Tensor, "texts clusters"],
+    turn: Float[np.ndarray, "directions directions"],
+) -> dict[str, Any]:
     """Learn which groups of adjacent clusters, which are similar, have a cluster that is high enough."""
     clusters = heights.shape[1]
     if clusters <= _SCANNED:
         return {"groups": None, "group_starts": np.array([0, clusters], dtype=np.int32), "open_groups": 1}
     best = heights.view(len(heights), -1, _GROUP).amax(2)
     starts = np.arange(0, clusters + 1, _GROUP, dtype=np.int32)
-    return {"groups": _learnt_rows(seen, best), "group_starts": starts, "open_groups": best.shape[1] // _OPEN}
+    return {"groups": _learnt_rows(seen, best, turn), "group_starts": starts, "open_groups": best.shape[1] // _OPEN}
 
 
 def _by_profile(
@@ -127,13 +145,16 @@ def _by_profile(
     return order.cpu().numpy(), always + tree.starts.numpy()
 
 
-def _whitening(encoded: Float[np.ndarray, "texts width"]) -> Layer:
-    """Whiten vectors along their principal directions, so that one learning rate suits all.
+def _whitening(
+    encoded: Float[np.ndarray, "texts width"], turn: Float[np.ndarray, "directions directions"] | None
+) -> Layer:
+    """Whiten vectors along their principal directions, so that one learning rate suits all, and turn them.
 
     Weights are rounded before the mean is taken off by them: it may be many times what vectors differ by.
     """
     axes, spread = _principal(encoded)
     weight = (axes / np.sqrt(np.maximum(spread + _FLOOR * spread.mean(), np.finfo(np.float32).tiny))).T
+    weight = weight if turn is None else turn @ weight
     rounded = in_halves(np.ascontiguousarray(weight, dtype=np.float32))
     bias = (-rounded.astype(np.float64) @ encoded.mean(0)).astype(np.float32)
     return Layer.of(rounded, bias, activation="none")
@@ -186,9 +207,14 @@ def _largest_together(
     return scores[:, places].amax(2)
 
 
-def _learnt_rows(seen: Float[Tensor, "texts inputs"], heights: Float16[Tensor, "texts clusters"]) -> NibbleRows:
+def _learnt_rows(
+    seen: Float[Tensor, "texts inputs"],
+    heights: Float16[Tensor, "texts clusters"],
+    turn: Float[np.ndarray, "directions directions"],
+) -> NibbleRows:
     weights = _learnt(_regressed(seen, heights), seen, heights).cpu().numpy()
-    return NibbleRows.of(weights[:, :-1], weights[:, -1], with_exact=False)
+    rows = (weights[:, :-1] @ turn.T).astype(np.float32)
+    return NibbleRows.of(rows, weights[:, -1], with_exact=False)
 
 
 def _regressed(

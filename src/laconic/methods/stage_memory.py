@@ -73,7 +73,7 @@ def _forest(of: Situation, config: MethodConfig) -> int:
 
 def _growing(of: Situation) -> int:
     """Return the bytes of what a tree that is growing holds of texts and labels."""
-    return round(_PAIR * of.pairs * min(1.0, sqrt(_SHARING * of.texts / of.pairs)))
+    return round(_PAIR * of.pairs * min(1.0, sqrt(_SHARING * of.texts / max(1, of.pairs))))
 
 
 def _evidence(of: Situation, config: MethodConfig, fusion: FusionConfig) -> int:
