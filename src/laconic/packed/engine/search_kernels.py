@@ -73,8 +73,9 @@ def search(held, for_clusters, for_labels, labels, scores):  # type: ignore[no-u
     (tree, limits), vectors = held.value, Vectors(for_clusters, for_labels)
     num_clusters = limits.scored if limits.scored else len(tree.starts) - 1
     cluster_scores, picked = np.empty(num_clusters, np.float32), _empty_picked(limits)
-    found, places = np.empty(limits.capacity, np.float32), np.empty(limits.capacity, np.int32)
-    owners = np.empty(limits.capacity, np.int32)  # clusters of what was found; -1: it is always scored
+    found, begins = np.empty(limits.capacity, np.float32), np.empty(len(picked.clusters), np.int32)
+    rescored = min(limits.rescored, limits.capacity)
+    places, owners = np.empty(rescored, np.int32), np.empty(rescored, np.int32)
     width = max(num_clusters, limits.capacity, len(tree.groups.scales))
     scratch, chosen = np.empty(width, np.float32), np.empty(width, np.int32)
     numbers = np.empty(2 * tree.clusters.upper.shape[1], np.int8)
@@ -88,10 +89,8 @@ def search(held, for_clusters, for_labels, labels, scores):  # type: ignore[no-u
         vector = padded(vectors.for_labels[text], tree.rows.upper.shape[1])
         scale, lacking = in_bytes(vector, own_numbers)
         count = score_nibbles(tree.rows, 0, tree.starts[0], own_numbers, lacking, scale, found, 0)
-        for i in range(count):
-            places[i] = i
-            owners[i] = -1
-            if limits.product:
+        if limits.product:
+            for i in range(count):
                 found[i] = log_sigmoid(found[i])
         for i in range(probed):
             cluster = picked.clusters[i]
@@ -100,24 +99,23 @@ def search(held, for_clusters, for_labels, labels, scores):  # type: ignore[no-u
                 ahead = picked.clusters[i + _AHEAD]
                 fetch_upper(tree.rows, tree.starts[ahead], tree.starts[ahead + 1])
             end = score_nibbles(tree.rows, first, last, own_numbers, lacking, scale, found, count)
-            share = log_sigmoid(picked.scores[i]) if limits.product else np.float32(0)
-            for j in range(count, end):
-                places[j] = first + j - count
-                owners[j] = cluster
-                if limits.product:
+            if limits.product:
+                share = log_sigmoid(picked.scores[i])
+                for j in range(count, end):
                     found[j] = log_sigmoid(found[j]) + share
-            count = end
-        kept = choose(found, count, limits.rescored, scratch, chosen)
-        for i in range(min(kept, _ROWS_AHEAD)):
-            fetch_row(tree.rows, places[chosen[i]])
+            begins[i], count = count, end
+        kept, owner = choose(found, count, rescored, scratch, chosen), -1
+        for i in range(kept):  # in order, as clusters are; before the first are labels that are always scored
+            while owner + 1 < probed and begins[owner + 1] <= chosen[i]:
+                owner += 1
+            owners[i] = -1 if owner < 0 else picked.clusters[owner]
+            places[i] = chosen[i] if owner < 0 else tree.starts[owners[i]] + chosen[i] - begins[owner]
+            fetch_row(tree.rows, places[i])
         for i in range(kept):
-            if i + _ROWS_AHEAD < kept:
-                fetch_row(tree.rows, places[chosen[i + _ROWS_AHEAD]])
-            cluster = owners[chosen[i]] if limits.product else -1
-            scratch[i] = whole_score(tree, limits, places[chosen[i]], cluster, near, vector)
+            scratch[i] = whole_score(tree, limits, places[i], owners[i], near, vector)
         best = ascending(-scratch[:kept])
         for i in range(min(kept, labels.shape[1])):
-            labels[text, i] = tree.order[places[chosen[best[i]]]]
+            labels[text, i] = tree.order[places[best[i]]]
             scores[text, i] = np.exp(scratch[best[i]] if limits.product else log_sigmoid(scratch[best[i]]))
         for i in range(kept, labels.shape[1]):
             labels[text, i] = NO_LABEL
