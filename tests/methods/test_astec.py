@@ -14,6 +14,7 @@ from laconic.data.sources import read
 from laconic.errors import ConfigError, DataError
 from laconic.methods import astec
 from laconic.methods.astec import Config, with_sizes
+from laconic.methods.costs import CPU
 from laconic.methods.registry import config_of
 from laconic.methods.restore import restore_ranker, with_settings
 from laconic.methods.train import train_model
@@ -262,6 +263,15 @@ def test_sizes_come_from_the_data():
     assert (small.surrogate.epochs, small.extreme.epochs, small.surrogate.count) == (10, 4, 4096)
     tiny = with_sizes(Config(), 20, 3, 5, 30)
     assert (tiny.surrogate.count, tiny.epochs) == (1, 42)
+
+
+def test_random_negatives_take_no_search_in_estimates():
+    def seconds(negatives):
+        extreme = replace(Config().extreme, negatives=negatives)
+        sized = with_sizes(replace(Config(), extreme=extreme), 500_000, 25_000, 10, 2_000_000)
+        return astec.stage_seconds(sized, CPU, words=100_000, labels=25_000, texts=500_000)
+
+    assert seconds("uniform")["negatives"] == 0 < 3600 < seconds("shortlist")["negatives"]
 
 
 def test_dense_features_are_refused_with_words():

@@ -336,7 +336,8 @@ def stage_seconds(
     """Estimate the time of each stage, by its name in a run; `held` texts choose the best epoch of the last one."""
     dim, batch, steps = config.embedding, config.batch_size, -(-texts // config.batch_size)
     groups = 0 if config.surrogate.groups == "none" else config.surrogate.count
-    listed = config.extreme.random + config.shortlist.size * (config.extreme.negatives == "shortlist")
+    is_hard = config.extreme.negatives == "shortlist"
+    listed = config.extreme.random + config.shortlist.size * is_hard
     met, scored = min(words, batch * config.length), batch * listed
     surrogate = 6 * batch * (groups * dim + transformer_macs(config)) / machine.flops
     surrogate += 28 * (groups + met) * dim / machine.bandwidth + machine.launch
@@ -345,7 +346,7 @@ def stage_seconds(
     return {
         "surrogate-groups": _CLUSTERING * labels / machine.bandwidth * (groups > 0),
         "surrogate": config.surrogate.epochs * steps * surrogate * (groups > 0),
-        "negatives": texts * search,
+        "negatives": texts * search * is_hard,
         "extreme": config.extreme.epochs * (steps * extreme + held * search),
         "blend": (held * search) * (len(VOTES) if config.votes < 0 else 1),
     }
