@@ -38,6 +38,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("files")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _compiled_before() -> None:
+    """Choose the same for a budget on every machine, whether kernels are still to be compiled or not."""
+    from laconic.methods.auto import remember_kernels
+
+    for method in ("astec", "inceptionxml", "inceptionxml+", "nearest", "trees"):
+        remember_kernels(method, gpu=False, packing=True)
+
+
 @pytest.fixture
 def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Triton's interpreter, or a GPU. The interpreter asks numpy for int(array of one), which newer versions refuse."""

@@ -13,7 +13,8 @@ from scipy.sparse import csr_array
 from laconic.data.dataset import Dataset
 from laconic.errors import ConfigError
 from laconic.estimator import Laconic
-from laconic.methods.auto import Choice, choose, config_for, describe_situation
+from laconic.methods import auto
+from laconic.methods.auto import Choice, choose, config_for, describe_situation, remember_kernels
 from laconic.methods.registry import config_of
 from laconic.methods.stage_memory import planned_within
 from laconic.methods.stage_times import Situation, planned_parts
@@ -171,6 +172,43 @@ def test_on_a_gpu_stages_are_estimated_near_what_they_took(name: str, judged: in
     assert sum(estimated.values()) == pytest.approx(sum(took.values()), rel=0.15)
     for stage, seconds in estimated.items():
         assert seconds == pytest.approx(took.get(stage, 0.0), rel=0.3, abs=2.5), stage
+
+
+@pytest.mark.parametrize("gpu", [False, True])
+def test_a_first_training_on_a_machine_is_estimated_to_compile_kernels(gpu: bool) -> None:
+    usual, method = choice(gpu=gpu), choice(gpu=gpu).method
+    first = choice(gpu=gpu, uncompiled=frozenset({method}))
+    assert first.seconds > usual.seconds + 20
+    assert "to compile kernels, once" in first.why
+    assert choice(gpu=gpu, uncompiled=frozenset({"decaf"})) == usual
+
+
+def test_members_of_an_ensemble_compile_kernels_once() -> None:
+    config, first = config_of("trees", {"validation": 0.1, "fusion": {"trees": 2}}), frozenset({"trees"})
+    took = [total_seconds(planned_parts(SHOP, "trees", config, members), 1.0) for members in (1, 3)]
+    longer = SHOP._replace(uncompiled=first)
+    with_kernels = [total_seconds(planned_parts(longer, "trees", config, members), 1.0) for members in (1, 3)]
+    more, of_several = (new - old for new, old in zip(with_kernels, took, strict=True))
+    assert more > 20
+    assert of_several == pytest.approx(more)
+
+
+def test_a_training_that_has_ended_is_remembered_with_and_without_packing(monkeypatch: pytest.MonkeyPatch) -> None:
+    marked: set[str] = set()
+    monkeypatch.setattr(auto, "is_marked", marked.__contains__)
+    monkeypatch.setattr(auto, "mark", marked.add)
+    corpus = planted_texts()
+
+    def uncompiled(*, gpu: bool, packing: bool) -> bool:
+        return "trees" in describe_situation(corpus, gpu=gpu, budget=None, packing=packing).uncompiled
+
+    assert uncompiled(gpu=False, packing=False)
+    remember_kernels("trees", gpu=False, packing=False)
+    assert not uncompiled(gpu=False, packing=False)
+    assert uncompiled(gpu=False, packing=True)
+    remember_kernels("trees", gpu=False, packing=True)
+    assert not uncompiled(gpu=False, packing=True)
+    assert uncompiled(gpu=True, packing=False)
 
 
 def test_an_ensemble_has_the_parts_of_every_member() -> None:

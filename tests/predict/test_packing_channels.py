@@ -111,7 +111,7 @@ def test_beams_that_read_much_are_widened_only_if_that_finds_more(monkeypatch: p
 
 
 def test_groups_of_clusters_are_chosen_with_the_beams(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learned_tree, "_SCANNED", 64)
+    monkeypatch.setattr(learned_tree, "SCANNED", 64)
     opened = {}
     for share in (0.0, 0.99, 2.0):
         monkeypatch.setattr(widths, "TOGETHER", share)
@@ -128,7 +128,7 @@ def test_groups_of_clusters_are_chosen_with_the_beams(monkeypatch: pytest.Monkey
 
 
 def test_less_is_read_where_fewer_groups_are_probed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learned_tree, "_SCANNED", 64)
+    monkeypatch.setattr(learned_tree, "SCANNED", 64)
     tree = tree_over(flat(), topical(3000, 8).numpy(), torch.device("cpu"))
     assert tree.groups is not None
     whole = replace(tree, open_groups=tree.groups.size)

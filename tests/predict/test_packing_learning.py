@@ -12,6 +12,8 @@ from torch.nn import functional
 from laconic.export import learned_tree as packing_learning
 from laconic.export import tree
 from laconic.export.cells import grouped
+from laconic.export.learned_groups import are_grouped, learnt_groups
+from laconic.export.learned_groups import texts_enough as texts_enough_for_groups
 from laconic.export.learned_tree import Branches, LabelRows, learnt_branches, texts_enough
 from laconic.packed.engine.encoders import Given, Unit
 from laconic.packed.engine.nibble_rows import NibbleRows
@@ -180,7 +182,7 @@ def test_clusters_are_more_where_texts_are_many_enough_to_learn_them() -> None:
 def test_groups_of_clusters_learn_where_the_best_labels_are(monkeypatch: pytest.MonkeyPatch) -> None:
     own, vectors, others = labels(), texts(3000, 2), texts(500, 3)
     assert learnt_branches(own, vectors, vectors, CPU).groups["groups"] is None
-    monkeypatch.setattr(packing_learning, "_SCANNED", 64)
+    monkeypatch.setattr(packing_learning, "SCANNED", 64)
     branches = learnt_branches(own, vectors, vectors, CPU)
     groups, starts = branches.groups["groups"], branches.groups["group_starts"]
     assert starts.tolist() == list(range(0, branches.clusters.size + 1, 16))
@@ -201,6 +203,36 @@ def share_in_groups(branches: Branches, groups: NibbleRows, vectors: np.ndarray,
     places = np.argsort(branches.order)[wanted]
     cluster_of = np.searchsorted(branches.starts, places, side="right") - 1
     return float(((cluster_of // 16)[:, :, None] == best[:, None]).any(2)[cluster_of >= 0].mean())
+
+
+@pytest.mark.parametrize("shift", [0.0, 50.0])
+def test_groups_of_own_clusters_learn_where_the_best_clusters_are(shift: float) -> None:
+    """Clusters of a group are of several topics, so that their mean is of none."""
+    own, apart = labels(), np.arange(KINDS * OF_KIND).reshape(-1, 16, 4).transpose(0, 2, 1).reshape(-1)
+    own = LabelRows(own.rows[apart], own.biases[apart] - shift * own.rows[apart].sum(1))
+    vectors, others = texts(3000, 2) + np.float32(shift), texts(500, 3) + np.float32(shift)
+    learnt = learnt_groups(own, vectors, 80, CPU)
+    assert learnt["group_starts"].tolist() == list(range(0, own.size + 1, 16))
+    assert learnt["open_groups"] == learnt["groups"].size // 8 == 20
+    means = own.rows.reshape(-1, 16, DIM).mean(1)
+    rows = learnt["groups"].coarse * learnt["groups"].scales[:, None]
+    wanted = np.argsort(-(others @ own.rows.T + own.biases), axis=1)[:, :20] // 16
+    by_learnt, by_means = (
+        _share_in_best(others @ group.T + biases, wanted)
+        for group, biases in ((rows, learnt["groups"].biases), (means, own.biases.reshape(-1, 16).max(1)))
+    )
+    assert by_learnt > 0.85
+    assert by_learnt > by_means + 0.05, by_means
+
+
+def _share_in_best(scores: np.ndarray, wanted: np.ndarray) -> float:
+    best = np.argsort(-scores, axis=1)[:, :20]
+    return float((wanted[:, :, None] == best[:, None]).any(2).mean())
+
+
+def test_own_clusters_are_grouped_where_they_are_many_and_fill_groups() -> None:
+    assert [are_grouped(clusters) for clusters in (2048, 2064, 2065, 65_536)] == [False, True, False, True]
+    assert texts_enough_for_groups(65_536, CPU) == 1 << 14 < texts_enough_for_groups(65_536, torch.device("cuda"))
 
 
 @pytest.mark.parametrize("factor", [0.0, 1e-6, 1e4])

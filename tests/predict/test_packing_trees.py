@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from laconic.errors import ConfigError, ModelError
-from laconic.export import beams, learned_tree, tree
+from laconic.export import beams, learned_groups, learned_tree, tree
 from laconic.export import rankers as packing
 from laconic.export.cells import cells_of, grouped
 from laconic.export.rankers import pack_ranker
@@ -85,8 +85,8 @@ def test_a_learnt_tree_opens_less_than_one_that_goes_by_its_rows() -> None:
 
 
 def test_a_learnt_tree_in_groups_finds_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learned_tree, "_SCANNED", 64)
-    monkeypatch.setattr(learned_tree, "_GROUP", 2)
+    monkeypatch.setattr(learned_tree, "SCANNED", 64)
+    monkeypatch.setattr(learned_tree, "GROUP", 2)
     ranker, vectors = flat(), topical(300, 7)
     part = pack_ranker(ranker, topical(4000, 8).numpy())
     assert isinstance(part, Searched)
@@ -343,6 +343,21 @@ def test_probes_say_how_many_groups_are_opened(monkeypatch: pytest.MonkeyPatch) 
     assert (guessed.open_groups, guessed.with_beam(6).open_groups) == (1, 1)
     assert chosen.groups is None or 1 < chosen.open_groups < 16
     assert share_found(ranker, guessed, vectors) < 0.95 < 0.98 < share_found(ranker, chosen, vectors)
+
+
+def test_own_clusters_get_learnt_groups_that_find_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learned_groups, "SCANNED", 16)
+    monkeypatch.setattr(learned_groups, "GROUP", 2)
+    ranker, vectors = one_topic_a_cluster(top=12), topical(200, 9)
+    part, by_few = (pack_ranker(ranker, topical(count, 8).numpy()) for count in (4000, 1500))
+    assert isinstance(part, Searched)
+    assert isinstance(by_few, Searched)
+    assert by_few.groups is None
+    assert part.groups is not None
+    assert part.groups.size == 25
+    assert 1 < part.open_groups <= 15
+    assert share_found(ranker, part, vectors) > 0.98
+    assert share_found(ranker, part.exact(), vectors) > 0.999
 
 
 @pytest.mark.parametrize("count", [4, LABELS])

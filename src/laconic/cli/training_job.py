@@ -65,6 +65,7 @@ class Among(NamedTuple):
 def carry_out(job: TrainingJob, recipe: Recipe, among: Among, read: Callable[[], Corpus]) -> None:
     """Train, evaluate, write and pack a model; whatever is wrong is reported as early as it can be known."""
     from laconic.export.pack import check_texts
+    from laconic.methods.auto import remember_kernels
     from laconic.methods.rerun import earlier_choice
     from laconic.predict.kernel_process import compiled_beside
     from laconic.training.stages import StageFacts, measured
@@ -86,6 +87,8 @@ def carry_out(job: TrainingJob, recipe: Recipe, among: Among, read: Callable[[],
     _log_settings(recipe)
     with compiled_beside(_later_kernels(job, recipe, corpus, among), recipe.memory):
         _carry_out(job, recipe, corpus, asked, among, stages)
+    if recipe.parts is not None:
+        remember_kernels(recipe.method, gpu=among.device.type == "cuda", packing=job.packing)
 
 
 def _later_kernels(job: TrainingJob, recipe: Recipe, corpus: Corpus | None, among: Among) -> Task | None:

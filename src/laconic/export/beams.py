@@ -40,6 +40,7 @@ _HARDLY_FELT = 1.5e6  # bytes of rows
 _REST = 5e6  # bytes that a core could read while it reads a text and searches label trees and nearest texts
 SPARED = 64  # one of so many clusters is probed at least: fewer save no time, and some ask for more than five
 _FIRST = 2048  # labels of probed clusters of a combined model, at first; fewer where one cluster of 64 has fewer
+_FEW = 0.6  # of all groups, of which no more are probed
 _FIRST_GROUPS = 16  # one of so many groups of clusters is probed, at first
 _COMPARED = 20  # best labels of exact channels, by which those that are found count
 
@@ -176,15 +177,12 @@ def _read(channel: Searched | Candidates) -> float:
 
 
 def with_groups(tree: Searched, holdout: Inputs) -> Searched:
-    """Double the number of probed groups until answers equal those of all clusters; have no groups if it takes all."""
+    """Probe the fewest groups with which answers equal those of all clusters; have no groups if it takes most."""
     assert tree.groups is not None
-    wanted, groups = _best_five(tree.without_groups(), holdout).labels, tree.open_groups
-    while groups < tree.groups.size:
-        found = replace(tree, open_groups=groups)
-        if _fraction_found(_best_five(found, holdout).labels, wanted) >= ALIKE:
-            return found
-        groups *= 2
-    return tree.without_groups()
+    wanted = _best_five(tree.without_groups(), holdout).labels
+    opened = [replace(tree, open_groups=groups) for groups in possible_beams(most=int(_FEW * tree.groups.size))]
+    enough = bisect_left(opened, ALIKE, key=lambda one: _fraction_found(_best_five(one, holdout).labels, wanted))
+    return opened[enough] if enough < len(opened) else tree.without_groups()
 
 
 def _best_five(ranker: PackedRanker, inputs: Inputs) -> Ranked:

@@ -22,10 +22,10 @@ from laconic.packed.engine.transforms import Layer, Transform
 _ALWAYS = 256  # one of so many labels, the likeliest of all, is always scored: it may be among the best of any text
 _CLUSTER = 6  # labels of a cluster, at least
 _LEARNABLE = 8192  # clusters that few texts are enough for; more take as many texts to learn
-_SCANNED = 2048  # clusters that are all scored for every text; where there are more, they are in groups
+SCANNED = 2048  # clusters that are all scored for every text; where there are more, they are in groups
 _MOST_CLUSTERS = 1 << 16
-_GROUP = 16  # clusters of a group
-_OPEN = 8  # one of so many groups is probed, where nothing says how many it takes
+GROUP = 16  # clusters of a group
+OPEN = 8  # one of so many groups is probed, where nothing says how many it takes
 _DIRECTIONS = 128
 _BEST = 5  # as good as the fifth best is good enough
 _PENALTY = 1e-3  # of a regression, as a share of what its inputs add up to
@@ -33,7 +33,7 @@ _FLOOR = 1e-2  # of a direction's spread, as a share of the mean: what hardly di
 _SCORES, _SCORES_ON_GPU = 1 << 32, 1 << 36  # texts × labels that are looked at, at most
 _AT_ONCE, _AT_ONCE_ON_GPU = 1 << 25, 1 << 27  # and together
 _ROOM = 4  # one of so many bytes of a GPU may hold what texts make of clusters
-_FAR = 1000.0  # scores that are farther apart than this are as good as so far
+FAR = 1000.0  # scores that are farther apart than this are as good as so far
 _EPOCHS, _BATCH, _RATE = 4, 256, 0.006
 
 
@@ -119,11 +119,11 @@ def _groups(
 ) -> dict[str, Any]:
     """Learn which groups of adjacent clusters, which are similar, have a cluster that is high enough."""
     clusters = heights.shape[1]
-    if clusters <= _SCANNED:
+    if clusters <= SCANNED:
         return {"groups": None, "group_starts": np.array([0, clusters], dtype=np.int32), "open_groups": 1}
-    best = heights.view(len(heights), -1, _GROUP).amax(2)
-    starts = np.arange(0, clusters + 1, _GROUP, dtype=np.int32)
-    return {"groups": _learnt_rows(seen, best, turn), "group_starts": starts, "open_groups": best.shape[1] // _OPEN}
+    best = heights.view(len(heights), -1, GROUP).amax(2)
+    starts = np.arange(0, clusters + 1, GROUP, dtype=np.int32)
+    return {"groups": _learnt_rows(seen, best, turn), "group_starts": starts, "open_groups": best.shape[1] // OPEN}
 
 
 def _by_profile(
@@ -137,7 +137,7 @@ def _by_profile(
     likeliest = (rows @ vectors.mean(0) + biases).argsort(descending=True, stable=True)
     likely, others = likeliest[:always], likeliest[always:].sort().values
     clusters = _num_clusters(len(others), len(vectors) if rows.is_cuda else 0)
-    axes, spread = _principal(vectors.cpu().numpy())
+    axes, spread = _principal(vectors.cpu().numpy(), _DIRECTIONS)
     scores = torch.from_numpy((axes * np.sqrt(spread)).astype(np.float32)).to(rows.device)
     profiles = (rows @ scores - rows.mean(0) @ scores)[others]
     tree = cluster_vectors(profiles, clusters, seed=0)
@@ -152,20 +152,28 @@ def _whitening(
 
     Weights are rounded before the mean is taken off by them: it may be many times what vectors differ by.
     """
-    axes, spread = _principal(encoded)
-    weight = (axes / np.sqrt(np.maximum(spread + _FLOOR * spread.mean(), np.finfo(np.float32).tiny))).T
+    weight = whitening_of(encoded, _DIRECTIONS)
     weight = weight if turn is None else turn @ weight
     rounded = in_halves(np.ascontiguousarray(weight, dtype=np.float32))
     bias = (-rounded.astype(np.float64) @ encoded.mean(0)).astype(np.float32)
     return Layer.of(rounded, bias, activation="none")
 
 
+def whitening_of(vectors: Float[np.ndarray, "texts dim"], directions: int) -> Float[np.ndarray, "directions dim"]:
+    """Return the principal directions of vectors, each stretched so that vectors differ as much along all of them."""
+    axes, spread = _principal(vectors, directions)
+    stretched: Float[np.ndarray, "dim directions"] = axes / np.sqrt(
+        np.maximum(spread + _FLOOR * spread.mean(), np.finfo(np.float32).tiny)
+    )
+    return stretched.T
+
+
 def _principal(
-    vectors: Float[np.ndarray, "texts dim"],
+    vectors: Float[np.ndarray, "texts dim"], directions: int
 ) -> tuple[Float[np.ndarray, "dim directions"], Float[np.ndarray, "directions"]]:
     """Return the principal directions of vectors, and the variance along each, largest first."""
     spread, axes = np.linalg.eigh(np.cov(vectors.T.astype(np.float64)))
-    return axes[:, ::-1][:, :_DIRECTIONS], np.maximum(spread[::-1][:_DIRECTIONS], 0)
+    return axes[:, ::-1][:, :directions], np.maximum(spread[::-1][:directions], 0)
 
 
 def _heights(
@@ -185,7 +193,7 @@ def _heights(
         scores = (some @ rows.T).add_(biases)
         best = _largest(scores, bounds) if places is None else _largest_together(scores, places)
         enough = best.topk(min(_BEST, len(bounds) - 1)).values[:, -1:]
-        into.copy_((best[:, always:] - enough).clamp_(-_FAR, _FAR))
+        into.copy_((best[:, always:] - enough).clamp_(-FAR, FAR))
     return heights
 
 
@@ -212,9 +220,16 @@ def _learnt_rows(
     heights: Float16[Tensor, "texts clusters"],
     turn: Float[np.ndarray, "directions directions"],
 ) -> NibbleRows:
-    weights = _learnt(_regressed(seen, heights), seen, heights).cpu().numpy()
+    weights = fitted(seen, heights).cpu().numpy()
     rows = (weights[:, :-1] @ turn.T).astype(np.float32)
     return NibbleRows.of(rows, weights[:, -1], with_exact=False)
+
+
+def fitted(
+    seen: Float[Tensor, "texts inputs"], heights: Float16[Tensor, "texts clusters"]
+) -> Float[Tensor, "clusters inputs"]:
+    """Return rows that say for which texts a cluster, or a group, is high enough: above 0."""
+    return _learnt(_regressed(seen, heights), seen, heights)
 
 
 def _regressed(

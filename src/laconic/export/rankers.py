@@ -19,8 +19,9 @@ from laconic.export import transformer  # noqa: F401  # registers how transforme
 from laconic.export.beams import FAITHFUL, NEARLY, SPARED, best_of_all, possible_beams, tuned, with_beams, with_groups
 from laconic.export.cells import cells_of, grouped, rows_of
 from laconic.export.encoders import pack_encoder, pack_transform
+from laconic.export.learned_tree import LabelRows
 from laconic.export.shortlists import pack_shortlist
-from laconic.export.tree import encoded_by, tree_over
+from laconic.export.tree import encoded_by, groups_over, tree_over
 from laconic.models.fusion.order import Ordering
 from laconic.models.fusion.ranker import FusedRanker
 from laconic.models.nearest_ranker import NearestRanker
@@ -97,7 +98,7 @@ class Packing:
             case FlatRanker():
                 return self._counted(tree_over(ranker, self.fitting, self.device))
             case ShortlistRanker():
-                return self._counted(_over_learnt_clusters(ranker))
+                return self._counted(_over_learnt_clusters(ranker, self))
         return self.part(ranker)
 
     def _counted(self, packed: PackedRanker) -> PackedRanker:
@@ -129,22 +130,24 @@ def _(ranker: FlatRanker, packing: Packing) -> PackedRanker:
 @torch.no_grad()
 def _(ranker: ShortlistRanker, packing: Packing) -> Searched:
     """Keep the learnt clusters; probe as many as it takes, and no more than the model."""
-    return _probing_enough(_over_learnt_clusters(ranker), packing)
+    return _probing_enough(_over_learnt_clusters(ranker, packing), packing)
 
 
-def _over_learnt_clusters(ranker: ShortlistRanker) -> Searched:
+def _over_learnt_clusters(ranker: ShortlistRanker, packing: Packing) -> Searched:
     """Probe the clusters that the model probes."""
-    of_clusters, dim = ranker.clusters.classifier, ranker.encoder.dim
-    clusters = NibbleRows.of(*rows_of(of_clusters), with_exact=False)
+    of_clusters, encoder, dim = ranker.clusters.classifier, pack_encoder(ranker.encoder), ranker.encoder.dim
+    rows, reading = LabelRows(*rows_of(of_clusters)), pack_transform(of_clusters.transform, dim)
+    clusters = NibbleRows.of(*rows, with_exact=False)
+    groups = groups_over(rows, encoder, reading, ranker.top, packing.fitting, packing.device)
     return Searched(
-        encoder=pack_encoder(ranker.encoder),
+        encoder=encoder,
         transform=pack_transform(ranker.classifier.transform, dim),
         rows=NibbleRows.of(*rows_of(ranker.classifier)),
         order=ranker.clusters.order.cpu().numpy().astype(np.int32),
         starts=ranker.clusters.starts.cpu().numpy().astype(np.int32),
         clusters=clusters,
-        cluster_transform=pack_transform(of_clusters.transform, dim),
-        **grouped(clusters),
+        cluster_transform=reading,
+        **(groups or grouped(clusters)),
         beam=ranker.top,
         product=ranker.product,
         trained=ranker.trained,

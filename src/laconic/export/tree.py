@@ -7,11 +7,13 @@ same way, and each is scored by their mean.
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 
+from laconic.export import learned_groups
 from laconic.export.cells import BEAM, grouped, rows_of
 from laconic.export.encoders import pack_encoder, pack_transform
 from laconic.export.learned_tree import Branches, LabelRows, learnt_branches, texts_enough
@@ -65,6 +67,25 @@ def tree_over(ranker: FlatRanker, texts: Inputs | None, device: torch.device) ->
         **branches.groups,
         beam=-(-branches.clusters.size // BEAM),
         rescored=_RESCORED,
+    )
+
+
+@torch.no_grad()
+def groups_over(
+    clusters: LabelRows, encoder: Encoder, reading: Transform, probed: int, texts: Inputs | None, device: torch.device
+) -> dict[str, Any] | None:
+    """Learn groups of a model's own clusters; None where all can be scored, or texts are too few to learn from."""
+    if texts is None or size_of(texts) < _ENOUGH or not learned_groups.are_grouped(clusters.size):
+        return None
+    most = min(_readable(encoder, texts), learned_groups.texts_enough(clusters.size, device))
+    vectors = reading.apply(encoded_by(encoder, some(texts, 0, most)))
+    try:
+        return learned_groups.learnt_groups(clusters, vectors, probed, device)
+    except torch.OutOfMemoryError:
+        cpu = torch.device("cpu")
+        log.warning("the GPU has no room to group %s; the CPU does", counted(clusters.size, "cluster"))
+    return learned_groups.learnt_groups(
+        clusters, vectors[: learned_groups.texts_enough(clusters.size, cpu)], probed, cpu
     )
 
 

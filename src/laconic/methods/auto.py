@@ -22,11 +22,12 @@ from laconic.data.dataset import MOST_HELD_OUT
 from laconic.data.languages import are_unspaced
 from laconic.data.prepare import label_texts
 from laconic.errors import ConfigError
+from laconic.kernels.cache import is_marked, mark
 from laconic.methods import trees
 from laconic.methods.config import MethodConfig
-from laconic.methods.registry import config_of
+from laconic.methods.registry import METHODS, config_of
 from laconic.methods.stage_memory import needed_memory, planned_within
-from laconic.methods.stage_times import Situation
+from laconic.methods.stage_times import Situation, compile_seconds
 from laconic.system.machine import free_memory, memory_held, share_of_cores, usable_cores
 from laconic.system.speed import best_of, core_speed
 from laconic.training.deadline import Part, scale_within, total_seconds
@@ -84,6 +85,7 @@ def describe_situation(corpus: Corpus, *, gpu: bool, budget: float | None, packi
     # A moment's work of others would choose a plan that is too small.
     speed, share = core_speed(), share_of_cores()
     speed, share = best_of(speed, core_speed()), max(share, share_of_cores())
+    uncompiled = {name for name in METHODS if not is_marked(_first_training(name, gpu=gpu, packing=packing))}
     return Situation(
         *sizes,
         kind,
@@ -98,7 +100,18 @@ def describe_situation(corpus: Corpus, *, gpu: bool, budget: float | None, packi
         held_memory=held,
         free_memory=None if free is None else held + free,
         unspaced=split.texts is not None and are_unspaced(split.texts),
+        uncompiled=frozenset(uncompiled),
     )
+
+
+def remember_kernels(method: str, *, gpu: bool, packing: bool) -> None:
+    """Note that a training of what was chosen has ended, so that the next one finds its kernels compiled."""
+    for packed in {packing, False}:
+        mark(_first_training(method, gpu=gpu, packing=packed))
+
+
+def _first_training(method: str, *, gpu: bool, packing: bool) -> str:
+    return f"training of {method} on a {'GPU' if gpu else 'CPU'}" + " and packing" * packing
 
 
 def choose(of: Situation) -> Choice:
@@ -116,6 +129,8 @@ def choose(of: Situation) -> Choice:
             choice = choice._replace(why=f"{choice.why}, as {other.why} would take {least}")
         choice = _scaled(choice, of, scale_within(choice.parts, of.budget))
     time = f"{human_seconds(choice.seconds)} {_machine(choice, of)}"
+    if compiling := sum(compile_seconds(of, choice.method, choice.parts).values()):
+        time += f", {human_seconds(compiling)} of them to compile kernels, once"
     if late:
         time += f", more than the budget of {human_seconds(of.budget or 0.0)}"
     why = f"{choice.why}; {time}, {human_bytes(choice.memory)} of memory"

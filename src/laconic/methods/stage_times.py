@@ -8,7 +8,7 @@ here too (training/deadline.py).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -34,6 +34,7 @@ _ORDERING = 2.0  # cores, from which on the order of labels is learnt sooner
 _COMBINER, _ORDER = 1.9e-4, 1.4e-3  # per text and epoch, and per text, for the combining network and the trees after it
 _PACKED_TEXTS, _COMPARED = 28_000, 5000  # texts that tune a packed model, and that are compared
 _PACKING = {"all": 7e-4, "space": 3.4e-3, "astec": 1.5e-3}  # seconds per tuning text
+_COMPILING = {"fusion-evidence": 20.0, "fusion-order": 8.0, "packing": 20.0}  # seconds that a first training adds
 # Seconds on one H200 (stages.json): of a step, by the texts of its batch and by pairs of text and label; of a step of
 # the warm-up; before a stage's first step, and that of a space.
 _GPU_STEP, _GPU_TEXT, _GPU_PAIR, _GPU_WARM_STEP = 1.5e-3, 2.6e-6, 2.3e-11, 7.3e-3
@@ -41,6 +42,7 @@ _GPU_START, _GPU_SPACE, _GPU_UPDATED = 3.0, 1.2, 128
 _GPU_SPACES, _GPU_SEARCHED = 2.0, 3.6e-6  # times what its rates say; seconds per text that looks for negative labels
 _GPU_COMBINER, _GPU_JUDGED = 1.0, 4.0  # for the network, and before the first text is judged
 _GPU_PACKED, _GPU_LABEL = 6.0, 3e-5  # to pack, and for each label, which is written as well
+_GPU_COMPILING, _GPU_FIRST = 40.0, ("train-warm-up", "train")  # a machine's first training besides, in one of these
 _GPU_BFLOAT, _GPU_COMPILED, _PIECES = 35e12, 30.0, 16  # operations a second of a transformer; seconds; of a text
 _DENSE, _SPARSE = 0.6, 0.5  # powers of measured speeds: steps and searches wait for memory too
 _SEARCHED = 5.0  # operations for each number of a vector that a text is compared with
@@ -64,6 +66,7 @@ class Situation(NamedTuple):
     held_memory: int = 0  # bytes that the process holds, with the data
     free_memory: int | None = None  # bytes that it may hold; None: unknown
     unspaced: bool = False  # whether most texts are in scripts whose words no space parts
+    uncompiled: frozenset[str] = frozenset()  # methods whose first training here is still to compile its kernels
 
     @property
     def free_cores(self) -> float:
@@ -112,7 +115,21 @@ def planned_parts(of: Situation, method: str, config: MethodConfig, members: int
     parts["evaluation"] = Part(of.judged * ranking + _GPU_JUDGED * of.gpu)
     if of.packing:
         parts["packing"] = Part(members * _packing_seconds(of, config) + min(_COMPARED, of.judged) * 2 * ranking)
+    for name, seconds in compile_seconds(of, method, parts).items():
+        parts[name] = parts[name]._replace(seconds=parts[name].seconds + seconds)
     return parts
+
+
+def compile_seconds(of: Situation, method: str, parts: Iterable[str]) -> dict[str, float]:
+    """Return how long parts compile kernels in a method's first training here; later members find them compiled."""
+    if method not in of.uncompiled:
+        return {}
+    first = {name.split(".")[-1]: name for name in reversed(list(parts))}
+    if of.gpu:
+        seconds = {next((stage for stage in _GPU_FIRST if stage in first), ""): _GPU_COMPILING}
+    else:
+        seconds = {stage: one / of.one_core for stage, one in _COMPILING.items()}
+    return {first[stage]: one for stage, one in seconds.items() if stage in first}
 
 
 def _ranking_seconds(of: Situation, config: MethodConfig) -> float:
