@@ -183,14 +183,19 @@ def test_a_first_training_on_a_machine_is_estimated_to_compile_kernels(gpu: bool
     assert choice(gpu=gpu, uncompiled=frozenset({"decaf"})) == usual
 
 
-def test_members_of_an_ensemble_compile_kernels_once() -> None:
-    config, first = config_of("trees", {"validation": 0.1, "fusion": {"trees": 2}}), frozenset({"trees"})
-    took = [total_seconds(planned_parts(SHOP, "trees", config, members), 1.0) for members in (1, 3)]
-    longer = SHOP._replace(uncompiled=first)
-    with_kernels = [total_seconds(planned_parts(longer, "trees", config, members), 1.0) for members in (1, 3)]
-    more, of_several = (new - old for new, old in zip(with_kernels, took, strict=True))
-    assert more > 20
-    assert of_several == pytest.approx(more)
+@pytest.mark.parametrize("budget", [None, 600.0])
+def test_members_of_an_ensemble_compile_kernels_once(budget: float | None) -> None:
+    config, usual = config_of("trees", {"validation": 0.1, "fusion": {"trees": 2}}), SHOP._replace(budget=budget)
+    first = usual._replace(uncompiled=frozenset({"trees"}))
+    more = [
+        total_seconds(planned_parts(first, "trees", config, members), 1.0)
+        - total_seconds(planned_parts(usual, "trees", config, members), 1.0)
+        for members in (1, 3)
+    ]
+    assert more[0] > 50
+    assert more[1] == pytest.approx(more[0])
+    names = {name for name in planned_parts(first, "trees", config, 3) if "kernels" in name}
+    assert names == ({"member-0.trees-kernels"} if budget else set()), "a tree's time is measured after them"
 
 
 def test_a_training_that_has_ended_is_remembered_with_and_without_packing(monkeypatch: pytest.MonkeyPatch) -> None:

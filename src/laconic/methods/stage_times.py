@@ -34,8 +34,8 @@ _ORDERING = 2.0  # cores, from which on the order of labels is learnt sooner
 _COMBINER, _ORDER = 1.9e-4, 1.4e-3  # per text and epoch, and per text, for the combining network and the trees after it
 _PACKED_TEXTS, _COMPARED = 28_000, 5000  # texts that tune a packed model, and that are compared
 _PACKING = {"all": 7e-4, "space": 3.4e-3, "astec": 1.5e-3}  # seconds per tuning text
-# Seconds that a machine's first training compiles kernels, on any core; those of a first label tree are measured with it.
-_COMPILING = {"fusion-evidence": 19.0, "fusion-order": 3.0, "packing": 18.0}
+# Seconds that a machine's first training compiles kernels: by stage, on any core, and for label trees.
+_COMPILING, _COMPILING_TREES = {"fusion-evidence": 16.0, "fusion-order": 3.0, "packing": 16.0}, 35.0
 # Seconds on one H200 (stages.json): of a step, by the texts of its batch and by pairs of text and label; of a step of
 # the warm-up; before a stage's first step, and that of a space.
 _GPU_STEP, _GPU_TEXT, _GPU_PAIR, _GPU_WARM_STEP = 1.5e-3, 2.6e-6, 2.3e-11, 7.3e-3
@@ -117,7 +117,8 @@ def planned_parts(of: Situation, method: str, config: MethodConfig, members: int
     if of.packing:
         parts["packing"] = Part(members * _packing_seconds(of, config) + min(_COMPARED, of.judged) * 2 * ranking)
     for name, seconds in compile_seconds(of, method, parts).items():
-        parts[name] = parts[name]._replace(seconds=parts[name].seconds + seconds)
+        part = parts.get(name, Part(0.0))
+        parts[name] = part._replace(seconds=part.seconds + seconds)
     return parts
 
 
@@ -127,10 +128,15 @@ def compile_seconds(of: Situation, method: str, parts: Iterable[str]) -> dict[st
         return {}
     first = {name.split(".")[-1]: name for name in reversed(list(parts))}
     if of.gpu:
-        seconds = {next((stage for stage in _GPU_FIRST if stage in first), ""): _GPU_COMPILING}
-    else:
-        seconds = {stage: one / min(1.0, of.free_cores) for stage, one in _COMPILING.items()}
-    return {first[stage]: one for stage, one in seconds.items() if stage in first}
+        seconds = {stage: _GPU_COMPILING for stage in _GPU_FIRST if stage in first}
+        return {first[stage]: one for stage, one in list(seconds.items())[:1]}
+    seconds = {stage: one / min(1.0, of.free_cores) for stage, one in _COMPILING.items() if stage in first}
+    found = {first[stage]: one for stage, one in seconds.items()}
+    if method == "trees" and of.budget is not None:  # as a part of its own, for a tree's time is measured
+        found[first["trees"].removesuffix("trees") + trees.KERNELS] = _COMPILING_TREES
+    elif {"trees", "fusion-trees"} & set(first) and "fusion-evidence" in first:
+        found[first["fusion-evidence"]] += _COMPILING_TREES
+    return found
 
 
 def _ranking_seconds(of: Situation, config: MethodConfig) -> float:

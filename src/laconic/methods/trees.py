@@ -33,6 +33,7 @@ from laconic.models.shortlisters.nearest import tensor_of
 from laconic.models.trees_ranker import StoredForest, TreesRanker
 from laconic.training.run import Run
 
+KERNELS = "trees-kernels"  # a stage
 _FEW = 256  # texts that suffice to compile the kernels
 _TOLERANCE = 0.1  # of a classifier's gradients, as elsewhere: 0.03 takes longer and finds the same labels
 
@@ -90,7 +91,8 @@ def train(data: Dataset, config: Config, run: Run) -> Trained:
 
     limited = run.deadline is not None and run.deadline.is_limit
     if limited:  # a first use of the kernels compiles them, which says nothing of a tree's time
-        build(learnt_from.rows(np.arange(min(_FEW, len(learnt_from)))), replace(config, trees=1))
+        with run.stage(KERNELS):
+            build(learnt_from.rows(np.arange(min(_FEW, len(learnt_from)))), replace(config, trees=1))
     with run.stage("trees") as advance:
         ranker = build(learnt_from, config, advance, trees_in_time if limited else None)
     config = replace(config, trees=trees_in_time(0.0))

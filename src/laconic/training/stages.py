@@ -38,7 +38,12 @@ _TITLES = {
     "train": "training",
     "refit": "training on all texts",
 }
-_PARTS = {"negatives": "negative labels", "clusters": "clusters of labels", "warm-up": "warm-up by label texts"}
+_PARTS = {
+    "negatives": "negative labels",
+    "clusters": "clusters of labels",
+    "warm-up": "warm-up by label texts",
+    "kernels": "compiling kernels",
+}
 
 
 def title_of(stage: str) -> str:
