@@ -65,7 +65,6 @@ class Among(NamedTuple):
 def carry_out(job: TrainingJob, recipe: Recipe, among: Among, read: Callable[[], Corpus]) -> None:
     """Train, evaluate, write and pack a model; whatever is wrong is reported as early as it can be known."""
     from laconic.export.pack import check_texts
-    from laconic.methods.auto import remember_kernels
     from laconic.methods.rerun import earlier_choice
     from laconic.predict.kernel_process import compiled_beside
     from laconic.training.stages import StageFacts, measured
@@ -87,8 +86,6 @@ def carry_out(job: TrainingJob, recipe: Recipe, among: Among, read: Callable[[],
     _log_settings(recipe)
     with compiled_beside(_later_kernels(job, recipe, corpus, among), recipe.memory):
         _carry_out(job, recipe, corpus, asked, among, stages)
-    if recipe.parts is not None:
-        remember_kernels(recipe.method, gpu=among.device.type == "cuda", packing=job.packing)
 
 
 def _later_kernels(job: TrainingJob, recipe: Recipe, corpus: Corpus | None, among: Among) -> Task | None:
@@ -111,6 +108,7 @@ def _carry_out(
     stages: list[StageFacts],
 ) -> None:
     """Train a settled recipe; evaluate, write and pack what comes of it."""
+    from laconic.methods.auto import remember_kernels
     from laconic.storage.model_folder import read_model
     from laconic.system.files import bytes_in
     from laconic.training.stages import measured
@@ -140,6 +138,8 @@ def _carry_out(
     learnt_from = f"{counted(len(corpus.split('train')), 'text')}, {counted(len(corpus.labels), 'label')}"
     out.print(f"{job.folder}: {recipe.words}{members}, {learnt_from}, {counted(bytes_in(job.folder), 'byte')}")
     report()
+    if recipe.parts is not None:
+        remember_kernels(recipe.method, gpu=among.device.type == "cuda", packing=job.packing)
 
 
 def _write(job: TrainingJob, trained: SavedModel, corpus: Corpus) -> Callable[[], None]:
