@@ -58,14 +58,15 @@ def cells(vectors: np.ndarray, sizes: Sequence[int], *, beam: int, groups: Seque
     starts = np.cumsum([0, *sizes]).astype(np.int32)
     parts = [vectors[order[first:last]] for first, last in pairwise(starts)]
     middles = np.stack([part.mean(0) if len(part) else np.zeros(vectors.shape[1]) for part in parts])
-    of_cells = Rows.of(middles.astype(np.float32), np.zeros(len(sizes), np.float32), with_exact=False)
+    of_cells = NibbleRows.of(middles.astype(np.float32), np.zeros(len(sizes), np.float32), with_exact=False)
+    of_groups = NibbleRows.from_bytes(rows(len(groups), vectors.shape[1], seed=5, with_exact=False)) if groups else None
     return Cells(
-        rows=Rows.of(vectors[order], np.zeros(len(vectors), np.float32), with_exact=False),
+        rows=NibbleRows.of(vectors[order], np.zeros(len(vectors), np.float32), with_exact=False),
         order=order,
         starts=starts,
         middles=of_cells,
         group_starts=np.cumsum([0, *(groups or [len(sizes)])]).astype(np.int32),
-        groups=rows(len(groups), vectors.shape[1], seed=5, with_exact=False) if groups else None,
+        groups=of_groups,
         open_groups=1,
         beam=beam,
     )

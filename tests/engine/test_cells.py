@@ -16,7 +16,7 @@ from laconic.packed.engine.cell_kernels import nearest_rows
 from laconic.packed.engine.cells import Cells
 from laconic.packed.engine.near_labels import NearLabels
 from laconic.types import NO_LABEL, Ranking
-from tests.engine.making import DIM, cells, coarsely, numbers, units
+from tests.engine.making import DIM, by_upper_bits, cells, exactly, numbers, units
 from tests.variants import examples
 
 SIZES = [9, 0, 14, 3, 8, 1, 15]
@@ -31,13 +31,16 @@ def nearest(part: Cells, vector: np.ndarray, wanted: int) -> tuple[np.ndarray, n
 
 
 def plain(part: Cells, vectors: np.ndarray) -> np.ndarray:
-    """The coarse products of all rows, by their numbers; -inf for rows of cells that are not opened."""
-    by_row, by_cell = coarsely(part.rows, vectors), coarsely(part.middles, vectors)
+    """The products of all rows by all of their bits, by their numbers; -inf for rows of cells that are not opened.
+
+    Cells and groups of cells are opened by their upper bits.
+    """
+    by_row, by_cell = exactly(part.rows, vectors), by_upper_bits(part.middles, vectors)
     found = np.full(by_row.shape, -np.inf)
     for text in range(len(vectors)):
         inside = np.arange(part.middles.size)
         if part.groups is not None:
-            groups = np.argsort(-coarsely(part.groups, vectors[text : text + 1])[0])[: part.open_groups]
+            groups = np.argsort(-by_upper_bits(part.groups, vectors[text : text + 1])[0])[: part.open_groups]
             inside = np.concatenate([np.arange(*part.group_starts[group : group + 2]) for group in groups])
         for cell in inside[np.argsort(-by_cell[text, inside], kind="stable")][: part.beam]:
             places = slice(*part.starts[cell : cell + 2])

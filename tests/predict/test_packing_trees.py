@@ -23,7 +23,6 @@ from laconic.models.rankers import Ensemble, FlatRanker, Ranker, Reranker, Short
 from laconic.models.shortlisters.base import Shortlister
 from laconic.models.shortlisters.clusters import Clusters, OfClusters
 from laconic.packed.engine.nibble_rows import NibbleRows
-from laconic.packed.engine.rows import Rows
 from laconic.packed.engine.search import Searched
 from laconic.packed.engine.shortlists import ClusterLabels
 from laconic.types import Inputs, Ranking
@@ -285,7 +284,7 @@ def test_cells_hold_every_row_with_the_middle_that_is_nearest() -> None:
 
 
 def test_groups_are_runs_of_clusters_and_as_their_mean() -> None:
-    clusters = Rows.of(topical(100, 3).numpy(), np.arange(100, dtype=np.float32), with_exact=False)
+    clusters = NibbleRows.of(topical(100, 3).numpy(), np.arange(100, dtype=np.float32), with_exact=False)
     parts = grouped(clusters, scanned=99, size=30)
     assert parts["group_starts"].tolist() == [0, 30, 60, 90, 100]
     table = clusters.coarse * clusters.scales[:, None]

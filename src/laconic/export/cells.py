@@ -14,7 +14,6 @@ from laconic.models.clustering import cluster_vectors
 from laconic.models.shortlisters.centres import k_means, nearest_means
 from laconic.packed.engine.cells import Cells
 from laconic.packed.engine.nibble_rows import NibbleRows
-from laconic.packed.engine.rows import Rows
 
 BEAM = 12  # one of so many clusters is probed, where no text says how many it takes
 _CELL = 64  # rows of a cell, about
@@ -39,9 +38,9 @@ def cells_of(rows: Float[np.ndarray, "rows dim"], *, with_exact: bool = False) -
     middles = _middles(vectors, cells)
     nearest = nearest_means(vectors, middles).numpy()
     order, starts = np.argsort(nearest, kind="stable"), np.searchsorted(np.sort(nearest), np.arange(cells + 1))
-    of_cells = Rows.of(middles.numpy(), np.zeros(cells, np.float32), with_exact=False)
+    of_cells = NibbleRows.of(middles.numpy(), np.zeros(cells, np.float32), with_exact=False)
     return Cells(
-        rows=Rows.of(rows[order], np.zeros(len(rows), np.float32), with_exact=with_exact),
+        rows=NibbleRows.of(rows[order], np.zeros(len(rows), np.float32), with_exact=with_exact),
         order=order.astype(np.int32),
         starts=starts.astype(np.int32),
         middles=of_cells,
@@ -50,14 +49,14 @@ def cells_of(rows: Float[np.ndarray, "rows dim"], *, with_exact: bool = False) -
     )
 
 
-def grouped(clusters: Rows | NibbleRows, scanned: int = _SCANNED, size: int = _GROUP) -> dict[str, Any]:
+def grouped(clusters: NibbleRows, scanned: int = _SCANNED, size: int = _GROUP) -> dict[str, Any]:
     """Group runs of adjacent clusters, which are similar because of their order in the tree."""
     if clusters.size <= scanned:
         return {"groups": None, "group_starts": np.array([0, clusters.size], dtype=np.int32), "open_groups": 1}
     starts = np.append(np.arange(0, clusters.size, size), clusters.size)
     rows = clusters.coarse * clusters.scales[:, None]
     means = np.add.reduceat(rows, starts[:-1]) / np.diff(starts)[:, None]
-    groups = type(clusters).of(means, np.maximum.reduceat(clusters.biases, starts[:-1]), with_exact=False)
+    groups = NibbleRows.of(means, np.maximum.reduceat(clusters.biases, starts[:-1]), with_exact=False)
     return {"groups": groups, "group_starts": starts.astype(np.int32), "open_groups": _GROUPS}
 
 

@@ -1,4 +1,7 @@
-"""Kernels from a vector to the rows in cells that are nearest to it: groups of cells, cells, rows."""
+"""Kernels from a vector to the rows in cells that are nearest to it: groups of cells, cells, rows.
+
+All are scored by four bits a number (nibble_kernels.py); the rows that are best by these are scored again by all bits.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +12,29 @@ from jaxtyping import Int
 
 from laconic.kernels.jit import compiled
 from laconic.kernels.selection import ascending, choose
-from laconic.packed.engine.row_kernels import Grid, fetch_run, quantise, score_run
+from laconic.packed.engine.nibble_kernels import (
+    NibbleGrid,
+    both_dot,
+    fetch_row,
+    fetch_upper,
+    in_bytes,
+    padded,
+    score_nibbles,
+)
 
 _AHEAD = 2  # cells
+_ROWS_AHEAD = 8  # that are scored again
+_LEAST_SPARE, _SPARE = 64, 2  # rows that are scored again though they are not wanted: at least, one for so many
 
 
 class CellTree(NamedTuple):
     """Rows in the order of their cells."""
 
-    groups: Grid  # of cells; no row: all cells are looked at
+    groups: NibbleGrid  # of cells; no row: all cells are looked at
     group_starts: Int[np.ndarray, "groups+1"]
-    middles: Grid
+    middles: NibbleGrid
     starts: Int[np.ndarray, "cells+1"]
-    rows: Grid
+    rows: NibbleGrid
     order: Int[np.ndarray, "rows"]  # the row of each place
 
 
@@ -40,24 +53,30 @@ def nearest_rows(tree, limits, vector, found, places, wanted, best, cosines):  #
     width = max(cells, len(found))
     scores, cell_of = np.empty(cells, np.float32), np.empty(cells, np.int32)
     scratch, chosen = np.empty(width, np.float32), np.empty(width, np.int32)
-    numbers = np.empty(len(vector), np.int16)
-    scale = quantise(vector, numbers)
-    count = _near_cells(tree, limits, numbers, scale, scores, cell_of, scratch, chosen)
+    near = padded(vector, tree.rows.upper.shape[1])
+    numbers = np.empty(len(near), np.int8)
+    scale, lacking = in_bytes(near, numbers)
+    if scale == 0:  # of numbers that are none, or all zero
+        near[:] = 0
+    count = _near_cells(tree, limits, numbers, lacking, scale, scores, cell_of, scratch, chosen)
     probed = choose(scores, count, limits.cells, scratch, chosen)
     count = 0
     for i in range(probed):
         first, last = tree.starts[cell_of[chosen[i]]], tree.starts[cell_of[chosen[i]] + 1]
         if i + _AHEAD < probed:
             ahead = cell_of[chosen[i + _AHEAD]]
-            fetch_run(tree.rows, tree.starts[ahead], tree.starts[ahead + 1])
-        end = score_run(tree.rows, first, last, numbers, scale, found, count)
+            fetch_upper(tree.rows, tree.starts[ahead], tree.starts[ahead + 1])
+        end = score_nibbles(tree.rows, first, last, numbers, lacking, scale, found, count)
         for j in range(count, end):
             places[j] = first + j - count
         count = end
-    kept = choose(found, count, wanted, scratch, chosen)
+    kept = choose(found, count, wanted + max(_LEAST_SPARE, wanted // _SPARE), scratch, chosen)
     for i in range(kept):
-        scratch[i] = -found[chosen[i]]
+        if i + _ROWS_AHEAD < kept:
+            fetch_row(tree.rows, places[chosen[i + _ROWS_AHEAD]])
+        scratch[i] = -both_dot(tree.rows, places[chosen[i]], near)
     order = ascending(scratch[:kept])
+    kept = min(kept, wanted)
     for i in range(kept):
         best[i] = tree.order[places[chosen[order[i]]]]
         cosines[i] = -scratch[order[i]]
@@ -65,20 +84,20 @@ def nearest_rows(tree, limits, vector, found, places, wanted, best, cosines):  #
 
 
 @compiled
-def _near_cells(tree, limits, numbers, scale, scores, cell_of, scratch, chosen):  # type: ignore[no-untyped-def]
+def _near_cells(tree, limits, numbers, lacking, scale, scores, cell_of, scratch, chosen):  # type: ignore[no-untyped-def]
     """Score the cells of the best groups, or all if there are no groups; return their number."""
     num_groups = len(tree.groups.scales)
     if num_groups == 0:
-        count = score_run(tree.middles, 0, len(scores), numbers, scale, scores, 0)
+        count = score_nibbles(tree.middles, 0, len(scores), numbers, lacking, scale, scores, 0)
         for i in range(count):
             cell_of[i] = i
         return count
     of_groups = np.empty(num_groups, np.float32)
-    score_run(tree.groups, 0, num_groups, numbers, scale, of_groups, 0)
+    score_nibbles(tree.groups, 0, num_groups, numbers, lacking, scale, of_groups, 0)
     probed, count = choose(of_groups, num_groups, limits.groups, scratch, chosen), 0
     for i in range(probed):
         first, last = tree.group_starts[chosen[i]], tree.group_starts[chosen[i] + 1]
-        end = score_run(tree.middles, first, last, numbers, scale, scores, count)
+        end = score_nibbles(tree.middles, first, last, numbers, lacking, scale, scores, count)
         for j in range(count, end):
             cell_of[j] = first + j - count
         count = end

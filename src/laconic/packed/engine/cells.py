@@ -1,38 +1,40 @@
 """Approximate search for the rows of largest inner product: cells of similar rows.
 
-What Astec's vectors of labels and of texts have become. Products are of coarse rows; nothing is scored again.
+What Astec's vectors of labels and of texts have become.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from laconic.errors import ModelError
 from laconic.kernels.checks import check_array, check_kind, check_order, check_starts, check_whole, for_kernels
 from laconic.packed.engine.cell_kernels import CellLimits, CellTree
+from laconic.packed.engine.nibble_rows import NO_NIBBLES, NibbleRows, in_planes
 from laconic.packed.engine.parts import Part
-from laconic.packed.engine.rows import NO_ROWS, Rows, Sizes, check_groups
+from laconic.packed.engine.rows import Sizes, check_groups
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Cells(Part):
     """Rows in cells, of which only the best are searched."""
 
-    rows: Rows  # in the order of places
+    rows: NibbleRows  # in the order of places
     order: np.ndarray  # int32: the number of each place's row
     starts: np.ndarray  # int32: where cells begin
-    middles: Rows  # of cells
+    middles: NibbleRows  # of cells
     group_starts: np.ndarray  # int32: where groups of cells begin
-    groups: Rows | None  # None: every cell's middle is looked at
+    groups: NibbleRows | None  # None: every cell's middle is looked at
     open_groups: int
     beam: int  # cells that are probed
 
     def __post_init__(self) -> None:
-        check_kind(self.rows, "rows of cells", Rows)
-        check_kind(self.middles, "middles of cells", Rows)
+        check_kind(self.rows, "rows of cells", NibbleRows)
+        check_kind(self.middles, "middles of cells", NibbleRows)
         count, cells = self.rows.size, self.middles.size
         check_array(self.order, "order of rows", np.int32, (count,))
         check_array(self.starts, "bounds of cells", np.int32, (cells + 1,))
@@ -43,6 +45,11 @@ class Cells(Part):
         check_groups(self.groups, self.group_starts, self.middles)
         check_whole(self.beam, "beam", 1)
         check_whole(self.open_groups, "open groups", 1)
+
+    @classmethod
+    def upgraded(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Split the rows of version 0.2, which had whole bytes."""
+        return in_planes(values)
 
     def with_beam(self, beam: int) -> Cells:
         """Return the cells with this many probed, and enough groups for them."""
@@ -67,6 +74,6 @@ class Cells(Part):
 
     @cached_property
     def tree(self) -> CellTree:
-        groups = NO_ROWS if self.groups is None else self.groups.grid
+        groups = NO_NIBBLES if self.groups is None else self.groups.grid
         group_starts, starts, order = map(for_kernels, (self.group_starts, self.starts, self.order))
         return CellTree(groups, group_starts, self.middles.grid, starts, self.rows.grid, order)

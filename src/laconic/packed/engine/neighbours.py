@@ -27,16 +27,14 @@ from laconic.models.fusion.evidence import Asked, Channels, Evidence, gather, ma
 from laconic.models.fusion.votes import rank_votes, score_votes
 from laconic.packed.engine.cell_kernels import nearest_rows
 from laconic.packed.engine.cells import Cells
+from laconic.packed.engine.nibble_rows import NibbleRows
 from laconic.packed.engine.pairs import Pairs, bags_of, contiguous, refuse_unreadable, sum_words
 from laconic.packed.engine.parts import PerThread, scratch_for
 from laconic.packed.engine.ranker import PackedRanker
-from laconic.packed.engine.row_kernels import fine_dot
-from laconic.packed.engine.rows import Rows
 from laconic.packed.engine.texts import Inputs, Ranked, Texts, check_features, size_of
 from laconic.types import NO_LABEL
 
 _LOOKED_UP = 4  # times as many texts as are wanted
-_SPARE = 16  # vectors that are compared again though they are not wanted
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -60,7 +58,7 @@ class Neighbours(PackedRanker):
         check_kind(self.label_texts, "labels of words", Pairs)
         check_numbers(self.label_texts.numbers, "labels of words", 0, self.num_labels)
         if isinstance(self.index, Cells):
-            check_kind(self.index.rows, "texts' vectors", Rows)
+            check_kind(self.index.rows, "texts' vectors", NibbleRows)
             if self.index.rows.size != self._num_texts:
                 raise ModelError("the packed model's texts and their labels do not fit together; pack it again")
         else:
@@ -104,9 +102,8 @@ class Neighbours(PackedRanker):
         texts = np.full((size_of(inputs), width), -1, dtype=np.int64)
         cosines = np.zeros((size_of(inputs), width), dtype=np.float32)
         if isinstance(self.index, Cells):
-            cells = self.index.enough_for(min(self.neighbours + _SPARE, self._num_texts))
-            exact = self.index.rows.second, self._places
-            _nearest_vectors(cells.tree, cells.limits, exact, _features(inputs, cells.rows.dim), (texts, cosines))
+            cells = self.index.enough_for(min(self.neighbours, self._num_texts))
+            _nearest_vectors(cells.tree, cells.limits, _features(inputs, cells.rows.dim), (texts, cosines))
         else:
             _check_words(inputs)
             _nearest(self.index.lists, words, self.walked, self._scratch(), (texts, cosines))
@@ -126,12 +123,6 @@ class Neighbours(PackedRanker):
         lists = self.index.lists, self.votes.lists, self.label_texts.lists
         sizes = min(self.neighbours, self._num_texts + 1), self.walked
         return lists, sizes, (np.float32(self.power), np.float32(self.label_text)), scratch_for(self._num_texts)
-
-    @cached_property
-    def _places(self) -> Int[np.ndarray, "texts"]:
-        """Return the position of each text in the cells."""
-        assert isinstance(self.index, Cells)
-        return for_kernels(np.argsort(self.index.order).astype(np.int32))
 
     @property
     def _num_texts(self) -> int:
@@ -246,16 +237,13 @@ def _look_up(index, word, weight, texts, totals):  # type: ignore[no-untyped-def
 
 
 @compiled
-def _nearest_vectors(tree, limits, exact, vectors, into):  # type: ignore[no-untyped-def]
-    """Compare more texts than wanted in 16 bits, because coarse cosines may misorder the last."""
-    (fine, place_of), (texts, cosines) = exact, into
+def _nearest_vectors(tree, limits, vectors, into):  # type: ignore[no-untyped-def]
+    """Write the nearest texts of each vector, nearest first, with their cosines."""
+    texts, cosines = into
     found, places = np.empty(limits.capacity, np.float32), np.empty(limits.capacity, np.int32)
-    wanted = texts.shape[1] + _SPARE
+    wanted = texts.shape[1]
     best, scratch = np.empty(wanted, np.int32), np.empty(wanted, np.float32)
     for text in range(len(texts)):
         kept = nearest_rows(tree, limits, vectors[text], found, places, wanted, best, scratch)
         for i in range(kept):
-            scratch[i] = -fine_dot(tree.rows, fine, place_of[best[i]], vectors[text])
-        order = ascending(scratch[:kept])
-        for i in range(min(kept, texts.shape[1])):
-            texts[text, i], cosines[text, i] = best[order[i]], -scratch[order[i]]
+            texts[text, i], cosines[text, i] = best[i], scratch[i]

@@ -7,6 +7,7 @@ what fills its last block.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int8
@@ -99,6 +100,11 @@ class NibbleRows(Part):
     def grid(self) -> NibbleGrid:
         fine = np.zeros((0, 1), dtype=np.int8) if self.fine is None else self.fine
         return NibbleGrid(*map(for_kernels, (self.upper, self.lower, fine, self.scales, self.biases)))
+
+
+def in_planes(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of a part of version 0.2, whose rows had whole bytes, with these split."""
+    return {name: NibbleRows.from_bytes(value) if isinstance(value, Rows) else value for name, value in values.items()}
 
 
 def _blocks(dim: int) -> int:

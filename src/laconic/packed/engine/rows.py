@@ -114,6 +114,3 @@ def check_groups(groups: Any, starts: Any, clusters: Any) -> None:
     size, dim = (1, clusters.dim) if groups is None else (groups.size, groups.dim)
     if len(starts) != size + 1 or size > clusters.size or dim != clusters.dim:
         raise ModelError("the packed model's groups do not fit its clusters; pack it again")
-
-
-NO_ROWS = Grid(*(for_kernels(np.zeros(shape, kind)) for shape, kind in (((0, 1), "i1"), (0, "f4"), (0, "f4"))))

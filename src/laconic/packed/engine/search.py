@@ -23,9 +23,9 @@ from laconic.kernels.checks import (
 )
 from laconic.kernels.held import Held, hold
 from laconic.packed.engine.encoders import Encoder, check_fits
-from laconic.packed.engine.nibble_rows import NO_NIBBLES, NibbleRows
+from laconic.packed.engine.nibble_rows import NO_NIBBLES, NibbleRows, in_planes
 from laconic.packed.engine.ranker import PackedRanker
-from laconic.packed.engine.rows import Rows, Sizes, check_groups
+from laconic.packed.engine.rows import Sizes, check_groups
 from laconic.packed.engine.search_kernels import SearchLimits, Tree, Vectors, score_labels, search
 from laconic.packed.engine.texts import Inputs, Ranked
 from laconic.packed.engine.transforms import Transform
@@ -76,9 +76,7 @@ class Searched(PackedRanker):
     @classmethod
     def upgraded(cls, values: dict[str, Any]) -> dict[str, Any]:
         """Split the rows of version 0.2, which had whole bytes."""
-        return {
-            name: NibbleRows.from_bytes(value) if isinstance(value, Rows) else value for name, value in values.items()
-        }
+        return in_planes(values)
 
     @property
     def num_labels(self) -> int:
