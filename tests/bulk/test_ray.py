@@ -251,5 +251,5 @@ def test_a_driver_that_is_killed_goes_on_where_it_was(
     written = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "_receipts").iterdir()}
     with _driver(model, titles, tmp_path / "out") as driver:
         assert driver.wait() == 0
-    assert 10 <= len(written) < len(whole)
+    assert 10 - 2 <= len(written) < len(whole), "a receipt is written after its part: those of both actors may lack"
     assert parts_of(tmp_path / "out") == whole
