@@ -53,6 +53,12 @@ def test_shares_are_those_counted_by_hand():
     np.testing.assert_allclose(shares(dataset()), expected)
 
 
+def test_places_are_those_that_labels_can_fill_and_not_as_many_as_are_allowed():
+    np.testing.assert_allclose(shares(dataset(), most=1000, threshold=0.001), shares(dataset()))
+    work = np.array([0, 9, 11, 14])  # labels of the texts of each label
+    assert np.diff(label_texts._places(np.minimum(np.diff(work), 1000)).starts).tolist() == [9, 2, 3]
+
+
 def test_rare_others_are_dropped_and_no_more_than_the_most_frequent_kept():
     np.testing.assert_allclose(shares(dataset(), threshold=0.25)[0], [0, 0.75, 0.25, 0])  # as often as the threshold
     np.testing.assert_allclose(shares(dataset(), threshold=0.26)[0], [0, 0.75, 0, 0])

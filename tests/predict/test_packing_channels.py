@@ -23,6 +23,8 @@ from laconic.models.siamese_ranker import SiameseRanker
 from laconic.packed.engine.fusion import Fused
 from laconic.packed.engine.search import Searched
 from laconic.packed.engine.texts import Ranked
+from tests.engine.test_candidates import candidates
+from tests.engine.test_cells import NO_TEXTS, near
 from tests.planted import planted_vectors
 from tests.predict.test_packing_trees import DIM, LABELS, classifier, flat, topical
 
@@ -138,6 +140,15 @@ def test_less_is_read_where_fewer_groups_are_probed(monkeypatch: pytest.MonkeyPa
     labels = int(tree.starts[0]) + (LABELS - int(tree.starts[0])) * tree.beam / tree.clusters.size
     read = tree.clusters.upper.nbytes + labels * tree.rows.upper.shape[1]
     assert widths._read(tree.without_groups()) == pytest.approx(read)
+
+
+def test_astec_reads_the_upper_bits_of_its_cells_and_the_rows_of_its_shortlist() -> None:
+    part = candidates(near=near(**NO_TEXTS), size=20)
+    centres = part.near.centres
+    assert centres.groups is None
+    read = centres.middles.upper.nbytes + 2 * centres.rows.upper.nbytes / centres.middles.size + 20 * part.rows.dim
+    assert widths._read(part.with_beam(2)) == pytest.approx(read)
+    assert widths._read(candidates(size=20)) > widths._read(part)
 
 
 def test_without_texts_beams_are_the_usual_ones() -> None:

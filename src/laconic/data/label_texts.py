@@ -5,6 +5,7 @@ The target of such a label is the fraction of the label's texts that have it too
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -15,8 +16,7 @@ from scipy.sparse import csr_array, vstack
 from laconic.config import Bounds, check_within
 from laconic.data.dataset import Dataset
 from laconic.errors import DataError
-from laconic.kernels.csr import in_threads
-from laconic.kernels.together import Occurrences, Together, count_together
+from laconic.kernels.co_occurrence import CoOccurring, Occurrences, count_co_occurring
 from laconic.system.machine import usable_cores
 from laconic.types import FIRST_WORD
 
@@ -85,18 +85,17 @@ def going_together(data: Dataset, labels: Int[np.ndarray, "n"], config: ExtraTex
     if data.weights is not None:
         texts_of.data *= data.weights[texts_of.indices]
     texts, pairs = (Occurrences(one.indptr.astype(np.int64), one.indices, one.data) for one in (texts_of, pairs))
-    totals, own = texts_of.sum(axis=1), labels.astype(np.int64)
-    shape = (len(labels), config.most)
-    found = Together(np.empty(shape, np.int32), np.empty(shape, np.float64), np.zeros(len(labels), np.int64))
-    bounds = _parts(texts, pairs, usable_cores())
+    totals, own, work = texts_of.sum(axis=1), labels.astype(np.int64), _work(texts, pairs)
+    found = _places(np.minimum(np.diff(work), config.most))
+    bounds = _parts(work)
 
-    def count(first: int, last: int) -> None:
-        for part in range(first, last):
-            count_together(
-                texts, pairs, own, totals, config.threshold, data.num_labels, bounds[part], bounds[part + 1], found
-            )
+    def count(part: int) -> None:
+        rows = bounds[part], bounds[part + 1]
+        count_co_occurring(texts, pairs, own, totals, config.threshold, data.num_labels, *rows, found)
 
-    in_threads(len(bounds) - 1, count)
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        for done in [pool.submit(count, part) for part in range(len(bounds) - 1)]:
+            done.result()
     return _joined(found, data.num_labels)
 
 
@@ -110,18 +109,33 @@ def _evenly(texts_of: csr_array) -> csr_array:
     return csr_array((texts_of.data[taken], texts_of.indices[taken], starts), shape=texts_of.shape)
 
 
-def _parts(texts_of: Occurrences, labels_of: Occurrences, cores: int) -> Int[np.ndarray, "bounds"]:
-    """Return the bounds of runs of labels whose texts have about equally many labels together."""
-    work = np.append(0, np.diff(labels_of.starts)[texts_of.numbers].cumsum())[texts_of.starts]
-    limits = np.linspace(0, work[-1], _PARTS_OF_CORE * cores + 1)[1:-1]
+def _work(texts_of: Occurrences, labels_of: Occurrences) -> Int[np.ndarray, "rows+1"]:
+    """Return how many labels the texts of each label have, cumulated: what it takes to count them."""
+    of_texts = np.append(0, np.diff(labels_of.starts)[texts_of.numbers].cumsum())
+    work: Int[np.ndarray, "rows+1"] = of_texts[texts_of.starts]
+    return work
+
+
+def _places(capacities: Int[np.ndarray, "rows"]) -> CoOccurring:
+    """Allocate places for so many labels of each row."""
+    starts = np.append(0, capacities.cumsum())
+    return CoOccurring(
+        starts, np.empty(starts[-1], np.int32), np.empty(starts[-1], np.float64), np.zeros(len(capacities), np.int64)
+    )
+
+
+def _parts(work: Int[np.ndarray, "rows+1"]) -> Int[np.ndarray, "bounds"]:
+    """Return the bounds of runs of labels that take about equally long, several for each core."""
+    limits = np.linspace(0, work[-1], _PARTS_OF_CORE * usable_cores() + 1)[1:-1]
     return np.unique(np.concatenate([[0], np.searchsorted(work, limits), [len(work) - 1]]))
 
 
-def _joined(found: Together, num_labels: int) -> csr_array:
+def _joined(found: CoOccurring, num_labels: int) -> csr_array:
     """Return a matrix of what was found."""
-    there = np.arange(found.labels.shape[1]) < found.counts[:, None]
-    starts = np.concatenate([[0], found.counts.cumsum()])
-    joined = csr_array((found.shares[there], found.labels[there], starts), shape=(len(found.counts), num_labels))
+    places = np.diff(found.starts)
+    there = np.arange(found.starts[-1]) - np.repeat(found.starts[:-1], places) < np.repeat(found.counts, places)
+    starts = np.append(0, found.counts.cumsum())
+    joined = csr_array((found.fractions[there], found.labels[there], starts), shape=(len(found.counts), num_labels))
     joined.sort_indices()
     return joined
 

@@ -18,6 +18,7 @@ from jaxtyping import Float, Int
 
 from laconic.kernels.csr import in_threads
 from laconic.packed.engine.candidates import Candidates
+from laconic.packed.engine.cells import Cells
 from laconic.packed.engine.fusion import Fused
 from laconic.packed.engine.nibble_rows import NibbleRows
 from laconic.packed.engine.ranker import PackedRanker
@@ -167,13 +168,21 @@ def _widest(channel: PackedRanker | None) -> _Width | None:
 def _read(channel: Searched | Candidates) -> float:
     """Return about how many bytes of rows are read for a text."""
     if isinstance(channel, Candidates):
-        centres = channel.near.centres
-        return channel.beam * centres.rows.coarse.nbytes / centres.middles.size
+        near = channel.near
+        return sum(map(_read_of_cells, filter(None, (near.centres, near.texts)))) + channel.size * channel.rows.dim
     always, scored = int(channel.starts[0]), float(channel.clusters.upper.nbytes)
     probed = channel.beam * (channel.rows.size - always) / channel.clusters.size
     if channel.groups is not None:
         scored = scored * min(1, channel.open_groups / channel.groups.size) + channel.groups.upper.nbytes
     return float((always + probed) * channel.rows.upper.shape[1] + scored)
+
+
+def _read_of_cells(cells: Cells) -> float:
+    probed = float(cells.beam * cells.rows.upper.nbytes / cells.middles.size)
+    scored = cells.middles.upper.nbytes
+    if cells.groups is None:
+        return probed + scored
+    return probed + scored * min(1, cells.open_groups / cells.groups.size) + cells.groups.upper.nbytes
 
 
 def with_groups(tree: Searched, holdout: Inputs) -> Searched:
