@@ -89,6 +89,23 @@ def test_finished_parts_change_the_pace_but_a_wild_estimate_says_nothing_of_the_
     assert not one.parts
 
 
+def test_what_is_done_once_is_not_scaled_and_says_nothing_of_the_pace() -> None:
+    parts = {"epochs": Part(100.0, 0.5, 3.0, once=40.0), "packing": Part(20.0, once=16.0)}
+    assert [total_seconds(parts, scale) for scale in (0.5, 1.0, 3.0)] == [126, 176, 376]
+    assert scale_within(parts, 276.0) == pytest.approx(2.0)
+    clock = Clock()
+    one = deadline(clock, **parts, trees=Part(100.0))
+    one.finished("packing", 1.0)  # its kernels were there
+    assert one.pace == 1
+    one.finished("trees", 200.0)
+    assert one.pace > 1
+    assert one.amount("epochs", 10) == pytest.approx(30, abs=1)
+    assert one.expected == pytest.approx(40 + 300 * one.pace), "compiling is still to come"
+    two = deadline(clock, **parts)
+    two.amount("epochs", 10, seconds=10.0)
+    assert two.parts["epochs"].once == 0, "it had passed before epochs were timed"
+
+
 def test_what_is_decided_of_one_part_holds_for_the_one_that_follows() -> None:
     clock = Clock()
     one = deadline(clock, 700.0, trees=Part(300.0, 1 / 3), again=Part(300.0, 1 / 3, follows="trees"))

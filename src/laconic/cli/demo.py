@@ -49,7 +49,8 @@ def demo() -> None:
     from laconic.data.catalogue import BUNDLED
     from laconic.data.describe import describe
     from laconic.data.sources import read
-    from laconic.methods.auto import config_for, remember_kernels
+    from laconic.methods.auto import config_for
+    from laconic.methods.first_kernels import remember_kernels
     from laconic.methods.registry import config_of
     from laconic.methods.train import train_model
     from laconic.predict.predictor import Predictor
@@ -66,7 +67,7 @@ def demo() -> None:
         deadline = deadline_of(choice.parts, _BUDGET)
         run = Run(None, watcher=watcher, device=device_named("auto"), deadline=deadline)
         trained = train_model(corpus, choice.method, config_for(choice, {})[1], run, choice.members)
-    remember_kernels(choice.method, gpu=run.device.type == "cuda", packing=False)
+    remember_kernels(choice.method, [stage.stage for stage in run.stages], gpu=run.device.type == "cuda")
     model = Predictor(trained)
     nearest = Predictor(train_model(corpus, "nearest", config_of("nearest", {}), Run.unkept()))
     evaluations = {

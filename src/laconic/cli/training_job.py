@@ -108,7 +108,7 @@ def _carry_out(
     stages: list[StageFacts],
 ) -> None:
     """Train a settled recipe; evaluate, write and pack what comes of it."""
-    from laconic.methods.auto import remember_kernels
+    from laconic.methods.first_kernels import remember_kernels
     from laconic.storage.model_folder import read_model
     from laconic.system.files import bytes_in
     from laconic.training.stages import measured
@@ -138,8 +138,8 @@ def _carry_out(
     learnt_from = f"{counted(len(corpus.split('train')), 'text')}, {counted(len(corpus.labels), 'label')}"
     out.print(f"{job.folder}: {recipe.words}{members}, {learnt_from}, {counted(bytes_in(job.folder), 'byte')}")
     report()
-    if recipe.parts is not None:
-        remember_kernels(recipe.method, gpu=among.device.type == "cuda", packing=job.packing)
+    done = [stage.stage for stage in stages] + ["packing"] * job.packing
+    remember_kernels(recipe.method, done, gpu=among.device.type == "cuda")
 
 
 def _write(job: TrainingJob, trained: SavedModel, corpus: Corpus) -> Callable[[], None]:

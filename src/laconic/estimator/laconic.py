@@ -14,7 +14,8 @@ from laconic.errors import ConfigError, ModelError
 from laconic.estimator.changes import Changes
 from laconic.estimator.parameters import budget_seconds, plain, settings_with_preset
 from laconic.export.pack import write_alone
-from laconic.methods.auto import choose, config_for, describe_situation, remember_kernels
+from laconic.methods.auto import choose, config_for, describe_situation
+from laconic.methods.first_kernels import remember_kernels
 from laconic.methods.registry import config_of
 from laconic.methods.stage_memory import planned_within
 from laconic.methods.train import train_model
@@ -138,8 +139,7 @@ class Laconic(Changes):
             watcher.report(f"Training {method} on {sizes}")
             model = train_model(corpus, method, config, run, members, self.class_weight)
             trackers.log_figures(model.facts)
-            if run.deadline is not None:
-                remember_kernels(method, gpu=run.device.type == "cuda", packing=False)
+            remember_kernels(method, [stage.stage for stage in run.stages], gpu=run.device.type == "cuda")
             watcher.report(f"Trained {method} in {human_seconds(monotonic() - began)}")
         return self._with_model(model, Predictor(model, self.device))
 

@@ -22,10 +22,10 @@ from laconic.data.dataset import MOST_HELD_OUT
 from laconic.data.languages import are_unspaced
 from laconic.data.prepare import label_texts
 from laconic.errors import ConfigError
-from laconic.kernels.cache import is_marked, mark
 from laconic.methods import trees
 from laconic.methods.config import MethodConfig
-from laconic.methods.registry import METHODS, config_of
+from laconic.methods.first_kernels import uncompiled_kernels
+from laconic.methods.registry import config_of
 from laconic.methods.stage_memory import needed_memory, planned_within
 from laconic.methods.stage_times import Situation, compile_seconds
 from laconic.system.machine import free_memory, memory_held, share_of_cores, usable_cores
@@ -85,7 +85,6 @@ def describe_situation(corpus: Corpus, *, gpu: bool, budget: float | None, packi
     # A moment's work of others would choose a plan that is too small.
     speed, share = core_speed(), share_of_cores()
     speed, share = best_of(speed, core_speed()), max(share, share_of_cores())
-    uncompiled = {name for name in METHODS if not is_marked(_first_training(name, gpu=gpu, packing=packing))}
     return Situation(
         *sizes,
         kind,
@@ -100,18 +99,8 @@ def describe_situation(corpus: Corpus, *, gpu: bool, budget: float | None, packi
         held_memory=held,
         free_memory=None if free is None else held + free,
         unspaced=split.texts is not None and are_unspaced(split.texts),
-        uncompiled=frozenset(uncompiled),
+        uncompiled=uncompiled_kernels(gpu=gpu),
     )
-
-
-def remember_kernels(method: str, *, gpu: bool, packing: bool) -> None:
-    """Note that a training of what was chosen has ended, so that the next one finds its kernels compiled."""
-    for packed in {packing, False}:
-        mark(_first_training(method, gpu=gpu, packing=packed))
-
-
-def _first_training(method: str, *, gpu: bool, packing: bool) -> str:
-    return f"training of {method} on a {'GPU' if gpu else 'CPU'}" + " and packing" * packing
 
 
 def choose(of: Situation) -> Choice:
@@ -124,9 +113,7 @@ def choose(of: Situation) -> Choice:
         fitting = [one for one in choices if _least_seconds(one) <= of.budget]
         choice, late = (fitting or choices[-1:])[0], not fitting
         if choices.index(choice) and choice.method == "nearest":
-            other = choices[choices.index(choice) - 1]
-            least = human_seconds(_least_seconds(other))
-            choice = choice._replace(why=f"{choice.why}, as {other.why} would take {least}")
+            choice = choice._replace(why=f"{choice.why}, {_too_long(choices[choices.index(choice) - 1], of)}")
         choice = _scaled(choice, of, scale_within(choice.parts, of.budget))
     time = f"{human_seconds(choice.seconds)} {_machine(choice, of)}"
     if compiling := sum(compile_seconds(of, choice.method, choice.parts).values()):
@@ -137,6 +124,15 @@ def choose(of: Situation) -> Choice:
     if of.budget is None and choice.seconds > 2 * _SHORTER and any(map(_is_short, choices)):
         why += f"; a budget, such as {_SHORTER / 60:.0f}m, shortens it"
     return choice._replace(why=why)
+
+
+def _too_long(choice: Choice, of: Situation) -> str:
+    """Say why there is no time for a choice."""
+    least, compiling = _least_seconds(choice), sum(compile_seconds(of, choice.method, choice.parts).values())
+    why = f"as {choice.why} would take {human_seconds(least)}"
+    if of.budget is None or least - compiling > of.budget / choice.over:
+        return why
+    return f"{why}, {human_seconds(compiling)} of them to compile kernels; a training without a budget does so, once"
 
 
 def _is_short(choice: Choice) -> bool:

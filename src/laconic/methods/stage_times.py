@@ -17,9 +17,11 @@ from laconic.data.encoder_folder import weights_and_width
 from laconic.methods import astec, siamese, trees
 from laconic.methods.config import EncoderChannel, FusionConfig, MethodConfig
 from laconic.methods.costs import CPU, GPU, Machine, TrainingCosts, bag_reading, with_warm_up
+from laconic.methods.first_kernels import COMPILED_BESIDE, CORES_TO_COMPILE_BESIDE, Kernels, kernels_of
 from laconic.methods.warm_up import WARM_UP_BATCH
 from laconic.methods.wrappers.encoder_channel import STAGE, epochs_of
 from laconic.methods.wrappers.fusion import combiner_epochs
+from laconic.methods.wrappers.fusion_trees import are_grown_again
 from laconic.system.speed import Speed
 from laconic.training.deadline import Part, total_seconds
 
@@ -34,8 +36,8 @@ _ORDERING = 2.0  # cores, from which on the order of labels is learnt sooner
 _COMBINER, _ORDER = 1.9e-4, 1.4e-3  # per text and epoch, and per text, for the combining network and the trees after it
 _PACKED_TEXTS, _COMPARED = 28_000, 5000  # texts that tune a packed model, and that are compared
 _PACKING = {"all": 7e-4, "space": 3.4e-3, "astec": 1.5e-3}  # seconds per tuning text
-# Seconds that a machine's first training compiles kernels: by stage, on any core, and for label trees.
-_COMPILING, _COMPILING_TREES = {"fusion-evidence": 16.0, "fusion-order": 3.0, "packing": 16.0}, 35.0
+# Seconds of one core to compile the kernels of a stage, which the first training on a machine does.
+_COMPILING = {"label trees": 35.0, "evidence": 16.0, "order": 3.0, "packing": 16.0, "training": 40.0}
 # Seconds on one H200 (stages.json): of a step, by the texts of its batch and by pairs of text and label; of a step of
 # the warm-up; before a stage's first step, and that of a space.
 _GPU_STEP, _GPU_TEXT, _GPU_PAIR, _GPU_WARM_STEP = 1.5e-3, 2.6e-6, 2.3e-11, 7.3e-3
@@ -43,8 +45,8 @@ _GPU_START, _GPU_SPACE, _GPU_UPDATED = 3.0, 1.2, 128
 _GPU_SPACES, _GPU_SEARCHED = 2.0, 3.6e-6  # times what its rates say; seconds per text that looks for negative labels
 _GPU_COMBINER, _GPU_JUDGED = 1.0, 4.0  # for the network, and before the first text is judged
 _GPU_PACKED, _GPU_LABEL = 6.0, 3e-5  # to pack, and for each label, which is written as well
-_GPU_COMPILING, _GPU_FIRST = 40.0, ("train-warm-up", "train")  # a machine's first training besides, in one of these
 _GPU_BFLOAT, _GPU_COMPILED, _PIECES = 35e12, 30.0, 16  # operations a second of a transformer; seconds; of a text
+_COMPILED = 0.3  # to find that the kernels of label trees are compiled
 _DENSE, _SPARSE = 0.6, 0.5  # powers of measured speeds: steps and searches wait for memory too
 _SEARCHED = 5.0  # operations for each number of a vector that a text is compared with
 
@@ -67,7 +69,7 @@ class Situation(NamedTuple):
     held_memory: int = 0  # bytes that the process holds, with the data
     free_memory: int | None = None  # bytes that it may hold; None: unknown
     unspaced: bool = False  # whether most texts are in scripts whose words no space parts
-    uncompiled: frozenset[str] = frozenset()  # methods whose first training here is still to compile its kernels
+    uncompiled: frozenset[str] = frozenset()  # kernels that no training here has compiled (first_kernels.py)
 
     @property
     def free_cores(self) -> float:
@@ -117,26 +119,26 @@ def planned_parts(of: Situation, method: str, config: MethodConfig, members: int
     if of.packing:
         parts["packing"] = Part(members * _packing_seconds(of, config) + min(_COMPARED, of.judged) * 2 * ranking)
     for name, seconds in compile_seconds(of, method, parts).items():
-        part = parts.get(name, Part(0.0))
-        parts[name] = part._replace(seconds=part.seconds + seconds)
+        parts[name] = parts[name]._replace(once=seconds)
     return parts
 
 
 def compile_seconds(of: Situation, method: str, parts: Iterable[str]) -> dict[str, float]:
-    """Return how long parts compile kernels in a method's first training here; later members find them compiled."""
-    if method not in of.uncompiled:
-        return {}
-    first = {name.split(".")[-1]: name for name in reversed(list(parts))}
-    if of.gpu:
-        seconds = {stage: _GPU_COMPILING for stage in _GPU_FIRST if stage in first}
-        return {first[stage]: one for stage, one in list(seconds.items())[:1]}
-    seconds = {stage: one / min(1.0, of.free_cores) for stage, one in _COMPILING.items() if stage in first}
-    found = {first[stage]: one for stage, one in seconds.items()}
-    if method == "trees" and of.budget is not None:  # as a part of its own, for a tree's time is measured
-        found[first["trees"].removesuffix("trees") + trees.KERNELS] = _COMPILING_TREES
-    elif {"trees", "fusion-trees"} & set(first) and "fusion-evidence" in first:
-        found[first["fusion-evidence"]] += _COMPILING_TREES
+    """Return how long parts compile kernels in a first training here; later members find them compiled."""
+    beside, found, seen = _compiled_beside(of, method), dict[str, float](), set[Kernels]()
+    for part in parts:
+        kernels = kernels_of(method, part, gpu=of.gpu)
+        if kernels is None or kernels in seen or kernels.name not in of.uncompiled:
+            continue
+        seen.add(kernels)
+        if not beside or kernels.kind == "training":
+            found[part] = _COMPILING[kernels.kind] / min(1.0, of.free_cores)
     return found
+
+
+def _compiled_beside(of: Situation, method: str) -> bool:
+    """Return whether processes of their own compile the kernels of later stages, and of label trees, beside a GPU."""
+    return of.gpu and of.packing and of.cores >= CORES_TO_COMPILE_BESIDE and method in COMPILED_BESIDE
 
 
 def _ranking_seconds(of: Situation, config: MethodConfig) -> float:
@@ -171,17 +173,16 @@ def _base(of: Situation, method: str, config: MethodConfig, texts: int, held: in
             seconds["warm-up"] = warm.seconds
         return _flexible(seconds, "surrogate", "extreme")
     if isinstance(config, trees.Config):
-        return {"trees": Part(config.trees * _tree_seconds(of), 1 / config.trees, _MOST_TREES / config.trees)}
+        forest = Part(config.trees * _tree_seconds(of), 1 / config.trees, _MOST_TREES / config.trees)
+        return {trees.KERNELS: Part(_COMPILED), "trees": forest}
     if method.startswith("inceptionxml"):
         epochs, batch = config.epochs or 30, config.batch_size or 128  # type: ignore[attr-defined]
         warm = config.warm_up.epochs  # type: ignore[attr-defined]
         # Where some clusters are scored alone, all rows are still updated, which takes as long as some texts' scores.
         scored = min(batch, _GPU_UPDATED) if method == "inceptionxml+" else batch
         step = _GPU_STEP + _GPU_TEXT * batch + _GPU_PAIR * of.labels * scored
-        seconds = {"train": _GPU_START + epochs * texts / batch * step}
-        if warm:
-            seconds["train-warm-up"] = _GPU_START + warm * texts / WARM_UP_BATCH * _GPU_WARM_STEP
-        return _flexible(seconds, "train")
+        warming = {"train-warm-up": _GPU_START + warm * texts / WARM_UP_BATCH * _GPU_WARM_STEP} if warm else {}
+        return _flexible({**warming, "train": _GPU_START + epochs * texts / batch * step}, "train")
     return {"nearest": Part(_NEAREST * of.texts / of.lookup_rate)}
 
 
@@ -208,12 +209,17 @@ def _combination(
     if fusion.encoder.folder:
         parts |= _encoder(of, fusion.encoder, texts)
     if fusion.trees:
-        forest = fusion.trees * _tree_seconds(of)
-        if of.gpu:  # they grow beside what it trains, at least
-            forest = max(0.0, forest - total_seconds({**base, **parts}, 0.0))
-        parts["fusion-trees"] = Part(forest, 1 / fusion.trees, 1.0)
-        parts["fusion-trees-of-all"] = Part(forest, 1 / fusion.trees, 1.0, follows="fusion-trees")
+        parts |= _forests(of, config, fusion, total_seconds({**base, **parts}, 1.0 if of.budget is None else 0.0))
     return parts
+
+
+def _forests(of: Situation, config: MethodConfig, fusion: FusionConfig, others: float) -> dict[str, Part]:
+    """Return the parts that grow label trees; beside a GPU, they wait for nothing else for so many seconds at least."""
+    forest, least = fusion.trees * _tree_seconds(of), 1 / fusion.trees
+    again = are_grown_again(config.validation, of.pairs, of.cores, beside_gpu=of.gpu)
+    first, both = (max(0.0, forests * forest - others * of.gpu) for forests in (1, 2))
+    parts = {"fusion-trees": Part(first, least, 1.0)}
+    return parts | {"fusion-trees-of-all": Part(both - first, least, 1.0, follows="fusion-trees")} if again else parts
 
 
 def _encoder(of: Situation, own: EncoderChannel, texts: int) -> dict[str, Part]:

@@ -90,7 +90,7 @@ def train(data: Dataset, config: Config, run: Run) -> Trained:
         return run.amount("trees", config.trees, "tree", lambda: seconds, done=1)
 
     limited = run.deadline is not None and run.deadline.is_limit
-    if limited:  # a first use of the kernels compiles them, which says nothing of a tree's time
+    if run.deadline is not None:  # a first use of the kernels compiles them, which says nothing of a tree's time
         with run.stage(KERNELS):
             build(learnt_from.rows(np.arange(min(_FEW, len(learnt_from)))), replace(config, trees=1))
     with run.stage("trees") as advance:

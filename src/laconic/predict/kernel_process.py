@@ -24,6 +24,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from laconic.config import Settings
 from laconic.kernels.cache import is_marked, mark
+from laconic.methods.first_kernels import COMPILED_BESIDE, CORES_TO_COMPILE_BESIDE
 from laconic.system.machine import at_most_cores, free_memory, usable_cores
 
 if TYPE_CHECKING:
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 _MODULE = "laconic.predict.kernel_process"
-_METHODS = ("inceptionxml", "inceptionxml+")  # what is chosen where there is a GPU
-_CORES = 4  # with fewer, the training has use for all
 _MEMORY = 3 << 30  # bytes that the training must leave free; the process holds up to 1.2 GB
 _NICE = 10  # as the system counts: as low as label trees that grow beside it; what prepares the GPU's work goes first
 _TEXTS, _TEST_TEXTS, _LABELS, _WORDS = 600, 100, 300, 200  # of made-up data
@@ -57,7 +56,13 @@ class Task(NamedTuple):
 def task_of(method: str, config: MethodConfig, *, texts: bool, label_texts: bool) -> Task | None:
     """Describe the kernels of a training's later stages; None for one that is not the default of a GPU."""
     fusion = config.fusion
-    if method not in _METHODS or not texts or fusion is None or fusion.encoder.folder or config.reranker is not None:
+    if (
+        method not in COMPILED_BESIDE
+        or not texts
+        or fusion is None
+        or fusion.encoder.folder
+        or config.reranker is not None
+    ):
         return None
     channels = {"trees": min(fusion.trees, 1), "neighbours": fusion.neighbours, "ordered": fusion.ordered}
     channels |= {"label_texts": fusion.label_texts, "siamese": _WIDTH if fusion.siamese else 0, "rounds": 1}
@@ -82,7 +87,7 @@ def compiled_beside(task: Task | None, memory: int = 0) -> Iterator[None]:
 
 def _has_room(memory: int) -> bool:
     free = free_memory()
-    return usable_cores() >= _CORES and (free is None or free >= memory + _MEMORY)
+    return usable_cores() >= CORES_TO_COMPILE_BESIDE and (free is None or free >= memory + _MEMORY)
 
 
 def _started(task: Task) -> subprocess.Popen[bytes] | None:

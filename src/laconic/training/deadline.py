@@ -27,6 +27,7 @@ class Part(NamedTuple):
     least: float = 1.0  # fraction of the plan that must be done
     most: float = 1.0  # multiple of the plan that is worth its time
     follows: str = ""  # another part: what is decided of that one holds for this one too
+    once: float = 0.0  # seconds besides, however much of it is done; how long it takes then says nothing of the machine
 
     def scaled(self, scale: float) -> float:
         """Return the factor by which this part is scaled where all are scaled by `scale`."""
@@ -35,7 +36,7 @@ class Part(NamedTuple):
 
 def total_seconds(parts: Mapping[str, Part], scale: float) -> float:
     """Return the seconds of all parts together where they are scaled by `scale`, each within its bounds."""
-    return sum(part.seconds * part.scaled(scale) for part in parts.values())
+    return sum(part.once + part.seconds * part.scaled(scale) for part in parts.values())
 
 
 def scale_within(parts: Mapping[str, Part], seconds: float) -> float:
@@ -106,6 +107,7 @@ class Deadline:
         """
         if seconds is not None:
             self._learn(name, planned * seconds, self.parts[name].seconds)
+            self.parts[name] = self.parts[name]._replace(once=0.0)  # it has passed
         ahead = self._ahead()
         if seconds is not None:
             ahead[name] = ahead[name]._replace(seconds=planned * seconds)
@@ -130,7 +132,7 @@ class Deadline:
         Return whether the time of the whole run is another one now than was announced.
         """
         part = self.parts.pop(name, None)
-        if part is not None and seconds is not None:
+        if part is not None and seconds is not None and not part.once:
             planned, done = self._amount(name, part)
             self._learn(name, seconds, part.seconds * done / planned)
         expected = self.expected
@@ -157,7 +159,7 @@ class Deadline:
             planned, done = self._amount(name, part)
             fixed = (part.follows or name) in self.amounts
             seconds = self.pace * part.seconds * done / planned
-            ahead[name] = Part(seconds) if fixed else part._replace(seconds=seconds)
+            ahead[name] = Part(seconds, once=part.once) if fixed else part._replace(seconds=seconds)
         return ahead
 
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
@@ -19,13 +20,14 @@ from laconic.methods.tree_process import build_apart
 from laconic.methods.trees import Config, build, restore
 from laconic.models.trees_ranker import TreesRanker
 from laconic.system.background import Advance, Background
+from laconic.system.machine import usable_cores
 from laconic.training.run import Run
 from laconic.training.stages import StageFacts
 
 _LEARNT, _ALL = "fusion-trees", "fusion-trees-of-all"
 _THRESHOLD = 0.25  # of weights; the combining network does not miss what trees alone would (docs/log.md)
 _FEW_HELD_OUT = 0.05  # of the texts; trees that have not seen so few are kept: those of all find nearly the same labels
-_MANY_PAIRS = 2_000_000  # of text and label: trees of fewer have grown beside a GPU's training before it has ended
+_PAIRS_OF_CORE = 125_000  # of text and label: trees of fewer have grown beside a GPU's training before it has ended
 
 
 def trees_config(config: MethodConfig) -> Config:
@@ -37,6 +39,11 @@ def trees_config(config: MethodConfig) -> Config:
 def has_trees(config: MethodConfig, data: Dataset) -> bool:
     assert config.fusion is not None
     return config.fusion.trees > 0 and isinstance(data.inputs, csr_array)  # trees are over words
+
+
+def are_grown_again(held_out: float, pairs: int, cores: int, *, beside_gpu: bool) -> bool:
+    """Return whether trees are grown of all texts too; where few are held out, only if a GPU trains for as long."""
+    return held_out > _FEW_HELD_OUT or (beside_gpu and pairs < _PAIRS_OF_CORE * cores)
 
 
 def _grow_beside(run: Run) -> bool:
@@ -94,8 +101,19 @@ class Forests:
     def _needed(self) -> list[str]:
         if not has_trees(self.config, self.data):
             return []
-        cost_no_time = _grow_beside(self.run) and self.data.labels.nnz < _MANY_PAIRS
-        return [_LEARNT] if self._held_out <= _FEW_HELD_OUT and not cost_no_time else [_LEARNT, _ALL]
+        return [_LEARNT, _ALL] if self._again else [_LEARNT]
+
+    @cached_property
+    def _again(self) -> bool:
+        """Return whether trees are grown again, decided once for a run that is resumed with other cores."""
+        held_out, pairs = self._held_out, int(self.data.labels.nnz)
+        if not _grow_beside(self.run):
+            return are_grown_again(held_out, pairs, 0, beside_gpu=False)
+
+        def decide() -> dict[str, Tensor]:
+            return {"again": torch.tensor(are_grown_again(held_out, pairs, usable_cores(), beside_gpu=True))}
+
+        return bool(self.run.remember(f"{_ALL}-amount", decide)["again"])
 
     @cached_property
     def _settings(self) -> Config:
