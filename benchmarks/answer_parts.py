@@ -34,16 +34,20 @@ from laconic.predict.packed_predictor import PackedPredictor
 from laconic.system.files import bytes_in
 
 _WARM = 200  # texts
-_PARTS: dict[str, tuple[Any, str]] = {
-    "words": (Reader, "read"),
-    "vectors": (Searched, "vectors"),
-    "search": (Searched, "rank_vectors"),
-    "scores of others' labels": (Searched, "score_vectors"),
-    "label trees": (Trees, "rank"),
-    "nearest texts and evidence": (Gatherer, "__call__"),
-    "combining and order": (fusion, "rank_evidence"),
-    "combined model": (Fused, "rank"),
-}
+_PARTS: tuple[tuple[str, Any, str], ...] = (
+    ("words", Reader, "read"),
+    ("vectors", Searched, "vectors"),
+    ("search", Searched, "rank_vectors"),
+    ("search", Searched, "propose"),
+    ("scores of all candidates", Searched, "score_vectors"),
+    ("label trees", Trees, "rank"),
+    ("nearest texts and evidence", Gatherer, "__call__"),
+    ("lists", fusion, "list_best"),
+    ("lists", fusion, "forget_unlisted"),
+    ("lists", fusion, "score_all"),
+    ("combining and order", fusion, "rank_evidence"),
+    ("combined model", Fused, "rank"),
+)
 
 
 def main() -> None:
@@ -81,7 +85,7 @@ def watched() -> Iterator[dict[str, list[float]]]:
     """Collect the seconds of every part while the block runs."""
     found: dict[str, list[float]] = defaultdict(list)
     with ExitStack() as patches:
-        for name, (owner, function) in _PARTS.items():
+        for name, owner, function in _PARTS:
             patches.enter_context(mock.patch.object(owner, function, _timed(getattr(owner, function), found[name])))
         yield found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from laconic.models.shortlisters.merge import Voters, merge
 from laconic.packed.engine.cell_kernels import nearest_rows
 from laconic.packed.engine.cells import Cells
 from laconic.packed.engine.near_labels import NearLabels
+from laconic.packed.engine.rows import Rows
 from laconic.types import NO_LABEL, Ranking
 from tests.engine.making import DIM, by_upper_bits, cells, exactly, numbers, units
 from tests.variants import examples
@@ -69,6 +70,34 @@ def test_with_all_cells_opened_nothing_is_passed_over() -> None:
     assert np.isfinite(plain(part.exact(), vectors)).all()
     assert np.isfinite(plain(part.with_beam(99), vectors)).all()
     assert len(nearest(part.exact(), vectors[0], 99)[0]) == 50
+
+
+def outlying(count: int, seed: int = 0) -> np.ndarray:
+    """Rows with one large coordinate, nearly the same for all, so that four bits say little of the others."""
+    vectors = units(count, DIM, seed=seed)
+    vectors[:, 3] += 9
+    return vectors
+
+
+def test_an_exact_search_scores_every_row_by_all_bits() -> None:
+    part = cells(outlying(900), [300, 200, 400], beam=3)
+    vectors = units(20, DIM, seed=8)
+    wanted = np.argsort(-plain(part, vectors), axis=1, kind="stable")[:, :5]
+    assert np.array_equal([nearest(part.exact(), vector, 5)[0] for vector in vectors], wanted)
+    by_upper = [len(set(nearest(part, vector, 5)[0]) & set(best)) for vector, best in zip(vectors, wanted, strict=True)]
+    assert sum(by_upper) < 5 * len(vectors)  # 69 rows are scored again, and they are not always the right ones
+
+
+def test_old_cells_had_rows_of_whole_bytes_and_answer_the_same() -> None:
+    part = cells(units(50, DIM), SIZES, beam=3, groups=[3, 4])
+    old = {field.name: getattr(part, field.name) for field in fields(part)}
+    for name in ("rows", "middles", "groups"):
+        own = old[name]
+        old[name] = Rows(coarse=own.coarse, scales=own.scales, biases=own.biases, fine=own.fine)
+    again = Cells(**Cells.upgraded({name: value for name, value in old.items() if name != "spare"}))
+    for vector in units(5, DIM, seed=8):
+        for one, other in zip(nearest(again, vector, 9), nearest(part, vector, 9), strict=True):
+            assert np.array_equal(one, other)
 
 
 def test_cells_are_opened_that_have_enough_rows_whichever_they_are() -> None:

@@ -186,6 +186,16 @@ def test_of_many_labels_the_best_are_scored_again(product: bool) -> None:
     assert (wanted[:, :, None] == found[:, None]).any(2).mean() > 0.99
 
 
+def test_an_exact_search_scores_every_label_by_all_bits() -> None:
+    plain_rows = numbers(800, DIM) / 4
+    plain_rows[:, 3] += 9  # by which four bits say little of all else
+    part = searched([50] * 16, always=0, rows=NibbleRows.of(plain_rows, np.zeros(800, np.float32)), rescored=8)
+    vectors = numbers(30, DIM, seed=9)
+    check(part.exact(), vectors, 5)
+    wanted = np.argsort(-plainly(part.exact(), vectors), axis=1)[:, :5]
+    assert (wanted[:, :, None] == replace(part, beam=16).rank(vectors, 5).labels[:, None]).any(2).mean() < 0.9
+
+
 @pytest.mark.parametrize("product", [False, True])
 def test_a_vector_of_zeros_has_the_labels_of_the_largest_biases(product: bool) -> None:
     part = searched(product=product).exact()

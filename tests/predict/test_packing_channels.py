@@ -16,7 +16,7 @@ from laconic.export.rankers import pack_ranker
 from laconic.export.tree import tree_over
 from laconic.methods.nearest import Config, build
 from laconic.models.encoders import Identity
-from laconic.models.fusion.evidence import numbers_of
+from laconic.models.fusion.evidence import columns_of, numbers_of
 from laconic.models.fusion.network import Combiner
 from laconic.models.fusion.ranker import FusedRanker
 from laconic.models.siamese_ranker import SiameseRanker
@@ -107,7 +107,7 @@ def test_what_costs_more_than_it_finds_is_left(monkeypatch: pytest.MonkeyPatch) 
 
 def test_beams_that_read_much_are_widened_only_if_that_finds_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(widths, "_HARDLY_FELT", 0.0)
-    monkeypatch.setattr(widths, "_LEAST_WORTH", 1e9)
+    monkeypatch.setattr(widths, "_WORTH", 1e9)
     part = packed(monkeypatch, 2.0)
     assert beams(part) == narrowest(part)
 
@@ -127,6 +127,47 @@ def test_groups_of_clusters_are_chosen_with_the_beams(monkeypatch: pytest.Monkey
     assert opened[0.0][0] == 1
     assert opened[0.0][0] <= opened[0.99][0] <= opened[2.0][0]
     assert opened[2.0][0] == opened[2.0][1]
+
+
+@torch.no_grad()
+def test_what_a_search_misses_and_another_channel_finds_counts_as_if_it_had_been_found() -> None:
+    part, texts = pack_ranker(combined()), topical(200, 9).numpy()
+    assert isinstance(part, Fused)
+    assert isinstance(part.base, Searched)
+    assert part.siamese is not None
+    narrow = replace(part, base=part.base.with_beam(1), siamese=part.siamese.with_beam(1))
+    found, width, missed = narrow._evidence(texts, 0, None), part.width, 0
+    for number, searched in ((0, narrow.base), (1, narrow.siamese)):
+        assert isinstance(searched, Searched)
+        own = searched.exact().rank(texts, width)
+        proposed = searched.propose(searched.vectors(texts), width)
+        score, share, _, place, _ = (column for column in columns_of(number))
+        for row in range(len(texts)):
+            there = found.labels[row] >= 0
+            candidates, numbers = found.labels[row, there], found.numbers[row, there]
+            every = searched.exact().score(texts[row : row + 1], candidates[None])[0]
+            best = np.argsort(-every, kind="stable")[:width]
+            expected = np.zeros(len(candidates))
+            expected[best] = 1 / np.arange(1, len(best) + 1)
+            np.testing.assert_allclose(numbers[:, place], expected, rtol=1e-6)
+            # The base says nothing of labels that it does not list; every score of a space says something.
+            known = np.where(expected > 0, every, 0) if number == 0 else every
+            np.testing.assert_allclose(numbers[:, score], known, rtol=1e-5, atol=1e-7)
+            np.testing.assert_allclose(numbers[:, share], known / every.max(), rtol=1e-4, atol=1e-6)
+            listed = candidates[expected > 0]
+            missed += len(set(listed.tolist()) & set(own.labels[row].tolist()) - set(proposed[row].tolist()))
+    assert missed > 10  # labels of exact lists
+
+
+def test_of_labels_that_more_are_scored_for_the_best_are_proposed() -> None:
+    part, texts = pack_ranker(combined()), topical(50, 9).numpy()
+    assert isinstance(part, Fused)
+    assert part.siamese is not None
+    for rescored, found in ((1, 0.9), (400, 0.999)):
+        space = replace(part.siamese.exact(), rescored=rescored)
+        wanted, proposed = space.exact().rank(texts, 30).labels, space.propose(space.vectors(texts), 30)
+        assert (wanted[:, :, None] == proposed[:, None]).any(2).mean() > found
+        assert all(len(set(row)) == 30 for row in proposed.tolist())
 
 
 def test_less_is_read_where_fewer_groups_are_probed(monkeypatch: pytest.MonkeyPatch) -> None:

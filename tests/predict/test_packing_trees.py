@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -357,6 +358,19 @@ def test_own_clusters_get_learnt_groups_that_find_as_much(monkeypatch: pytest.Mo
     assert 1 < part.open_groups <= 15
     assert share_found(ranker, part, vectors) > 0.98
     assert share_found(ranker, part.exact(), vectors) > 0.999
+
+
+@torch.no_grad()
+def test_more_labels_are_scored_by_all_bits_where_a_large_number_hides_the_others() -> None:
+    plain, vectors = flat(), topical(2000, 8).numpy()
+    hiding = flat()
+    hiding.classifier.weight[:, 3] += 40 * hiding.classifier.weight.std()  # the same for all labels
+    few, many = (pack_ranker(ranker, vectors) for ranker in (plain, hiding))
+    assert isinstance(few, Searched)
+    assert isinstance(many, Searched)
+    assert few.rescored == 32 < many.rescored
+    assert share_found(hiding, replace(many, rescored=32), topical(200, 9)) < 0.98
+    assert share_found(hiding, many, topical(200, 9)) > 0.98
 
 
 @pytest.mark.parametrize("count", [4, LABELS])

@@ -34,15 +34,16 @@ ENOUGH, TOGETHER = 0.985, 0.997  # and a combined model, of the true labels that
 _COMBINED, _LEAST_COMBINED = 1000, 250  # texts on which the beams of a combined model's channels are chosen
 _SCORED_TOGETHER = 1 << 28  # pairs of text and label that are scored exactly for it, unless texts are fewer than these
 _PLACES = 1 << 15  # labels that are scored at a time on a GPU
-_DOUBLED = 3  # times that a beam is doubled, usually
-_WORTH = 0.05  # of what is wanted, must be found more where a text takes twice as long, once enough is found
-_LEAST_WORTH = 0.02  # and before, unless less is read than is felt
-_HARDLY_FELT = 1.5e6  # bytes of rows
-_REST = 5e6  # bytes that a core could read while it reads a text and searches label trees and nearest texts
+_ROUNDS = 4  # of doubling, usually
+_WORTH = 0.02  # of what is wanted, must be found more where a text takes twice as long
+_HARDLY_FELT = 1.5e6  # bytes of rows, up to which more are read until enough is found, whatever that brings
+_MOST_RESCORED = 1024  # labels that are scored by all bits, where upper bits say so little
+_SCORED_BY_ALL, _LEAST_RESCORED_BY = 1 << 25, 50  # pairs of text and label by which that is found; texts, at least
+_REST = 3e6  # bytes of scattered rows that a core could read while it does what an answer takes besides
 SPARED = 64  # one of so many clusters is probed at least: fewer save no time, and some ask for more than five
-_FIRST = 2048  # labels of probed clusters of a combined model, at first; fewer where one cluster of 64 has fewer
+_FIRST = 512  # labels of probed clusters of a combined model, at first; fewer where one cluster of 64 has fewer
 _FEW = 0.6  # of all groups, of which no more are probed
-_FIRST_GROUPS = 16  # one of so many groups of clusters is probed, at first
+_FIRST_GROUPS = 64  # one of so many groups of clusters is probed, at first
 _COMPARED = 20  # best labels of exact channels, by which those that are found count
 
 
@@ -73,13 +74,28 @@ def tuned(
     return tree.with_beam(beams[min(enough, len(beams) - 1)])
 
 
+def with_enough_rescored(tree: Searched, holdout: Inputs) -> Searched:
+    """Score as many of the best labels by all bits as it takes to find nearly all of the exact best five.
+
+    Where rows are much longer in a few directions than in all others, their upper bits tell labels apart less well.
+    """
+    enough = max(_LEAST_RESCORED_BY, _SCORED_BY_ALL // tree.num_labels)
+    texts, exact, rescored = some(holdout, 0, min(enough, size_of(holdout))), tree.exact(), tree.rescored
+    wanted = _best_five(exact, texts).labels
+    while rescored < min(_MOST_RESCORED, tree.num_labels):
+        if _fraction_found(_best_five(replace(exact, rescored=rescored), texts).labels, wanted) >= FAITHFUL:
+            break
+        rescored *= 2
+    return replace(tree, rescored=rescored)
+
+
 def with_beams(fused: Fused, holdout: Inputs | None, on_step: Callable[[float], None]) -> Fused:
     """Search the channels more widely for as long as the combined best five gain enough true labels by it.
 
     How many labels are true, the model says itself: a found label counts as much as its probability by exact channels,
-    so one that is as good as another may take its place. Searches are narrow at first. The beam, or the number of
-    groups, is doubled that finds most for what is read more, if that is worth it. Label trees and nearest texts are
-    searched as they are: an exact search of theirs would take far longer.
+    so one that is as good as another may take its place. Searches are narrow at first. Beams and numbers of groups are
+    doubled, one after the other and again, where what is found is worth what is read more. Label trees and nearest
+    texts are searched as they are: an exact search of theirs would take far longer.
     """
     channels = {name: getattr(fused, name) for name in ("base", "siamese", "transformer")}
     widest = {name: width for name, channel in channels.items() if (width := _widest(channel))}
@@ -89,10 +105,10 @@ def with_beams(fused: Fused, holdout: Inputs | None, on_step: Callable[[float], 
     texts = some(holdout, 0, min(enough, size_of(holdout)))
     exact: dict[str, Any] = {name: channels[name].exact() for name in widest}
     wanted, steps = _best(replace(fused, **exact), texts, min(_COMPARED, fused.num_labels)), count(1)
-    kinds = sum(1 + (width.groups > 1) for width in widest.values())  # of what can be doubled
+    kinds = [(name, kind) for name, width in widest.items() for kind in _Width._fields if getattr(width, kind) > 1]
 
     def widened(widths: Mapping[str, _Width]) -> _Widened:
-        on_step(min(1.0, next(steps) / (_DOUBLED * kinds**2)))
+        on_step(min(1.0, next(steps) / (_ROUNDS * len(kinds) + 1)))
         searched: dict[str, Any] = {name: width.of(channels[name]) for name, width in widths.items()}
         wider = replace(fused, **searched)
         return _Widened(
@@ -100,34 +116,32 @@ def with_beams(fused: Fused, holdout: Inputs | None, on_step: Callable[[float], 
         )
 
     at = widened({name: width.narrowest(fused.num_labels) for name, width in widest.items()})
-    while at.found < TOGETHER:
-        tried = [
-            widened({**at.widths, name: wider}) for name, own in at.widths.items() for wider in own.wider(widest[name])
-        ]
-        best = max(tried, key=at.gain_of, default=at)
-        if best is at or at.gain_of(best) < at.least_gain():
-            break
-        at = best
+    before = None
+    while at is not before:
+        before = at
+        for name, kind in kinds:
+            own = at.widths[name].doubled(kind, widest[name])
+            if at.found < TOGETHER and own != at.widths[name]:
+                wider = widened({**at.widths, name: own})
+                at = wider if at.gain_of(wider) >= at.least_gain() else at
     return at.fused
 
 
 class _Width(NamedTuple):
     """How widely a channel is searched."""
 
-    beam: int  # clusters that are probed, or cells
     groups: int  # groups of clusters that are probed; 1 where there are none
+    beam: int  # clusters that are probed, or cells
 
     def narrowest(self, labels: int) -> _Width:
         """Return where to begin, for a channel that may be searched as widely as this."""
-        return _Width(max(1, min(self.beam // SPARED, self.beam * _FIRST // labels)), -(-self.groups // _FIRST_GROUPS))
+        beam = max(1, min(self.beam // SPARED, self.beam * _FIRST // labels))
+        return _Width(groups=-(-self.groups // _FIRST_GROUPS), beam=beam)
 
-    def wider(self, widest: _Width) -> list[_Width]:
-        """Return what may be tried next."""
-        doubled = (
-            self._replace(beam=min(2 * self.beam, widest.beam)),
-            self._replace(groups=min(2 * self.groups, widest.groups)),
-        )
-        return [width for width in doubled if width != self]
+    def doubled(self, kind: str, widest: _Width) -> _Width:
+        """Return what is tried next of one kind."""
+        wider: _Width = self._replace(**{kind: min(2 * getattr(self, kind), getattr(widest, kind))})
+        return wider
 
     def of(self, channel: Searched | Candidates) -> PackedRanker:
         if isinstance(channel, Searched):
@@ -145,9 +159,7 @@ class _Widened(NamedTuple):
 
     def least_gain(self) -> float:
         """Return the gain from which on a wider search is worth its time."""
-        if self.found >= ENOUGH:
-            return _WORTH
-        return _LEAST_WORTH if self.read > _HARDLY_FELT else -np.inf
+        return _WORTH if self.found >= ENOUGH or self.read > _HARDLY_FELT else -np.inf
 
     def gain_of(self, other: _Widened) -> float:
         """Return how much more the other finds, divided by the fraction by which a text takes it longer."""
@@ -159,9 +171,9 @@ def _widest(channel: PackedRanker | None) -> _Width | None:
     match channel:
         case Searched():
             most = channel.probed or channel.clusters.size
-            return _Width(most, 1 if channel.groups is None else channel.groups.size)
+            return _Width(groups=1 if channel.groups is None else channel.groups.size, beam=most)
         case Candidates():
-            return _Width(channel.beam, 1)
+            return _Width(groups=1, beam=channel.beam)
     return None
 
 

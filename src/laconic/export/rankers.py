@@ -16,7 +16,17 @@ import torch
 
 from laconic.errors import ConfigError
 from laconic.export import transformer  # noqa: F401  # registers how transformers are packed
-from laconic.export.beams import FAITHFUL, NEARLY, SPARED, best_of_all, possible_beams, tuned, with_beams, with_groups
+from laconic.export.beams import (
+    FAITHFUL,
+    NEARLY,
+    SPARED,
+    best_of_all,
+    possible_beams,
+    tuned,
+    with_beams,
+    with_enough_rescored,
+    with_groups,
+)
 from laconic.export.cells import cells_of, grouped, rows_of
 from laconic.export.encoders import pack_encoder, pack_transform
 from laconic.export.learned_tree import LabelRows
@@ -96,9 +106,9 @@ class Packing:
         """Pack a channel of a combined model; where it searches a tree, its beam is chosen with the other channels'."""
         match ranker:
             case FlatRanker():
-                return self._counted(tree_over(ranker, self.fitting, self.device))
+                return self._counted(_rescoring_enough(tree_over(ranker, self.fitting, self.device), self))
             case ShortlistRanker():
-                return self._counted(_over_learnt_clusters(ranker, self))
+                return self._counted(_rescoring_enough(_over_learnt_clusters(ranker, self), self))
         return self.part(ranker)
 
     def _counted(self, packed: PackedRanker) -> PackedRanker:
@@ -123,14 +133,14 @@ def pack_part(ranker: Ranker, packing: Packing) -> PackedRanker:
 @torch.no_grad()
 def _(ranker: FlatRanker, packing: Packing) -> PackedRanker:
     """Add a search tree, and probe as many of its clusters as it takes."""
-    return _probing_enough(tree_over(ranker, packing.fitting, packing.device), packing)
+    return _probing_enough(_rescoring_enough(tree_over(ranker, packing.fitting, packing.device), packing), packing)
 
 
 @pack_part.register
 @torch.no_grad()
 def _(ranker: ShortlistRanker, packing: Packing) -> Searched:
     """Keep the learnt clusters; probe as many as it takes, and no more than the model."""
-    return _probing_enough(_over_learnt_clusters(ranker, packing), packing)
+    return _probing_enough(_rescoring_enough(_over_learnt_clusters(ranker, packing), packing), packing)
 
 
 def _over_learnt_clusters(ranker: ShortlistRanker, packing: Packing) -> Searched:
@@ -155,6 +165,11 @@ def _over_learnt_clusters(ranker: ShortlistRanker, packing: Packing) -> Searched
     )
 
 
+def _rescoring_enough(tree: Searched, packing: Packing) -> Searched:
+    """Score as many of the best labels by all bits as it takes."""
+    return tree if packing.holdout is None else with_enough_rescored(tree, packing.holdout)
+
+
 def _probing_enough(tree: Searched, packing: Packing) -> Searched:
     """Probe the fewest clusters, and groups of them, that find nearly all of the exact best five."""
     if packing.holdout is None:
@@ -166,8 +181,7 @@ def _probing_enough(tree: Searched, packing: Packing) -> Searched:
     packing.within(_GROWN)
     most = tree.probed or tree.clusters.size
     beams = possible_beams(most=most, least=most // SPARED)
-    on_gpu = packing.device.type == "cuda" and not tree.probed
-    wanted = best_of_all(by_vectors, vectors, packing.device) if on_gpu else None
+    wanted = None if tree.probed else best_of_all(by_vectors, vectors, packing.device)
 
     def tell(done: float) -> None:
         packing.within(_GROWN + (1 - _GROWN) * done)

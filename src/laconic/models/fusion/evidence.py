@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from laconic.kernels.csr import TRACE, Lists, in_threads, take_best
+from laconic.kernels.csr import TRACE, Lists, in_threads, keep, order_kept, take_best
 from laconic.kernels.jit import compiled
 from laconic.kernels.prefetch import prefetch
 from laconic.kernels.spares import Spares
@@ -141,6 +141,32 @@ def score_all(found, ranker, scores, frequency):  # type: ignore[no-untyped-def]
                 numbers[i, share] = scores[row, i] / largest
                 numbers[i, log_share] = np.log(np.float32(1e-4) + numbers[i, share])
                 numbers[i, weighed] = frequency[labels[i]] * numbers[i, log_share]
+
+
+@compiled
+def list_best(found, ranker, scores, width):  # type: ignore[no-untyped-def]
+    """Let a ranker list the `width` candidates of its largest scores, whatever it listed before."""
+    place = columns_of(ranker)[3]
+    best, best_scores = np.empty(width, np.int64), np.empty(width, np.float32)
+    for row in range(len(scores)):
+        labels, numbers, kept = found.labels[row], found.numbers[row], 0
+        for i in range(len(labels)):
+            if labels[i] != NO_LABEL:
+                numbers[i, place] = 0
+                kept = keep(i, scores[row, i], best, best_scores, kept)
+        order_kept(best, best_scores, kept)
+        for i in range(kept):
+            numbers[best[i], place] = np.float32(1) / np.float32(i + 1)
+
+
+@compiled
+def forget_unlisted(found, ranker, scores):  # type: ignore[no-untyped-def]
+    """Set the scores of candidates that a ranker does not list to 0."""
+    place = columns_of(ranker)[3]
+    for row in range(len(scores)):
+        for i in range(scores.shape[1]):
+            if found.numbers[row, i, place] == 0:
+                scores[row, i] = 0
 
 
 def listed(found: Evidence) -> Bool[np.ndarray, "batch n"]:

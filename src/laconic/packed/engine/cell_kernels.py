@@ -24,7 +24,7 @@ from laconic.packed.engine.nibble_kernels import (
 
 _AHEAD = 2  # cells
 _ROWS_AHEAD = 8  # that are scored again
-_LEAST_SPARE, _SPARE = 64, 2  # rows that are scored again though they are not wanted: at least, one for so many
+_SPARE = 2  # one row for so many that are wanted is scored again besides, unless the limits say more
 
 
 class CellTree(NamedTuple):
@@ -44,6 +44,7 @@ class CellLimits(NamedTuple):
     groups: int  # to probe
     cells: int
     capacity: int  # rows that the probed cells have at most
+    spare: int  # rows that are scored again beside those that are wanted, at least
 
 
 @compiled
@@ -70,7 +71,7 @@ def nearest_rows(tree, limits, vector, found, places, wanted, best, cosines):  #
         for j in range(count, end):
             places[j] = first + j - count
         count = end
-    kept = choose(found, count, wanted + max(_LEAST_SPARE, wanted // _SPARE), scratch, chosen)
+    kept = choose(found, count, wanted + max(limits.spare, wanted // _SPARE), scratch, chosen)
     for i in range(kept):
         if i + _ROWS_AHEAD < kept:
             fetch_row(tree.rows, places[chosen[i + _ROWS_AHEAD]])

@@ -31,6 +31,7 @@ class Cells(Part):
     groups: NibbleRows | None  # None: every cell's middle is looked at
     open_groups: int
     beam: int  # cells that are probed
+    spare: int = 64  # rows that are scored by all bits though fewer are wanted, at least
 
     def __post_init__(self) -> None:
         check_kind(self.rows, "rows of cells", NibbleRows)
@@ -45,6 +46,7 @@ class Cells(Part):
         check_groups(self.groups, self.group_starts, self.middles)
         check_whole(self.beam, "beam", 1)
         check_whole(self.open_groups, "open groups", 1)
+        check_whole(self.spare, "rows scored again", 0)
 
     @classmethod
     def upgraded(cls, values: dict[str, Any]) -> dict[str, Any]:
@@ -58,8 +60,9 @@ class Cells(Part):
         return replace(self, beam=beam, open_groups=max(self.open_groups, groups))
 
     def exact(self) -> Cells:
+        """Return the cells with all of them probed, and every row scored by all bits."""
         whole = np.array([0, self.middles.size], dtype=np.int32)
-        return replace(self, groups=None, group_starts=whole, beam=self.middles.size)
+        return replace(self, groups=None, group_starts=whole, beam=self.middles.size, spare=self.rows.size)
 
     def enough_for(self, count: int) -> Cells:
         """Return the cells with enough of them probed to hold this many rows."""
@@ -70,7 +73,7 @@ class Cells(Part):
     def limits(self) -> CellLimits:
         beam = min(self.beam, self.middles.size)
         capacity = int(Sizes.of(self.starts).of_largest[beam - 1])
-        return CellLimits(groups=self.open_groups, cells=beam, capacity=capacity)
+        return CellLimits(groups=self.open_groups, cells=beam, capacity=capacity, spare=self.spare)
 
     @cached_property
     def tree(self) -> CellTree:

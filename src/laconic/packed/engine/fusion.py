@@ -19,7 +19,15 @@ from laconic.kernels.checks import (
     for_kernels,
 )
 from laconic.kernels.held import Held, hold
-from laconic.models.fusion.evidence import Asked, Evidence, Listed, numbers_of, score_all
+from laconic.models.fusion.evidence import (
+    Asked,
+    Evidence,
+    Listed,
+    forget_unlisted,
+    list_best,
+    numbers_of,
+    score_all,
+)
 from laconic.models.fusion.order import LEAVES, SPLITS, Forest, Ordering, check_ordering
 from laconic.packed.engine.composite import values_of
 from laconic.packed.engine.fusion_kernels import Layers, Weighing, rank_evidence, score_evidence
@@ -30,6 +38,7 @@ from laconic.packed.engine.search import Searched
 from laconic.packed.engine.texts import Inputs, Ranked, size_of
 from laconic.types import NO_LABEL
 
+_NO_LABELS = np.empty((1, 0), dtype=np.int64)
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -138,20 +147,33 @@ class Fused(PackedRanker):
         return replace(self, tail=tail)
 
     def _evidence(self, inputs: Inputs, at_least: int, wanted: Int[np.ndarray, "texts n"] | None) -> Evidence:
-        """Return the features of the network, as models.fusion.ranker.FusedRanker computes them."""
-        labels, scores = self.base.rank(inputs, min(max(self._width, at_least), self.num_labels))
-        further = labels[:, self._width :] if wanted is None else wanted
-        rankings = [(labels[:, : self._width], scores[:, : self._width])]
-        rankings += [] if self.trees is None else [self.trees.rank(inputs, self._width)]
-        every = [(one, one.vectors(inputs)) for one in (self.siamese, self.transformer) if one is not None]
-        first = len(rankings)
-        rankings += [one.rank_vectors(vectors, self._width) for one, vectors in every]
-        lists = tuple(Listed(*map(np.ascontiguousarray, one)) for one in rankings)
-        asked = Asked(lists, np.ascontiguousarray(further))
+        """Return the features of the network, as models.fusion.ranker.FusedRanker computes them.
+
+        What searches clusters for labels proposes some, and then scores those of the other channels too, so that it
+        lists what they have found and its search has missed.
+        """
+        vectors = {number: one.vectors(inputs) for number, one in self._searched.items()}
+        most = min(max(self._width, at_least), self.num_labels)
+        rankings, further = [], _NO_LABELS.repeat(size_of(inputs), axis=0) if wanted is None else wanted
+        for number, one in enumerate([self.base, *self._others]):
+            size = self._width if number else most
+            if number in self._searched:
+                proposed = self._searched[number].propose(vectors[number], size)
+                rankings.append((proposed, np.zeros(proposed.shape, dtype=np.float32)))
+                continue
+            labels, scores = one.rank(inputs, size)
+            rankings.append((labels[:, : self._width], scores[:, : self._width]))
+            if size > self._width and wanted is None:
+                further = labels[:, self._width :]
+        asked = Asked(tuple(Listed(*map(np.ascontiguousarray, one)) for one in rankings), np.ascontiguousarray(further))
         found = asked.empty_evidence(self._width)
         self._gatherer()(inputs, asked, found)
-        for number, (one, vectors) in enumerate(every, first):
-            score_all(found, number, one.score_vectors(vectors, found.labels), self._frequency)
+        for number, one in self._searched.items():
+            scores = one.score_vectors(vectors[number], found.labels)
+            list_best(found, number, scores, self._width)
+            if number == 0:  # of the others, which share a space with label texts, every score says something
+                forget_unlisted(found, number, scores)
+            score_all(found, number, scores, self._frequency)
         return found
 
     def _scores(self, found: Evidence) -> Float[np.ndarray, "texts n"]:
@@ -164,6 +186,12 @@ class Fused(PackedRanker):
     def _others(self) -> list[PackedRanker]:
         """Return the rankers after the base, in the order of their features."""
         return [one for one in (self.trees, self.siamese, self.transformer) if one is not None]
+
+    @cached_property
+    def _searched(self) -> dict[int, Searched]:
+        """Return the rankers that score any label, by their number."""
+        rankers = enumerate([self.base, *self._others])
+        return {number: one for number, one in rankers if isinstance(one, Searched) and one.scores_any}
 
     @cached_property
     def _width(self) -> int:

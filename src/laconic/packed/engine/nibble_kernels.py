@@ -263,6 +263,8 @@ def fetch_row(grid, row):  # type: ignore[no-untyped-def]
         dim = grid.fine.shape[1]
         for place in range(row * dim, row * dim + dim, _LINE):
             prefetch(grid.fine, place)
+    prefetch(grid.scales, row * grid.scales.itemsize)
+    prefetch(grid.biases, row * grid.biases.itemsize)
 
 
 def _function(builder: Any, returned: Any, given: list[Any], name: str) -> Any:

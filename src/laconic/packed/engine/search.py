@@ -26,7 +26,7 @@ from laconic.packed.engine.encoders import Encoder, check_fits
 from laconic.packed.engine.nibble_rows import NO_NIBBLES, NibbleRows, in_planes
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.rows import Sizes, check_groups
-from laconic.packed.engine.search_kernels import SearchLimits, Tree, Vectors, score_labels, search
+from laconic.packed.engine.search_kernels import SearchLimits, Tree, Vectors, propose, score_labels, search
 from laconic.packed.engine.texts import Inputs, Ranked
 from laconic.packed.engine.transforms import Transform
 from laconic.types import NO_LABEL
@@ -82,6 +82,11 @@ class Searched(PackedRanker):
     def num_labels(self) -> int:
         return self.rows.size
 
+    @property
+    def scores_any(self) -> bool:
+        """Return whether any label's score can be compared with any other's, whichever clusters are probed."""
+        return not (self.trained or self.probed)
+
     def rank(self, inputs: Inputs, k: int) -> Ranked:
         return self.rank_vectors(self.vectors(inputs), k)
 
@@ -95,6 +100,17 @@ class Searched(PackedRanker):
         scores = np.empty(labels.shape, dtype=np.float32)
         search(self._held(k), *vectors, labels, scores)
         return Ranked(labels, scores)
+
+    def propose(self, vectors: Vectors, k: int) -> Int[np.ndarray, "texts k"]:
+        """Return the best k labels by their upper bits, in no order, for texts that are encoded already.
+
+        Where more are scored by all bits, they are the best k by these.
+        """
+        if self.rescored > k:
+            return self.rank_vectors(vectors, k).labels
+        labels = np.empty((len(vectors.for_labels), k), dtype=np.int64)
+        propose(self._held(k), *vectors, labels)
+        return labels
 
     def score_vectors(self, vectors: Vectors, labels: Int[np.ndarray, "texts n"]) -> Float[np.ndarray, "texts n"]:
         """Score labels for texts that are encoded already."""
@@ -116,11 +132,11 @@ class Searched(PackedRanker):
         return replace(self, beam=beam, product=self.product or 0 < self.trained < beam)
 
     def exact(self) -> Searched:
-        """Return the ranker that answers as the model does, with nothing passed over: every label is scored or, where
-        the model probes some clusters, those of as many. More of the best labels are scored a second time.
+        """Return the ranker that answers as the model does, with nothing passed over: every label is scored by all bits
+        or, where the model probes some clusters, those of as many.
         """
         beam = self.probed or (self.beam if self.trained else self.clusters.size)
-        return replace(self.without_groups(), beam=beam, rescored=max(self.rescored, 256))
+        return replace(self.without_groups(), beam=beam, rescored=self.num_labels)
 
     def without_groups(self) -> Searched:
         """Return the ranker that scores every cluster."""

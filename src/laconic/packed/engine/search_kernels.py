@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from laconic.kernels.jit import compiled
+from laconic.kernels.prefetch import prefetch
 from laconic.kernels.selection import ascending, choose
 from laconic.packed.engine.nibble_kernels import (
     NibbleGrid,
@@ -67,59 +68,110 @@ class Vectors(NamedTuple):
     for_labels: Float[np.ndarray, "texts dim"]
 
 
+class _Scratch(NamedTuple):
+    """Scratch of a search, and what it has found."""
+
+    cluster_scores: Float[np.ndarray, "clusters"]
+    found: Float[np.ndarray, "n"]  # scores of labels
+    begins: Int[np.ndarray, "probed"]  # where those of probed clusters begin
+    places: Int[np.ndarray, "wanted"]  # of the labels that are best by their upper bits
+    owners: Int[np.ndarray, "wanted"]  # their clusters; -1: the label is always scored
+    scores: Float[np.ndarray, "most"]
+    chosen: Int[np.ndarray, "most"]
+    numbers: Int[np.ndarray, "width"]  # the text's vectors in bytes, for clusters
+    own_numbers: Int[np.ndarray, "dim"]  # and for labels
+
+
 @compiled
 def search(held, for_clusters, for_labels, labels, scores):  # type: ignore[no-untyped-def]
     """Write the best labels of each text, best first, with their probabilities; held are a Tree and SearchLimits."""
     (tree, limits), vectors = held.value, Vectors(for_clusters, for_labels)
-    num_clusters = limits.scored if limits.scored else len(tree.starts) - 1
-    cluster_scores, picked = np.empty(num_clusters, np.float32), _empty_picked(limits)
-    found, begins = np.empty(limits.capacity, np.float32), np.empty(len(picked.clusters), np.int32)
-    rescored = min(limits.rescored, limits.capacity)
-    places, owners = np.empty(rescored, np.int32), np.empty(rescored, np.int32)
-    width = max(num_clusters, limits.capacity, len(tree.groups.scales))
-    scratch, chosen = np.empty(width, np.float32), np.empty(width, np.int32)
-    numbers = np.empty(2 * tree.clusters.upper.shape[1], np.int8)
-    own_numbers = np.empty(2 * tree.rows.upper.shape[1], np.int8)
+    picked, scratch = _empty_picked(limits), _empty_scratch(tree, limits, limits.rescored)
     for text in range(len(labels)):
         near = padded(vectors.for_clusters[text], tree.clusters.upper.shape[1])
-        scale, lacking = in_bytes(near, numbers)
-        probed = _near_clusters(tree, limits, numbers, lacking, scale, cluster_scores, picked, scratch, chosen)
-        if limits.spare:
-            probed = _choose_surely(tree, limits, near, picked, probed, scratch, chosen)
         vector = padded(vectors.for_labels[text], tree.rows.upper.shape[1])
-        scale, lacking = in_bytes(vector, own_numbers)
-        count = score_nibbles(tree.rows, 0, tree.starts[0], own_numbers, lacking, scale, found, 0)
-        if limits.product:
-            for i in range(count):
-                found[i] = log_sigmoid(found[i])
-        for i in range(probed):
-            cluster = picked.clusters[i]
-            first, last = tree.starts[cluster], tree.starts[cluster + 1]
-            if i + _AHEAD < probed:
-                ahead = picked.clusters[i + _AHEAD]
-                fetch_upper(tree.rows, tree.starts[ahead], tree.starts[ahead + 1])
-            end = score_nibbles(tree.rows, first, last, own_numbers, lacking, scale, found, count)
-            if limits.product:
-                share = log_sigmoid(picked.scores[i])
-                for j in range(count, end):
-                    found[j] = log_sigmoid(found[j]) + share
-            begins[i], count = count, end
-        kept, owner = choose(found, count, rescored, scratch, chosen), -1
-        for i in range(kept):  # in order, as clusters are; before the first are labels that are always scored
-            while owner + 1 < probed and begins[owner + 1] <= chosen[i]:
-                owner += 1
-            owners[i] = -1 if owner < 0 else picked.clusters[owner]
-            places[i] = chosen[i] if owner < 0 else tree.starts[owners[i]] + chosen[i] - begins[owner]
-            fetch_row(tree.rows, places[i])
+        kept = _find(tree, limits, near, vector, picked, scratch)
         for i in range(kept):
-            scratch[i] = whole_score(tree, limits, places[i], owners[i], near, vector)
-        best = ascending(-scratch[:kept])
-        for i in range(min(kept, labels.shape[1])):
-            labels[text, i] = tree.order[places[best[i]]]
-            scores[text, i] = np.exp(scratch[best[i]] if limits.product else log_sigmoid(scratch[best[i]]))
-        for i in range(kept, labels.shape[1]):
+            fetch_row(tree.rows, scratch.places[i])
+        for i in range(kept):
+            scratch.scores[i] = whole_score(tree, limits, scratch.places[i], scratch.owners[i], near, vector)
+        best = choose(scratch.scores, kept, labels.shape[1], scratch.found, scratch.chosen)
+        order = ascending(-scratch.scores[scratch.chosen[:best]])
+        for i in range(best):
+            place = scratch.chosen[order[i]]
+            score = scratch.scores[place]
+            labels[text, i] = tree.order[scratch.places[place]]
+            scores[text, i] = np.exp(score if limits.product else log_sigmoid(score))
+        for i in range(best, labels.shape[1]):
             labels[text, i] = NO_LABEL
             scores[text, i] = 0
+
+
+@compiled
+def propose(held, for_clusters, for_labels, labels):  # type: ignore[no-untyped-def]
+    """Write labels of each text that are best by their upper bits, in no order; held are a Tree and SearchLimits."""
+    (tree, limits), vectors = held.value, Vectors(for_clusters, for_labels)
+    picked, scratch = _empty_picked(limits), _empty_scratch(tree, limits, labels.shape[1])
+    for text in range(len(labels)):
+        near = padded(vectors.for_clusters[text], tree.clusters.upper.shape[1])
+        vector = padded(vectors.for_labels[text], tree.rows.upper.shape[1])
+        kept = _find(tree, limits, near, vector, picked, scratch)
+        for i in range(kept):
+            labels[text, i] = tree.order[scratch.places[i]]
+        for i in range(kept, labels.shape[1]):
+            labels[text, i] = NO_LABEL
+
+
+@compiled
+def _empty_scratch(tree, limits, wanted):  # type: ignore[no-untyped-def]
+    clusters = limits.scored if limits.scored else len(tree.starts) - 1
+    wanted, most = min(wanted, limits.capacity), max(clusters, limits.capacity, len(tree.groups.scales))
+    return _Scratch(
+        np.empty(clusters, np.float32),
+        np.empty(limits.capacity, np.float32),
+        np.empty(limits.clusters + limits.spare, np.int32),
+        np.empty(wanted, np.int32),
+        np.empty(wanted, np.int32),
+        np.empty(most, np.float32),
+        np.empty(most, np.int32),
+        np.empty(2 * tree.clusters.upper.shape[1], np.int8),
+        np.empty(2 * tree.rows.upper.shape[1], np.int8),
+    )
+
+
+@compiled
+def _find(tree, limits, near, vector, picked, scratch):  # type: ignore[no-untyped-def]
+    """Find the places of the labels that are best by their upper bits, and their clusters; return their number."""
+    chosen, found = scratch.chosen, scratch.found
+    scale, lacking = in_bytes(near, scratch.numbers)
+    probed = _near_clusters(tree, limits, lacking, scale, picked, scratch)
+    if limits.spare:
+        probed = _choose_surely(tree, limits, near, picked, probed, scratch.scores, chosen)
+    scale, lacking = in_bytes(vector, scratch.own_numbers)
+    count = score_nibbles(tree.rows, 0, tree.starts[0], scratch.own_numbers, lacking, scale, found, 0)
+    if limits.product:
+        for i in range(count):
+            found[i] = log_sigmoid(found[i])
+    for i in range(probed):
+        cluster = picked.clusters[i]
+        first, last = tree.starts[cluster], tree.starts[cluster + 1]
+        if i + _AHEAD < probed:
+            ahead = picked.clusters[i + _AHEAD]
+            fetch_upper(tree.rows, tree.starts[ahead], tree.starts[ahead + 1])
+        end = score_nibbles(tree.rows, first, last, scratch.own_numbers, lacking, scale, found, count)
+        if limits.product:
+            share = log_sigmoid(picked.scores[i])
+            for j in range(count, end):
+                found[j] = log_sigmoid(found[j]) + share
+        scratch.begins[i], count = count, end
+    kept, owner = choose(found, count, len(scratch.places), scratch.scores, chosen), -1
+    for i in range(kept):  # in order, as clusters are; before the first are labels that are always scored
+        while owner + 1 < probed and scratch.begins[owner + 1] <= chosen[i]:
+            owner += 1
+        scratch.owners[i] = -1 if owner < 0 else picked.clusters[owner]
+        begin, first = (0, 0) if owner < 0 else (scratch.begins[owner], tree.starts[scratch.owners[i]])
+        scratch.places[i] = first + chosen[i] - begin
+    return kept
 
 
 @compiled
@@ -129,18 +181,19 @@ def _empty_picked(limits):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _near_clusters(tree, limits, numbers, lacking, scale, scores, picked, scratch, chosen):  # type: ignore[no-untyped-def]
+def _near_clusters(tree, limits, lacking, scale, picked, scratch):  # type: ignore[no-untyped-def]
     """Pick the best clusters of the best groups, or of all if there are no groups; return their number."""
     num_groups, most = len(tree.groups.scales), limits.clusters + limits.spare
+    numbers, scores, chosen = scratch.numbers, scratch.cluster_scores, scratch.chosen
     if num_groups == 0:
         count = score_nibbles(tree.clusters, 0, len(scores), numbers, lacking, scale, scores, 0)
-        probed = choose(scores, count, most, scratch, chosen)
+        probed = choose(scores, count, most, scratch.scores, chosen)
         for i in range(probed):
             picked.clusters[i], picked.scores[i] = chosen[i], scores[chosen[i]]
         return probed
     of_groups = np.empty(num_groups, np.float32)
     score_nibbles(tree.groups, 0, num_groups, numbers, lacking, scale, of_groups, 0)
-    opened, count = choose(of_groups, num_groups, limits.groups, scratch, chosen), 0
+    opened, count = choose(of_groups, num_groups, limits.groups, scratch.scores, chosen), 0
     begins, firsts = np.empty(opened, np.int32), np.empty(opened, np.int32)
     for i in range(opened):
         first, last = tree.group_starts[chosen[i]], tree.group_starts[chosen[i] + 1]
@@ -149,7 +202,7 @@ def _near_clusters(tree, limits, numbers, lacking, scale, scores, picked, scratc
             fetch_upper(tree.clusters, tree.group_starts[ahead], tree.group_starts[ahead + 1])
         begins[i], firsts[i] = count, first
         count = score_nibbles(tree.clusters, first, last, numbers, lacking, scale, scores, count)
-    probed, group = choose(scores, count, most, scratch, chosen), 0
+    probed, group = choose(scores, count, most, scratch.scores, chosen), 0
     for i in range(probed):  # in order, as groups are
         while group + 1 < opened and begins[group + 1] <= chosen[i]:
             group += 1
@@ -199,17 +252,23 @@ def whole_score(tree, limits, place, cluster, near, vector):  # type: ignore[no-
 def score_labels(held, for_clusters, for_labels, labels, scores):  # type: ignore[no-untyped-def]
     """Write the probabilities of labels; 0 for NO_LABEL. Held are a Tree, SearchLimits and the labels' places in it."""
     (tree, limits, places), vectors = held.value, Vectors(for_clusters, for_labels)
+    count = labels.shape[1]
+    own = np.empty(count, np.int64)
     for text in range(len(labels)):
         near = padded(vectors.for_clusters[text], tree.clusters.upper.shape[1])
         vector = padded(vectors.for_labels[text], tree.rows.upper.shape[1])
-        for i in range(labels.shape[1]):
-            if i + _ROWS_AHEAD < labels.shape[1]:
-                fetch_row(tree.rows, places[max(labels[text, i + _ROWS_AHEAD], 0)])
+        for i in range(count):
+            prefetch(places, max(labels[text, i], 0) * places.itemsize)
+        for i in range(count):
+            own[i] = places[max(labels[text, i], 0)]
+        for i in range(count):
+            if i + _ROWS_AHEAD < count:
+                fetch_row(tree.rows, own[i + _ROWS_AHEAD])
             if labels[text, i] == NO_LABEL:
                 scores[text, i] = 0
                 continue
-            place, cluster = places[labels[text, i]], -1
-            if limits.product and place >= tree.starts[0]:
-                cluster = np.searchsorted(tree.starts, place, side="right") - 1
-            score = whole_score(tree, limits, place, cluster, near, vector)
+            cluster = -1
+            if limits.product and own[i] >= tree.starts[0]:
+                cluster = np.searchsorted(tree.starts, own[i], side="right") - 1
+            score = whole_score(tree, limits, own[i], cluster, near, vector)
             scores[text, i] = np.exp(score if limits.product else log_sigmoid(score))
