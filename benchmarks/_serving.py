@@ -80,15 +80,18 @@ def shared_pages(pid: int, folder: Path) -> dict[str, dict[str, float]]:
 
 
 def rows_scored(folder: Path, texts: Sequence[str]) -> dict[str, float]:
-    """Of labels, by plain numpy: what the engine opens for each of these texts, and how much of it is different."""
+    """Estimate by plain numpy how many labels the engine scores for each of these texts, and how many are different.
+
+    Clusters and groups are chosen by all of their bits here, where the engine reads the upper ones first.
+    """
     model = open_packed(folder)
     assert isinstance(model.ranker, Searched)
     assert model.vocabulary is not None
     ranker, read = model.ranker, Reader(model.splitter, model.vocabulary).read(texts)
     sizes, touched = np.diff(ranker.starts), np.zeros(ranker.clusters.size, dtype=bool)
-    counts = []
+    counts, rows = [], [part and (part.coarse, part.scales, part.biases) for part in (ranker.groups, ranker.clusters)]
     for vector in ranker.vectors(read).for_clusters:
-        opened = _opened(ranker, vector)
+        opened = _opened(ranker, vector, *rows)
         touched[opened] = True
         counts.append(int(ranker.starts[0] + sizes[opened].sum()))
     return {
@@ -99,16 +102,17 @@ def rows_scored(folder: Path, texts: Sequence[str]) -> dict[str, float]:
     }
 
 
-def _opened(ranker: Searched, vector: np.ndarray) -> Int[np.ndarray, "clusters"]:
-    """The best clusters among those of the best groups."""
+def _opened(
+    ranker: Searched, vector: np.ndarray, groups: tuple[np.ndarray, ...] | None, clusters: tuple[np.ndarray, ...]
+) -> Int[np.ndarray, "clusters"]:
+    """The best clusters among those of the best groups; of either, bytes, scales and biases are given."""
     near = np.arange(ranker.clusters.size)
-    if ranker.groups is not None:
-        groups = ranker.groups
-        best = _best(groups.coarse @ vector * groups.scales + groups.biases, ranker.open_groups)
+    if groups is not None:
+        coarse, scales, biases = groups
+        best = _best(coarse @ vector * scales + biases, ranker.open_groups)
         near = np.concatenate([np.arange(*ranker.group_starts[group : group + 2]) for group in best])
-    clusters = ranker.clusters
-    scores = clusters.coarse[near] @ vector * clusters.scales[near] + clusters.biases[near]
-    return near[_best(scores, ranker.beam)]
+    coarse, scales, biases = clusters
+    return near[_best(coarse[near] @ vector * scales[near] + biases[near], ranker.beam)]
 
 
 def _best(scores: np.ndarray, count: int) -> Int[np.ndarray, "n"]:

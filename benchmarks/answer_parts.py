@@ -39,7 +39,7 @@ _PARTS: tuple[tuple[str, Any, str], ...] = (
     ("vectors", Searched, "vectors"),
     ("search", Searched, "rank_vectors"),
     ("search", Searched, "propose"),
-    ("scores of all candidates", Searched, "score_vectors"),
+    ("scores of all candidates", Searched, "score_candidates"),
     ("label trees", Trees, "rank"),
     ("nearest texts and evidence", Gatherer, "__call__"),
     ("lists", fusion, "list_best"),

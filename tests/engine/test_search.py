@@ -226,6 +226,27 @@ def test_scores_of_any_labels_are_plain_numpy_s() -> None:
         np.testing.assert_allclose(part.score(vectors, labels), np.where(labels < 0, 0, expected), rtol=1e-4)
 
 
+@pytest.mark.parametrize("count", [0, 1, 3, 4, 5, 49])
+def test_the_best_candidates_are_scored_by_all_bits_and_the_others_by_their_upper_ones(count: int) -> None:
+    part, vectors = searched(transform=layer(seed=4)), numbers(3, DIM, seed=9)
+    labels = np.full((3, 50), NO_LABEL)
+    labels[:, :count] = np.stack([np.random.default_rng(text).permutation(49)[:count] for text in range(3)])
+    labels[2, 2:] = NO_LABEL
+    own, there = part.vectors(vectors), labels != NO_LABEL
+    by_upper = np.empty((3, part.num_labels))
+    by_upper[:, part.order] = by_upper_bits(part.rows, own.for_labels)
+    exact = np.exp(plainly(part.exact(), vectors))
+    for wanted, rescored in ((1, 1), (20, 1), (1, 30)):
+        found = replace(part, rescored=rescored).score_candidates(own, labels, wanted)
+        assert (found[~there] == 0).all()
+        for text in range(3):
+            candidates = labels[text, there[text]]
+            again = best_of(by_upper[text, candidates], max(wanted + 16, rescored))
+            expected = np.exp(logs(by_upper[text, candidates]))
+            expected[list(again)] = exact[text, candidates[list(again)]]
+            np.testing.assert_allclose(found[text, there[text]], expected, rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize("outside", [-2, 49, 1 << 40])
 def test_labels_that_are_not_there_are_refused(outside: int) -> None:
     with pytest.raises(ModelError, match="labels to be scored point outside of -1 to 48"):

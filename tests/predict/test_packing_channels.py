@@ -152,9 +152,11 @@ def test_what_a_search_misses_and_another_channel_finds_counts_as_if_it_had_been
             np.testing.assert_allclose(numbers[:, place], expected, rtol=1e-6)
             # The base says nothing of labels that it does not list; every score of a space says something.
             known = np.where(expected > 0, every, 0) if number == 0 else every
-            np.testing.assert_allclose(numbers[:, score], known, rtol=1e-5, atol=1e-7)
-            np.testing.assert_allclose(numbers[:, share], known / every.max(), rtol=1e-4, atol=1e-6)
-            listed = candidates[expected > 0]
+            best = expected > 0
+            np.testing.assert_allclose(numbers[best, score], known[best], rtol=1e-5, atol=1e-7)
+            np.testing.assert_allclose(numbers[best, share], known[best] / every.max(), rtol=1e-4, atol=1e-6)
+            np.testing.assert_allclose(numbers[~best, score], known[~best], rtol=0.5, atol=5e-3)  # by upper bits
+            listed = candidates[best]
             missed += len(set(listed.tolist()) & set(own.labels[row].tolist()) - set(proposed[row].tolist()))
     assert missed > 10  # labels of exact lists
 

@@ -78,17 +78,17 @@ def test_every_label_has_one_place_and_clusters_are_small_and_even() -> None:
     assert branches.clusters.dim == DIM  # there are no more directions
 
 
-def test_rows_are_turned_with_their_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_rotated_with_their_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
     own, seen, others = labels(), texts(1200, 2), texts(300, 3)
     turned = learnt_branches(own, seen, seen, CPU)
-    monkeypatch.setattr(packing_learning, "_turn", np.eye)
+    monkeypatch.setattr(packing_learning, "_rotation", np.eye)
     plain = learnt_branches(own, seen, seen, CPU)
     assert not np.allclose(turned.clusters.coarse, plain.clusters.coarse, atol=20)
     np.testing.assert_allclose(scores_of(turned, others), scores_of(plain, others), rtol=0.05, atol=0.2)
 
 
-def test_a_row_of_few_large_numbers_has_none_after_a_turn_and_four_bits_say_more_of_it() -> None:
-    turn = packing_learning._turn(128)
+def test_a_row_of_few_large_numbers_has_none_after_a_rotation_and_four_bits_say_more_of_it() -> None:
+    turn = packing_learning._rotation(128)
     np.testing.assert_allclose(turn @ turn.T, np.eye(128), atol=1e-6)
     rows, vectors = CHANCE.normal(size=(50, 128)) * 0.9 ** np.arange(128), CHANCE.normal(size=(40, 128))
 

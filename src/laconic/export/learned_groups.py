@@ -2,7 +2,7 @@
 
 A model such as InceptionXML+ scores all of its clusters for every text. Clusters of a group lie together in the tree of
 labels, so they are similar, and a group is worth opening where one of its clusters is among a text's best. Its row
-learns just that (learned_tree.py) along whitened directions, and is then turned back, so that it reads what clusters
+learns just that (learned_tree.py) along whitened directions, and is then rotated back, so that it reads what clusters
 read.
 """
 
@@ -46,9 +46,9 @@ def learnt_groups(
     seen = np.ones((len(vectors), len(whitening) + 1), dtype=np.float32)  # of which the last weight is a bias
     seen[:, :-1] = (vectors - mean) @ whitening.T
     weights = fitted(torch.from_numpy(seen).to(device), heights).cpu().numpy().astype(np.float64)
-    turned = weights[:, :-1] @ whitening
+    in_inputs = weights[:, :-1] @ whitening
     groups = NibbleRows.of(
-        turned.astype(np.float32), (weights[:, -1] - turned @ mean).astype(np.float32), with_exact=False
+        in_inputs.astype(np.float32), (weights[:, -1] - in_inputs @ mean).astype(np.float32), with_exact=False
     )
     starts = np.arange(0, clusters.size + 1, GROUP, dtype=np.int32)
     return {"groups": groups, "group_starts": starts, "open_groups": groups.size // OPEN}

@@ -28,8 +28,8 @@ GROUP = 16  # clusters of a group
 OPEN = 8  # one of so many groups is probed, where nothing says how many it takes
 _DIRECTIONS = 128
 _BEST = 5  # as good as the fifth best is good enough
-_PENALTY = 1e-3  # of a regression, as a share of what its inputs add up to
-_FLOOR = 1e-2  # of a direction's spread, as a share of the mean: what hardly differs is not stretched without end
+_PENALTY = 1e-3  # of a regression, as a fraction of what its inputs add up to
+_FLOOR = 1e-2  # of a direction's spread, as a fraction of the mean: what hardly differs is not stretched without end
 _SCORES, _SCORES_ON_GPU = 1 << 32, 1 << 36  # texts × labels that are looked at, at most
 _AT_ONCE, _AT_ONCE_ON_GPU = 1 << 25, 1 << 27  # and together
 _ROOM = 4  # one of so many bytes of a GPU may hold what texts make of clusters
@@ -77,9 +77,9 @@ def learnt_branches(
     seen = torch.cat([seen, seen.new_ones(len(seen), 1)], 1)  # of which the last weight is a bias
     places = torch.from_numpy(order).to(device)
     heights = _heights(rows[places], biases[places], starts, own)
-    turn = _turn(seen.shape[1] - 1)
-    clusters, groups = _learnt_rows(seen, heights, turn), _groups(seen, heights, turn)
-    return Branches(order, starts, clusters, groups, _whitening(encoded, turn))
+    rotation = _rotation(seen.shape[1] - 1)
+    clusters, groups = _learnt_rows(seen, heights, rotation), _groups(seen, heights, rotation)
+    return Branches(order, starts, clusters, groups, _whitening(encoded, rotation))
 
 
 def texts_enough(labels: int, device: torch.device) -> int:
@@ -100,22 +100,22 @@ def _num_clusters(labels: int, texts: int = 0) -> int:
     return 1 << int(np.log2(np.clip(labels // _CLUSTER, 1, most)))
 
 
-def _turn(directions: int) -> Float[np.ndarray, "directions directions"]:
-    """Return a rotation by chance.
+def _rotation(directions: int) -> Float[np.ndarray, "directions directions"]:
+    """Return a random rotation.
 
     A learnt row has a few large numbers, for the first directions, and many small ones. After a rotation all are about
-    equally large, so that four bits tell them apart; and as rows and vectors are turned alike, products stay what they
+    equally large, so that four bits tell them apart; and as rows and vectors are rotated alike, products stay what they
     were. Rows are learnt before, because Adam goes by single directions.
     """
     drawn = np.random.default_rng(0).normal(size=(directions, directions))
-    turn: Float[np.ndarray, "directions directions"] = np.linalg.qr(drawn).Q
-    return turn
+    rotation: Float[np.ndarray, "directions directions"] = np.linalg.qr(drawn).Q
+    return rotation
 
 
 def _groups(
     seen: Float[Tensor, "texts inputs"],
     heights: Float16[Tensor, "texts clusters"],
-    turn: Float[np.ndarray, "directions directions"],
+    rotation: Float[np.ndarray, "directions directions"],
 ) -> dict[str, Any]:
     """Learn which groups of adjacent clusters, which are similar, have a cluster that is high enough."""
     clusters = heights.shape[1]
@@ -123,7 +123,7 @@ def _groups(
         return {"groups": None, "group_starts": np.array([0, clusters], dtype=np.int32), "open_groups": 1}
     best = heights.view(len(heights), -1, GROUP).amax(2)
     starts = np.arange(0, clusters + 1, GROUP, dtype=np.int32)
-    return {"groups": _learnt_rows(seen, best, turn), "group_starts": starts, "open_groups": best.shape[1] // OPEN}
+    return {"groups": _learnt_rows(seen, best, rotation), "group_starts": starts, "open_groups": best.shape[1] // OPEN}
 
 
 def _by_profile(
@@ -146,14 +146,14 @@ def _by_profile(
 
 
 def _whitening(
-    encoded: Float[np.ndarray, "texts width"], turn: Float[np.ndarray, "directions directions"] | None
+    encoded: Float[np.ndarray, "texts width"], rotation: Float[np.ndarray, "directions directions"] | None
 ) -> Layer:
-    """Whiten vectors along their principal directions, so that one learning rate suits all, and turn them.
+    """Whiten vectors along their principal directions, so that one learning rate suits all, and rotate them.
 
     Weights are rounded before the mean is taken off by them: it may be many times what vectors differ by.
     """
     weight = whitening_of(encoded, _DIRECTIONS)
-    weight = weight if turn is None else turn @ weight
+    weight = weight if rotation is None else rotation @ weight
     rounded = in_halves(np.ascontiguousarray(weight, dtype=np.float32))
     bias = (-rounded.astype(np.float64) @ encoded.mean(0)).astype(np.float32)
     return Layer.of(rounded, bias, activation="none")
@@ -218,10 +218,10 @@ def _largest_together(
 def _learnt_rows(
     seen: Float[Tensor, "texts inputs"],
     heights: Float16[Tensor, "texts clusters"],
-    turn: Float[np.ndarray, "directions directions"],
+    rotation: Float[np.ndarray, "directions directions"],
 ) -> NibbleRows:
     weights = fitted(seen, heights).cpu().numpy()
-    rows = (weights[:, :-1] @ turn.T).astype(np.float32)
+    rows = (weights[:, :-1] @ rotation.T).astype(np.float32)
     return NibbleRows.of(rows, weights[:, -1], with_exact=False)
 
 

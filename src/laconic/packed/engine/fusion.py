@@ -169,7 +169,7 @@ class Fused(PackedRanker):
         found = asked.empty_evidence(self._width)
         self._gatherer()(inputs, asked, found)
         for number, one in self._searched.items():
-            scores = one.score_vectors(vectors[number], found.labels)
+            scores = one.score_candidates(vectors[number], found.labels, self._width)
             list_best(found, number, scores, self._width)
             if number == 0:  # of the others, which share a space with label texts, every score says something
                 forget_unlisted(found, number, scores)

@@ -27,7 +27,7 @@ _HALF = BLOCK // 2  # bytes of a block
 _LINE = 64  # bytes that are fetched together
 _LARGEST = 127.0
 _LEAST = 1e-30  # what is smaller is nothing: what it would be stretched by has no end
-# Twice 16 u - 128 + 7.5: a row's number by its upper bits u is 16 u - 120.5, and whole numbers can be added up.
+# Twice 16 u - 128 + 7.5: a row's number by its upper bits u is 16 u - 120.5, and integers can be added up.
 _STEP, _MIDDLE = 32, 241
 _ROWS = 4  # that are multiplied together
 _PLACE, _NUMBER, _BYTE, _WORD = ir.IntType(64), ir.IntType(32), ir.IntType(8), ir.IntType(16)
@@ -91,30 +91,54 @@ def score_four(  # type: ignore[no-untyped-def]
     """Write the scores of four rows that follow each other, as `plain_run` does, by instructions of x86."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> None:
-        kinds = dict(zip(NibbleGrid._fields, signature.args[0].types, strict=True))
-        arrays = {name: builder.extract_value(arguments[0], i) for i, name in enumerate(NibbleGrid._fields)}
-
-        def at(name: str, offset: Any) -> Any:
-            return address_of(context, builder, kinds[name], arrays[name], offset)
-
-        upper = context.make_array(kinds["upper"])(context, builder, arrays["upper"])
-        width = builder.extract_value(upper.shape, 1)
-        first = builder.mul(arguments[1], width)
-        starts = [at("upper", builder.add(first, builder.mul(width, _PLACE(i)))) for i in range(_ROWS)]
-        own = address_of(context, builder, signature.args[2], arguments[2], _PLACE(0))
-        totals = _added_up(builder, _products(builder, starts, own, width))
-        lacks = _splat(builder, arguments[3], _FOUR_NUMBERS)
-        whole = builder.sub(builder.mul(totals, ir.Constant(_FOUR_NUMBERS, [_STEP] * _ROWS)), lacks)
-        floats = builder.mul(arguments[1], _PLACE(4))
-        scales, biases = (loaded(builder, at(name, floats), _PLACE(0), _FOUR_FLOATS) for name in ("scales", "biases"))
-        scales = builder.fmul(_splat(builder, arguments[4], _FOUR_FLOATS), scales)
-        scores = builder.fadd(builder.fmul(builder.sitofp(whole, _FOUR_FLOATS), scales), biases)
-        target = builder.mul(arguments[6], _PLACE(4))
-        target = address_of(context, builder, signature.args[5], arguments[5], target)
-        stored = builder.store(scores, builder.bitcast(target, _FOUR_FLOATS.as_pointer()))
-        stored.align = 1
+        rows = [builder.add(arguments[1], _PLACE(i)) for i in range(_ROWS)]
+        _write_scores(context, builder, signature, arguments, rows)
 
     return types.void(grid, types.intp, numbers, types.int32, types.float32, into, types.intp), generate
+
+
+@intrinsic
+def score_any_four(  # type: ignore[no-untyped-def]
+    typing_context, grid, rows, numbers, lacking, scale, into, place
+):
+    """Write the scores of the four rows whose numbers begin at `place`, as `score_four` does of neighbours."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> None:
+        first = address_of(context, builder, signature.args[1], arguments[1], builder.mul(arguments[6], _PLACE(8)))
+        every = builder.bitcast(first, _PLACE.as_pointer())
+        rows = [builder.load(builder.gep(every, [_PLACE(i)])) for i in range(_ROWS)]
+        _write_scores(context, builder, signature, arguments, rows)
+
+    return types.void(grid, rows, numbers, types.int32, types.float32, into, types.intp), generate
+
+
+def _write_scores(context: Any, builder: Any, signature: Any, arguments: Any, rows: list[Any]) -> None:
+    """Score four rows; the arguments are those of `score_four`."""
+    kinds = dict(zip(NibbleGrid._fields, signature.args[0].types, strict=True))
+    arrays = {name: builder.extract_value(arguments[0], i) for i, name in enumerate(NibbleGrid._fields)}
+
+    def at(name: str, offset: Any) -> Any:
+        return address_of(context, builder, kinds[name], arrays[name], offset)
+
+    def of_rows(name: str) -> Any:
+        found = ir.Constant(_FOUR_FLOATS, ir.Undefined)
+        for i, row in enumerate(rows):
+            address = builder.bitcast(at(name, builder.mul(row, _PLACE(4))), ir.FloatType().as_pointer())
+            found = builder.insert_element(found, builder.load(address), _NUMBER(i))
+        return found
+
+    upper = context.make_array(kinds["upper"])(context, builder, arrays["upper"])
+    width = builder.extract_value(upper.shape, 1)
+    starts = [at("upper", builder.mul(width, row)) for row in rows]
+    own = address_of(context, builder, signature.args[2], arguments[2], _PLACE(0))
+    totals = _added_up(builder, _products(builder, starts, own, width))
+    lacks = _splat(builder, arguments[3], _FOUR_NUMBERS)
+    whole = builder.sub(builder.mul(totals, ir.Constant(_FOUR_NUMBERS, [_STEP] * _ROWS)), lacks)
+    scales = builder.fmul(_splat(builder, arguments[4], _FOUR_FLOATS), of_rows("scales"))
+    scores = builder.fadd(builder.fmul(builder.sitofp(whole, _FOUR_FLOATS), scales), of_rows("biases"))
+    target = address_of(context, builder, signature.args[5], arguments[5], builder.mul(arguments[6], _PLACE(4)))
+    stored = builder.store(scores, builder.bitcast(target, _FOUR_FLOATS.as_pointer()))
+    stored.align = 1
 
 
 def _products(builder: Any, starts: list[Any], own: Any, width: Any) -> list[Any]:
@@ -200,6 +224,17 @@ def score_nibbles(grid, first, last, numbers, lacking, scale, into, place):  # t
     return place + last - first
 
 
+@compiled
+def score_rows(grid, rows, count, numbers, lacking, scale, into):  # type: ignore[no-untyped-def]
+    """Write the scores of the first `count` of some rows by their upper bits; of one row more than once, where few."""
+    if HAS_PAIRED_PRODUCTS and count >= _ROWS:
+        for i in range(0, count, _ROWS):
+            score_any_four(grid, rows, numbers, lacking, scale, into, min(i, count - _ROWS))
+    else:
+        for i in range(count):
+            plain_run(grid, rows[i], rows[i] + 1, numbers, lacking, scale, into, i)
+
+
 @intrinsic  # type: ignore[untyped-decorator]
 def dot_planes(typing_context: Any, upper: Any, lower: Any, row: Any, vector: Any) -> Any:
     """Return the product of a row's bytes, which both planes have, and a padded vector.
@@ -250,6 +285,14 @@ def fetch_upper(grid, first, last):  # type: ignore[no-untyped-def]
     width = grid.upper.shape[1]
     for place in range(first * width, last * width, _LINE):
         prefetch(grid.upper, place)
+
+
+@compiled
+def fetch_upper_row(grid, row):  # type: ignore[no-untyped-def]
+    """Prefetch the upper bits of a row that is scored by itself, and its scale and bias."""
+    fetch_upper(grid, row, row + 1)
+    prefetch(grid.scales, row * grid.scales.itemsize)
+    prefetch(grid.biases, row * grid.biases.itemsize)
 
 
 @compiled

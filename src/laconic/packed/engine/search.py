@@ -26,12 +26,21 @@ from laconic.packed.engine.encoders import Encoder, check_fits
 from laconic.packed.engine.nibble_rows import NO_NIBBLES, NibbleRows, in_planes
 from laconic.packed.engine.ranker import PackedRanker
 from laconic.packed.engine.rows import Sizes, check_groups
-from laconic.packed.engine.search_kernels import SearchLimits, Tree, Vectors, propose, score_labels, search
+from laconic.packed.engine.search_kernels import (
+    SearchLimits,
+    Tree,
+    Vectors,
+    propose,
+    score_candidates,
+    score_labels,
+    search,
+)
 from laconic.packed.engine.texts import Inputs, Ranked
 from laconic.packed.engine.transforms import Transform
 from laconic.types import NO_LABEL
 
 _LEAST_RESCORED = 64
+_SPARED = 16  # candidates beside those that are wanted that are scored by all bits
 _LEAST_SPARE, _SPARE = 16, 8  # clusters before and behind the last that are scored again: at least, one of so many
 
 
@@ -116,6 +125,14 @@ class Searched(PackedRanker):
         """Score labels for texts that are encoded already."""
         scores = np.empty(labels.shape, dtype=np.float32)
         score_labels(self._held_places, *vectors, np.ascontiguousarray(labels), scores)
+        return scores
+
+    def score_candidates(
+        self, vectors: Vectors, labels: Int[np.ndarray, "texts n"], wanted: int
+    ) -> Float[np.ndarray, "texts n"]:
+        """Score each text's labels, which end in NO_LABEL; those that are not among the best `wanted` by upper bits."""
+        scores = np.empty(labels.shape, dtype=np.float32)
+        score_candidates(self._held_places, vectors.for_labels, labels, max(wanted + _SPARED, self.rescored), scores)
         return scores
 
     def vectors(self, inputs: Inputs) -> Vectors:

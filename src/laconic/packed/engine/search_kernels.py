@@ -19,9 +19,11 @@ from laconic.packed.engine.nibble_kernels import (
     both_dot,
     fetch_row,
     fetch_upper,
+    fetch_upper_row,
     in_bytes,
     padded,
     score_nibbles,
+    score_rows,
 )
 from laconic.packed.engine.row_kernels import log_sigmoid
 from laconic.types import NO_LABEL
@@ -160,9 +162,9 @@ def _find(tree, limits, near, vector, picked, scratch):  # type: ignore[no-untyp
             fetch_upper(tree.rows, tree.starts[ahead], tree.starts[ahead + 1])
         end = score_nibbles(tree.rows, first, last, scratch.own_numbers, lacking, scale, found, count)
         if limits.product:
-            share = log_sigmoid(picked.scores[i])
+            of_cluster = log_sigmoid(picked.scores[i])
             for j in range(count, end):
-                found[j] = log_sigmoid(found[j]) + share
+                found[j] = log_sigmoid(found[j]) + of_cluster
         scratch.begins[i], count = count, end
     kept, owner = choose(found, count, len(scratch.places), scratch.scores, chosen), -1
     for i in range(kept):  # in order, as clusters are; before the first are labels that are always scored
@@ -242,10 +244,10 @@ def whole_score(tree, limits, place, cluster, near, vector):  # type: ignore[no-
     total = both_dot(tree.rows, place, vector) + tree.rows.biases[place]
     if not limits.product:
         return total
-    share = np.float32(0)
+    of_cluster = np.float32(0)
     if cluster >= 0:
-        share = log_sigmoid(both_dot(tree.clusters, cluster, near) + tree.clusters.biases[cluster])
-    return log_sigmoid(total) + share
+        of_cluster = log_sigmoid(both_dot(tree.clusters, cluster, near) + tree.clusters.biases[cluster])
+    return log_sigmoid(total) + of_cluster
 
 
 @compiled
@@ -272,3 +274,36 @@ def score_labels(held, for_clusters, for_labels, labels, scores):  # type: ignor
                 cluster = np.searchsorted(tree.starts, own[i], side="right") - 1
             score = whole_score(tree, limits, own[i], cluster, near, vector)
             scores[text, i] = np.exp(score if limits.product else log_sigmoid(score))
+
+
+@compiled
+def score_candidates(held, for_labels, labels, wanted, scores):  # type: ignore[no-untyped-def]
+    """Write the probabilities of a text's labels, each of which it has once; rows end in NO_LABEL, which have 0.
+
+    The best `wanted` by their upper bits are scored by all bits. Held are a Tree, SearchLimits and the labels' places.
+    """
+    tree, _, places = held.value
+    width = labels.shape[1]
+    own, chosen = np.empty(width, np.int64), np.empty(width, np.int32)
+    scratch, numbers = np.empty(width, np.float32), np.empty(2 * tree.rows.upper.shape[1], np.int8)
+    for text in range(len(labels)):
+        vector, count = padded(for_labels[text], tree.rows.upper.shape[1]), 0
+        scale, lacking = in_bytes(vector, numbers)
+        while count < width and labels[text, count] != NO_LABEL:
+            prefetch(places, labels[text, count] * places.itemsize)
+            count += 1
+        for i in range(count):
+            own[i] = places[labels[text, i]]
+        for i in range(count):
+            fetch_upper_row(tree.rows, own[i])
+        found = scores[text]
+        score_rows(tree.rows, own, count, numbers, lacking, scale, found)
+        again = choose(found, count, wanted, scratch, chosen)
+        for i in range(again):
+            fetch_row(tree.rows, own[chosen[i]])
+        for i in range(again):
+            row = own[chosen[i]]
+            found[chosen[i]] = both_dot(tree.rows, row, vector) + tree.rows.biases[row]
+        for i in range(count):
+            found[i] = np.exp(log_sigmoid(found[i]))
+        found[count:] = 0
