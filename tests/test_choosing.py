@@ -204,6 +204,16 @@ def test_later_stages_compile_their_kernels_themselves_where_none_are_compiled_b
     assert first.seconds - usual.seconds == pytest.approx(40 + 35 + 16 + 3 + packing)
 
 
+def test_the_process_that_compiles_beside_a_gpu_counts_in_the_memory_of_a_first_training() -> None:
+    every = every_kernel("inceptionxml", gpu=True)
+    for unlike, more in (({}, 1200 << 20), ({"cores": 2}, 0), ({"packing": False}, 0)):
+        usual, first = (
+            choice(gpu=True, **{"cores": 16, **unlike}),
+            choice(gpu=True, **{"cores": 16, **unlike}, uncompiled=every),
+        )
+        assert first.memory - usual.memory == more
+
+
 def test_label_trees_are_compiled_once_for_all_methods() -> None:
     known = every_kernel("trees", gpu=False)
     others = every_kernel("astec", gpu=False) - known

@@ -8,6 +8,7 @@ from math import sqrt
 from laconic.methods import astec, siamese, trees
 from laconic.methods.config import FusionConfig, MethodConfig
 from laconic.methods.costs import CPU
+from laconic.methods.first_kernels import COMPILED_BESIDE, CORES_TO_COMPILE_BESIDE, kernels_of
 from laconic.methods.stage_times import USUAL_WORDS, Situation, planned_parts, space_of
 from laconic.models.fusion import numbers_of
 from laconic.training.deadline import Part
@@ -15,6 +16,7 @@ from laconic.training.deadline import Part
 _TREES = "trees"  # the stage in which label trees grow that are a model of their own
 _LIBRARIES = 250 << 20  # compiled kernels and further libraries, which are loaded while training
 _GPU = 1600 << 20  # CUDA's libraries, and the processes that compile steps and grow label trees beside a GPU
+_COMPILING = 1200 << 20  # a process that compiles the kernels of later stages beside a GPU
 _TEXT = 400  # bytes per text: its words and labels as numbers, in several forms
 _PAIR, _SOLVER = 800, 200 << 20  # bytes per pair of text and label, and of the solver, while a tree is grown
 _SHARING = 7  # labels of a text; where there are more, they share what a tree holds of their text
@@ -51,8 +53,15 @@ def needed_memory(of: Situation, config: MethodConfig, members: int = 1) -> int:
             space = space_of(of, config)
             sizes = {"words": of.words, "labels": of.labels, "texts": of.texts}
             stages.append(kept + siamese.training_costs(space, CPU, **sizes).memory)
-    libraries = _LIBRARIES + _GPU * of.gpu
+    libraries = _LIBRARIES + _GPU * of.gpu + _COMPILING * _is_compiled_beside(of)
     return of.held_memory + libraries + _TEXT * of.texts + max(stages) + kept * (members - 1)
+
+
+def _is_compiled_beside(of: Situation) -> bool:
+    """Return whether a process compiles kernels beside a first training on a GPU."""
+    stages = [kernels_of(method, "packing", gpu=True) for method in COMPILED_BESIDE]
+    names = {kernels.name for kernels in stages if kernels is not None}
+    return of.gpu and of.packing and of.cores >= CORES_TO_COMPILE_BESIDE and not names.isdisjoint(of.uncompiled)
 
 
 def _kept(of: Situation, config: MethodConfig) -> int:
