@@ -75,13 +75,16 @@ def nearest_rows(tree, limits, vector, found, places, wanted, best, cosines):  #
     for i in range(kept):
         if i + _ROWS_AHEAD < kept:
             fetch_row(tree.rows, places[chosen[i + _ROWS_AHEAD]])
-        scratch[i] = -both_dot(tree.rows, places[chosen[i]], near)
-    order = ascending(scratch[:kept])
-    kept = min(kept, wanted)
-    for i in range(kept):
-        best[i] = tree.order[places[chosen[order[i]]]]
-        cosines[i] = -scratch[order[i]]
-    return kept
+        cosine = both_dot(tree.rows, places[chosen[i]], near)
+        scratch[i] = cosine if cosine > -np.inf else -np.float32(np.inf)  # as where it is no number
+    nearest = np.empty(min(kept, wanted), np.int32)
+    choose(scratch, kept, wanted, found, nearest)
+    order = ascending(-scratch[nearest])
+    for i in range(len(order)):
+        place = nearest[order[i]]
+        best[i] = tree.order[places[chosen[place]]]
+        cosines[i] = scratch[place]
+    return len(order)
 
 
 @compiled
