@@ -78,6 +78,14 @@ def test_every_label_has_one_place_and_clusters_are_small_and_even() -> None:
     assert branches.clusters.dim == DIM  # there are no more directions
 
 
+def test_no_more_labels_are_always_scored_than_a_search_can_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packing_learning, "_MOST_ALWAYS", 5)
+    own, seen = labels(), texts(1200, 2)
+    branches = learnt_branches(own, seen, seen, CPU)
+    assert branches.starts[0] == 5
+    assert np.array_equal(np.sort(branches.order), np.arange(own.size))
+
+
 def test_rows_are_rotated_with_their_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
     own, seen, others = labels(), texts(1200, 2), texts(300, 3)
     turned = learnt_branches(own, seen, seen, CPU)

@@ -19,7 +19,9 @@ from laconic.packed.engine.halves import in_halves
 from laconic.packed.engine.nibble_rows import NibbleRows
 from laconic.packed.engine.transforms import Layer, Transform
 
-_ALWAYS = 256  # one of so many labels, the likeliest of all, is always scored: it may be among the best of any text
+# One of so many labels, the likeliest of all, is always scored: it may be among the best of any text. But no more than
+# so many are, since all of them are read for every text.
+_ALWAYS, _MOST_ALWAYS = 256, 512
 _CLUSTER = 6  # labels of a cluster, at least
 _LEARNABLE = 8192  # clusters that few texts are enough for; more take as many texts to learn
 SCANNED = 2048  # clusters that are all scored for every text; where there are more, they are in groups
@@ -133,7 +135,7 @@ def _by_profile(
 
     So directions in which no text differs tell no label apart, and what all rows have in common tells none either.
     """
-    always = len(rows) // _ALWAYS
+    always = min(len(rows) // _ALWAYS, _MOST_ALWAYS)
     likeliest = (rows @ vectors.mean(0) + biases).argsort(descending=True, stable=True)
     likely, others = likeliest[:always], likeliest[always:].sort().values
     clusters = _num_clusters(len(others), len(vectors) if rows.is_cuda else 0)

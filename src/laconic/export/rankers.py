@@ -68,7 +68,7 @@ from laconic.packed.engine.trees import Trees
 
 CPU = torch.device("cpu")
 OnPart: TypeAlias = Callable[[float, int], None]  # parts that are packed, the last one maybe in part, and all parts
-_WALKED = 30_000  # texts of words' lists
+_WALKED, _WALKED_BESIDE = 30_000, 10_000  # texts of words' lists: of nearest texts alone, and beside other channels
 _HOLDOUT, _LEAST_HOLDOUT = 4000, 1000  # tuning_texts that say how much is found
 _SCORED = 1 << 29  # pairs of text and label for which they are scored exactly, with which they are at most so many
 _GROWN = 0.5  # of the time that a tree takes, until it is grown
@@ -286,8 +286,9 @@ def _(ranker: TreesRanker, packing: Packing) -> Trees:
 @torch.no_grad()
 def _(ranker: FusedRanker, packing: Packing) -> Fused:
     network, nearest = ranker.combiner, packing.part(ranker.nearest)
-    space = None if ranker.siamese is None else packing.channel(ranker.siamese)
     assert isinstance(nearest, Neighbours)
+    nearest = replace(nearest, walked=_WALKED_BESIDE)
+    space = None if ranker.siamese is None else packing.channel(ranker.siamese)
     further = None if ranker.transformer is None else packing.channel(ranker.transformer)
     assert isinstance(space, Searched | None)
     assert isinstance(further, Searched | None)

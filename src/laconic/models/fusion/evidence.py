@@ -185,71 +185,91 @@ def is_listed(numbers):  # type: ignore[no-untyped-def]
     return found
 
 
-class Workspace(NamedTuple):
-    """Scratch arrays with a number per label, zero before and after every text, and lists of touched labels."""
+# What a text makes of a label: sums of votes and the largest vote, its cosine with the label's text and the weight of the
+# words that both have, and the label's place in its row, and one more.
+_VOTES, _NEAREST, _COSINE, _COMMON, _PLACE = range(5)
+_LINE = 64  # bytes that are fetched together
+_AHEAD = 12  # labels of a list
+_OF_LABEL = 8  # numbers, so that those of a label lie in one line
 
-    votes: Float[np.ndarray, "labels"]
-    nearest: Float[np.ndarray, "labels"]
-    cosines: Float[np.ndarray, "labels"]
-    common: Float[np.ndarray, "labels"]
-    place: Int[np.ndarray, "labels"]  # of a label in its row, and one more
+
+class Workspace(NamedTuple):
+    """Scratch with some numbers per label, zero before and after every text, and lists of touched labels."""
+
+    of_labels: Float[np.ndarray, "labels 8"]
     voted: Int[np.ndarray, "labels+1"]
     worded: Int[np.ndarray, "labels+1"]
 
 
 def make_workspace(labels: int) -> Workspace:
-    votes, nearest, cosines, common = np.zeros((4, labels), dtype=np.float32)
+    room = np.zeros(labels * _OF_LABEL + _LINE // 4, dtype=np.float32)
+    first = -room.ctypes.data % _LINE // 4
     voted, worded = np.empty((2, labels + 1), dtype=np.int32)
-    return Workspace(votes, nearest, cosines, common, np.zeros(labels, dtype=np.int32), voted, worded)
+    return Workspace(room[first : first + labels * _OF_LABEL].reshape(labels, _OF_LABEL), voted, worded)
 
 
 @compiled
 def gather(channels, asked, frequency, width, rows, workspace, found):  # type: ignore[no-untyped-def]
     """Write the features of the texts from the first to the last of `rows`."""
-    votes, nearest, cosines, common, place, voted, worded = workspace
+    of_labels, voted, worded = workspace
+    votes, cosines = of_labels[:, _VOTES], of_labels[:, _COSINE]
     best, scores = np.empty(width, dtype=np.int64), np.empty(width, dtype=np.float32)
     for row in range(rows[0], rows[1]):
         labels, numbers = found.labels[row], found.numbers[row]
-        by_votes = _vote(channels, row, votes, nearest, voted)
-        by_words = _share_words(channels.label_texts, channels.queries, row, cosines, common, worded)
+        for listed in asked.rankers:
+            _fetch_labels(of_labels, frequency, listed.labels[row])
+        by_votes = _vote(channels, row, of_labels, voted)
+        by_words = _share_words(channels.label_texts, channels.queries, row, of_labels, worded)
         count = 0
         for ranker, listed in enumerate(asked.rankers):
-            count = _join(listed.labels[row], place, labels, numbers, columns_of(ranker)[3], count)
+            count = _join(listed.labels[row], of_labels, labels, numbers, columns_of(ranker)[3], count)
         kept = take_best(votes, voted, by_votes, best, scores)
-        count = _join(best[:kept], place, labels, numbers, 7, count)
+        count = _join(best[:kept], of_labels, labels, numbers, 7, count)
         largest_vote = max(scores[0], np.float32(1e-30)) if kept else np.float32(1)
         kept = take_best(cosines, worded, by_words, best, scores)
-        count = _join(best[:kept], place, labels, numbers, 11, count)
+        count = _join(best[:kept], of_labels, labels, numbers, 11, count)
         largest_cosine = max(scores[0], np.float32(0)) if kept else np.float32(0)
-        count = _join(asked.wanted[row], place, labels, numbers, -1, count)
+        count = _join(asked.wanted[row], of_labels, labels, numbers, -1, count)
         for ranker, listed in enumerate(asked.rankers):
-            _listed_scores(listed, row, place, labels, numbers, frequency, count, columns_of(ranker))
+            _listed_scores(listed, row, of_labels, labels, numbers, frequency, count, columns_of(ranker))
         words = np.log1p(np.float32(channels.queries.starts[row + 1] - channels.queries.starts[row]))
         for i in range(count):
             label, of_label = labels[i], numbers[i]
+            own = of_labels[label]
             of_label[0] = 1
-            of_label[5] = max(votes[label] / largest_vote, np.float32(0))
+            of_label[5] = max(own[_VOTES] / largest_vote, np.float32(0))
             of_label[6] = np.log(np.float32(1e-3) + of_label[5])
-            of_label[8] = nearest[label]
-            of_label[9] = max(cosines[label], np.float32(0))
+            of_label[8] = own[_NEAREST]
+            of_label[9] = max(own[_COSINE], np.float32(0))
             of_label[10] = of_label[9] / max(largest_cosine, np.float32(1e-6))
-            of_label[12] = common[label]
+            of_label[12] = own[_COMMON]
             of_label[13] = frequency[label]
             of_label[15] = of_label[13] * of_label[5]
             of_label[16] = of_label[13] * of_label[9]
             of_label[17] = channels.weights[row, 0] if channels.weights.shape[1] else np.float32(0)
             of_label[18] = largest_cosine
             of_label[19] = words
-            place[label] = 0
-        _clear_both(votes, nearest, voted, by_votes)
-        _clear_both(cosines, common, worded, by_words)
+            own[_PLACE] = 0
+        _clear_both(of_labels, _VOTES, _NEAREST, voted, by_votes)
+        _clear_both(of_labels, _COSINE, _COMMON, worded, by_words)
 
 
 @compiled
-def _vote(channels, row, votes, nearest, voted):  # type: ignore[no-untyped-def]
+def _fetch_labels(of_labels, frequency, labels):  # type: ignore[no-untyped-def]
+    """Prefetch what is written and read of labels, which lie far apart."""
+    for label in labels:
+        prefetch(of_labels, max(label, 0) * _OF_LABEL * of_labels.itemsize)
+        prefetch(frequency, max(label, 0) * frequency.itemsize)
+
+
+@compiled
+def _vote(channels, row, of_labels, voted):  # type: ignore[no-untyped-def]
     """Sum and maximise the weights of the neighbours that have a label; return the number of labels."""
     count, lists = 0, channels.votes
     _fetch(lists, channels.neighbours[row])
+    for text in channels.neighbours[row]:
+        for j in range(lists.starts[max(text, 0)], lists.starts[text + 1] if text >= 0 else 0):
+            prefetch(of_labels, lists.numbers[j] * _OF_LABEL * of_labels.itemsize)
     for i in range(channels.neighbours.shape[1]):
         text, weight = channels.neighbours[row, i], channels.weights[row, i]
         if text < 0 or weight == 0:
@@ -258,11 +278,11 @@ def _vote(channels, row, votes, nearest, voted):  # type: ignore[no-untyped-def]
             label, value = lists.numbers[j], weight * lists.values[j]
             if value <= 0:
                 continue
-            if votes[label] == 0:
+            if of_labels[label, _VOTES] == 0:
                 voted[count] = label
                 count += 1
-                nearest[label] = weight  # neighbours come nearest first
-            votes[label] += value
+                of_labels[label, _NEAREST] = weight  # neighbours come nearest first
+            of_labels[label, _VOTES] += value
     return count
 
 
@@ -278,14 +298,14 @@ def _fetch(lists, texts):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _clear_both(some, others, touched, count):  # type: ignore[no-untyped-def]
+def _clear_both(of_labels, one, other, touched, count):  # type: ignore[no-untyped-def]
     for i in range(count):
-        some[touched[i]] = 0
-        others[touched[i]] = 0
+        of_labels[touched[i], one] = 0
+        of_labels[touched[i], other] = 0
 
 
 @compiled
-def _share_words(label_texts, queries, row, cosines, common, worded):  # type: ignore[no-untyped-def]
+def _share_words(label_texts, queries, row, of_labels, worded):  # type: ignore[no-untyped-def]
     """Sum a text's cosines with labels' texts, and the squared weights of a label's words that the text has; over all
     its words these add up to 1. Return the number of labels.
 
@@ -298,28 +318,30 @@ def _share_words(label_texts, queries, row, cosines, common, worded):  # type: i
             first, last = label_texts.starts[word], label_texts.starts[word + 1]
             numbers, values = label_texts.numbers[first:last], label_texts.values[first:last]
             for j in range(len(numbers)):
-                label, before = numbers[j], cosines[numbers[j]]
+                if j + _AHEAD < len(numbers):
+                    prefetch(of_labels, numbers[j + _AHEAD] * _OF_LABEL * of_labels.itemsize)
+                label, before = numbers[j], of_labels[numbers[j], _COSINE]
                 worded[count] = label  # without a branch: what is written in vain is written over next
                 count += before == 0
                 after = before + weight * values[j]
-                cosines[label] = after if after != 0 else TRACE
-                common[label] += values[j] * values[j]
+                of_labels[label, _COSINE] = after if after != 0 else TRACE
+                of_labels[label, _COMMON] += values[j] * values[j]
     return count
 
 
 @compiled
-def _join(some, place, labels, numbers, number, count):  # type: ignore[no-untyped-def]
+def _join(some, of_labels, labels, numbers, number, count):  # type: ignore[no-untyped-def]
     """Append labels, best first, to a row unless they are there, and write their reciprocal rank."""
     for i in range(len(some)):
         label = some[i]
         if label < 0:
             continue
-        if place[label] == 0:
+        if of_labels[label, _PLACE] == 0:
             labels[count] = label
             count += 1
-            place[label] = count
+            of_labels[label, _PLACE] = count
         if number >= 0:
-            numbers[place[label] - 1, number] = np.float32(1) / np.float32(i + 1)
+            numbers[int(of_labels[label, _PLACE]) - 1, number] = np.float32(1) / np.float32(i + 1)
     return count
 
 
@@ -333,7 +355,7 @@ def columns_of(ranker):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _listed_scores(listed, row, place, labels, numbers, frequency, count, columns):  # type: ignore[no-untyped-def]
+def _listed_scores(listed, row, of_labels, labels, numbers, frequency, count, columns):  # type: ignore[no-untyped-def]
     """Write a ranker's features of all labels of a row, except their rank."""
     score, share, log_share, _, weighed = columns
     largest = np.float32(1e-30)
@@ -343,8 +365,9 @@ def _listed_scores(listed, row, place, labels, numbers, frequency, count, column
     for i in range(listed.labels.shape[1]):
         label = listed.labels[row, i]
         if label >= 0:
-            numbers[place[label] - 1, score] = listed.scores[row, i]
-            numbers[place[label] - 1, share] = max(listed.scores[row, i] / largest, np.float32(0))
+            place = int(of_labels[label, _PLACE]) - 1
+            numbers[place, score] = listed.scores[row, i]
+            numbers[place, share] = max(listed.scores[row, i] / largest, np.float32(0))
     for i in range(count):
         numbers[i, log_share] = np.log(np.float32(1e-4) + numbers[i, share])
         numbers[i, weighed] = frequency[labels[i]] * numbers[i, log_share]
