@@ -185,7 +185,7 @@ def is_listed(numbers):  # type: ignore[no-untyped-def]
     return found
 
 
-# What a text makes of a label: the sum of its votes and the largest of them, the cosine of both texts, the weight of the
+# What a text makes of a label: the sum of its votes and the largest vote, the cosine of both texts, the weight of the
 # words that they share, and the label's place in its row, and one more.
 _VOTES, _NEAREST, _COSINE, _COMMON, _PLACE = range(5)
 _LINE = 64  # bytes that are fetched together
