@@ -25,6 +25,7 @@ import numpy as np
 from benchmarks.common import save_beside
 from laconic.data.sources import read
 from laconic.packed.engine import fusion
+from laconic.packed.engine import search as searching
 from laconic.packed.engine.fusion import Fused
 from laconic.packed.engine.neighbours import Gatherer
 from laconic.packed.engine.search import Searched
@@ -37,8 +38,8 @@ _WARM = 200  # texts
 _PARTS: tuple[tuple[str, Any, str], ...] = (
     ("words", Reader, "read"),
     ("vectors", Searched, "vectors"),
-    ("search", Searched, "rank_vectors"),
-    ("search", Searched, "propose"),
+    ("search", searching, "search"),
+    ("search", searching, "propose"),
     ("scores of all candidates", Searched, "score_candidates"),
     ("label trees", Trees, "rank"),
     ("nearest texts and evidence", Gatherer, "__call__"),

@@ -206,7 +206,9 @@ def test_later_stages_compile_their_kernels_themselves_where_none_are_compiled_b
 
 def test_the_process_that_compiles_beside_a_gpu_counts_in_the_memory_of_a_first_training() -> None:
     every = every_kernel("inceptionxml", gpu=True)
-    for unlike, more in (({}, 1200 << 20), ({"cores": 2}, 0), ({"packing": False}, 0)):
+    little = choice(gpu=True, cores=16).memory + (3 << 30)
+    ways: list[tuple[dict[str, Any], int]] = [({}, 1200 << 20), ({"cores": 2}, 0), ({"packing": False}, 0)]
+    for unlike, more in [*ways, ({"free_memory": little}, 0), ({"texts": 20}, 0)]:
         usual, first = (
             choice(gpu=True, **{"cores": 16, **unlike}),
             choice(gpu=True, **{"cores": 16, **unlike}, uncompiled=every),
@@ -408,3 +410,8 @@ def test_other_work_on_the_cores_takes_time_and_is_said() -> None:
     budget = 1.5 * quiet.seconds
     assert choice(budget=budget).method == "astec"
     assert choice(budget=budget, share=0.25).method != "astec"
+
+
+def test_only_a_member_s_number_is_left_out_of_a_stage_s_name() -> None:
+    assert kernels_of("inceptionxml", "member-3.train", gpu=True) == kernels_of("inceptionxml", "train", gpu=True)
+    assert kernels_of("astec", "fusion-encoder.train", gpu=True) is None

@@ -87,7 +87,8 @@ def opened(part: Searched, vector: np.ndarray, by_cluster: np.ndarray, k: int) -
     scores = np.where([one in inside for one in range(part.clusters.size)], by_cluster, -np.inf)
     if not (part.trained or part.probed):
         return best_of(scores, beam)
-    spare = max(16, beam // 8)  # few are surely among them
+    is_exact = part.rescored >= part.num_labels
+    spare = part.clusters.size if is_exact else max(16, beam // 8)  # few are surely among them
     again = best_of(scores, beam + spare) & inside
     sure = best_of(scores, max(0, beam - spare)) & inside
     exact = exactly(part.clusters, vector[None])[0]
@@ -138,7 +139,7 @@ def test_the_labels_of_the_best_clusters_are_found(data: st.DataObject) -> None:
 @pytest.mark.parametrize("product", [False, True])
 def test_of_a_model_s_own_clusters_those_near_the_last_are_scored_again(beam: int, product: bool) -> None:
     sizes = np.random.default_rng(3).integers(0, 4, 200).tolist()
-    part = searched(sizes, always=0, probed=beam, product=product, rescored=600, beam=beam)
+    part = searched(sizes, always=0, probed=beam, product=product, rescored=sum(sizes) - 1, beam=beam)
     vectors = numbers(8, DIM, seed=9)
     check(part, vectors, 20)
     exact = exactly(part.clusters, vectors)
@@ -148,6 +149,18 @@ def test_of_a_model_s_own_clusters_those_near_the_last_are_scored_again(beam: in
     overlap = [len(one & other) for one, other in zip(found, wanted, strict=True)]
     assert sum(overlap) > sum(len(one & other) for one, other in zip(without, wanted, strict=True))
     assert sum(overlap) >= 0.97 * beam * len(vectors)
+
+
+@pytest.mark.parametrize("product", [False, True])
+def test_an_exact_search_chooses_a_model_s_own_clusters_by_all_bits(product: bool) -> None:
+    middles = numbers(300, DIM, seed=2)
+    middles[:, 3] += 30  # so that four bits say little of the others
+    clusters = NibbleRows.of(middles, np.zeros(300, np.float32), with_exact=False)
+    part = searched([1] * 300, always=0, probed=9, beam=9, clusters=clusters, product=product)
+    vectors = numbers(8, DIM, seed=9)
+    check(part.exact(), vectors, 5)
+    wanted, found = part.exact().rank(vectors, 5).labels, part.rank(vectors, 5).labels
+    assert any(set(one) != set(other) for one, other in zip(wanted.tolist(), found.tolist(), strict=True))
 
 
 def test_groups_that_are_not_opened_are_passed_over() -> None:
@@ -229,6 +242,7 @@ def test_scores_of_any_labels_are_plain_numpy_s() -> None:
 @pytest.mark.parametrize("count", [0, 1, 3, 4, 5, 49])
 def test_the_best_candidates_are_scored_by_all_bits_and_the_others_by_their_upper_ones(count: int) -> None:
     part, vectors = searched(transform=layer(seed=4)), numbers(3, DIM, seed=9)
+    proposed = np.array([50, 20, 1])  # of the third text, one label is only requested
     labels = np.full((3, 50), NO_LABEL)
     labels[:, :count] = np.stack([np.random.default_rng(text).permutation(49)[:count] for text in range(3)])
     labels[2, 2:] = NO_LABEL
@@ -237,11 +251,12 @@ def test_the_best_candidates_are_scored_by_all_bits_and_the_others_by_their_uppe
     by_upper[:, part.order] = by_upper_bits(part.rows, own.for_labels)
     exact = np.exp(plainly(part.exact(), vectors))
     for wanted, rescored in ((1, 1), (20, 1), (1, 30)):
-        found = replace(part, rescored=rescored).score_candidates(own, labels, wanted)
+        found = replace(part, rescored=rescored).score_candidates(own, labels, proposed, wanted)
         assert (found[~there] == 0).all()
         for text in range(3):
             candidates = labels[text, there[text]]
-            again = best_of(by_upper[text, candidates], max(wanted + 16, rescored))
+            again = best_of(by_upper[text, candidates[: proposed[text]]], max(wanted + 16, rescored))
+            again |= set(range(proposed[text], len(candidates)))
             expected = np.exp(logs(by_upper[text, candidates]))
             expected[list(again)] = exact[text, candidates[list(again)]]
             np.testing.assert_allclose(found[text, there[text]], expected, rtol=1e-4, atol=1e-6)

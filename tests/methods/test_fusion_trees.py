@@ -13,6 +13,7 @@ from laconic.errors import TrainingError
 from laconic.methods.config import MethodConfig
 from laconic.methods.registry import config_of
 from laconic.methods.tree_process import build_apart
+from laconic.methods.wrappers import fusion_trees
 from laconic.methods.wrappers.fusion_trees import Forests, forests, trees_config
 from laconic.models.trees_ranker import TreesRanker
 from laconic.training.run import Run
@@ -52,6 +53,15 @@ def test_where_few_texts_are_held_out_the_trees_without_them_are_kept(data: Data
     held = replace(data.rows(range(20)), extend=None)  # type: ignore[arg-type]
     apart = Forests(replace(data, validation=held), settings(), Run.unkept())
     assert apart.of_all() is apart.without_held_out()
+
+
+def test_what_is_needed_is_decided_before_the_first_of_several_ranks_works_apart(
+    data: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fusion_trees, "_grow_beside", lambda run: False)
+    with forests(data, settings(held_out=0.05), Run.unkept()) as grown:
+        monkeypatch.setattr(fusion_trees, "_grow_beside", lambda run: True)
+        assert grown.of_all() is grown.without_held_out()
 
 
 def test_an_error_ends_what_grows_beside_it(data: Dataset) -> None:

@@ -86,7 +86,7 @@ def test_no_process_starts_where_another_has_compiled_the_same(starts: list[Task
         assert len(starts) == 1
 
 
-@pytest.mark.parametrize(("name", "amount"), [("usable_cores", 3), ("free_memory", 2 << 30)])
+@pytest.mark.parametrize(("name", "amount"), [("usable_cores", 3), ("free_memory", 1 << 30)])
 def test_no_process_starts_where_the_training_has_use_for_all(
     starts: list[Task], monkeypatch: pytest.MonkeyPatch, name: str, amount: int
 ) -> None:

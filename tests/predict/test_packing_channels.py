@@ -16,7 +16,7 @@ from laconic.export.rankers import pack_ranker
 from laconic.export.tree import tree_over
 from laconic.methods.nearest import Config, build
 from laconic.models.encoders import Identity
-from laconic.models.fusion.evidence import columns_of, numbers_of
+from laconic.models.fusion.evidence import columns_of, listed, numbers_of
 from laconic.models.fusion.network import Combiner
 from laconic.models.fusion.ranker import FusedRanker
 from laconic.models.siamese_ranker import SiameseRanker
@@ -156,9 +156,32 @@ def test_what_a_search_misses_and_another_channel_finds_counts_as_if_it_had_been
             np.testing.assert_allclose(numbers[best, score], known[best], rtol=1e-5, atol=1e-7)
             np.testing.assert_allclose(numbers[best, share], known[best] / every.max(), rtol=1e-4, atol=1e-6)
             np.testing.assert_allclose(numbers[~best, score], known[~best], rtol=0.5, atol=5e-3)  # by upper bits
-            listed = candidates[best]
-            missed += len(set(listed.tolist()) & set(own.labels[row].tolist()) - set(proposed[row].tolist()))
+            own_best = candidates[best]
+            missed += len(set(own_best.tolist()) & set(own.labels[row].tolist()) - set(proposed[row].tolist()))
     assert missed > 10  # labels of exact lists
+
+
+@torch.no_grad()
+def test_requested_labels_are_scored_by_all_bits_and_change_nothing_of_any_other() -> None:
+    part, texts = pack_ranker(combined()), topical(20, 9).numpy()
+    assert isinstance(part, Fused)
+    assert part.siamese is not None
+    narrow = replace(part, base=part.base.with_beam(1), siamese=part.siamese.with_beam(1))
+    labels = np.stack([np.random.default_rng(row).permutation(LABELS)[:150] for row in range(20)])
+    together = narrow.score(texts, labels)
+    for place in range(0, 150, 30):
+        alone = narrow.score(texts, labels[:, place : place + 1])
+        np.testing.assert_allclose(alone[:, 0], together[:, place], rtol=1e-6)
+    found, exact = narrow._evidence(texts, 0, labels), part.siamese.exact()
+    (score, share), proposed = columns_of(1)[:2], listed(found)
+    for row, wanted in enumerate(labels):
+        requested = np.isin(found.labels[row], wanted) & ~proposed[row]
+        every = exact.score(texts[row : row + 1], found.labels[row, requested][None])[0]
+        np.testing.assert_allclose(found.numbers[row, requested, score], every, rtol=1e-6)
+        assert requested.sum() > 50
+    assert (found.numbers[:, :, share] <= 1).all()
+    best = narrow.rank(texts, 5)
+    np.testing.assert_allclose(narrow.score(texts, best.labels), best.scores, rtol=1e-6)
 
 
 def test_of_labels_that_more_are_scored_for_the_best_are_proposed() -> None:

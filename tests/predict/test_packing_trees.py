@@ -381,7 +381,7 @@ def test_the_best_of_all_labels_by_products_are_those_of_an_exact_search(
     assert isinstance(part, Searched)
     expected = part.exact().rank(vectors, 5).labels
     for places in (64, LABELS):  # that are scored at a time
-        monkeypatch.setattr(beams, "_PLACES", places)
+        monkeypatch.setattr(beams, "_PAIRS", 200 * places)
         found = beams.best_of_all(part, vectors, torch.device("cpu"))
         assert found.dtype == expected.dtype
         assert (found == expected).mean() > 0.99

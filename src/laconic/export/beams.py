@@ -34,6 +34,7 @@ ENOUGH, TOGETHER = 0.985, 0.997  # and a combined model, of the true labels that
 _COMBINED, _LEAST_COMBINED = 1000, 250  # texts on which the beams of a combined model's channels are chosen
 _SCORED_TOGETHER = 1 << 28  # pairs of text and label that are scored exactly for it, unless texts are fewer than these
 _PLACES = 1 << 15  # labels that are scored at a time on a GPU
+_PAIRS = 1 << 23  # of text and label that are scored at a time on a CPU
 _ROUNDS = 4  # of doubling, usually
 _WORTH = 0.02  # of what is wanted, must be found more where a text takes twice as long
 _HARDLY_FELT = 1.5e6  # bytes of rows, up to which more are read until enough is found, whatever that brings
@@ -110,9 +111,9 @@ def with_beams(fused: Fused, holdout: Inputs | None, on_step: Callable[[float], 
     def widened(widths: Mapping[str, _Width]) -> _Widened:
         on_step(min(1.0, next(steps) / (_ROUNDS * len(kinds) + 1)))
         searched: dict[str, Any] = {name: width.of(channels[name]) for name, width in widths.items()}
-        wider = replace(fused, **searched)
+        wider, opened = replace(fused, **searched), {name: widths[name].opened(searched[name]) for name in widths}
         return _Widened(
-            wider, widths, _share_found(_best_five(wider, texts), wanted), sum(map(_read, searched.values()))
+            wider, opened, _share_found(_best_five(wider, texts), wanted), sum(map(_read, searched.values()))
         )
 
     at = widened({name: width.narrowest(fused.num_labels) for name, width in widest.items()})
@@ -142,6 +143,10 @@ class _Width(NamedTuple):
         """Return what is tried next of one kind."""
         wider: _Width = self._replace(**{kind: min(2 * getattr(self, kind), getattr(widest, kind))})
         return wider
+
+    def opened(self, channel: Searched | Candidates) -> _Width:
+        """Return the width as the channel has it: it opens more groups where these have too few clusters."""
+        return self._replace(groups=channel.probed_groups) if isinstance(channel, Searched) else self
 
     def of(self, channel: Searched | Candidates) -> PackedRanker:
         if isinstance(channel, Searched):
@@ -185,7 +190,7 @@ def _read(channel: Searched | Candidates) -> float:
     always, scored = int(channel.starts[0]), float(channel.clusters.upper.nbytes)
     probed = channel.beam * (channel.rows.size - always) / channel.clusters.size
     if channel.groups is not None:
-        scored = scored * min(1, channel.open_groups / channel.groups.size) + channel.groups.upper.nbytes
+        scored = scored * channel.probed_groups / channel.groups.size + channel.groups.upper.nbytes
     return float((always + probed) * channel.rows.upper.shape[1] + scored)
 
 
@@ -226,16 +231,17 @@ def best_of_all(
 ) -> Int[np.ndarray, "texts 5"]:
     """Return the best five of all labels as `tree.exact()` ranks them, by products on the device."""
     rows, own = tree.rows, torch.from_numpy(tree.transform.apply(encoded)).to(device)
-    best = own.new_empty(len(own), 0)
-    best_labels = best.long()
-    for first in range(0, rows.size, _PLACES):
-        part = slice(first, first + _PLACES)
+    at_once = _PLACES if device.type == "cuda" else max(5, _PAIRS // max(1, len(own)))
+    best, places = own.new_empty(len(own), 0), torch.empty(len(own), 0, dtype=torch.long, device=device)
+    for first in range(0, rows.size, at_once):
+        part = slice(first, first + at_once)
         scores = torch.addmm(_on(device, rows.biases[part]), own, _weights(rows, part, device).T)
-        order = _on(device, tree.order[part]).long().expand_as(scores)
-        joined = torch.cat([best, scores], 1).topk(min(5, best.shape[1] + scores.shape[1]))
-        best, best_labels = joined.values, torch.cat([best_labels, order], 1).gather(1, joined.indices)
+        own_best = scores.topk(min(5, scores.shape[1]))
+        best, places = torch.cat([best, own_best.values], 1), torch.cat([places, first + own_best.indices], 1)
+        joined = best.topk(min(5, best.shape[1]))
+        best, places = joined.values, places.gather(1, joined.indices)
     found = Ranked.empty(len(own), 5).labels
-    found[:, : best_labels.shape[1]] = best_labels.cpu().numpy()
+    found[:, : places.shape[1]] = tree.order[places.cpu().numpy()]
     return found
 
 

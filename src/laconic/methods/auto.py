@@ -26,7 +26,7 @@ from laconic.methods import trees
 from laconic.methods.config import MethodConfig
 from laconic.methods.first_kernels import uncompiled_kernels
 from laconic.methods.registry import config_of
-from laconic.methods.stage_memory import needed_memory, planned_within
+from laconic.methods.stage_memory import beside_memory, needed_memory, planned_within
 from laconic.methods.stage_times import Situation, compile_seconds
 from laconic.system.machine import free_memory, memory_held, share_of_cores, usable_cores
 from laconic.system.speed import best_of, core_speed
@@ -115,6 +115,7 @@ def choose(of: Situation) -> Choice:
         if choices.index(choice) and choice.method == "nearest":
             choice = choice._replace(why=f"{choice.why}, {_too_long(choices[choices.index(choice) - 1], of)}")
         choice = _scaled(choice, of, scale_within(choice.parts, of.budget))
+    choice = choice._replace(memory=choice.memory + beside_memory(of, choice.method, choice.memory))
     time = f"{human_seconds(choice.seconds)} {_machine(choice, of)}"
     if compiling := sum(compile_seconds(of, choice.method, choice.parts).values()):
         time += f", {human_seconds(compiling)} of them to compile kernels, once"

@@ -6,6 +6,7 @@ estimates and budgets know what is still to be compiled.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -17,6 +18,9 @@ COMPILED_BESIDE = (
     "inceptionxml+",
 )  # what is chosen where there is a GPU: see predict/kernel_process.py
 CORES_TO_COMPILE_BESIDE = 4  # with fewer, the training has use for all
+MEMORY_TO_COMPILE = 1200 << 20  # bytes that the process holds
+MEMORY_LEFT = 2 << 30  # bytes that must be free beside it and the training
+_MEMBER = re.compile(r"^(member-\d+\.)+")  # of an ensemble
 _KINDS = {"fusion-evidence": "evidence", "fusion-order": "order", "packing": "packing"}
 _TREES, _TRAINING = ("trees-kernels", "trees", "fusion-trees"), ("train-warm-up", "train")  # stages
 
@@ -30,7 +34,7 @@ class Kernels(NamedTuple):
 
 def kernels_of(method: str, stage: str, *, gpu: bool) -> Kernels | None:
     """Return the kernels that a stage compiles; None for one that compiles next to nothing."""
-    stage = stage.rsplit(".", 1)[-1]  # without the number of an ensemble's member
+    stage = _MEMBER.sub("", stage)
     if stage in _TREES:
         return Kernels("label trees", "label trees")  # the same for every method
     if stage in _TRAINING:

@@ -8,21 +8,21 @@ from math import sqrt
 from laconic.methods import astec, siamese, trees
 from laconic.methods.config import FusionConfig, MethodConfig
 from laconic.methods.costs import CPU
-from laconic.methods.first_kernels import COMPILED_BESIDE, CORES_TO_COMPILE_BESIDE, kernels_of
-from laconic.methods.stage_times import USUAL_WORDS, Situation, planned_parts, space_of
+from laconic.methods.first_kernels import MEMORY_LEFT, MEMORY_TO_COMPILE, kernels_of
+from laconic.methods.stage_times import USUAL_WORDS, Situation, compiles_beside, planned_parts, space_of
 from laconic.models.fusion import numbers_of
 from laconic.training.deadline import Part
 
 _TREES = "trees"  # the stage in which label trees grow that are a model of their own
 _LIBRARIES = 250 << 20  # compiled kernels and further libraries, which are loaded while training
 _GPU = 1600 << 20  # CUDA's libraries, and the processes that compile steps and grow label trees beside a GPU
-_COMPILING = 1200 << 20  # a process that compiles the kernels of later stages beside a GPU
 _TEXT = 400  # bytes per text: its words and labels as numbers, in several forms
 _PAIR, _SOLVER = 800, 200 << 20  # bytes per pair of text and label, and of the solver, while a tree is grown
 _SHARING = 7  # labels of a text; where there are more, they share what a tree holds of their text
 _TREE, _JOINED = 115, 3  # bytes per pair of text and label of a tree that is grown; copies where trees are joined
 _PACKING = 300 << 20  # bytes of a packed model beside the model, and of what it is compared with
 _COPIES = 1.4  # of what the channels say of held-out texts
+_SCRATCH = 40  # bytes per label and core while that is gathered
 
 
 def planned_within(of: Situation, method: str, config: MethodConfig, members: int = 1) -> dict[str, Part]:
@@ -53,15 +53,19 @@ def needed_memory(of: Situation, config: MethodConfig, members: int = 1) -> int:
             space = space_of(of, config)
             sizes = {"words": of.words, "labels": of.labels, "texts": of.texts}
             stages.append(kept + siamese.training_costs(space, CPU, **sizes).memory)
-    libraries = _LIBRARIES + _GPU * of.gpu + _COMPILING * _is_compiled_beside(of)
+    libraries = _LIBRARIES + _GPU * of.gpu
     return of.held_memory + libraries + _TEXT * of.texts + max(stages) + kept * (members - 1)
 
 
-def _is_compiled_beside(of: Situation) -> bool:
-    """Return whether a process compiles kernels beside a first training on a GPU."""
-    stages = [kernels_of(method, "packing", gpu=True) for method in COMPILED_BESIDE]
-    names = {kernels.name for kernels in stages if kernels is not None}
-    return of.gpu and of.packing and of.cores >= CORES_TO_COMPILE_BESIDE and not names.isdisjoint(of.uncompiled)
+def beside_memory(of: Situation, method: str, memory: int) -> int:
+    """Return the bytes of a process that compiles kernels beside a first training on a GPU; 0 where there is none.
+
+    Where memory has no room for it beside the `memory` of the training, it does not start.
+    """
+    packing = kernels_of(method, "packing", gpu=of.gpu)
+    is_wanted = compiles_beside(of, method) and packing is not None and packing.name in of.uncompiled
+    has_room = of.free_memory is None or memory + MEMORY_TO_COMPILE + MEMORY_LEFT <= of.free_memory
+    return MEMORY_TO_COMPILE * (is_wanted and has_room)
 
 
 def _kept(of: Situation, config: MethodConfig) -> int:
@@ -89,4 +93,5 @@ def _evidence(of: Situation, config: MethodConfig, fusion: FusionConfig) -> int:
     """Return the bytes of what all channels say of the held-out texts."""
     rankers = 1 + (fusion.trees > 0) + (fusion.siamese > 0 and of.label_texts)
     candidates = fusion.width * (rankers + 1 + of.label_texts)
-    return round(4 * _COPIES * of.texts * config.validation * candidates * numbers_of(rankers))
+    found = round(4 * _COPIES * of.texts * config.validation * candidates * numbers_of(rankers))
+    return found + _SCRATCH * of.labels * of.cores

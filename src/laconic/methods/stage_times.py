@@ -125,7 +125,7 @@ def planned_parts(of: Situation, method: str, config: MethodConfig, members: int
 
 def compile_seconds(of: Situation, method: str, parts: Iterable[str]) -> dict[str, float]:
     """Return how long parts compile kernels in a first training here; later members find them compiled."""
-    beside, found, seen = _compiled_beside(of, method), dict[str, float](), set[Kernels]()
+    beside, found, seen = compiles_beside(of, method), dict[str, float](), set[Kernels]()
     for part in parts:
         kernels = kernels_of(method, part, gpu=of.gpu)
         if kernels is None or kernels in seen or kernels.name not in of.uncompiled:
@@ -136,7 +136,7 @@ def compile_seconds(of: Situation, method: str, parts: Iterable[str]) -> dict[st
     return found
 
 
-def _compiled_beside(of: Situation, method: str) -> bool:
+def compiles_beside(of: Situation, method: str) -> bool:
     """Return whether processes of their own compile the kernels of later stages, and of label trees, beside a GPU."""
     return of.gpu and of.packing and of.cores >= CORES_TO_COMPILE_BESIDE and method in COMPILED_BESIDE
 

@@ -24,7 +24,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from laconic.config import Settings
 from laconic.kernels.cache import is_marked, mark
-from laconic.methods.first_kernels import COMPILED_BESIDE, CORES_TO_COMPILE_BESIDE
+from laconic.methods.first_kernels import COMPILED_BESIDE, CORES_TO_COMPILE_BESIDE, MEMORY_LEFT
 from laconic.system.machine import at_most_cores, free_memory, usable_cores
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 _MODULE = "laconic.predict.kernel_process"
-_MEMORY = 3 << 30  # bytes that the training must leave free; the process holds up to 1.2 GB
 _NICE = 10  # as the system counts: as low as label trees that grow beside it; what prepares the GPU's work goes first
 _TEXTS, _TEST_TEXTS, _LABELS, _WORDS = 600, 100, 300, 200  # of made-up data
 _WIDTH = 32  # of the space of texts and label texts
@@ -73,7 +72,7 @@ def task_of(method: str, config: MethodConfig, *, texts: bool, label_texts: bool
 def compiled_beside(task: Task | None, memory: int = 0) -> Iterator[None]:
     """Compile kernels while the block runs, if there is a task, they are not there yet, and nothing suffers by it.
 
-    `memory` is what the block itself is expected to take, in bytes.
+    `memory` is what the block is expected to take with the process, in bytes.
     """
     is_wanted = task is not None and _has_room(memory) and not is_marked(task.name)
     process = _started(task) if task is not None and is_wanted else None
@@ -87,7 +86,7 @@ def compiled_beside(task: Task | None, memory: int = 0) -> Iterator[None]:
 
 def _has_room(memory: int) -> bool:
     free = free_memory()
-    return usable_cores() >= CORES_TO_COMPILE_BESIDE and (free is None or free >= memory + _MEMORY)
+    return usable_cores() >= CORES_TO_COMPILE_BESIDE and (free is None or free >= memory + MEMORY_LEFT)
 
 
 def _started(task: Task) -> subprocess.Popen[bytes] | None:

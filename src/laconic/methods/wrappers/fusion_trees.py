@@ -55,7 +55,8 @@ def _grow_beside(run: Run) -> bool:
 def forests(data: Dataset, config: MethodConfig, run: Run) -> Iterator[Forests]:
     """Yield the forests of a method; they begin to grow at once where its training leaves the cores idle."""
     grown = Forests(data, config, run)
-    if _grow_beside(run):
+    # What is needed is decided here: where the first rank works apart, the run looks like one without others.
+    if grown.needed and _grow_beside(run):
         grown.start()
     try:
         yield grown
@@ -76,7 +77,7 @@ class Forests:
     def start(self) -> None:
         """Begin to grow what will be needed, one forest after the other, beside whatever follows."""
         before: Background[dict[str, Tensor]] | None = None
-        for name in self._needed():
+        for name in self.needed:
             if name not in self.grown and not self.run.knows(name):
                 before = self._started[name] = Background(self._apart(name, before))
 
@@ -91,14 +92,15 @@ class Forests:
 
     def of_all(self) -> TreesRanker | None:
         """Return trees of all texts; where few are held out, those that have not seen them unless others are free."""
-        names = self._needed()
-        return self._of(names[-1]) if names else None
+        return self._of(self.needed[-1]) if self.needed else None
 
     def with_all(self, ranker: TreesRanker) -> Forests:
         """Return forests that are grown already: this one for every purpose."""
         return replace(self, grown=dict.fromkeys((_LEARNT, _ALL), ranker))
 
-    def _needed(self) -> list[str]:
+    @cached_property
+    def needed(self) -> list[str]:
+        """Return the names of the forests, in the order in which they grow."""
         if not has_trees(self.config, self.data):
             return []
         return [_LEARNT, _ALL] if self._again else [_LEARNT]

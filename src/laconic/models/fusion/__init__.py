@@ -6,10 +6,22 @@ from laconic.models.fusion.evidence import (
     Channels,
     Evidence,
     Listed,
+    count_proposed,
     gather_evidence,
     listed,
     numbers_of,
     score_all,
 )
 
-__all__ = ["NUMBERS", "Asked", "Channels", "Evidence", "Listed", "gather_evidence", "listed", "numbers_of", "score_all"]
+__all__ = [
+    "NUMBERS",
+    "Asked",
+    "Channels",
+    "Evidence",
+    "Listed",
+    "count_proposed",
+    "gather_evidence",
+    "listed",
+    "numbers_of",
+    "score_all",
+]

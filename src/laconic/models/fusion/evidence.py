@@ -126,31 +126,41 @@ def gather_evidence(
     return found
 
 
+def count_proposed(found: Evidence, asked: Asked) -> Int[np.ndarray, "batch"]:
+    """Return how many candidates a ranker or a channel lists; those that were only requested come after them."""
+    if not asked.wanted.shape[1]:
+        return np.full(len(found.labels), found.labels.shape[1])
+    return np.asarray(listed(found).sum(axis=1))
+
+
 @compiled
-def score_all(found, ranker, scores, frequency):  # type: ignore[no-untyped-def]
-    """Write a ranker's features anew from its scores of all candidates, not of those alone that it lists."""
+def score_all(found, ranker, scores, proposed, frequency):  # type: ignore[no-untyped-def]
+    """Write a ranker's features anew from its scores of all candidates, not of those alone that it lists.
+
+    What is only requested changes nothing of the others.
+    """
     score, share, log_share, _, weighed = columns_of(ranker)
     for row in range(len(scores)):
         labels, numbers, largest = found.labels[row], found.numbers[row], np.float32(1e-30)
-        for i in range(len(labels)):
+        for i in range(proposed[row]):
             if labels[i] != NO_LABEL:
                 largest = max(largest, scores[row, i])
         for i in range(len(labels)):
             if labels[i] != NO_LABEL:
                 numbers[i, score] = scores[row, i]
-                numbers[i, share] = scores[row, i] / largest
+                numbers[i, share] = min(scores[row, i] / largest, np.float32(1))
                 numbers[i, log_share] = np.log(np.float32(1e-4) + numbers[i, share])
                 numbers[i, weighed] = frequency[labels[i]] * numbers[i, log_share]
 
 
 @compiled
-def list_best(found, ranker, scores, width):  # type: ignore[no-untyped-def]
-    """Let a ranker list the `width` candidates of its largest scores, whatever it listed before."""
+def list_best(found, ranker, scores, proposed, width):  # type: ignore[no-untyped-def]
+    """Let a ranker list the `width` proposed candidates of its largest scores, whatever it listed before."""
     place = columns_of(ranker)[3]
     best, best_scores = np.empty(width, np.int64), np.empty(width, np.float32)
     for row in range(len(scores)):
         labels, numbers, kept = found.labels[row], found.numbers[row], 0
-        for i in range(len(labels)):
+        for i in range(proposed[row]):
             if labels[i] != NO_LABEL:
                 numbers[i, place] = 0
                 kept = keep(i, scores[row, i], best, best_scores, kept)

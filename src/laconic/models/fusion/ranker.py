@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from laconic.kernels.spares import Spares
-from laconic.models.fusion import Asked, Channels, Evidence, Listed, gather_evidence, listed, score_all
+from laconic.models.fusion import Asked, Channels, Evidence, Listed, count_proposed, gather_evidence, listed, score_all
 from laconic.models.fusion.evidence import make_workspace
 from laconic.models.fusion.network import Combiner
 from laconic.models.fusion.order import in_final_order
@@ -101,7 +101,8 @@ class FusedRanker(Ranker):
         found = gather_evidence(channels, asked, self.frequency.numpy(), self.width, self._workspaces)
         candidates = torch.from_numpy(found.labels).to(where)
         for number, one in enumerate(every, first):
-            score_all(found, number, _host(one.score(there, candidates).float()), self.frequency.numpy())
+            found_scores = _host(one.score(there, candidates).float())
+            score_all(found, number, found_scores, count_proposed(found, asked), self.frequency.numpy())
         return found
 
     def with_tail(self, tail: float) -> FusedRanker:

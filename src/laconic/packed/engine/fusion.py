@@ -23,6 +23,7 @@ from laconic.models.fusion.evidence import (
     Asked,
     Evidence,
     Listed,
+    count_proposed,
     forget_unlisted,
     list_best,
     numbers_of,
@@ -157,23 +158,27 @@ class Fused(PackedRanker):
         rankings, further = [], _NO_LABELS.repeat(size_of(inputs), axis=0) if wanted is None else wanted
         for number, one in enumerate([self.base, *self._others]):
             size = self._width if number else most
-            if number in self._searched:
-                proposed = self._searched[number].propose(vectors[number], size)
-                rankings.append((proposed, np.zeros(proposed.shape, dtype=np.float32)))
-                continue
-            labels, scores = one.rank(inputs, size)
+            searched = self._searched.get(number)
+            if searched is None:
+                labels, scores = one.rank(inputs, size)
+            elif size == self._width:
+                labels = searched.propose(vectors[number], size)
+                scores = np.zeros(labels.shape, dtype=np.float32)
+            else:
+                labels, scores = searched.rank_vectors(vectors[number], size)
             rankings.append((labels[:, : self._width], scores[:, : self._width]))
             if size > self._width and wanted is None:
                 further = labels[:, self._width :]
         asked = Asked(tuple(Listed(*map(np.ascontiguousarray, one)) for one in rankings), np.ascontiguousarray(further))
         found = asked.empty_evidence(self._width)
         self._gatherer()(inputs, asked, found)
+        proposed = count_proposed(found, asked)
         for number, one in self._searched.items():
-            scores = one.score_candidates(vectors[number], found.labels, self._width)
-            list_best(found, number, scores, self._width)
+            scores = one.score_candidates(vectors[number], found.labels, proposed, self._width)
+            list_best(found, number, scores, proposed, self._width)
             if number == 0:  # of the others, which share a space with label texts, every score says something
                 forget_unlisted(found, number, scores)
-            score_all(found, number, scores, self._frequency)
+            score_all(found, number, scores, proposed, self._frequency)
         return found
 
     def _scores(self, found: Evidence) -> Float[np.ndarray, "texts n"]:

@@ -94,7 +94,7 @@ class Searched(PackedRanker):
     @property
     def scores_any(self) -> bool:
         """Return whether any label's score can be compared with any other's, whichever clusters are probed."""
-        return not (self.trained or self.probed)
+        return not (self.trained or self.probed or self.product)
 
     def rank(self, inputs: Inputs, k: int) -> Ranked:
         return self.rank_vectors(self.vectors(inputs), k)
@@ -128,11 +128,18 @@ class Searched(PackedRanker):
         return scores
 
     def score_candidates(
-        self, vectors: Vectors, labels: Int[np.ndarray, "texts n"], wanted: int
+        self,
+        vectors: Vectors,
+        labels: Int[np.ndarray, "texts n"],
+        proposed: Int[np.ndarray, "texts"],
+        wanted: int,
     ) -> Float[np.ndarray, "texts n"]:
-        """Score each text's labels, which end in NO_LABEL; those that are not among the best `wanted` by upper bits."""
-        scores = np.empty(labels.shape, dtype=np.float32)
-        score_candidates(self._held_places, vectors.for_labels, labels, max(wanted + _SPARED, self.rescored), scores)
+        """Score each text's labels, which end in NO_LABEL.
+
+        Of the first, which channels propose, those that are not among the best `wanted` are scored by upper bits.
+        """
+        scores, again = np.empty(labels.shape, dtype=np.float32), max(wanted + _SPARED, self.rescored)
+        score_candidates(self._held_places, vectors.for_labels, labels, proposed, again, scores)
         return scores
 
     def vectors(self, inputs: Inputs) -> Vectors:
@@ -178,12 +185,23 @@ class Searched(PackedRanker):
             int(self._clusters.of_smallest.searchsorted(k - int(self.starts[0]))) + 1
         )  # clusters, whichever they are
         beam = min(max(self.beam, enough), self.clusters.size)
-        groups = max(self.open_groups, int(self._groups.of_smallest.searchsorted(beam)) + 1)
+        groups = self._groups_for(beam)
         capacity = int(self.starts[0]) + int(self._clusters.of_largest[beam - 1])
-        scored = 0 if self.groups is None else int(self._groups.of_largest[min(groups, self.groups.size) - 1])
+        scored = 0 if self.groups is None else int(self._groups.of_largest[groups - 1])
         # Which clusters of its own a model probes is part of its answers. Those of a tree are made to find labels.
         spare = max(_LEAST_SPARE, beam // _SPARE) if self.trained or self.probed else 0
+        if spare and self.rescored >= self.num_labels:  # an exact search
+            spare = self.clusters.size
         return SearchLimits(groups, beam, max(self.rescored, 2 * k), capacity, self.product, scored, spare)
+
+    @property
+    def probed_groups(self) -> int:
+        """Return how many groups of clusters a search opens: more than are set where those have too few clusters."""
+        return self._groups_for(min(self.beam, self.clusters.size))
+
+    def _groups_for(self, beam: int) -> int:
+        enough = int(self._groups.of_smallest.searchsorted(beam)) + 1  # whichever they are
+        return min(max(self.open_groups, enough), len(self.group_starts) - 1)
 
     @cached_property
     def _clusters(self) -> Sizes:

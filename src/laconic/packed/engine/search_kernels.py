@@ -277,10 +277,11 @@ def score_labels(held, for_clusters, for_labels, labels, scores):  # type: ignor
 
 
 @compiled
-def score_candidates(held, for_labels, labels, wanted, scores):  # type: ignore[no-untyped-def]
+def score_candidates(held, for_labels, labels, proposed, wanted, scores):  # type: ignore[no-untyped-def]
     """Write the probabilities of a text's labels, each of which it has once; rows end in NO_LABEL, which have 0.
 
-    The best `wanted` by their upper bits are scored by all bits. Held are a Tree, SearchLimits and the labels' places.
+    The best `wanted` of its first `proposed` labels by their upper bits are scored by all bits, and so are all labels
+    that follow. Held are a Tree, SearchLimits and the labels' places.
     """
     tree, _, places = held.value
     width = labels.shape[1]
@@ -298,7 +299,11 @@ def score_candidates(held, for_labels, labels, wanted, scores):  # type: ignore[
             fetch_upper_row(tree.rows, own[i])
         found = scores[text]
         score_rows(tree.rows, own, count, numbers, lacking, scale, found)
-        again = choose(found, count, wanted, scratch, chosen)
+        first = min(count, proposed[text])
+        again = choose(found, first, wanted, scratch, chosen)
+        for i in range(first, count):
+            chosen[again] = i
+            again += 1
         for i in range(again):
             fetch_row(tree.rows, own[chosen[i]])
         for i in range(again):
