@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from laconic.errors import ModelError
 from laconic.packed.engine.blend import Blended
 from laconic.packed.engine.candidate_kernels import rank_candidates, score_candidates
 from laconic.packed.engine.candidates import Candidates
+from laconic.packed.engine.nibble_rows import NibbleRows
+from laconic.packed.engine.rows import Rows
 from laconic.types import NO_LABEL
 from tests.engine.making import DIM, layer, mapped, numbers, rows
 from tests.engine.making import given as given_vectors
@@ -23,14 +25,19 @@ from tests.variants import examples
 
 
 def candidates(**changes: Any) -> Candidates:
-    return Candidates(**{**given_vectors(), "rows": rows(LABELS), "near": near(), "beta": 0.6, "size": 20, **changes})
+    of_labels = NibbleRows.from_bytes(rows(LABELS))
+    return Candidates(**{**given_vectors(), "rows": of_labels, "near": near(), "beta": 0.6, "size": 20, **changes})
+
+
+def whole(part: NibbleRows) -> Rows:
+    return Rows(coarse=part.coarse, scales=part.scales, biases=part.biases, fine=part.fine)
 
 
 def plainly(part: Candidates) -> Blended:
     return Blended(
         encoder=part.encoder,
         transform=part.transform,
-        rows=part.rows,
+        rows=whole(part.rows),
         shortlist=part.near,
         beta=part.beta,
         size=part.size,
@@ -40,12 +47,12 @@ def plainly(part: Candidates) -> Blended:
 @examples(40)
 @given(st.data())
 def test_the_compiled_walk_is_the_plain_way(data: st.DataObject) -> None:
+    ways: list[dict[str, Any]] = [{}, NO_TEXTS, {"counted": 7}, {"several": 30}]
+    size, opened = data.draw(st.sampled_from([1, 12, 30, LABELS, 99])), data.draw(st.sampled_from([2, 8]))
     part = candidates(
         beta=data.draw(st.sampled_from([0.0, 0.3, 1.0])),
-        size=data.draw(st.sampled_from([1, 12, 30, LABELS, 99])),
-        near=near(**data.draw(st.sampled_from([{}, NO_TEXTS, {"counted": 7}, {"several": 30}]))).with_beam(
-            data.draw(st.sampled_from([2, 8]))
-        ),
+        size=size,
+        near=near(**data.draw(st.sampled_from(ways))).with_beam(opened).enough_for(size),
         transform=data.draw(st.sampled_from([given_vectors()["transform"], layer()])),
     )
     vectors, k = numbers(4, DIM, seed=data.draw(st.integers(0, 9))), data.draw(st.integers(1, 25))
@@ -73,7 +80,7 @@ def test_of_many_candidates_the_best_are_scored_again() -> None:
     part, vectors = candidates(size=LABELS, rescored=3), numbers(20, DIM)
     few, all_of_them = part.rank(vectors, 1), replace(part, rescored=LABELS).rank(vectors, 1)
     assert (few.labels == all_of_them.labels).mean() > 0.9
-    assert part.exact().rescored == 256
+    assert part.exact().rescored == LABELS
 
 
 @pytest.mark.parametrize("odd", [np.nan, np.inf, 3e38])
@@ -117,3 +124,11 @@ def test_mapped_arrays_answer_the_same_and_compile_nothing_anew(folder: Path) ->
     assert np.array_equal(back.rank(vectors, 7).scores, scores)
     assert np.array_equal(back.score(vectors, labels), part.score(vectors, labels))
     assert [len(kernel.signatures) for kernel in kernels] == compilations  # which take seconds
+
+
+def test_an_old_ranker_had_rows_of_whole_bytes_and_answers_the_same() -> None:
+    part, vectors = candidates(), numbers(6, DIM)
+    old = {field.name: getattr(part, field.name) for field in fields(part)} | {"rows": whole(part.rows)}
+    again = Candidates(**Candidates.upgraded(old))
+    for one, other in zip(again.rank(vectors, 7), part.rank(vectors, 7), strict=True):
+        assert np.array_equal(one, other)

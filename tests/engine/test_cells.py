@@ -28,7 +28,8 @@ def nearest(part: Cells, vector: np.ndarray, wanted: int) -> tuple[np.ndarray, n
     limits, best, cosines = part.limits, np.empty(wanted, np.int32), np.empty(wanted, np.float32)
     found, places = np.empty(limits.capacity, np.float32), np.empty(limits.capacity, np.int32)
     kept = nearest_rows(part.tree, limits, vector, found, places, wanted, best, cosines)
-    return best[:kept], cosines[:kept]
+    order = np.argsort(-cosines[:kept], kind="stable")
+    return part.order[best[:kept][order]], cosines[:kept][order]
 
 
 def plain(part: Cells, vectors: np.ndarray) -> np.ndarray:
@@ -145,12 +146,19 @@ def by_centres(part: NearLabels, vectors: np.ndarray) -> np.ndarray:
 
 
 def by_torch(part: NearLabels, vectors: np.ndarray, size: int) -> Ranking:
-    """What the merging of lists, of which the kernel is a faster twin, makes of the same cosines."""
-    cosines = torch.from_numpy(by_centres(part, vectors)).float()
+    """What the merging of lists, of which the kernel is a faster twin, makes of the same cosines.
+
+    Those of labels of the texts that vote are known, whichever cells are opened.
+    """
+    starts, labels = torch.from_numpy(part.text_starts), torch.from_numpy(part.text_labels).long()
     by_texts = torch.zeros((len(vectors), 0)) if part.texts is None else torch.from_numpy(plain(part.texts, vectors))
     asked = by_texts.float().topk(min(part.neighbours, by_texts.shape[1]))
-    every, votes = cosines.topk(part.num_labels), asked.values.clamp(min=0) ** part.power
-    starts, labels = torch.from_numpy(part.text_starts), torch.from_numpy(part.text_labels).long()
+    opened, known = by_centres(part, vectors), by_centres(part.with_beam(part.cells), vectors)
+    for row, texts in enumerate(asked.indices.tolist()):
+        named = np.concatenate([np.arange(0), *(part.text_labels[slice(*part.text_starts[t : t + 2])] for t in texts)])
+        unseen = named[np.isinf(opened[row, named])]
+        opened[row, unseen] = known[row, unseen]
+    every, votes = torch.from_numpy(opened).float().topk(part.num_labels), asked.values.clamp(min=0) ** part.power
     return merge(
         Ranking(every.indices, every.values),
         Voters(asked.indices, votes, starts, labels),
@@ -222,6 +230,14 @@ def test_opening_opens_as_large_a_share_of_texts() -> None:
     assert part.texts is not None
     assert (part.centres.beam, part.texts.beam, part.cells) == (2, 1, 8)
     assert near(**NO_TEXTS).with_beam(2).texts is None
+
+
+def test_labels_with_votes_are_compared_whichever_cells_are_opened() -> None:
+    part, vectors = near(counted=30).with_cells(1, 4), units(10, DIM, seed=8)
+    found = part.listed(vectors, vectors, 3)
+    opened = replace(part, centres=part.centres.enough_for(30))
+    np.testing.assert_allclose(found.scores, by_torch(opened, vectors, 3).scores.numpy(), atol=2e-5)
+    assert np.isinf(by_centres(opened, vectors)[np.arange(10)[:, None], found.labels]).any()
 
 
 def test_a_text_without_direction_is_near_to_as_many_labels() -> None:

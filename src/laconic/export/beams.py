@@ -28,7 +28,7 @@ from laconic.packed.engine.texts import Inputs, Ranked, size_of, some
 from laconic.types import NO_LABEL
 
 FAITHFUL = 0.995  # of what all labels' best five would be, a tree must find
-NEARLY = 0.993  # and cells: a text that is not found changes what others are worth
+MOSTLY, NEARLY = 0.985, 0.993  # and cells, at least and at most: what is passed over is nearly as good
 ALIKE = 0.998  # and groups of learnt clusters, of what all clusters would give
 ENOUGH, TOGETHER = 0.985, 0.997  # and a combined model, of the true labels that exact channels give: at least, at most
 _COMBINED, _LEAST_COMBINED = 1000, 250  # texts on which the beams of a combined model's channels are chosen
@@ -36,13 +36,15 @@ _SCORED_TOGETHER = 1 << 28  # pairs of text and label that are scored exactly fo
 _PLACES = 1 << 15  # labels that are scored at a time on a GPU
 _PAIRS = 1 << 23  # of text and label that are scored at a time on a CPU
 _ROUNDS = 4  # of doubling, usually
-_WORTH = 0.02  # of what is wanted, must be found more where a text takes twice as long
+_WORTH, _WORTH_OF_CELLS = 0.02, 0.1  # of what is wanted, must be found more where a text takes twice as long
 _HARDLY_FELT = 1.5e6  # bytes of rows, up to which more are read until enough is found, whatever that brings
 _MOST_RESCORED = 1024  # labels that are scored by all bits, where upper bits say so little
 _SCORED_BY_ALL, _LEAST_RESCORED_BY = 1 << 25, 50  # pairs of text and label by which that is found; texts, at least
-_REST = 3e6  # bytes of scattered rows that a core could read while it does what an answer takes besides
+_REST, _REST_OF_ASTEC = 3e6, 0.75e6  # bytes of scattered rows that a core reads while it does the rest of an answer
 SPARED = 64  # one of so many clusters is probed at least: fewer save no time, and some ask for more than five
 _FIRST = 512  # labels of probed clusters of a combined model, at first; fewer where one cluster of 64 has fewer
+_FIRST_CELLS = 256  # one of so many cells is probed, at first
+_COMPARED_BY_ASTEC = 1000  # texts on which cells are chosen: an exact search compares each with all training texts
 _FEW = 0.6  # of all groups, of which no more are probed
 _FIRST_GROUPS = 64  # one of so many groups of clusters is probed, at first
 _COMPARED = 20  # best labels of exact channels, by which those that are found count
@@ -124,8 +126,38 @@ def with_beams(fused: Fused, holdout: Inputs | None, on_step: Callable[[float], 
             own = at.widths[name].doubled(kind, widest[name])
             if at.found < TOGETHER and own != at.widths[name]:
                 wider = widened({**at.widths, name: own})
-                at = wider if at.gain_of(wider) >= at.least_gain() else at
-    return at.fused
+                least = _WORTH if at.found >= ENOUGH or at.read > _HARDLY_FELT else -np.inf
+                at = wider if at.gain_of(wider, _REST) >= least else at
+    assert isinstance(at.ranker, Fused)
+    return at.ranker
+
+
+def with_cells(part: Candidates, holdout: Inputs | None, on_step: Callable[[float], None]) -> Candidates:
+    """Probe more cells of labels and of texts for as long as enough more of the exact best five are found by it."""
+    if holdout is None or not size_of(holdout):
+        return part
+    texts = some(holdout, 0, min(_COMPARED_BY_ASTEC, size_of(holdout)))
+    near, wanted, steps = part.near, _best_five(part.exact(), texts).labels, count(1)
+    of_texts = 0 if near.texts is None else near.texts.middles.size
+    most = {"labels": near.centres.middles.size, "voting": of_texts}
+
+    def widened(labels: int, voting: int) -> _Widened:
+        on_step(min(1.0, next(steps) / (4 * _ROUNDS + 1)))
+        searched = part.with_cells(labels, voting)
+        found = _fraction_found(_best_five(searched, texts).labels, wanted)
+        return _Widened(searched, {"labels": labels, "voting": voting}, found, _read(searched))
+
+    at = widened(**{kind: min(cells, max(1, cells // _FIRST_CELLS)) for kind, cells in most.items()})
+    while at.found < NEARLY:
+        doubled = {kind: min(2 * cells, most[kind]) for kind, cells in at.widths.items()}
+        wider = [widened(**{**at.widths, kind: cells}) for kind, cells in doubled.items() if cells > at.widths[kind]]
+        gains = [at.gain_of(one, _REST_OF_ASTEC) for one in wider]
+        least = _WORTH_OF_CELLS if at.found >= MOSTLY or at.read > _HARDLY_FELT else -np.inf
+        if max(gains, default=-np.inf) <= least:
+            break
+        at = wider[int(np.argmax(gains))]
+    assert isinstance(at.ranker, Candidates)
+    return at.ranker
 
 
 class _Width(NamedTuple):
@@ -155,20 +187,19 @@ class _Width(NamedTuple):
 
 
 class _Widened(NamedTuple):
-    """A combined model with some widths, what it finds, and the bytes that its channels read for a text."""
+    """A ranker with some widths, what it finds, and the bytes that it reads for a text."""
 
-    fused: Fused
-    widths: Mapping[str, _Width]
+    ranker: PackedRanker
+    widths: Mapping[str, Any]
     found: float
     read: float
 
-    def least_gain(self) -> float:
-        """Return the gain from which on a wider search is worth its time."""
-        return _WORTH if self.found >= ENOUGH or self.read > _HARDLY_FELT else -np.inf
+    def gain_of(self, other: _Widened, rest: float) -> float:
+        """Return how much more the other finds, divided by the fraction by which a text takes it longer.
 
-    def gain_of(self, other: _Widened) -> float:
-        """Return how much more the other finds, divided by the fraction by which a text takes it longer."""
-        return (other.found - self.found) / max((other.read - self.read) / (_REST + self.read), 1e-9)
+        A core could read `rest` bytes while it does what an answer takes besides.
+        """
+        return (other.found - self.found) / max((other.read - self.read) / (rest + self.read), 1e-9)
 
 
 def _widest(channel: PackedRanker | None) -> _Width | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import singledispatch
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ from laconic.export.beams import (
     possible_beams,
     tuned,
     with_beams,
+    with_cells,
     with_enough_rescored,
     with_groups,
 )
@@ -199,14 +200,17 @@ def _probing_enough(tree: Searched, packing: Packing) -> Searched:
 def _(ranker: CandidatesRanker, packing: Packing) -> PackedRanker:
     """Probe as many cells as it takes."""
     dim, shortlist = ranker.encoder.dim, _pack_shortlist(ranker, packing)
-    encoder, rows = pack_encoder(ranker.encoder), Rows.of(*rows_of(ranker.classifier))
-    transform = pack_transform(ranker.classifier.transform, dim)
-    beta, size = float(ranker.beta), ranker.shortlister.size
-    part: PackedRanker
+    parts: dict[str, Any] = {
+        "encoder": pack_encoder(ranker.encoder),
+        "transform": pack_transform(ranker.classifier.transform, dim),
+        "beta": float(ranker.beta),
+        "size": ranker.shortlister.size,
+    }
+    rows = rows_of(ranker.classifier)
     if isinstance(shortlist, NearLabels):
-        part = Candidates(encoder=encoder, transform=transform, rows=rows, near=shortlist, beta=beta, size=size)
-    else:
-        part = Blended(encoder=encoder, transform=transform, rows=rows, shortlist=shortlist, beta=beta, size=size)
+        astec = Candidates(rows=NibbleRows.of(*rows), near=shortlist, **parts)
+        return with_cells(astec, packing.holdout, packing.within)
+    part = Blended(rows=Rows.of(*rows), shortlist=shortlist, **parts)
     return tuned(part, packing.holdout, NEARLY, possible_beams(most=shortlist.cells), packing.within)
 
 

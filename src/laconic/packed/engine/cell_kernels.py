@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Int
 
 from laconic.kernels.jit import compiled
-from laconic.kernels.selection import ascending, choose
+from laconic.kernels.selection import choose
 from laconic.packed.engine.nibble_kernels import (
     NibbleGrid,
     both_dot,
@@ -24,7 +24,7 @@ from laconic.packed.engine.nibble_kernels import (
 
 _AHEAD = 2  # cells
 _ROWS_AHEAD = 8  # that are scored again
-_SPARE = 2  # one row for so many that are wanted is scored again besides, unless the limits say more
+_SPARE = 4  # one row for so many that are wanted is scored again besides, unless the limits say more
 
 
 class CellTree(NamedTuple):
@@ -49,7 +49,10 @@ class CellLimits(NamedTuple):
 
 @compiled
 def nearest_rows(tree, limits, vector, found, places, wanted, best, cosines):  # type: ignore[no-untyped-def]
-    """Write the `wanted` rows of largest product, best first; return their number. `found` and `places` are scratch."""
+    """Write the places of the `wanted` rows of largest product, in no order, and these; return their number.
+
+    `found` and `places` are scratch.
+    """
     cells = len(tree.starts) - 1
     width = max(cells, len(found))
     scores, cell_of = np.empty(cells, np.float32), np.empty(cells, np.int32)
@@ -71,20 +74,25 @@ def nearest_rows(tree, limits, vector, found, places, wanted, best, cosines):  #
         for j in range(count, end):
             places[j] = first + j - count
         count = end
-    kept = choose(found, count, wanted + max(limits.spare, wanted // _SPARE), scratch, chosen)
+    count = _score_again(tree, near, places, found, count, wanted + max(limits.spare, wanted // _SPARE), chosen)
+    kept = choose(found, count, wanted, scratch, chosen)
+    for i in range(kept):
+        best[i], cosines[i] = places[chosen[i]], found[chosen[i]]
+    return kept
+
+
+@compiled
+def _score_again(tree, near, places, found, count, wanted, chosen):  # type: ignore[no-untyped-def]
+    """Keep the `wanted` best rows, scored by all bits; return their number."""
+    kept = choose(found, count, wanted, np.empty(count, np.float32), chosen)
+    for i in range(kept):  # they are chosen in order, so that none is overwritten before it is read
+        places[i] = places[chosen[i]]
     for i in range(kept):
         if i + _ROWS_AHEAD < kept:
-            fetch_row(tree.rows, places[chosen[i + _ROWS_AHEAD]])
-        cosine = both_dot(tree.rows, places[chosen[i]], near)
-        scratch[i] = cosine if cosine > -np.inf else -np.float32(np.inf)  # as where it is no number
-    nearest = np.empty(min(kept, wanted), np.int32)
-    choose(scratch, kept, wanted, found, nearest)
-    order = ascending(-scratch[nearest])
-    for i in range(len(order)):
-        place = nearest[order[i]]
-        best[i] = tree.order[places[chosen[place]]]
-        cosines[i] = scratch[place]
-    return len(order)
+            fetch_row(tree.rows, places[i + _ROWS_AHEAD])
+        cosine = both_dot(tree.rows, places[i], near)
+        found[i] = cosine if cosine > -np.inf else -np.float32(np.inf)  # as where it is no number
+    return kept
 
 
 @compiled

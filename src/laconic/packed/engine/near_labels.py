@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from laconic.errors import ModelError
 from laconic.kernels.checks import (
@@ -65,14 +66,18 @@ class NearLabels(Shortlist):
 
     def listed(self, inputs: Inputs, vectors: Float[np.ndarray, "texts dim"], size: int) -> Ranked:
         labels, nearness = found = Ranked.empty(len(vectors), size)
-        list_labels(*self.ways(size), vectors, (labels, nearness))
+        list_labels(*self.enough_for(size).ways(size), vectors, (labels, nearness))
         return found
 
     def with_beam(self, beam: int) -> NearLabels:
-        """Return the shortlister with this many label cells probed, and the same fraction of text cells."""
-        share = beam / self.centres.middles.size
-        texts = None if self.texts is None else self.texts.with_beam(round(share * self.texts.middles.size))
-        return replace(self, centres=self.centres.with_beam(beam), texts=texts)
+        """Return the shortlister with this many label cells probed, and with them as many more or fewer text cells."""
+        more = beam / self.centres.beam
+        return self.with_cells(beam, 0 if self.texts is None else round(more * self.texts.beam))
+
+    def with_cells(self, of_labels: int, of_texts: int) -> NearLabels:
+        """Return the shortlister with this many cells of labels and of texts probed."""
+        texts = None if self.texts is None else self.texts.with_beam(of_texts)
+        return replace(self, centres=self.centres.with_beam(of_labels), texts=texts)
 
     def exact(self) -> NearLabels:
         texts = None if self.texts is None else self.texts.exact()
@@ -80,22 +85,37 @@ class NearLabels(Shortlist):
 
     def ways(self, size: int) -> tuple[Near, Blend]:
         """Return the settings by which a list of that size is found."""
-        size, several = min(size, self.num_labels), self.centres.rows.size > self.num_labels
-        # Where labels have several centres, some of the nearest are of the same label.
-        listed = min(max(self.counted, size) * (1 + several), self.centres.rows.size)
         asked = min(self.neighbours, self._num_texts)
-        centres = self.centres.enough_for(listed)
-        texts = self.centres if self.texts is None else self.texts.enough_for(asked)
+        texts = self.centres if self.texts is None else self.texts
         starts, labels, owners = map(for_kernels, (self.text_starts, self.text_labels, self.owners))
-        near = Near(centres.tree, centres.limits, owners, texts.tree, texts.limits, starts, labels)
-        return near, Blend(
+        of_centres, of_texts = (self.centres.tree, self.centres.limits), (texts.tree, texts.limits)
+        return Near(*of_centres, owners, *self._places, *of_texts, starts, labels), Blend(
             counted=self.counted,
-            listed=listed,
+            listed=self._listed(size),
             neighbours=asked,
             power=float(self.power),
             votes=float(self.votes),
-            size=size,
+            size=min(size, self.num_labels),
         )
+
+    def enough_for(self, size: int) -> NearLabels:
+        """Return the shortlister with enough cells probed for a list of that size, whichever they are."""
+        texts = None if self.texts is None else self.texts.enough_for(min(self.neighbours, self._num_texts))
+        return replace(self, centres=self.centres.enough_for(self._listed(size)), texts=texts)
+
+    def _listed(self, size: int) -> int:
+        """Return how many centres are looked up for a list of that size."""
+        several = self.centres.rows.size > self.num_labels  # so that some of the nearest are of the same label
+        wanted = self.counted if self._num_texts else max(self.counted, min(size, self.num_labels))
+        return min(wanted * (1 + several), self.centres.rows.size)
+
+    @cached_property
+    def _places(self) -> tuple[Int[np.ndarray, "bounds"], Int[np.ndarray, "centres"]]:
+        """Return where the places of each label's centres begin, and those places."""
+        of_places = self.owners[self.centres.order]
+        places = np.argsort(of_places, kind="stable").astype(np.int32)
+        starts = np.searchsorted(of_places[places], np.arange(self.num_labels + 1))
+        return for_kernels(starts.astype(np.int64)), for_kernels(places)
 
     @property
     def _num_texts(self) -> int:
