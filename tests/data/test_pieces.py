@@ -54,8 +54,8 @@ def test_words_are_cut_into_the_longest_pieces() -> None:
     assert names == [["[CLS]", "ba", "##ce", "##fo", "!", "[SEP]"], ["[CLS]", "a", "##ba", "[UNK]", "[SEP]"]]
 
 
-# Characters that an old version of Unicode has and calls the same: of others the library's tables may not know that they
-# are signs, or that they are none any more.
+# Characters that an old version of Unicode has and calls the same: of others the library's tables may not know that
+# they are signs, or that they are none any more.
 LONG_KNOWN = [
     one for one in map(chr, range(0x3000)) if unicodedata.category(one) == ucd_3_2_0.category(one) not in ("Cn", "Cs")
 ]
