@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laconic.models.shortlisters.merge import Voters, merge
-from laconic.packed.engine.cell_kernels import nearest_rows
+from laconic.packed.engine.cell_kernels import nearest_places
 from laconic.packed.engine.cells import Cells
 from laconic.packed.engine.near_labels import NearLabels
 from laconic.packed.engine.rows import Rows
@@ -27,7 +27,7 @@ LABELS = 50
 def nearest(part: Cells, vector: np.ndarray, wanted: int) -> tuple[np.ndarray, np.ndarray]:
     limits, best, cosines = part.limits, np.empty(wanted, np.int32), np.empty(wanted, np.float32)
     found, places = np.empty(limits.capacity, np.float32), np.empty(limits.capacity, np.int32)
-    kept = nearest_rows(part.tree, limits, vector, found, places, wanted, best, cosines)
+    kept = nearest_places(part.tree, limits, vector, found, places, wanted, best, cosines)
     order = np.argsort(-cosines[:kept], kind="stable")
     return part.order[best[:kept][order]], cosines[:kept][order]
 
@@ -52,7 +52,7 @@ def plain(part: Cells, vectors: np.ndarray) -> np.ndarray:
 
 @examples(40)
 @given(st.data())
-def test_the_nearest_rows_of_the_best_cells_are_found(data: st.DataObject) -> None:
+def test_the_nearest_places_of_the_best_cells_are_found(data: st.DataObject) -> None:
     sizes = data.draw(st.lists(st.integers(0, 9), min_size=1, max_size=9).filter(any))
     groups = [1, len(sizes) - 1] if len(sizes) > 1 and data.draw(st.booleans()) else ()
     part = cells(units(sum(sizes), DIM), sizes, beam=data.draw(st.integers(1, 10)), groups=groups)

@@ -11,7 +11,7 @@ from laconic.kernels.exponential import exp_below_zero
 from laconic.kernels.jit import compiled
 from laconic.kernels.prefetch import prefetch
 from laconic.kernels.selection import ascending, choose, threshold_of
-from laconic.packed.engine.cell_kernels import CellLimits, CellTree, nearest_rows
+from laconic.packed.engine.cell_kernels import CellLimits, CellTree, nearest_places
 from laconic.packed.engine.nibble_kernels import (
     NibbleGrid,
     both_dot,
@@ -84,7 +84,7 @@ def shortlist(near, blend, vector):  # type: ignore[no-untyped-def]
     best, cosines = np.empty(width, np.int32), np.empty(width, np.float32)
     texts, named = 0, blend.listed + blend.size
     if blend.neighbours > 0:
-        texts = nearest_rows(near.texts, near.text_limits, vector, found, places, blend.neighbours, best, cosines)
+        texts = nearest_places(near.texts, near.text_limits, vector, found, places, blend.neighbours, best, cosines)
     for i in range(texts):
         prefetch(near.texts.order, best[i] * near.texts.order.itemsize)
     for i in range(texts):
@@ -97,7 +97,7 @@ def shortlist(near, blend, vector):  # type: ignore[no-untyped-def]
     ballot, share = _empty_ballot(named), np.float32(blend.votes) if blend.neighbours > 0 else np.float32(0)
     voted, most = _vote(near, blend, best[:texts], cosines, ballot)
     count = voted
-    kept = nearest_rows(near.centres, near.centre_limits, vector, found, places, blend.listed, best, cosines)
+    kept = nearest_places(near.centres, near.centre_limits, vector, found, places, blend.listed, best, cosines)
     for i in range(kept):
         slot = _slot(ballot, near.owners[near.centres.order[best[i]]], count)
         count += slot == count

@@ -48,7 +48,7 @@ class CellLimits(NamedTuple):
 
 
 @compiled
-def nearest_rows(tree, limits, vector, found, places, wanted, best, cosines):  # type: ignore[no-untyped-def]
+def nearest_places(tree, limits, vector, found, places, wanted, best, cosines):  # type: ignore[no-untyped-def]
     """Write the places of the `wanted` rows of largest product, in no order, and these; return their number.
 
     `found` and `places` are scratch.

@@ -25,7 +25,7 @@ from laconic.kernels.jit import compiled
 from laconic.kernels.selection import ascending
 from laconic.models.fusion.evidence import Asked, Channels, Evidence, gather, make_workspace
 from laconic.models.fusion.votes import rank_votes, score_votes
-from laconic.packed.engine.cell_kernels import nearest_rows
+from laconic.packed.engine.cell_kernels import nearest_places
 from laconic.packed.engine.cells import Cells
 from laconic.packed.engine.nibble_rows import NibbleRows
 from laconic.packed.engine.pairs import Pairs, bags_of, contiguous, refuse_unreadable, sum_words
@@ -244,6 +244,7 @@ def _nearest_vectors(tree, limits, vectors, into):  # type: ignore[no-untyped-de
     wanted = texts.shape[1]
     best, scratch = np.empty(wanted, np.int32), np.empty(wanted, np.float32)
     for text in range(len(texts)):
-        kept = nearest_rows(tree, limits, vectors[text], found, places, wanted, best, scratch)
+        kept = nearest_places(tree, limits, vectors[text], found, places, wanted, best, scratch)
+        order = ascending(-scratch[:kept])
         for i in range(kept):
-            texts[text, i], cosines[text, i] = best[i], scratch[i]
+            texts[text, i], cosines[text, i] = tree.order[best[order[i]]], scratch[order[i]]
