@@ -212,7 +212,8 @@ def test_astec_reads_the_upper_bits_of_its_cells_and_the_rows_of_its_shortlist()
     part = candidates(near=near(**NO_TEXTS), size=20)
     centres = part.near.centres
     assert centres.groups is None
-    read = centres.middles.upper.nbytes + 2 * centres.rows.upper.nbytes / centres.middles.size + 20 * part.rows.dim
+    of_labels = 20 * part.rows.upper.shape[1]
+    read = centres.middles.upper.nbytes + 2 * centres.rows.upper.nbytes / centres.middles.size + of_labels
     assert widths._read(part.with_beam(2)) == pytest.approx(read)
     assert widths._read(candidates(size=20)) > widths._read(part)
 
