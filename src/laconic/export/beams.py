@@ -216,7 +216,7 @@ def _widest(channel: PackedRanker | None) -> _Width | None:
 def _read(channel: Searched | Candidates) -> float:
     """Return about how many bytes of rows are read for a text."""
     if isinstance(channel, Candidates):
-        near, of_label = channel.near, channel.rows.upper.shape[1]
+        near, of_label = channel.near, int(channel.rows.upper.shape[1])
         return sum(map(_read_of_cells, filter(None, (near.centres, near.texts)))) + channel.size * of_label
     always, scored = int(channel.starts[0]), float(channel.clusters.upper.nbytes)
     probed = channel.beam * (channel.rows.size - always) / channel.clusters.size
