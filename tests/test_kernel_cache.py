@@ -27,7 +27,7 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
     monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path / "chosen"))
-    cache._source_hash.cache_clear()
+    forget_sources()
     cache._warn_once.cache_clear()
 
     def loaded() -> Any:
@@ -39,6 +39,11 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
         return module.doubled
 
     return loaded
+
+
+def forget_sources() -> None:
+    cache._hash_with_imports.cache_clear()
+    cache._source_of.cache_clear()
 
 
 def was_kept(kernel: Any) -> bool:
@@ -55,6 +60,27 @@ def test_a_kernel_is_kept_in_a_private_folder(kernel: Kernel, tmp_path: Path) ->
     assert was_kept(kernel())
     assert stat.S_IMODE(folders(tmp_path)[0].stat().st_mode) == 0o700
     assert folders(tmp_path)[0].parent == tmp_path / "chosen"
+
+
+def test_a_kernel_is_compiled_anew_when_a_file_changes_that_it_is_compiled_with(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "site" / "laconic"
+    package.mkdir(parents=True)
+    (package / "near.py").write_text("from laconic.far import one\nfrom laconic.near import itself\n")
+    (package / "far.py").write_text("one = 1\n")
+    (package / "other.py").write_text("one = 1\n")
+    monkeypatch.setattr(cache, "_ROOT", package.parent)
+    source = tmp_path / "package" / "kernels.py"
+    source.write_text(f'"""\nfrom laconic.near import one\n"""\n{_SOURCE}')
+    assert not was_kept(kernel())
+    assert was_kept(kernel())
+    for name, is_kept in (("other", True), ("far", False), ("near", False)):
+        with (package / f"{name}.py").open("a") as file:
+            file.write("# changed\n")
+        forget_sources()
+        assert was_kept(kernel()) == is_kept
+        assert was_kept(kernel())
 
 
 @pytest.mark.parametrize("blocked", range(1, 4))

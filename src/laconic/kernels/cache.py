@@ -11,6 +11,7 @@ import inspect
 import logging
 import os
 import pickle
+import re
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -30,6 +31,8 @@ from laconic.system.cache_folder import is_private, user_cache
 
 log = logging.getLogger(__name__)
 _HASH = 16  # bytes
+_ROOT = Path(laconic.__file__).parent.parent
+_IMPORTED = re.compile(rb"^from (laconic[\w.]*) import", re.MULTILINE)
 
 
 class KernelCache(FunctionCache):  # type: ignore[misc]  # numba has no types
@@ -111,9 +114,7 @@ class _Variants:
         self.folder, self._base = folder, f"{place}.{sys.implementation.cache_tag}".replace("<", "").replace(">", "")
         self._place = _Folder(folder, folder != _beside(source))
         self._index = folder / f"{self._base}.index"
-        # A kernel is compiled with the kernels that it calls, which may be in other files: hence laconic's version.
-        ways = _source_hash(Path(__file__).with_name("jit.py"))
-        self._stamp = (numba.__version__, laconic.__version__, ways, _source_hash(source))
+        self._stamp = (numba.__version__, laconic.__version__, _hash_with_imports(source))
 
     def load(self, key: Any) -> Any:
         """Return what was saved under the key; None if there is nothing, or nothing whole."""
@@ -174,8 +175,29 @@ def _mark_file(name: str) -> str:
 
 
 @cache
-def _source_hash(source: Path) -> str:
-    return _hash(source.read_bytes())
+def _hash_with_imports(source: Path) -> str:
+    """Hash a file and all files of the package that it needs: a kernel is compiled with the kernels that it calls."""
+    known, unread = {source: _source_of(source)}, [source]
+    while unread:
+        for path in known[unread.pop()].imports - known.keys():
+            known[path] = _source_of(path)
+            unread.append(path)
+    return _hash("".join(sorted(one.hash for one in known.values())).encode())
+
+
+class _Source(NamedTuple):
+    """What a file has, and the files of the package that it imports when it is loaded."""
+
+    hash: str
+    imports: frozenset[Path]
+
+
+@cache
+def _source_of(source: Path) -> _Source:
+    content = source.read_bytes()
+    places = (_ROOT.joinpath(*name.decode().split(".")) for name in _IMPORTED.findall(content))
+    files = (path for place in places for path in (place.with_suffix(".py"), place / "__init__.py"))
+    return _Source(_hash(content), frozenset(path for path in files if path.is_file()))
 
 
 def _hash(content: bytes) -> str:
